@@ -1,0 +1,1 @@
+"""Answer unlimited questions about a sensitive table under one differential privacy budget."""

@@ -1,0 +1,36 @@
+"""Every error a user can meet: one line with the value, the bound and the remedy, never a value from the table."""
+
+from __future__ import annotations
+
+
+class ReticentError(Exception):
+    """Base of all errors that are the caller's to mend; the command line exits with `exit_code`."""
+
+    exit_code = 2
+
+
+class DomainError(ReticentError, ValueError):
+    """The public description of a table is inconsistent, or a name is not in it."""
+
+
+class QueryError(ReticentError, ValueError):
+    """A question cannot be asked as it stands; judged on the domain alone."""
+
+
+class SourceError(ReticentError):
+    """Rows could not be read: a missing file or column, a lost connection, a refused permission."""
+
+
+class LedgerError(ReticentError):
+    """The ledger is locked, damaged, rolled back, or belongs to another table or budget."""
+
+
+class BudgetError(ReticentError):
+    """The budget cannot pay; carries both amounts, in the budget's own unit, and nothing was spent."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, requested: float, remaining: float) -> None:
+        super().__init__(message)
+        self.requested = requested
+        self.remaining = remaining

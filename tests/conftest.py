@@ -1,0 +1,20 @@
+"""What every test may lean on: the public tables beside the project, or a clear reason for their absence."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real public tables; where it is absent the test says so, in CI it must be there."""
+    if not SHARED.is_dir():
+        if os.environ.get("CI") and os.environ.get("RETICENT_NEEDS_SHARED"):
+            pytest.fail("CI must have ../shared/data beside the project")
+        pytest.skip("the public tables of ../shared/data are not on this machine")
+    return SHARED
