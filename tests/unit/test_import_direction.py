@@ -1,0 +1,83 @@
+"""Imports go one way (docs/architecture.md); a trusted kernel must not reach for what it cannot trust."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2] / "src" / "reticent"
+
+BASE = {"errors", "domain", "attribute"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "attribute": {"errors"},
+    "domain": {"errors", "attribute"},
+    "queries": BASE,
+    "kernel": BASE | {"queries"},
+    "hypotheses": BASE | {"queries"},
+    "synthetic": BASE,
+    "sources": BASE | {"kernel"},
+    "algorithms": BASE | {"queries", "kernel", "hypotheses"},
+    "planning": BASE | {"queries", "kernel", "hypotheses", "algorithms"},
+}
+KERNEL_LIBRARIES = {"numpy", "numba", "opendp", "scipy"}
+FORBIDDEN_IN_SESSION_AND_SERVICE = "custodian"
+
+
+def imported(path: Path) -> set[str]:
+    """Absolute dotted names that a file imports, also inside functions."""
+    package = ("reticent", *path.relative_to(ROOT).parts[:-1])
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            start = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            module = ".".join(part for part in (start, node.module) if part)
+            names |= {module} | {f"{module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def files() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def layer(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_go_one_way(path: Path) -> None:
+    own = layer(path)
+    if own not in ALLOWED:
+        return
+    for name in imported(path):
+        parts = name.split(".")
+        if parts[0] == "reticent" and len(parts) > 1:
+            assert parts[1] in ALLOWED[own] | {own}, f"{own} must not import {name}"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "kernel").rglob("*.py")), ids=lambda path: path.name)
+def test_the_kernel_uses_no_dataframe_network_or_plotting_library(path: Path) -> None:
+    import sys
+
+    for name in imported(path):
+        top = name.split(".")[0]
+        assert top in sys.stdlib_module_names | KERNEL_LIBRARIES | {"reticent"}, f"kernel imports {name}"
+        assert top not in {"socket", "http", "urllib", "random"}, f"kernel imports {name}"
+
+
+@pytest.mark.parametrize("path", [p for p in files() if layer(p) in {"session", "service"}], ids=lambda path: path.name)
+def test_the_custodian_view_is_unreachable_from_session_and_service(path: Path) -> None:
+    assert not any(FORBIDDEN_IN_SESSION_AND_SERVICE in name for name in imported(path))
+
+
+def test_the_kernel_is_small_enough_to_read() -> None:
+    minimisers = {"minimizers.py", "minimizer_steps.py"}
+    lines = 0
+    for path in (ROOT / "kernel").rglob("*.py"):
+        if path.name not in minimisers:
+            lines += sum(1 for line in path.read_text().splitlines() if line.strip() and not line.strip().startswith("#"))
+    assert lines <= 1800, f"{lines} lines of code in the kernel; an auditor was promised about 1,500"
