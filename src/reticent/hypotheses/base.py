@@ -1,0 +1,106 @@
+"""A hypothesis is a public distribution over the universe; it sees released numbers, never rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from reticent.errors import QueryError
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+    from reticent.queries.forms import Dense, Product
+    from reticent.queries.linear import Linear, Marginal
+
+__all__ = ["FitReport", "Hypothesis", "Measurement", "form_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """A released noisy answer, in fractions: one number for a query, one array for a marginal."""
+
+    query: Linear | Marginal
+    values: np.ndarray
+    sd: float
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        values.setflags(write=False)
+        if not np.isfinite(values).all():
+            raise QueryError(
+                "a measurement must be finite; divide noisy counts by a positive number of records"
+            )
+        if not (math.isfinite(self.sd) and self.sd > 0):
+            raise QueryError(f"a measurement needs its noise: sd={self.sd!r} must be positive and finite")
+        object.__setattr__(self, "values", values)
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What a fit reached: `gap` bounds objective minus optimum, infinite when nothing is certified."""
+
+    objective: float
+    gap: float
+    iterations: int
+    evaluations: int
+    converged: bool
+    method: str
+    message: str = ""
+
+
+@runtime_checkable
+class Hypothesis(Protocol):
+    """What every algorithm asks of a distribution over the universe (spec 4)."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    @property
+    def log_size(self) -> float:
+        """Natural logarithm of the number of records that may carry weight: ln|U|, or ln M (spec 6.4)."""
+        ...
+
+    def expect(self, query: Linear | Product | Dense) -> float:
+        """q(p), a fraction."""
+        ...
+
+    def marginal(self, attributes: Sequence[str]) -> np.ndarray:
+        """The distribution of some attributes, axes in domain order."""
+        ...
+
+    def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Many marginals at once, sharing the work."""
+        ...
+
+    def project(self, query: Linear | Product | Dense, target: float) -> float:
+        """Move to the nearest distribution (in KL) with q(p) = target; returns eta, 0.0 if q is constant."""
+        ...
+
+    def reweight(self, query: Linear | Product | Dense, eta: float) -> None:
+        """p(x) becomes proportional to p(x) exp(eta q(x))."""
+        ...
+
+    def fit(self, measurements: Sequence[Measurement]) -> FitReport:
+        """Refit to noisy measurements of different precision; free post-processing (spec 4.4)."""
+        ...
+
+    def sample(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        """Independent records as codes, one row each, columns in domain order."""
+        ...
+
+    def copy(self) -> Self: ...
+
+    def to_bytes(self) -> bytes: ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self: ...
+
+
+def form_of(query: Linear | Product | Dense, domain: Domain) -> Product | Dense:
+    """The compiled form of a query; forms pass through."""
+    compile_on = getattr(query, "compile", None)
+    return query if compile_on is None else compile_on(domain)
