@@ -1,0 +1,236 @@
+"""An attribute is a finite list of codes and a rule that sends every possible value to exactly one of them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from reticent.errors import DomainError, QueryError
+from reticent.domain.values import number_text
+
+NULL_LABEL = "(null)"
+OTHER_LABEL = "(other)"
+MAX_SIZE = 2**22
+"""Codes of one attribute; a vector of that many floats is 32 MiB."""
+
+_CACHED_MASKS = 4096
+_NEGATED = {"!=": "==", "<": ">=", "<=": ">"}
+
+
+class Truth:
+    """Where a comparison is true and where it is false, over the codes; neither holds where it is unknown (SQL)."""
+
+    __slots__ = ("false", "true", "vectors")
+
+    def __init__(self, true: np.ndarray, false: np.ndarray) -> None:
+        self.true = frozen(true)
+        self.false = frozen(false)
+        # Indexed by the wanted outcome; None means "on every code", which spares the caller an attribute.
+        self.vectors = tuple(
+            None if mask.all() else frozen(mask.astype(np.float64)) for mask in (false, true)
+        )
+
+
+class Attribute(ABC):
+    """Codes 0..known-1 are declared values; then `(null)` if nullable, then `(other)` if there is one.
+
+    Nulls go to `(null)`, else to `(other)`, else to code 0; values that fit nowhere to `(other)`, else to
+    `(null)`, else to code 0. No row is ever dropped, because that would change the public number of records.
+    """
+
+    type: ClassVar[str]
+    ordered: ClassVar[bool] = False
+    nullable: bool
+    other: bool
+
+    @property
+    @abstractmethod
+    def known(self) -> int:
+        """Number of declared values or bins."""
+
+    @cached_property
+    def size(self) -> int:
+        """Number of codes, with `(null)` and `(other)`."""
+        return self.known + self.nullable + self.other
+
+    @property
+    def null_code(self) -> int | None:
+        return self.known if self.nullable else None
+
+    @property
+    def other_code(self) -> int | None:
+        return self.known + self.nullable if self.other else None
+
+    @property
+    def missing_code(self) -> int:
+        """Where nulls go."""
+        return self.known if self.nullable or self.other else 0
+
+    @property
+    def misfit_code(self) -> int:
+        """Where values go that fit nowhere."""
+        return self.size - 1 if self.nullable or self.other else 0
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The text of each code."""
+        return self._known_labels() + (NULL_LABEL,) * self.nullable + (OTHER_LABEL,) * self.other
+
+    def value(self, code: int) -> Any:
+        """The value a code decodes to: a category or a bin's representative; None for null, `(other)` for other."""
+        code = int(code)
+        if not 0 <= code < self.size:
+            raise DomainError(f"code {code} is outside 0..{self.size - 1}")
+        if code < self.known:
+            return self._known_value(code)
+        return None if code == self.null_code else OTHER_LABEL
+
+    @cached_property
+    def representatives(self) -> np.ndarray | None:
+        """A number for each code, NaN for `(null)` and `(other)`; None when values are not numbers."""
+        numbers = self._known_numbers()
+        if numbers is None:
+            return None
+        return frozen(np.concatenate([numbers, np.full(self.size - self.known, np.nan)]))
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Declared smallest and largest number; None when values are not numbers."""
+        numbers = self._known_numbers()
+        return None if numbers is None else (float(numbers.min()), float(numbers.max()))
+
+    def encode(self, values: Any) -> np.ndarray:
+        """Codes of raw values, one each, whatever they are; the reference every engine must match."""
+        if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iufb":
+            return self._encode_numbers(values)
+        raw = values.to_pylist() if hasattr(values, "to_pylist") else values
+        return np.fromiter((self._encode_one(value) for value in raw), dtype=np.int64)
+
+    def where(self, op: str, value: Any = None, *, name: str = "value") -> np.ndarray:
+        """Mask of the codes for which the comparison is true; `name` is used in messages."""
+        return self.truth(op, value, name=name).true
+
+    def truth(self, op: str, value: Any = None, *, name: str = "value") -> Truth:
+        """Both outcomes of one comparison: == != < <= > >= in is_null is_known.
+
+        `(null)` makes every comparison unknown. `(other)` differs from each declared category, so there == is
+        false and != true; in an ordered attribute it may hold anything, and every comparison is unknown.
+        """
+        key = (op, type(value), value) if op != "in" else (op, *((type(item), item) for item in value))
+        found = self._masks.get(key)
+        if found is None:
+            if len(self._masks) >= _CACHED_MASKS:
+                self._masks.clear()
+            found = self._masks[key] = self._truth(op, value, name)
+        return found
+
+    @cached_property
+    def _masks(self) -> dict[tuple, Truth]:
+        return {}
+
+    def _truth(self, op: str, value: Any, name: str) -> Truth:
+        codes = np.arange(self.size)
+        if op == "is_null":
+            null = codes == (-1 if self.null_code is None else self.null_code)
+            return Truth(null, ~null)
+        known = codes < self.known
+        if op == "is_known":
+            return Truth(known, ~known)
+        wanted = tuple(value) if op == "in" else (value,)
+        holds = np.zeros(self.size, dtype=bool)
+        decided = known.copy()
+        if op in ("==", "!=", "in"):
+            named_other = self.other and OTHER_LABEL in [item for item in wanted if isinstance(item, str)]
+            holds[: self.known] = self._members(op, [item for item in wanted if item != OTHER_LABEL], name)
+            if self.other and (named_other or not self.ordered):
+                holds[-1], decided[-1] = named_other, True
+        elif op in ("<", "<=", ">", ">="):
+            holds[: self.known] = self._above(op, value, name)
+        else:
+            raise QueryError(
+                f"{name} {op}: unknown comparison; use one of == != < <= > >= in is_null is_known"
+            )
+        true, false = holds & decided, ~holds & decided
+        return Truth(false, true) if op in _NEGATED else Truth(true, false)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as in a domain file."""
+
+    @abstractmethod
+    def _known_labels(self) -> tuple[str, ...]: ...
+
+    @abstractmethod
+    def _known_value(self, code: int) -> Any: ...
+
+    @abstractmethod
+    def _known_numbers(self) -> np.ndarray | None: ...
+
+    @abstractmethod
+    def _encode_one(self, value: Any) -> int: ...
+
+    @abstractmethod
+    def _encode_numbers(self, values: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
+        """Declared codes whose value is among `values`; QueryError when that is not decided by the code."""
+
+    @abstractmethod
+    def _above(self, op: str, value: Any, name: str) -> np.ndarray:
+        """Declared codes with x > value for the operators > and <=, x >= value for >= and <."""
+
+    def _extra_dict(self) -> dict[str, Any]:
+        extra: dict[str, Any] = {}
+        if self.nullable:
+            extra["nullable"] = True
+        if self.other is self.nullable:
+            extra["other"] = self.other
+        return extra
+
+
+def checked_extras(nullable: Any, other: Any) -> tuple[bool, bool]:
+    """Resolve `other=None`: a column that has no null code gets an automatic `(other)`."""
+    if not isinstance(nullable, bool):
+        raise DomainError(f"nullable {nullable!r} must be true or false")
+    if other is not None and not isinstance(other, bool):
+        raise DomainError(f"other {other!r} must be true or false")
+    return nullable, not nullable if other is None else other
+
+
+def checked_size(size: int) -> None:
+    """Refuse attributes whose vectors would not fit comfortably in memory."""
+    if size > MAX_SIZE:
+        raise DomainError(f"{size} codes exceed the limit of {MAX_SIZE}; use wider bins or fewer values")
+
+
+def shown(value: Any) -> str:
+    """A declared or asked value as messages write it: text quoted, numbers short, the rest cut to 60 characters."""
+    if isinstance(value, str):
+        text = json.dumps(value, ensure_ascii=False)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        text = number_text(value) if abs(value) < 2**1000 else "a number beyond 2^1000"
+    else:
+        text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def closest(wanted: str, known: Iterable[str]) -> str:
+    """`; did you mean ...` or the first few possibilities."""
+    listed = list(known)
+    near = difflib.get_close_matches(wanted, listed[:2000], n=3, cutoff=0.6)
+    if near:
+        return "; did you mean " + " or ".join(near)
+    return "; known: " + ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+
+
+def frozen(array: np.ndarray) -> np.ndarray:
+    """The same array, read-only: it is shared by every caller."""
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,207 @@
+"""Attributes whose values are listed: categories, and integers that are their own codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from reticent.domain.attribute import (
+    NULL_LABEL,
+    OTHER_LABEL,
+    Attribute,
+    checked_extras,
+    checked_size,
+    closest,
+    shown,
+)
+from reticent.domain.values import EXACT_FLOAT, Unread, number_of, number_text, plain, text_of, truth_of
+from reticent.errors import DomainError, QueryError
+
+_COMPARE = {">=": np.greater_equal, "<": np.greater_equal, ">": np.greater, "<=": np.greater}
+_READERS = {"text": text_of, "numbers": number_of, "truth values": truth_of}
+
+
+@dataclass(frozen=True, init=False)
+class Categorical(Attribute):
+    """A declared list of values: all text, all numbers or all truth values.
+
+    Text matches exactly (whole numbers, truth values and dates by their text: 1 and 1.0 match "1"); numbers match
+    as 64-bit floats (text that reads as a decimal number counts); truth values match 1, 0, "true" and "false".
+    """
+
+    values: tuple[Any, ...]
+    nullable: bool
+    other: bool
+    type: ClassVar[str] = "categorical"
+
+    def __init__(self, values: Iterable[Any], *, nullable: bool = False, other: bool | None = None) -> None:
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise DomainError(f"values {shown(values)} must be a list")
+        listed = tuple(_category(value) for value in values)
+        if not listed:
+            raise DomainError("values is empty; list at least one value")
+        kinds = {_kind_of(value) for value in listed}
+        if len(kinds) > 1:
+            raise DomainError(
+                f"values mix {' and '.join(sorted(kinds))}; write them all as text or all as numbers"
+            )
+        nullable, other = checked_extras(nullable, other)
+        object.__setattr__(self, "values", listed)
+        object.__setattr__(self, "nullable", nullable)
+        object.__setattr__(self, "other", other)
+        checked_size(self.size)
+        if len(self._codes) < len(listed):
+            twice = next(
+                value for place, value in enumerate(listed) if self._codes[self._read(value)] != place
+            )
+            raise DomainError(f"value {shown(twice)} is listed twice")
+
+    @cached_property
+    def kind(self) -> str:
+        """`text`, `numbers` or `truth values`: which reading decides equality."""
+        return _kind_of(self.values[0])
+
+    @property
+    def known(self) -> int:
+        return len(self.values)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"type": self.type, "values": list(self.values), **self._extra_dict()}
+
+    def _read(self, value: Any) -> Any:
+        return _READERS[self.kind](value)
+
+    @cached_property
+    def _codes(self) -> dict[Any, int]:
+        codes: dict[Any, int] = {}
+        for code, value in enumerate(self.values):
+            codes.setdefault(self._read(value), code)
+        return codes
+
+    def _known_labels(self) -> tuple[str, ...]:
+        if self.kind == "numbers":
+            return tuple(number_text(value) for value in self.values)
+        return tuple(str(text_of(value)) for value in self.values)
+
+    def _known_value(self, code: int) -> Any:
+        return self.values[code]
+
+    def _known_numbers(self) -> np.ndarray | None:
+        return np.array(self.values, dtype=np.float64) if self.kind == "numbers" else None
+
+    def _encode_one(self, value: Any) -> int:
+        reading = self._read(value)
+        if reading is Unread.NULL:
+            return self.missing_code
+        return self._codes.get(reading, self.misfit_code)
+
+    def _encode_numbers(self, values: np.ndarray) -> np.ndarray:
+        distinct, place = np.unique(values, return_inverse=True)
+        codes = np.array([self._encode_one(value) for value in distinct], dtype=np.int64)
+        return codes[place]
+
+    def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
+        mask = np.zeros(self.known, dtype=bool)
+        for value in values:
+            code = self._codes.get(self._read(value))
+            if code is None:
+                hint = closest(str(text_of(value)), self.labels[: self.known])
+                raise QueryError(
+                    f"{name} {op} {shown(value)}: not one of the {self.known} declared values{hint}"
+                )
+            mask[code] = True
+        return mask
+
+    def _above(self, op: str, value: Any, name: str) -> np.ndarray:
+        numbers = self._known_numbers()
+        if numbers is None:
+            raise QueryError(f"{name} {op} {shown(value)}: {self.kind} have no order; use == or isin")
+        return _COMPARE[op](numbers, asked_number(op, value, name))
+
+
+@dataclass(frozen=True)
+class Integer(Attribute):
+    """Integers 0..size-1 that are their own codes; anything else goes to code 0."""
+
+    count: int
+    type: ClassVar[str] = "integer"
+    nullable: ClassVar[bool] = False
+    other: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise DomainError(f"size {shown(self.count)} must be a whole number of at least 1")
+        checked_size(self.count)
+
+    @property
+    def known(self) -> int:
+        return self.count
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"type": self.type, "size": self.count}
+
+    def _known_labels(self) -> tuple[str, ...]:
+        return tuple(map(str, range(self.count)))
+
+    def _known_value(self, code: int) -> int:
+        return code
+
+    def _known_numbers(self) -> np.ndarray:
+        return np.arange(self.count, dtype=np.float64)
+
+    def _encode_one(self, value: Any) -> int:
+        number = number_of(value)
+        if isinstance(number, float) and 0 <= number < self.count and number.is_integer():
+            return int(number)
+        return 0
+
+    def _encode_numbers(self, values: np.ndarray) -> np.ndarray:
+        numbers = values.astype(np.float64)
+        fits = (numbers >= 0) & (numbers < self.count) & (np.floor(numbers) == numbers)
+        return np.where(fits, numbers, 0).astype(np.int64)
+
+    def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
+        mask = np.zeros(self.count, dtype=bool)
+        for value in values:
+            number = asked_number(op, value, name)
+            if not (0 <= number < self.count and number.is_integer()):
+                raise QueryError(f"{name} {op} {shown(value)}: not one of the integers 0..{self.count - 1}")
+            mask[int(number)] = True
+        return mask
+
+    def _above(self, op: str, value: Any, name: str) -> np.ndarray:
+        return _COMPARE[op](self._known_numbers(), asked_number(op, value, name))
+
+
+def asked_number(op: str, value: Any, name: str) -> float:
+    """A finite number from a query; text is refused there, though a text column may hold numbers."""
+    number = Unread.MISFIT if isinstance(value, (str, bool)) else number_of(value)
+    if not isinstance(number, float) or number in (float("inf"), float("-inf")):
+        raise QueryError(f"{name} {op} {shown(value)}: expected a finite number")
+    return number
+
+
+def _category(value: Any) -> Any:
+    """One declared value in its plain form: whole floats as integers, so 1 and 1.0 are one declaration."""
+    value = plain(value)
+    if isinstance(value, str):
+        if value in (NULL_LABEL, OTHER_LABEL):
+            raise DomainError(f"value {shown(value)} is reserved; use nullable = true or other = true")
+        return str(value)
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and abs(value) < EXACT_FLOAT:
+        return int(value)
+    if isinstance(value, float) and abs(value) < float("inf"):
+        return int(value) if value.is_integer() and abs(value) < EXACT_FLOAT else value
+    raise DomainError(f"value {shown(value)} must be text, a finite number below 2^53 or a truth value")
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, str):
+        return "text"
+    return "truth values" if isinstance(value, bool) else "numbers"

@@ -1,0 +1,309 @@
+"""Attributes whose values are numbers, dates or datetimes cut into bins."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from reticent.domain.attribute import Attribute, checked_extras, checked_size, frozen, shown
+from reticent.domain.categorical import asked_number
+from reticent.domain.values import (
+    EXACT_FLOAT,
+    Unread,
+    date_at,
+    datetime_at,
+    day_of,
+    microsecond_of,
+    number_of,
+    number_text,
+    plain,
+)
+from reticent.errors import DomainError, QueryError
+
+Edge = int | float | datetime.date | datetime.datetime
+Kind = Literal["number", "date", "datetime"]
+
+_READERS = {"number": number_of, "date": day_of, "datetime": microsecond_of}
+
+
+@dataclass(frozen=True, init=False)
+class Numeric(Attribute):
+    """Bins [e0, e1), [e1, e2), ..., the last one closed; edges may be dates or datetimes.
+
+    `whole`: values are floored, so bins hold integers and `age > 44` is `age >= 45`; dates are whole days. Finite
+    and infinite values beyond the edges are clamped into the end bins, or go with the misfits (`outside="other"`).
+    With `lower, upper, bins` the bins are equally wide (whole: the integers lower..upper split evenly).
+    """
+
+    edges: tuple[Edge, ...]
+    whole: bool
+    nullable: bool
+    other: bool
+    outside: str
+    type: ClassVar[str] = "numeric"
+    ordered: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        *,
+        edges: Iterable[Edge] | None = None,
+        lower: Edge | None = None,
+        upper: Edge | None = None,
+        bins: int | None = None,
+        whole: bool = False,
+        nullable: bool = False,
+        other: bool | None = None,
+        outside: str = "clamp",
+    ) -> None:
+        if not isinstance(whole, bool):
+            raise DomainError(f"whole {shown(whole)} must be true or false")
+        if outside not in ("clamp", "other"):
+            raise DomainError(f'outside {shown(outside)} must be "clamp" or "other"')
+        nullable, other = checked_extras(nullable, other)
+        if edges is not None:
+            if lower is not None or upper is not None or bins is not None:
+                raise DomainError("give either edges or lower, upper and bins, not both")
+            listed = _listed_edges(edges, whole)
+        else:
+            listed = _even_edges(lower, upper, bins, whole)
+        object.__setattr__(self, "edges", listed)
+        object.__setattr__(self, "whole", whole or _kind_of(listed[0]) == "date")
+        object.__setattr__(self, "nullable", nullable)
+        object.__setattr__(self, "other", other)
+        object.__setattr__(self, "outside", outside)
+        checked_size(self.size)
+
+    @cached_property
+    def kind(self) -> Kind:
+        """`number`, `date` (counted in days since 1970) or `datetime` (in microseconds)."""
+        return _kind_of(self.edges[0])
+
+    @property
+    def known(self) -> int:
+        return len(self.edges) - 1
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return float(self.cuts[0]), float(self.cuts[-1])
+
+    @cached_property
+    def cuts(self) -> np.ndarray:
+        """The edges as floats (days or microseconds since 1970 for dates and datetimes)."""
+        return frozen(np.array([_READERS[self.kind](edge) for edge in self.edges], dtype=np.float64))
+
+    def bin(self, code: int) -> tuple[float, float]:
+        """Smallest and largest number of a bin; the largest belongs to it only if whole or last."""
+        if not 0 <= code < self.known:
+            raise DomainError(f"code {code} is not one of the {self.known} bins")
+        last = self.whole and code < self.known - 1
+        return float(self.cuts[code]), float(self.cuts[code + 1]) - last
+
+    def to_dict(self) -> dict[str, Any]:
+        edges = [edge.isoformat() if isinstance(edge, datetime.date) else edge for edge in self.edges]
+        whole = {"whole": True} if self.whole and self.kind == "number" else {}
+        outside = {"outside": self.outside} if self.outside != "clamp" else {}
+        return {"type": self.type, "edges": edges, **whole, **self._extra_dict(), **outside}
+
+    def _known_labels(self) -> tuple[str, ...]:
+        return tuple(self._label(code) for code in range(self.known))
+
+    def _label(self, code: int) -> str:
+        low, high = self.bin(code)
+        first, last = self._text(low), self._text(high)
+        if not self.whole:
+            return f"[{first}, {last}{']' if code == self.known - 1 else ')'}"
+        if low == high:
+            return first
+        return f"{first}-{last}" if self.kind == "number" and low >= 0 else f"{first} to {last}"
+
+    def _text(self, number: float) -> str:
+        return number_text(number) if self.kind == "number" else self._decoded(number).isoformat()
+
+    def _decoded(self, number: float) -> Any:
+        if self.kind == "number":
+            return int(number) if self.whole else number
+        return date_at(number) if self.kind == "date" else datetime_at(number)
+
+    def _known_value(self, code: int) -> Any:
+        return self._decoded(self._known_numbers()[code])
+
+    @cached_property
+    def _middles(self) -> np.ndarray:
+        # Whole bins take the lower middle integer, so that decoded rows and means agree and rows stay whole.
+        ends = [self.bin(code) for code in range(self.known)]
+        middles = np.array([low + (high - low) / 2 for low, high in ends])
+        return frozen(np.floor(middles) if self.whole or self.kind == "datetime" else middles)
+
+    def _known_numbers(self) -> np.ndarray:
+        return self._middles
+
+    def _encode_one(self, value: Any) -> int:
+        number = _READERS[self.kind](value)
+        if number is Unread.NULL:
+            return self.missing_code
+        if number is Unread.MISFIT:
+            return self.misfit_code
+        return int(self._place(np.array([number]))[0])
+
+    def _encode_numbers(self, values: np.ndarray) -> np.ndarray:
+        if self.kind != "number":
+            missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+            return np.where(missing, self.missing_code, self.misfit_code).astype(np.int64)
+        return self._place(values.astype(np.float64))
+
+    def _place(self, numbers: np.ndarray) -> np.ndarray:
+        values = np.floor(numbers) if self.whole else numbers
+        codes = np.searchsorted(self.cuts[1:-1], values, side="right")
+        if self.outside == "other":
+            codes = np.where((values < self.cuts[0]) | (values > self.cuts[-1]), self.misfit_code, codes)
+        return np.where(np.isnan(values), self.missing_code, codes).astype(np.int64)
+
+    def _asked(self, op: str, value: Any, name: str) -> float:
+        if self.kind == "number":
+            return asked_number(op, value, name)
+        number = _READERS[self.kind](value)
+        if not isinstance(number, float):
+            raise QueryError(f'{name} {op} {shown(value)}: expected a date such as "2024-12-31"')
+        return number
+
+    def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
+        """A bin is in when all of its integers are listed, out when none is, else it would be cut."""
+        asked = {self._asked(op, value, name) for value in values}
+        mask = np.zeros(self.known, dtype=bool)
+        hits: dict[int, int] = {}
+        for number in asked:
+            if self.cuts[0] <= number <= self.cuts[-1] and (not self.whole or number.is_integer()):
+                code = int(np.searchsorted(self.cuts[1:-1], number, side="right"))
+                hits[code] = hits.get(code, 0) + 1
+        for code, count in hits.items():
+            low, high = self.bin(code)
+            if not self.whole or count != high - low + 1:
+                listed = shown(values[0]) if len(values) == 1 else "the list"
+                raise QueryError(f"{name} {op} {listed} cuts {self._bin_text(code)}; use >= and < with edges")
+            mask[code] = True
+        return mask
+
+    def _above(self, op: str, value: Any, name: str) -> np.ndarray:
+        """Spec of a cut: a bin counts as above or not above only if all of its values do (clamped to the edges)."""
+        number = self._asked(op, value, name)
+        strict = op in (">", "<=")
+        starts, ends = self.cuts[:-1], self.cuts[1:].copy()
+        if self.whole:
+            threshold = math.floor(number) + 1.0 if strict else float(math.ceil(number))
+            ends[-1] += 1.0
+            above, below = starts >= threshold, ends <= threshold
+        else:
+            above = starts > number if strict else starts >= number
+            below = ends <= number
+            if not strict:
+                below[-1] = ends[-1] < number
+        undecided = ~(above | below)
+        if undecided.any():
+            raise QueryError(self._cut_message(op, value, number, int(undecided.argmax()), name))
+        return above
+
+    def _cut_message(self, op: str, value: Any, number: float, code: int, name: str) -> str:
+        message = f"{name} {op} {shown(value)} cuts {self._bin_text(code)}"
+        if number == self.cuts[code] and op in (">", "<="):
+            return f"{message}; use {name} {'>=' if op == '>' else '<'} {shown(value)}"
+        if number == self.cuts[-1] and op in (">=", "<"):
+            return (
+                f"{message}; the last bin is closed: use {name} {'>' if op == '>=' else '<='} {shown(value)}"
+            )
+        return message
+
+    def _bin_text(self, code: int) -> str:
+        low, high = self._text(self.cuts[code]), self._text(self.cuts[code + 1])
+        return f"the bin {self._label(code)}; nearest edges are {low} and {high}"
+
+
+def _kind_of(edge: Edge) -> Kind:
+    if isinstance(edge, datetime.datetime):
+        return "datetime"
+    return "date" if isinstance(edge, datetime.date) else "number"
+
+
+def _edge(value: Any) -> Edge:
+    """One edge in its plain form; JSON writes dates as ISO text."""
+    given, value = value, plain(value)
+    if isinstance(value, str):
+        try:
+            value = (
+                datetime.date.fromisoformat(value)
+                if len(value) == 10
+                else datetime.datetime.fromisoformat(value)
+            )
+        except ValueError:
+            raise DomainError(f"edge {shown(given)} is neither a number nor an ISO date") from None
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None:
+            raise DomainError(f"edge {shown(given)} has a time zone; write it in UTC without one")
+        return value
+    if isinstance(value, datetime.date):
+        return value
+    number = Unread.MISFIT if isinstance(value, bool) else number_of(value)
+    if not isinstance(number, float) or not math.isfinite(number):
+        raise DomainError(
+            f"edge {shown(given)} must be a finite number or a date; values beyond the edges are clamped"
+        )
+    return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT else number
+
+
+def _checked(edges: tuple[Edge, ...], whole: bool) -> tuple[Edge, ...]:
+    kinds = {_kind_of(edge) for edge in edges}
+    if len(kinds) > 1:
+        raise DomainError(f"edges mix {' and '.join(sorted(kinds))} values; use one kind")
+    kind = kinds.pop()
+    whole = whole or kind == "date"
+    if whole and kind == "datetime":
+        raise DomainError("whole does not apply to datetimes; use dates as edges")
+    if whole and kind == "number" and not all(isinstance(edge, int) for edge in edges):
+        uneven = next(edge for edge in edges if not isinstance(edge, int))
+        raise DomainError(f"edge {shown(uneven)} must be an integer below 2^53 because whole = true")
+    numbers = [_READERS[kind](edge) for edge in edges]
+    for place in range(1, len(numbers)):
+        single_last = whole and place == len(numbers) - 1 and numbers[place] == numbers[place - 1]
+        if numbers[place] <= numbers[place - 1] and not single_last:
+            raise DomainError(
+                f"edges must increase: {shown(edges[place - 1])} is followed by {shown(edges[place])}"
+            )
+    return edges
+
+
+def _listed_edges(edges: Any, whole: bool) -> tuple[Edge, ...]:
+    if isinstance(edges, (str, bytes, Mapping)) or not isinstance(edges, Iterable):
+        raise DomainError(f"edges {shown(edges)} must be a list")
+    listed = tuple(_edge(edge) for edge in edges)
+    if len(listed) < 2:
+        raise DomainError(f"edges has {len(listed)} entries; at least two are needed for one bin")
+    return _checked(listed, whole)
+
+
+def _even_edges(lower: Any, upper: Any, bins: Any, whole: bool) -> tuple[Edge, ...]:
+    if lower is None or upper is None or bins is None:
+        raise DomainError("a numeric attribute needs edges, or lower, upper and bins")
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise DomainError(f"bins {shown(bins)} must be a whole number of at least 1")
+    checked_size(bins)
+    low, high = _checked((_edge(lower), _edge(upper)), whole)
+    kind = _kind_of(low)
+    start, stop = float(_READERS[kind](low)), float(_READERS[kind](high))  # type: ignore[arg-type]
+    if kind == "number" and not whole:
+        # start + (stop - start) * i / bins, kept monotone and exact at both ends
+        return _checked(
+            (low, *(_edge(start + (stop - start) * i / bins) for i in range(1, bins)), high), whole
+        )
+    if kind == "datetime":
+        inner = [datetime_at(start + (int(stop) - int(start)) * i // bins) for i in range(1, bins)]
+        return _checked((low, *inner, high), whole)
+    count = int(stop) - int(start) + 1
+    if bins > count:
+        raise DomainError(f"bins {bins} exceed the {count} integers from {shown(lower)} to {shown(upper)}")
+    starts = [int(start) + count * i // bins for i in range(1, bins)]
+    return _checked((low, *((date_at(day) if kind == "date" else day) for day in starts), high), whole)

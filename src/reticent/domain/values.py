@@ -1,0 +1,162 @@
+"""How one raw value reads: as a number, as text, as a truth value or as an instant, alike in every engine.
+
+Nothing here raises on a value and nothing calls a method of an unknown class, so no row can cause an
+exception. Each reader returns `Unread.NULL` for a missing value and `Unread.MISFIT` for one it cannot read.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import math
+import re
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+EXACT_FLOAT = 2**53
+"""Whole floats below this size are exact, so their decimal text is the same everywhere."""
+
+# Bounded repetitions keep every accepted text finite as a float, and make the rule a plain regular expression in SQL.
+NUMBER_PATTERN = r"^ *[+-]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][+-]?[0-9]{1,2})? *$"
+INSTANT_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
+
+_NUMBER = re.compile(NUMBER_PATTERN.replace("$", r"\Z"))
+_INSTANT = re.compile(INSTANT_PATTERN.replace("$", r"\Z"))
+_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+_EPOCH = datetime.datetime(1970, 1, 1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_DAY_MICROSECONDS = 86_400_000_000
+_LONGEST_INTEGER_BITS = 127
+_PANDAS_NULLS = frozenset({"NAType", "NaTType"})
+
+
+class Unread(enum.Enum):
+    """Why a value has no reading."""
+
+    NULL = "null"
+    MISFIT = "misfit"
+
+
+def plain(value: Any) -> Any:
+    """A Python scalar for a NumPy one; None for every spelling of a missing value."""
+    if isinstance(value, np.datetime64):
+        return _plain_instant(value)
+    if isinstance(value, np.longdouble):
+        value = float(value)
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if value is None or type(value).__name__ in _PANDAS_NULLS:
+        return None
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, Decimal) and value.is_nan():
+        return None
+    return value
+
+
+def _plain_instant(value: np.datetime64) -> Any:
+    """A date for a NumPy day, else a datetime; a misfit when Python's calendar does not reach it."""
+    if np.isnat(value):
+        return None
+    unit = "D" if np.datetime_data(value.dtype)[0] == "D" else "us"
+    try:
+        instant = value.astype(f"datetime64[{unit}]").item()
+    except (OverflowError, ValueError):
+        return Unread.MISFIT
+    return instant if isinstance(instant, datetime.date) else Unread.MISFIT
+
+
+def number_of(value: Any) -> float | Unread:
+    """The 64-bit float of a number, a truth value (0 or 1) or a plain decimal text; numbers compare as such floats."""
+    value = plain(value)
+    if value is None:
+        return Unread.NULL
+    if isinstance(value, str):
+        return float(value) if _NUMBER.match(value) else Unread.MISFIT
+    if isinstance(value, (int, float, Decimal, Fraction)):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    return Unread.MISFIT
+
+
+def text_of(value: Any) -> str | Unread:
+    """The text of a string (as it is), a whole number (`1`, also for 1.0), a truth value (`true`) or a date (ISO)."""
+    value = plain(value)
+    if value is None:
+        return Unread.NULL
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(int(value)) if value.bit_length() <= _LONGEST_INTEGER_BITS else Unread.MISFIT
+    if isinstance(value, (float, Decimal)):
+        small = abs(value) < EXACT_FLOAT
+        return str(int(value)) if small and value == int(value) else Unread.MISFIT
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value.isoformat()
+    return Unread.MISFIT
+
+
+def truth_of(value: Any) -> bool | Unread:
+    """True and false, the numbers 1 and 0, and the texts `true` and `false` in any case."""
+    value = plain(value)
+    if isinstance(value, str):
+        lowered = value.lower()
+        return lowered == "true" if lowered in ("true", "false") else Unread.MISFIT
+    number = number_of(value)
+    if isinstance(number, float):
+        return number == 1.0 if number in (0.0, 1.0) else Unread.MISFIT
+    return number
+
+
+def microsecond_of(value: Any) -> float | Unread:
+    """Microseconds since 1970 of a date, a datetime (aware ones in UTC) or an ISO text without a time zone."""
+    value = plain(value)
+    if value is None:
+        return Unread.NULL
+    if isinstance(value, str):
+        if not _INSTANT.match(value):
+            return Unread.MISFIT
+        try:
+            value = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            return Unread.MISFIT
+    if isinstance(value, datetime.datetime):
+        try:
+            if value.tzinfo is not None:
+                value = value.astimezone(datetime.UTC).replace(tzinfo=None)
+            return float((value - _EPOCH) // _MICROSECOND)
+        except (OverflowError, ValueError, TypeError):
+            return Unread.MISFIT
+    if isinstance(value, datetime.date):
+        return float((value.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS)
+    return Unread.MISFIT
+
+
+def day_of(value: Any) -> float | Unread:
+    """Days since 1970, fractional for a time within the day."""
+    microsecond = microsecond_of(value)
+    return microsecond / _DAY_MICROSECONDS if isinstance(microsecond, float) else microsecond
+
+
+def date_at(day: float) -> datetime.date:
+    """The date `day` whole days after 1970-01-01."""
+    return datetime.date.fromordinal(_EPOCH_DAY + int(day))
+
+
+def datetime_at(microsecond: float) -> datetime.datetime:
+    """The naive UTC datetime `microsecond` microseconds after 1970."""
+    return _EPOCH + datetime.timedelta(microseconds=int(microsecond))
+
+
+def number_text(number: float) -> str:
+    """Shortest text that reads back as the same float; whole numbers without a point."""
+    if float(number).is_integer() and abs(number) < EXACT_FLOAT:
+        return str(int(number))
+    return repr(float(number))
