@@ -1,0 +1,209 @@
+"""The regularised log-linear (MAP) fit of spec release.md 4, over any engine that turns parameters into marginals.
+
+`p ~ p0 exp(sum_c lambda_c)` minimises `sum |p_c - y_c|^2 / (2 sigma_c^2) + sum |lambda_c|^2 / (2 s_k^2)`: measured marginals are
+matched as far as their noise warrants, interactions are shrunk by order. Single linear queries take part as one
+parameter times their form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from reticent.hypotheses.base import FitReport, Measurement
+from reticent.hypotheses.prior import Prior, product_base
+from reticent.hypotheses.quasi_newton import Objective, descend
+from reticent.queries.linear import Marginal
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+
+__all__ = ["Engine", "LogLinear", "MakeEngine", "Problem", "fit_loglinear"]
+
+Set = tuple[str, ...]
+
+
+class Engine(Protocol):
+    """Exact inference for one list of attribute sets: p(x) ~ exp(sum of parameters[c](x on set c))."""
+
+    def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
+        """The log partition function and the marginal of every set."""
+        ...
+
+    def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c, where w(x) = sum of weights[c](x)."""
+        ...
+
+
+MakeEngine = Callable[[Sequence[Set]], Engine]
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One measured statistic: a marginal (form None) or a form's expectation, with its noise and prior scale."""
+
+    attributes: Set
+    values: np.ndarray
+    sd: float
+    scale: float
+    form: np.ndarray | None = None
+
+    @property
+    def order(self) -> int:
+        return len(self.attributes)
+
+
+@dataclass(frozen=True, eq=False)
+class LogLinear:
+    """A fitted model: p ~ exp(sum of potentials); the product base is inside the one-attribute potentials."""
+
+    sets: tuple[Set, ...]
+    potentials: tuple[np.ndarray, ...]
+    parameters: dict[tuple[Set, str], np.ndarray] = field(default_factory=dict)
+    """Warm start of a later fit: parameters relative to the base, by set and query text."""
+
+
+def terms_of(
+    measurements: Sequence[Measurement], domain: Domain, prior: Prior
+) -> dict[tuple[Set, str], Term]:
+    """Measurements as terms; repeated ones of the same question are merged by inverse variance."""
+    gathered: dict[tuple[Set, str], tuple[np.ndarray, float, np.ndarray | None]] = {}
+    for measurement in measurements:
+        if isinstance(measurement.query, Marginal):
+            attributes, form, text = domain.canonical(measurement.query.attributes), None, ""
+        else:
+            compiled = measurement.query.compile(domain)
+            attributes, form, text = compiled.attributes, compiled.tensor(), measurement.query.text
+        values = measurement.values if form is None else np.reshape(measurement.values, 1)
+        weight = measurement.sd**-2.0
+        total, weights, _ = gathered.get((attributes, text), (0.0, 0.0, None))
+        gathered[attributes, text] = (total + weight * values, weights + weight, form)
+    return {
+        key: Term(
+            key[0],
+            total / weight,
+            weight**-0.5,
+            prior.scale(len(key[0])) if form is None else prior.query_scale,
+            form,
+        )
+        for key, (total, weight, form) in gathered.items()
+        if key[0]
+    }
+
+
+class Problem:
+    """The MAP objective of some terms on one engine, as a function of one flat parameter vector."""
+
+    def __init__(self, terms: Sequence[Term], base: dict[str, np.ndarray], make_engine: MakeEngine) -> None:
+        self.terms = terms
+        singles = [(name,) for name in base]
+        self.sets: tuple[Set, ...] = tuple(dict.fromkeys([*singles, *(t.attributes for t in terms)]))
+        self._place = {attributes: i for i, attributes in enumerate(self.sets)}
+        self._shapes = [tuple(base[name].size for name in attributes) for attributes in self.sets]
+        self._base = [np.log(vector) for vector in base.values()]
+        self._engine = make_engine(self.sets)
+        sizes = [term.values.size for term in terms]
+        ends = np.cumsum([0, *sizes])
+        self._slices = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self.size = int(ends[-1])
+        self.targets = np.concatenate([term.values.ravel() for term in terms]) if terms else np.empty(0)
+        self.precision = np.repeat([term.sd**-2.0 for term in terms], sizes)
+        self.ridge = np.repeat([term.scale**-2.0 for term in terms], sizes)
+        self._point = np.zeros(self.size)
+        self._weighted = np.zeros(self.size)
+
+    def spread(self, flat: np.ndarray) -> list[np.ndarray]:
+        """Flat parameters as one array per set; several terms on a set add up."""
+        arrays: list[np.ndarray | None] = [None] * len(self.sets)
+        for term, place in zip(self.terms, self._slices, strict=True):
+            index = self._place[term.attributes]
+            part = flat[place]
+            array = part.reshape(self._shapes[index]) if term.form is None else part[0] * term.form
+            known = arrays[index]
+            arrays[index] = array if known is None else known + array
+        return [np.zeros(s) if a is None else a for a, s in zip(arrays, self._shapes, strict=True)]
+
+    def gather(self, marginals: Sequence[np.ndarray]) -> np.ndarray:
+        """The adjoint of `spread`: every term's statistic."""
+        flat = np.empty(self.size)
+        for term, place in zip(self.terms, self._slices, strict=True):
+            marginal = marginals[self._place[term.attributes]]
+            flat[place] = marginal.ravel() if term.form is None else np.vdot(term.form, marginal)
+        return flat
+
+    def potentials(self, flat: np.ndarray) -> list[np.ndarray]:
+        arrays = self.spread(flat)
+        return [a + b for a, b in zip(arrays, self._base, strict=False)] + arrays[len(self._base) :]
+
+    def statistics(self, flat: np.ndarray) -> np.ndarray:
+        return self.gather(self._engine.evaluate(self.potentials(flat))[1])
+
+    def value(self, flat: np.ndarray) -> float:
+        residuals = self.statistics(flat) - self.targets
+        self._point, self._weighted = flat, residuals * self.precision
+        return 0.5 * float(self._weighted @ residuals) + 0.5 * float(flat @ (self.ridge * flat))
+
+    def gradient(self) -> np.ndarray:
+        """At the point last valued: d p_c / d lambda is a covariance, so one adjoint pass gives all of it."""
+        return self.gather(self._engine.covary(self.spread(self._weighted))) + self.ridge * self._point
+
+    def gap_bound(self, gradient: np.ndarray) -> float:
+        """Strong convexity of the ridge: objective - optimum <= sum s^2 g^2 / 2 wherever the data term is convex."""
+        return 0.5 * float((gradient * gradient) @ (1.0 / self.ridge))
+
+    def preconditioner(self, flat: np.ndarray) -> np.ndarray:
+        """Inverse diagonal of the Gauss-Newton Hessian, without the coupling of overlapping sets (hence the half)."""
+        return 1.0 / (0.5 * self.statistics(flat) ** 2 * self.precision + self.ridge)
+
+
+def fit_loglinear(
+    measurements: Sequence[Measurement],
+    domain: Domain,
+    make_engine: MakeEngine,
+    *,
+    prior: Prior | None = None,
+    start: LogLinear | None = None,
+    tolerance: float = 1e-4,
+    progress: float = 3e-4,
+    iterations: int = 400,
+) -> tuple[LogLinear, FitReport]:
+    """Fit first the sets of at most two attributes, then all.
+
+    Stops when the gap bound falls below `tolerance` of the objective (then the report says converged), when ten steps
+    gain less than a share `progress` of it, or after `iterations`.
+    """
+    prior = prior or Prior()
+    terms = terms_of(measurements, domain, prior)
+    base = product_base(domain, [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None])
+    known = dict(start.parameters) if start is not None else {}
+    low = [key for key, term in terms.items() if term.order <= 2]
+    stages = [list(terms)] if start is not None or len(low) in (0, len(terms)) else [low, list(terms)]
+    steps = evaluations = 0
+    for keys in stages:
+        problem = Problem([terms[key] for key in keys], base, make_engine)
+        sizes = [terms[key].values.size for key in keys]
+        initial = [known.get(key, np.zeros(size)) for key, size in zip(keys, sizes, strict=True)]
+        point = np.concatenate(initial) if initial else np.zeros(0)
+        # The curvature drifts as p moves: a short first leg, then again with the diagonal of where it led.
+        for share in (0.2, 0.8):
+            descent = descend(
+                Objective(problem.value, problem.gradient),
+                point,
+                preconditioner=problem.preconditioner(point),
+                gap_bound=problem.gap_bound,
+                tolerance=tolerance * max(problem.size / 2, 1.0),
+                progress=progress * max(problem.size / 2, 1.0),
+                iterations=max(1, round(share * iterations)),
+            )
+            point = descent.point
+            steps += descent.iterations
+            evaluations += descent.evaluations + 1
+        splits = np.cumsum(sizes)[:-1]
+        known |= dict(zip(keys, np.split(point, splits), strict=True)) if keys else {}
+    model = LogLinear(problem.sets, tuple(problem.potentials(point)), {key: known[key] for key in terms})
+    message = "" if descent.certified else "stopped on small progress: the gap bound was not reached"
+    report = FitReport(descent.objective, descent.gap, steps, evaluations, descent.certified, "map", message)
+    return model, report
