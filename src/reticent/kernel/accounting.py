@@ -23,7 +23,7 @@ Real = Rational | SupportsFloat
 
 
 def exact(value: Real, name: str) -> Fraction:
-    """The positive number the caller wrote; 0.3 means 3/10, the decimal that was typed, not its binary neighbour."""
+    """The positive number the caller wrote: 0.3 means 3/10, the decimal typed, not its binary neighbour."""
     if isinstance(value, Rational) and not isinstance(value, bool):
         number = Fraction(int(value.numerator), int(value.denominator))
     elif isinstance(value, Decimal) and value.is_finite():
@@ -76,8 +76,8 @@ def epsilon_of(rho: Real, delta: Real) -> float:
     r, d = float(exact(rho, "rho")), _probability(delta)
     log_inverse_delta = -math.log(d)
 
-    # epsilon = min over a > 1 of  a rho + ln(1/(a delta))/(a - 1) + ln(1 - 1/a);  every a gives a valid bound,
-    # so an imperfect minimiser errs to the safe side.
+    # epsilon = min over a > 1 of  a rho + ln(1/(a delta))/(a - 1) + ln(1 - 1/a)
+    # every a gives a valid bound, so an imperfect minimiser errs to the safe side
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
         return (
@@ -134,7 +134,7 @@ def _probability(delta: Real) -> float:
 
 @dataclass(frozen=True, init=False)
 class Budget:
-    """All that may ever be spent on one table: pure epsilon, zCDP rho, or (epsilon, delta) turned into rho."""
+    """All that may ever be spent on one table: pure epsilon, zCDP rho, or (epsilon, delta) as its rho."""
 
     epsilon: Fraction | None
     delta: Fraction | None
@@ -194,18 +194,15 @@ class Budget:
         return units / NANO
 
     def guarantee(self, units: int | None = None) -> dict[str, Any]:
-        """What `units` spent (default: all) mean: rho and epsilon at several deltas, or pure epsilon (spec 3.4)."""
+        """What `units` (default: all) guarantee: pure epsilon, or rho and epsilon at several deltas."""
         spent = self.limit if units is None else units
         if self.pure:
             return {"epsilon": spent / NANO}
-        deltas = sorted(
-            {*REPORTED_DELTAS, *([] if self.delta is None else [float(self.delta)])}, reverse=True
-        )
+        rho, own = Fraction(spent, NANO), () if self.delta is None else (float(self.delta),)
+        deltas: list[float] = sorted({*REPORTED_DELTAS, *own}, reverse=True)
         return {
-            "rho": spent / NANO,
-            "epsilon": {
-                delta: epsilon_of(Fraction(spent, NANO), delta) if spent else 0.0 for delta in deltas
-            },
+            "rho": float(rho),
+            "epsilon": {delta: epsilon_of(rho, delta) if rho else 0.0 for delta in deltas},
         }
 
     def describe(self, units: int | None = None) -> str:

@@ -17,12 +17,13 @@ from opendp.mod import enable_features
 
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Price, Real, exact
+from reticent.kernel.described import Described
 from reticent.kernel.randomness import LARGEST_SCALE, discrete_gaussian, discrete_laplace
 
 enable_features("contrib")
 
 OPENDP_LARGEST = 64
-"""Up to this length OpenDP draws the noise; beyond, the vectorised sampler, which draws from the same distribution."""
+"""Up to this length OpenDP draws the noise; beyond, our vectorised sampler of the same distribution."""
 
 SMALLEST_SCALE = Fraction(1, 10**9)
 INT64 = np.iinfo(np.int64)
@@ -48,10 +49,8 @@ class Sensitivity:
         return cls(bound, bound**2)
 
 
-class Noise(ABC):
+class Noise(Described, ABC):
     """Independent symmetric noise of one scale, in records, on every entry of a vector."""
-
-    proof: ClassVar[str]
 
     @property
     @abstractmethod
@@ -66,15 +65,15 @@ class Noise(ABC):
         """An upper bound on the standard deviation, in records."""
 
     def grid_scale(self, grid: int) -> Fraction:
-        """The scale in grid units that is really drawn: the next double upwards, so the price stays an upper bound."""
+        """The scale drawn, in grid units: rounded up to a double, so the price stays an upper bound."""
         scale = _double_above(self._width * grid)
         if scale > LARGEST_SCALE:
             raise QueryError(f"noise of {float(scale):.3g} grid units exceeds 2^62; ask for less noise")
         return scale
 
-    def release(self, exact: np.ndarray, grid: int = 1) -> np.ndarray:
-        """The exact int64 numbers, in units of 1/grid records, plus noise on the same grid, saturated to int64."""
-        values = np.asarray(exact)
+    def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
+        """Exact int64 counts, in units of 1/grid records, plus noise on the same grid, saturated to int64."""
+        values = np.asarray(counts)
         if values.dtype != np.int64 or grid < 1:
             raise TypeError("the kernel releases int64 numbers on a positive integer grid")
         scale = self.grid_scale(grid)
@@ -130,9 +129,8 @@ class Laplace(Noise):
         return Price(sensitivity.l1 / self.scale, sensitivity.l2_squared / (2 * self.scale**2))
 
     @staticmethod
-    @lru_cache(maxsize=256)
     def _opendp(scale: float) -> Any:
-        return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
+        return _opendp_laplace(scale)
 
     @staticmethod
     def _draw(scale: Fraction, count: int) -> np.ndarray:
@@ -169,13 +167,23 @@ class Gaussian(Noise):
         return Price(None, sensitivity.l2_squared / (2 * self.sigma**2))
 
     @staticmethod
-    @lru_cache(maxsize=256)
     def _opendp(scale: float) -> Any:
-        return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
+        return _opendp_gaussian(scale)
 
     @staticmethod
     def _draw(scale: Fraction, count: int) -> np.ndarray:
         return discrete_gaussian(scale, count)
+
+
+@lru_cache(maxsize=256)
+def _opendp_laplace(scale: float) -> Any:
+    # "i64", because T=int would mean 32 bits
+    return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale)
+
+
+@lru_cache(maxsize=256)
+def _opendp_gaussian(scale: float) -> Any:
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale)
 
 
 def saturating_sum(values: np.ndarray, noise: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Exact integer noise from operating-system entropy; no float decides anything it cannot prove.
 
-Every comparison `U < t` with a real threshold reveals 32 bits of the uniform U, decides by proven float bounds,
-and in the rare open case goes on with more bits and integer arithmetic (docs/proofs/sampler.md).
+Every comparison `U < t` with a real threshold reveals 32 bits of the uniform U and decides by proven float
+bounds; in the rare open case it goes on with more bits and integer arithmetic (docs/proofs/sampler.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def words(count: int) -> np.ndarray:
 
 
 def uniform_below(bound: int, count: int) -> np.ndarray:
-    """Exactly uniform integers in [0, bound), bound < 2^63: words above the last full multiple are redrawn."""
+    """Exactly uniform integers in [0, bound), bound < 2^63; words past the last full multiple are redrawn."""
     kind, size = (np.uint32, 32) if bound <= 1 << 24 else (np.uint64, 64)
     excess = (1 << size) % bound
     out = np.empty(count, dtype=np.int64)
@@ -54,7 +54,7 @@ def uniform_below(bound: int, count: int) -> np.ndarray:
 
 
 class LazyUniform:
-    """A uniform real in [0, 1] known to its first `bits` bits; reveals more only when a comparison needs them."""
+    """A uniform real in [0, 1] known to its first bits; reveals more only when a comparison needs them."""
 
     def __init__(self, revealed: int, bits: int) -> None:
         self._revealed, self._bits = revealed, bits
@@ -84,7 +84,7 @@ def exp_bounds(exponent: Fraction, factor: Fraction = Fraction(1)) -> Bounds:
 
 
 def _exp_minus_integers(exponent: Fraction, bits: int) -> tuple[int, int]:
-    """(low, high) around 2^bits exp(-exponent): Taylor series of exponent / 2^k, squared k times, rounded outward."""
+    """(low, high) around 2^bits exp(-exponent): Taylor series at exponent / 2^k, squared k times."""
     halvings = math.floor(exponent).bit_length() + 1
     work = bits + halvings + 16
     x = (exponent.numerator << work) // (exponent.denominator << halvings)
@@ -115,7 +115,7 @@ def _exp_table() -> np.ndarray:
 
 
 def exp_minus(exponent: np.ndarray) -> np.ndarray:
-    """exp(-exponent) within SLACK/2, exponents >= 0 known within 2^-43; uses IEEE +, -, * only, no library exp."""
+    """exp(-exponent) to a relative 2^-43, exponents >= 0 known within 2^-44; IEEE +, -, * only, no libm."""
     # exp(-i/64) * (1 - r + r^2/2 - r^3/6 + r^4/24 - r^5/120), r = exponent - i/64 < 1/64
     capped = np.minimum(exponent, RANGE - 2.0**-20)
     index = (capped * STEP).astype(np.int64)
@@ -130,7 +130,7 @@ def exp_minus(exponent: np.ndarray) -> np.ndarray:
 
 
 def accept(threshold: np.ndarray, bounds_of: Callable[[int], Bounds]) -> np.ndarray:
-    """Independent events of probability exactly t_i, given floats within SLACK of t_i and exact bounds for the rest."""
+    """Independent events of probability exactly t_i, from floats within SLACK of t_i and exact bounds."""
     drawn = words(len(threshold))
     uniform = drawn * 2.0**-WORD_BITS
     verdict = uniform + 2.0**-WORD_BITS <= threshold - SLACK
@@ -146,7 +146,7 @@ def geometric(scale: Fraction, count: int) -> np.ndarray:
 
 
 def discrete_laplace(scale: Fraction, count: int) -> np.ndarray:
-    """P(j) ~ exp(-|j|/scale): a geometric with a sign, minus zero redrawn (Canonne, Kamath, Steinke 2020, Alg. 2)."""
+    """P(j) ~ exp(-|j|/scale): a signed geometric, minus zero redrawn (Canonne et al. 2020, Alg. 2)."""
 
     def draw(size: int) -> np.ndarray:
         magnitude, sign = _magnitudes(scale, size)
@@ -157,7 +157,7 @@ def discrete_laplace(scale: Fraction, count: int) -> np.ndarray:
 
 
 def discrete_gaussian(sigma: Fraction, count: int) -> np.ndarray:
-    """P(j) ~ exp(-j^2 / (2 sigma^2)), by rejection from discrete Laplace (Canonne, Kamath, Steinke 2020, Alg. 3)."""
+    """P(j) ~ exp(-j^2 / (2 sigma^2)), by rejection from discrete Laplace (Canonne et al. 2020, Alg. 3)."""
     width = Fraction(math.floor(sigma) + 1)
     centre = sigma**2 / width
     near_centre, inverse_sigma = float(centre), float(1 / sigma)
@@ -191,7 +191,7 @@ def _collect(count: int, scale: Fraction, draw: Callable[[int], np.ndarray]) -> 
 def _magnitudes(scale: Fraction, size: int) -> tuple[np.ndarray, np.ndarray]:
     """At most `size` draws with P(j) ~ exp(-j/scale), each with an independent fair bit.
 
-    j = low + block * high: low is uniform in the block, kept with probability exp(-low/scale); high counts blocks.
+    j = low + block * high: low is uniform in the block, kept with probability exp(-low/scale).
     """
     block = _block(scale)
     low = uniform_below(block, size)

@@ -11,13 +11,14 @@ import numpy as np
 
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Price, Real, exact
-from reticent.kernel.randomness import SLACK, accept, exp_bounds, exp_minus, uniform_below
+from reticent.kernel.described import Described
+from reticent.kernel.randomness import SLACK, Bounds, accept, exp_bounds, exp_minus, uniform_below
 
 WEIGHT_BITS = 40
 
 
 @dataclass(frozen=True, init=False)
-class Exponential:
+class Exponential(Described):
     """Index i with probability ~ exp(epsilon u_i / (2 s)), s the sensitivity of every score u_i.
 
     Guarantee of one draw: pure epsilon, and zCDP epsilon^2 / 8 (bounded range).
@@ -52,7 +53,7 @@ class Exponential:
 
 
 class _Candidates:
-    """Integer weights W_i >= 2^bits exp(-slope (u_max - u_i)), and the exact acceptance that undoes their rounding."""
+    """Integers W_i >= 2^bits exp(-slope (u_max - u_i)), and the acceptance that undoes their rounding."""
 
     def __init__(self, scores: np.ndarray, slope: Fraction) -> None:
         self._scores, self._best, self._slope = scores, scores.max(), slope
@@ -69,13 +70,15 @@ class _Candidates:
         while filled < draws:
             ticket = uniform_below(int(self._cumulative[-1]), draws - filled)
             proposed = np.searchsorted(self._cumulative, ticket, side="right")
-            kept = proposed[
-                accept(self._shares[proposed] / self._weights[proposed], lambda i: self._bounds(proposed[i]))  # noqa: B023
-            ]
+            kept = self._keep(proposed)
             out[filled : filled + len(kept)] = kept
             filled += len(kept)
         return out
 
-    def _bounds(self, index: int):
+    def _keep(self, proposed: np.ndarray) -> np.ndarray:
+        chance = self._shares[proposed] / self._weights[proposed]
+        return proposed[accept(chance, lambda i: self._bounds(int(proposed[i])))]
+
+    def _bounds(self, index: int) -> Bounds:
         gap = int(self._best) - int(self._scores[index])
         return exp_bounds(gap * self._slope, Fraction(1 << self._bits, int(self._weights[index])))

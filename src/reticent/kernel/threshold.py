@@ -12,11 +12,12 @@ import numpy as np
 
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Price, Real, exact
+from reticent.kernel.described import Described
 from reticent.kernel.randomness import LARGEST_SCALE, discrete_laplace, geometric
 
 
 @dataclass(frozen=True, init=False)
-class AboveThreshold:
+class AboveThreshold(Described):
     """Any number of questions "is this value above the threshold?", up to and including the first "yes".
 
     One-sided noise (both noises added, never subtracted) has half the spread at the same price.
@@ -57,7 +58,7 @@ class AboveThreshold:
 
 
 class Watch:
-    """One running epoch; its noisy threshold is secret, lives in memory only, and dies with the first "yes"."""
+    """One running epoch; its noisy threshold is secret, in memory only, and dies with the first "yes"."""
 
     __slots__ = ("_lock", "_noisy_threshold", "_query_scale", "_sampler")
 
@@ -76,7 +77,7 @@ class Watch:
         return self._noisy_threshold is None
 
     def exceeds(self, value: int) -> bool:
-        """Whether value + fresh noise >= the noisy threshold; True ends the epoch. The compared value never leaves."""
+        """Whether value + fresh noise >= the noisy threshold; True ends the epoch. The sum never leaves."""
         with self._lock:
             if self._noisy_threshold is None:
                 raise QueryError('this epoch ended with its first "above"; open and pay for a new one')
