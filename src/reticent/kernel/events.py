@@ -1,21 +1,23 @@
 """An event is one public fact in the ledger's hash chain; a history is what all events so far add up to.
 
-The same fold (`History.apply`) serves the live ledger and the replay of a file, so the two cannot disagree, and a
-file that breaks a rule of the ledger (a settlement without reservation, a charge beyond the limit) is refused.
+The same fold (`History.apply`) serves the live ledger and the replay of a file, so the two cannot disagree,
+and a file that breaks a rule (a settlement without reservation, a charge beyond the limit) is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from reticent.errors import LedgerError
 
 FORMAT = 1
 GENESIS = "0" * 64
-TRUSTED_KINDS = frozenset({"open", "reserve", "redeem", "settle", "forfeit", "cap", "rollback"})
+TRANSITIONS = {"redeem": "redeemed", "settle": "settled", "forfeit": "forfeited"}
+TRUSTED_KINDS = frozenset({"open", "reserve", "cap", "rollback", *TRANSITIONS})
 
 
 def canonical(value: Any) -> str:
@@ -37,7 +39,7 @@ def sha256(data: bytes) -> str:
 class Event:
     """One link of the chain; `body` is the exact text that `digest` hashes, and it names its predecessor.
 
-    `cost` is that of the reservation the event belongs to; only `reserve` and `rollback` add theirs to what is spent.
+    `cost` repeats that of the reservation the event belongs to; only `reserve` and `rollback` charge theirs.
     """
 
     sequence: int
@@ -60,14 +62,17 @@ class Event:
     @classmethod
     def parse(cls, body: str, digest: str) -> Event:
         """A stored link; refused when its text does not hash to its digest."""
-        if sha256(body.encode()) != digest:
-            raise LedgerError("the ledger was edited: an event does not match its hash; restore the file")
-        return cls(**json.loads(body), body=body, digest=digest)
+        try:
+            if sha256(body.encode()) == digest:
+                return cls(**json.loads(body), body=body, digest=digest)
+        except (AttributeError, TypeError, ValueError):
+            pass  # not an event at all: somebody computed a hash for a text of their own
+        raise LedgerError("the ledger was edited: an event does not match its hash; restore the file")
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """A durable charge that awaits its one result."""
+    """A durable charge and its standing: reserved, redeemed (reserved a last time), settled or forfeited."""
 
     key: str
     kind: str
@@ -76,23 +81,12 @@ class Reservation:
     analyst: str | None
     redeemable: bool
     sequence: int
-
-
-@dataclass
-class Entry:
-    """Where a key stands. `redeemed`: given out a second and last time, and not settled yet."""
-
-    reservation: Reservation
-    status: Literal["reserved", "redeemed", "settled", "forfeited"] = "reserved"
+    status: str = "reserved"
     settled: int = 0
 
     @property
     def pending(self) -> bool:
         return self.status in ("reserved", "redeemed")
-
-    @property
-    def redeemable(self) -> bool:
-        return self.status == "reserved" and self.reservation.redeemable
 
 
 @dataclass
@@ -102,19 +96,22 @@ class History:
     sequence: int = 0
     head: str = GENESIS
     spent: int = 0
-    limit: int = 0
     opening: dict[str, Any] = field(default_factory=dict)
     caps: dict[str, int] = field(default_factory=dict)
     spent_by: dict[str, int] = field(default_factory=dict)
-    entries: dict[str, Entry] = field(default_factory=dict)
+    reservations: dict[str, Reservation] = field(default_factory=dict)
 
-    def apply(self, event: Event) -> None:
-        """Add one event; LedgerError where the chain or a rule of the ledger is broken."""
-        self._require(event.sequence == self.sequence + 1 and event.previous == self.head, event)
-        self._require((event.kind == "open") == (event.sequence == 1), event)
-        if event.kind in TRUSTED_KINDS:
-            getattr(self, f"_{event.kind}")(event)
-        self.sequence, self.head = event.sequence, event.digest
+    @classmethod
+    def replay(cls, events: Iterable[Event]) -> History:
+        """The history of a whole chain."""
+        history = cls()
+        for event in events:
+            history.apply(event)
+        return history
+
+    @property
+    def limit(self) -> int:
+        return self.opening["budget"]["limit"] if self.opening else 0
 
     def remaining(self, analyst: str | None = None) -> int:
         """What may still be charged: the rest of the limit, or of the analyst's cap where that is smaller."""
@@ -123,69 +120,65 @@ class History:
             rest = min(rest, self.caps[analyst] - self.spent_by.get(analyst, 0))
         return max(rest, 0)
 
-    def pending(self) -> list[Entry]:
-        """Reservations charged and not settled, oldest first."""
-        return [entry for entry in self.entries.values() if entry.pending]
+    def pending(self) -> list[Reservation]:
+        """Charged and not settled, oldest first."""
+        return [reservation for reservation in self.reservations.values() if reservation.pending]
 
-    @staticmethod
-    def _require(condition: bool, event: Event) -> None:
-        if not condition:
+    def apply(self, event: Event) -> None:
+        """Add one event; LedgerError where the chain or a rule of the ledger is broken."""
+        linked = event.sequence == self.sequence + 1 and event.previous == self.head
+        try:
+            allowed = linked and (event.kind == "open") == (event.sequence == 1) and self._fold(event)
+        except (KeyError, TypeError):
+            allowed = False
+        if not allowed:
             raise LedgerError(
                 f"the ledger was edited: event {event.sequence} breaks its rules; restore the file"
             )
+        self.sequence, self.head = event.sequence, event.digest
 
-    def _open(self, event: Event) -> None:
-        if event.payload["format"] > FORMAT:
-            raise LedgerError(
-                f"ledger format {event.payload['format']} is newer than {FORMAT}: upgrade reticent"
-            )
-        self.opening, self.limit = event.payload, event.payload["budget"]["limit"]
+    def _fold(self, event: Event) -> bool:
+        """Whether the event was allowed; then it is counted."""
+        if event.kind == "open":
+            if event.payload["format"] > FORMAT:
+                raise LedgerError(f"ledger format {event.payload['format']} > {FORMAT}: upgrade reticent")
+            self.opening = event.payload
+        elif event.kind == "reserve":
+            return self._reserve(event)
+        elif event.kind in TRANSITIONS:
+            return self._advance(event)
+        elif event.kind == "cap":
+            self.caps[str(event.analyst)] = event.payload["cap"]
+        elif event.kind == "rollback":
+            # What was lost may have settled: no pending key may buy a second sample for one charge.
+            self.spent += event.cost
+            for old in self.pending():
+                self.reservations[old.key] = replace(old, status="forfeited")
+            return event.cost >= 0 and self.spent <= self.limit
+        return True
 
-    def _reserve(self, event: Event) -> None:
-        self._require(event.key is not None and event.key not in self.entries, event)
-        self._require(0 <= event.cost <= self.remaining(event.analyst), event)
-        reservation = Reservation(
-            key=str(event.key),
-            kind=event.payload["kind"],
-            cost=event.cost,
-            digest=event.payload["digest"],
-            analyst=event.analyst,
-            redeemable=event.payload["redeemable"],
-            sequence=event.sequence,
+    def _reserve(self, event: Event) -> bool:
+        key, analyst, payload = event.key, event.analyst, event.payload
+        if key is None or key in self.reservations or not 0 <= event.cost <= self.remaining(analyst):
+            return False
+        self.reservations[key] = Reservation(
+            key,
+            payload["kind"],
+            event.cost,
+            payload["digest"],
+            analyst,
+            payload["redeemable"],
+            event.sequence,
         )
-        self.entries[reservation.key] = Entry(reservation)
         self.spent += event.cost
-        if event.analyst is not None:
-            self.spent_by[event.analyst] = self.spent_by.get(event.analyst, 0) + event.cost
+        if analyst is not None:
+            self.spent_by[analyst] = self.spent_by.get(analyst, 0) + event.cost
+        return True
 
-    def _pending_entry(self, event: Event) -> Entry:
-        entry = self.entries.get(event.key or "")
-        self._require(entry is not None and entry.pending, event)
-        return self.entries[event.key or ""]
-
-    def _redeem(self, event: Event) -> None:
-        entry = self._pending_entry(event)
-        self._require(entry.redeemable, event)
-        entry.status = "redeemed"
-
-    def _settle(self, event: Event) -> None:
-        entry = self._pending_entry(event)
-        entry.status, entry.settled = "settled", event.sequence
-
-    def _forfeit(self, event: Event) -> None:
-        self._pending_entry(event).status = "forfeited"
-
-    def _cap(self, event: Event) -> None:
-        cap, analyst = event.payload["cap"], event.analyst
-        self._require(analyst is not None and (cap is None or 0 <= cap <= self.limit), event)
-        if cap is None:
-            self.caps.pop(str(analyst), None)
-        else:
-            self.caps[str(analyst)] = cap
-
-    def _rollback(self, event: Event) -> None:
-        # What was lost may have settled: a pending key must not buy a second sample for one charge.
-        self._require(0 <= event.cost <= self.limit - self.spent, event)
-        self.spent += event.cost
-        for entry in self.pending():
-            entry.status = "forfeited"
+    def _advance(self, event: Event) -> bool:
+        old = self.reservations.get(str(event.key))
+        if old is None or not old.pending:
+            return False
+        settled = event.sequence if event.kind == "settle" else 0
+        self.reservations[old.key] = replace(old, status=TRANSITIONS[event.kind], settled=settled)
+        return event.kind != "redeem" or (old.redeemable and old.status == "reserved")
