@@ -1,0 +1,105 @@
+"""A certificate bounds the error of one public snapshot for a whole class of queries at once (spec online.md 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from math import inf
+
+import numpy as np
+
+from reticent.kernel.statistics import Kind
+from reticent.queries.forms import Dense, Product
+
+Form = Product | Dense
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Every query of `kind` on `sets` errs at most `bound` (a fraction of the table) on the snapshot it names."""
+
+    kind: Kind
+    sets: tuple[tuple[str, ...], ...]
+    bound: float
+    confidence: float
+    snapshot: str
+    ledger_id: int | None = None
+
+    def error_of(self, form: Form) -> float:
+        """The certified error of one query; infinite where this certificate says nothing about it.
+
+        A query that is a weighted sum of class members (a list of values, a mean of ordered bins) errs at most the
+        sum of the weights times the bound.
+        """
+        form = essential(form)
+        if not form.attributes:
+            return 0.0
+        if not any(self._reaches(form.attributes, s) for s in self.sets):
+            return inf
+        if self.kind == "predicates":
+            low, high = form.range
+            return (high - low) * self.bound
+        pieces = cells_needed(form) if self.kind == "cells" else boxes_needed(form)
+        return pieces * self.bound
+
+    def _reaches(self, attributes: tuple[str, ...], covered: tuple[str, ...]) -> bool:
+        return set(attributes) == set(covered) if self.kind == "cells" else set(attributes) <= set(covered)
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict) -> Certificate:
+        return cls(**(fields | {"sets": tuple(tuple(s) for s in fields["sets"])}))
+
+
+def tightest(certificates: Iterable[Certificate], form: Form) -> tuple[float, Certificate | None]:
+    """The smallest certified error of a query and the certificate it comes from."""
+    best: tuple[float, Certificate | None] = (inf, None)
+    for certificate in certificates:
+        error = certificate.error_of(form)
+        if error < best[0]:
+            best = (error, certificate)
+    return best
+
+
+def essential(form: Form) -> Form:
+    """The form without attributes that it does not constrain."""
+    if isinstance(form, Dense):
+        return form
+    kept = [(a, v) for a, v in zip(form.attributes, form.vectors, strict=True) if not np.all(v == 1.0)]
+    if len(kept) == len(form.attributes):
+        return form
+    return Product(tuple(a for a, _ in kept), tuple(v for _, v in kept))
+
+
+def boxes_needed(form: Form) -> float:
+    """Total weight of boxes whose sum is the query, or its complement: one for a box, a mean of ordered bins too.
+
+    Any q >= 0 is the integral over t of 1[q > t] (layer cake); along an axis the superlevel sets have as many runs as
+    the vector has upward variation.
+    """
+    if isinstance(form, Product):
+        weight = float(np.prod([_climb(vector).sum() for vector in form.vectors]))
+        if len(form.vectors) == 1:
+            weight = min(weight, float(_climb(1.0 - form.vectors[0]).sum()))
+        return weight
+    return min(_lines(form.values), _lines(1.0 - form.values))
+
+
+def cells_needed(form: Form) -> float:
+    """Total weight of cells whose sum is the query."""
+    if isinstance(form, Product):
+        return float(np.prod([vector.sum() for vector in form.vectors]))
+    return float(form.values.sum())
+
+
+def _climb(values: np.ndarray) -> np.ndarray:
+    """Upward variation along the last axis, starting from zero."""
+    steps = np.diff(values, axis=-1, prepend=0.0)
+    return np.maximum(steps, 0.0).sum(axis=-1, keepdims=True)
+
+
+def _lines(values: np.ndarray) -> float:
+    """Weight of boxes when each line along the best axis is cut into its own runs."""
+    return min(float(_climb(np.moveaxis(values, axis, -1)).sum()) for axis in range(values.ndim))

@@ -1,0 +1,48 @@
+"""The largest absolute sum over all boxes of consecutive codes: Kadane's method, never a list of boxes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def _largest(prefix: np.ndarray) -> int:
+    """`prefix` is (a+1, b+1, length): sums over the first two axes up to each index; Kadane along the last."""
+    best = 0
+    rows, columns, length = prefix.shape
+    for low_a in range(rows - 1):
+        for high_a in range(low_a + 1, rows):
+            for low_b in range(columns - 1):
+                for high_b in range(low_b + 1, columns):
+                    highest = 0
+                    lowest = 0
+                    for i in range(length):
+                        value = (
+                            prefix[high_a, high_b, i]
+                            - prefix[low_a, high_b, i]
+                            - prefix[high_a, low_b, i]
+                            + prefix[low_a, low_b, i]
+                        )
+                        highest = max(highest + value, value, 0)
+                        lowest = min(lowest + value, value, 0)
+                        best = max(best, highest, -lowest)
+    return best
+
+
+def largest_box(difference: np.ndarray) -> int:
+    """Exact for integers; sets of more than three attributes slice every leading axis into its own ranges."""
+    shape = difference.shape
+    if not shape:
+        return abs(int(difference))
+    ordered = np.transpose(difference, sorted(range(len(shape)), key=lambda axis: shape[axis]))
+    if ordered.ndim > 3:
+        return max(
+            largest_box(ordered[low:high].sum(axis=0))
+            for low in range(ordered.shape[0])
+            for high in range(low + 1, ordered.shape[0] + 1)
+        )
+    padded = ordered.reshape((1,) * (3 - ordered.ndim) + ordered.shape)
+    prefix = np.zeros((padded.shape[0] + 1, padded.shape[1] + 1, padded.shape[2]), dtype=np.int64)
+    prefix[1:, 1:] = padded.cumsum(axis=0).cumsum(axis=1)
+    return int(_largest(prefix))

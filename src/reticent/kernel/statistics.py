@@ -1,0 +1,343 @@
+"""A statistic is a public description of integers that the kernel computes from rows, with their sensitivity.
+
+Everything an algorithm may learn is one of these. Values live on an integer grid (spec 1.3): a statistic's exact
+integers divided by `grid` are records. Guesses are public numbers computed outside; they are rounded to the same grid,
+so a difference of a count and a guess moves by exactly what the count moves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, Protocol
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.boxes import largest_box
+from reticent.kernel.mechanisms import Sensitivity
+from reticent.kernel.table import CountSource
+from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.forms import Dense, Product
+from reticent.queries.linear import Linear, Marginal
+
+FINE = 2**20
+"""Steps per record for query values and guesses of record tables (spec 1.3: n * G * FINE is checked with the table)."""
+
+LARGEST_GRID = 2**25
+"""Steps per record in all: the widest noise a nano-unit can buy (22,361 records) still fits the samplers."""
+
+MARGINAL_CELLS = 2**20
+"""Up to here a query is answered from its marginal; beyond, record by record."""
+
+ONE = Sensitivity.scalar()
+
+
+def of_one_marginal(neighbours: str) -> Sensitivity:
+    """All cells of one marginal (spec 1.1): replacing a record moves one unit out of a cell and one into another."""
+    moved = 2 if neighbours == "replace-one" else 1
+    return Sensitivity(l1=Fraction(moved), l2_squared=Fraction(moved))
+
+
+class Statistic(Protocol):
+    """What `measure`, `select` and `exceeds` compute before noise is added."""
+
+    def resolution(self, person_grid: int) -> int:
+        """Steps per unit of person weight; a value in records is integer / (resolution * person grid)."""
+        ...
+
+    def sensitivity(self, neighbours: str) -> Sensitivity: ...
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray: ...
+
+    def describe(self) -> dict[str, object]: ...
+
+
+def fine(person_grid: int) -> int:
+    """The finest resolution beside this person grid, a power of two."""
+    return min(FINE, 1 << (LARGEST_GRID // person_grid).bit_length() - 1)
+
+
+class _Fine:
+    """Statistics that compare with guesses use the finest resolution."""
+
+    def resolution(self, person_grid: int) -> int:
+        return fine(person_grid)
+
+
+def on_grid(guess: np.ndarray | float, grid: int) -> np.ndarray:
+    """Public guesses, in records, as integers on the grid."""
+    scaled = np.asarray(guess, dtype=np.float64) * grid
+    if not np.all(np.isfinite(scaled)) or np.any(np.abs(scaled) >= 2.0**62):
+        raise QueryError(
+            f"a guess must be finite and below {2.0**62 / grid:.3g} records; compute it from a hypothesis"
+        )
+    return np.rint(scaled).astype(np.int64)
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """Identifies public arrays in the ledger, so that one idempotency key cannot serve two questions."""
+    hasher = hashlib.sha256()
+    for array in arrays:
+        hasher.update(repr((array.shape, array.dtype.str)).encode())
+        hasher.update(np.ascontiguousarray(array).tobytes())
+    return hasher.hexdigest()
+
+
+class LinearCount:
+    """The answer of one linear query, times the number of records."""
+
+    def __init__(self, query: Linear, domain: Domain) -> None:
+        self.query = query
+        form = query.compile(domain)
+        low, high = form.range
+        if not (0 <= low and high <= 1):
+            raise QueryError(
+                f"{query.text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]"
+            )
+        if tuple(domain.shape_of(form.attributes)) != _shape(form):
+            raise QueryError(f"{query.text}: its values do not have the shape of its attributes")
+        if isinstance(form, Product) and sum(not _zero_one(vector) for vector in form.vectors) > 1:
+            # A product of two fractional vectors would leave the grid.
+            form = Dense(form.attributes, form.tensor())
+        self.form = form
+
+    def resolution(self, person_grid: int) -> int:
+        return 1 if self.form.binary else fine(person_grid)
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return ONE
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        form, steps = self.form, self.resolution(person_grid)
+        wide = math.prod(_shape(form)) > MARGINAL_CELLS
+        if isinstance(form, Product) and (wide or not form.attributes):
+            vectors = {
+                name: np.rint(vector * (1 if _zero_one(vector) else steps)).astype(np.int64)
+                for name, vector in zip(form.attributes, form.vectors, strict=True)
+            }
+            return np.asarray(source.weigh(vectors), dtype=np.int64)
+        values = np.rint(form.tensor() * steps).astype(np.int64)
+        return np.asarray(np.sum(source.marginal(form.attributes) * values), dtype=np.int64)
+
+    def describe(self) -> dict[str, object]:
+        return {"query": self.query.to_dict()}
+
+
+def _shape(form: Product | Dense) -> tuple[int, ...]:
+    return form.values.shape if isinstance(form, Dense) else tuple(len(vector) for vector in form.vectors)
+
+
+def _zero_one(vector: np.ndarray) -> bool:
+    return bool(((vector == 0) | (vector == 1)).all())
+
+
+class MarginalCounts:
+    """All cells of one marginal."""
+
+    def __init__(self, marginal: Marginal, domain: Domain) -> None:
+        self.marginal = marginal
+        self.attributes = marginal.canonical(domain)
+
+    def resolution(self, person_grid: int) -> int:
+        return 1
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return of_one_marginal(neighbours)
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        return source.marginal(self.attributes)
+
+    def describe(self) -> dict[str, object]:
+        return {"marginal": list(self.attributes)}
+
+
+Kind = Literal["cells", "boxes", "predicates"]
+
+
+@dataclass(frozen=True, eq=False)
+class MaxError(_Fine):
+    """The largest error of public guesses over a class of queries on attribute sets (spec online.md 1).
+
+    `guesses[i]` is the guessed marginal of `sets[i]` in records. Classes: every cell; every box of consecutive codes;
+    every predicate (total variation). Each is a maximum of functions that one record moves by at most one.
+    """
+
+    kind: Kind
+    sets: tuple[tuple[str, ...], ...]
+    guesses: tuple[np.ndarray, ...]
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("cells", "boxes", "predicates"):
+            raise QueryError(f"an audit covers cells, boxes or predicates, not {self.kind!r}")
+        if not self.sets or len(self.sets) != len(self.guesses):
+            raise QueryError(
+                f"{len(self.sets)} attribute sets need as many guesses, got {len(self.guesses)}; at least one"
+            )
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return ONE
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        largest = 0
+        for counts, guess in zip(source.marginals(self.sets), self.guesses, strict=True):
+            largest = max(largest, self._largest(self._difference(counts, guess, person_grid)))
+        return np.asarray(largest, dtype=np.int64)
+
+    def _difference(self, counts: np.ndarray, guess: np.ndarray, person_grid: int) -> np.ndarray:
+        steps = fine(person_grid)
+        return counts * steps - on_grid(guess, steps * person_grid).reshape(counts.shape)
+
+    def _largest(self, difference: np.ndarray) -> int:
+        if self.kind == "cells":
+            return int(np.abs(difference).max())
+        if self.kind == "boxes":
+            return largest_box(difference)
+        return max(int(difference[difference > 0].sum()), -int(difference[difference < 0].sum()))
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "max error": self.kind,
+            "sets": [list(s) for s in self.sets],
+            "guesses": digest(*self.guesses),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerErrors(_Fine):
+    """The largest of `abs(count - guess)` over explicit linear queries: one question or a batch of them."""
+
+    queries: tuple[Linear, ...]
+    guesses: np.ndarray
+    domain: Domain
+
+    def __post_init__(self) -> None:
+        if not self.queries or len(self.queries) != len(np.atleast_1d(self.guesses)):
+            raise QueryError(
+                f"{len(self.queries)} queries need as many guesses, got {len(np.atleast_1d(self.guesses))}"
+            )
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return ONE
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        steps = fine(person_grid)
+        guesses = on_grid(np.atleast_1d(self.guesses), steps * person_grid)
+        largest = 0
+        for query, guess in zip(self.queries, guesses, strict=True):
+            statistic = LinearCount(query, self.domain)
+            count = int(statistic.evaluate(source, person_grid)) * (
+                steps // statistic.resolution(person_grid)
+            )
+            largest = max(largest, abs(count - int(guess)))
+        return np.asarray(largest, dtype=np.int64)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "errors of": [query.to_dict() for query in self.queries],
+            "guesses": digest(np.atleast_1d(self.guesses)),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalErrors(_Fine):
+    """One score per attribute set: weight * (L1 distance of its marginal to a guess) - penalty, in records.
+
+    One record moves an L1 distance by 2 under replace-one and by 1 under add-remove (spec 1.1), times the weight.
+    """
+
+    sets: tuple[tuple[str, ...], ...]
+    guesses: tuple[np.ndarray, ...]
+    weights: tuple[Fraction, ...]
+    penalties: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        sizes = {len(self.sets), len(self.guesses), len(self.weights), len(self.penalties)}
+        if sizes != {len(self.sets)} or not self.sets:
+            raise QueryError(
+                "every candidate set needs one guess, weight and penalty; give at least one candidate"
+            )
+        if any(not 0 < weight <= 1 for weight in self.weights):
+            raise QueryError("weights of candidates lie above 0 and at most at 1; divide by the largest")
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        moved = of_one_marginal(neighbours).l1 * max(self.weights)
+        return Sensitivity(l1=moved, l2_squared=moved * moved)
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        steps = fine(person_grid)
+        scores = []
+        columns = zip(source.marginals(self.sets), self.guesses, self.weights, self.penalties, strict=True)
+        for counts, guess, weight, penalty in columns:
+            # Guesses sit on the coarse person grid, so that distance times weight is an integer; weights round down,
+            # which keeps the score's sensitivity below the stated one.
+            distance = int(np.abs(counts - on_grid(guess, person_grid).reshape(counts.shape)).sum())
+            scores.append(distance * int(weight * steps) - int(on_grid(penalty, steps * person_grid)))
+        return np.array(scores, dtype=np.int64)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "marginal errors": [list(s) for s in self.sets],
+            "guesses": digest(
+                *self.guesses, np.array([float(w) for w in self.weights]), np.array(self.penalties)
+            ),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class CellScores(_Fine):
+    """One score per cell of each set, in order: `count + offset`, then (with `complements`) `-count + offset`.
+
+    Serves signed errors (offset = minus guess) and DualQuery's weights (offset = what the data player played), both
+    over queries closed under complement: the complement's count is n minus the count, and n cancels in a softmax.
+    """
+
+    sets: tuple[tuple[str, ...], ...]
+    offsets: tuple[np.ndarray, ...]
+    complements: bool = True
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return ONE
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        steps = fine(person_grid)
+        counts = np.concatenate([c.ravel() for c in source.marginals(self.sets)]) * steps
+        shift = on_grid(np.concatenate([np.ravel(o) for o in self.offsets]), steps * person_grid)
+        if len(shift) != len(counts):
+            raise QueryError(f"{len(counts)} cells need as many offsets, got {len(shift)}")
+        return np.concatenate([counts + shift, -counts - shift]) if self.complements else counts + shift
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "cells of": [list(s) for s in self.sets],
+            "offsets": digest(*self.offsets),
+            "complements": self.complements,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class ConjunctionScores(_Fine):
+    """As `CellScores`, over an explicit list of conjunctions."""
+
+    conjunctions: Conjunctions
+    offsets: np.ndarray
+    complements: bool = True
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return ONE
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        steps = fine(person_grid)
+        counts = source.conjunctions(self.conjunctions) * steps
+        shift = on_grid(self.offsets, steps * person_grid)
+        return np.concatenate([counts + shift, -counts - shift]) if self.complements else counts + shift
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "conjunctions": self.conjunctions.digest,
+            "offsets": digest(self.offsets),
+            "complements": self.complements,
+        }

@@ -1,0 +1,261 @@
+"""A release is a hypothesis with its public transcript: it answers any question for free and yields synthetic rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from reticent.algorithms.adaptive import Adaptive
+from reticent.algorithms.certificates import Certificate
+from reticent.algorithms.outcome import Outcome, Report, silent
+from reticent.answer import Answer
+from reticent.domain import Domain
+from reticent.errors import QueryError, ReticentError
+from reticent.hypotheses import load_hypothesis
+from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.accounting import Budget
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger import Ledger, verify
+from reticent.kernel.table import Table
+from reticent.queries.linear import Linear, Marginal, Ratio, query_from_dict
+from reticent.queries.workload import Workload
+from reticent.synthetic import decode, rows_of
+from reticent.view import View
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMAT = 1
+
+
+class Algorithm(Protocol):
+    """An offline algorithm: a loop over a Curator that spends at most `allowance` nano-units."""
+
+    def run(
+        self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
+    ) -> Outcome: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+def release(
+    table: Table,
+    workload: Workload,
+    budget: Budget,
+    *,
+    algorithm: Algorithm | None = None,
+    ledger: str | Path | Ledger | None = None,
+    progress: Report = silent,
+) -> Release:
+    """Learn a public distribution whose answers to the workload are accurate, spending `budget`.
+
+    With `ledger=` the measurements are durable: after a crash the same call resumes with what was measured, and a
+    session on the same ledger shares its budget.
+    """
+    workload.check(table.domain)
+    algorithm = algorithm or Adaptive()
+    key = _run_key(table, workload, budget, algorithm)
+    opened = _open(ledger, table, budget)
+    try:
+        curator = Curator(table, opened)
+        allowance = min(budget.limit, opened.remaining + _spent_under(opened, key))
+        outcome = algorithm.run(curator, workload, allowance=allowance, key=key, report=progress)
+        spent = _spent_under(opened, key)
+    finally:
+        if opened is not ledger:
+            opened.close()
+    facts = {
+        "name": table.name,
+        "unit": table.unit,
+        "neighbours": table.neighbours,
+        "version": table.version,
+        "budget": budget.to_dict(),
+        "spent": spent,
+        "privacy": budget.guarantee(spent),
+        "algorithm": algorithm.describe(),
+        "workload": workload.to_dict(),
+        "reticent": _version(),
+        "python": platform.python_version(),
+    }
+    return Release.of(outcome, facts)
+
+
+def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget) -> Ledger:
+    if isinstance(ledger, Ledger):
+        return ledger
+    if ledger is None:
+        return Ledger.memory(identity=table.identity, budget=budget)
+    path = Path(ledger)
+    total = Budget.from_dict(verify(path).budget) if path.exists() else budget
+    if total.unit != budget.unit:
+        raise QueryError(
+            f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind"
+        )
+    return Ledger.open(path, identity=table.identity, budget=total)
+
+
+def _spent_under(ledger: Ledger, key: str) -> int:
+    """Nano-units this release has reserved so far, also before a crash."""
+    return sum(e.cost for e in ledger.events() if e.kind == "reserve" and (e.key or "").startswith(key))
+
+
+def _run_key(table: Table, workload: Workload, budget: Budget, algorithm: Algorithm) -> str:
+    """Names one release in its ledger: the same call after a crash finds its own measurements again."""
+    parts = [table.identity, workload.to_dict(), budget.to_dict(), algorithm.describe()]
+    return (
+        "release:" + hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    )
+
+
+def _version() -> str:
+    from reticent import __version__
+
+    return __version__
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What was published; holds nothing that is not public."""
+
+    hypothesis: Hypothesis
+    measurements: tuple[Measurement, ...]
+    certificates: tuple[Certificate, ...]
+    records: float
+    notes: dict[str, Any]
+    facts: dict[str, Any]
+    view: View
+
+    @classmethod
+    def of(cls, outcome: Outcome, facts: dict[str, Any]) -> Release:
+        snapshot = Snapshot(outcome.hypothesis)
+        view = View(snapshot, outcome.certificates, outcome.records, snapshot.digest)
+        return cls(
+            outcome.hypothesis,
+            outcome.measurements,
+            outcome.certificates,
+            outcome.records,
+            outcome.notes,
+            facts,
+            view,
+        )
+
+    @property
+    def domain(self) -> Domain:
+        return self.hypothesis.domain
+
+    def __repr__(self) -> str:
+        bound = min((c.bound for c in self.certificates), default=None)
+        certified = "" if bound is None else f", workload cells certified to ±{bound:.3g}"
+        return (
+            f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
+        )
+
+    @property
+    def privacy(self) -> str:
+        """The guarantee in one line."""
+        budget = Budget.from_dict(self.facts["budget"])
+        return f"{budget}, {self.facts['neighbours']}, unit {self.facts['unit']}"
+
+    def answer(self, query: Linear | Marginal | Ratio) -> Answer:
+        """Free and unlimited: a function of the released hypothesis."""
+        return self.view.answer(query)
+
+    def ask(self, question: Linear | Marginal | Ratio | str) -> Any:
+        """As a session's `ask`: a query, or SQL text, answered from what was published."""
+        if isinstance(question, str):
+            from reticent.sql import run
+
+            return run(question, self.domain, self.answer)
+        return self.answer(question)
+
+    def synthesize(self, rows: int, *, seed: int | None = None, independent: bool = False) -> pa.Table:
+        """Synthetic rows with decoded values; marginals are closer than independent sampling allows.
+
+        The seed concerns public post-processing only: it cannot weaken privacy.
+        """
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise QueryError(f"{rows!r} rows: ask for a whole number, at least 1")
+        generator = np.random.default_rng(seed)
+        codes = (
+            self.hypothesis.sample(rows, generator)
+            if independent
+            else rows_of(self.hypothesis, rows, generator)
+        )
+        return decode(codes, self.domain)
+
+    def minimize(self, loss: Any) -> Any:
+        """The minimiser of a convex loss on the released hypothesis, with its certificate where one covers it."""
+        from reticent.models import minimize_on
+
+        return minimize_on(self.view, loss)
+
+    def report(self, path: str | Path) -> Path:
+        """One self-contained HTML page: what was spent, what is guaranteed, what was measured."""
+        from reticent.report import write_release
+
+        return write_release(self, Path(path))
+
+    def save(self, path: str | Path) -> Path:
+        """One file: domain, hypothesis, transcript, prices, versions; no secrets."""
+        manifest = {
+            "format": FORMAT,
+            "domain": self.domain.to_dict(),
+            "certificates": [c.to_dict() for c in self.certificates],
+            "records": self.records,
+            "notes": self.notes,
+            "facts": self.facts,
+            "measurements": [{"query": m.query.to_dict(), "sd": m.sd} for m in self.measurements],
+        }
+        path = Path(path)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("manifest.json", json.dumps(manifest, indent=1, default=_plain))
+            archive.writestr("hypothesis.bin", self.hypothesis.to_bytes())
+            for index, measurement in enumerate(self.measurements):
+                with archive.open(f"measurements/{index}.npy", "w") as entry:
+                    np.lib.format.write_array(entry, np.asarray(measurement.values), allow_pickle=False)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Reads what `save` wrote; refuses other files in one line."""
+        try:
+            with zipfile.ZipFile(path) as archive:
+                manifest = json.loads(archive.read("manifest.json"))
+                if manifest["format"] != FORMAT:
+                    raise ReticentError(
+                        f"{path}: release format {manifest['format']}, this version reads {FORMAT}"
+                    )
+                hypothesis = load_hypothesis(archive.read("hypothesis.bin"))
+                measurements = tuple(
+                    Measurement(query_from_dict(m["query"]), _array(archive, index), m["sd"])
+                    for index, m in enumerate(manifest["measurements"])
+                )
+        except FileNotFoundError:
+            raise ReticentError(f"{path}: no such file") from None
+        except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, OSError, ValueError) as problem:
+            raise ReticentError(f"{path}: not a saved release ({type(problem).__name__})") from None
+        certificates = tuple(Certificate.from_dict(c) for c in manifest["certificates"])
+        outcome = Outcome(hypothesis, measurements, certificates, manifest["records"], manifest["notes"])
+        return cls.of(outcome, manifest["facts"])
+
+    def _repr_html_(self) -> str:
+        from reticent.report import release_summary
+
+        return release_summary(self)
+
+
+def _array(archive: zipfile.ZipFile, index: int) -> np.ndarray:
+    with archive.open(f"measurements/{index}.npy") as entry:
+        return np.lib.format.read_array(entry, allow_pickle=False)
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

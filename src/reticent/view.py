@@ -1,0 +1,132 @@
+"""A view answers any query for free from one public snapshot, with the tightest certificate that covers it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from typing import Protocol
+
+import numpy as np
+
+from reticent.algorithms.certificates import Certificate, tightest
+from reticent.answer import Answer
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.queries.forms import Dense, Product
+from reticent.queries.linear import Linear, Marginal, Ratio
+
+
+class Distribution(Protocol):
+    """What a view needs of a hypothesis."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    def expect(self, query: Linear | Product | Dense) -> float: ...
+
+    def marginal(self, attributes: Sequence[str]) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Free answers: functions of the query and this value alone."""
+
+    distribution: Distribution
+    certificates: tuple[Certificate, ...]
+    records: float
+    """The public number of records, or its released noisy total."""
+    snapshot: str
+
+    @property
+    def domain(self) -> Domain:
+        return self.distribution.domain
+
+    def answer(self, query: Linear | Marginal | Ratio) -> Answer:
+        if isinstance(query, Ratio):
+            return self._ratio(query)
+        if isinstance(query, Marginal):
+            return self._marginal(query)
+        if isinstance(query, Linear):
+            return self._linear(query)
+        raise QueryError(
+            f"{type(query).__name__} is not a query; build one with rt.count, rt.mean or rt.marginal"
+        )
+
+    def _linear(self, query: Linear) -> Answer:
+        form = query.compile(self.domain)
+        share = self.distribution.expect(form)
+        error, certificate = tightest(self.certificates, form)
+        value = query.offset + query.scale * share
+        plain = query.scale == 1 and query.offset == 0
+        return Answer(
+            query=query.text,
+            value=value,
+            count=share * self.records if plain else None,
+            error=abs(query.scale) * error if certificate else None,
+            confidence=certificate.confidence if certificate else None,
+            origin="certificate" if certificate else "hypothesis",
+            certified=certificate is not None,
+            snapshot=self.snapshot,
+        )
+
+    def _marginal(self, query: Marginal) -> Answer:
+        """The largest cell error of the whole table, so that one bound serves every row shown."""
+        canonical = query.canonical(self.domain)
+        cells = self.distribution.marginal(canonical)
+        one_cell = Product(canonical, tuple(_first(self.domain[name].size) for name in canonical))
+        error, certificate = tightest(self.certificates, one_cell)
+        order = [canonical.index(name) for name in query.attributes]
+        return Answer(
+            query=query.text,
+            value=np.transpose(cells, order),
+            count=np.transpose(cells, order) * self.records,
+            error=error if certificate else None,
+            confidence=certificate.confidence if certificate else None,
+            origin="certificate" if certificate else "hypothesis",
+            certified=certificate is not None,
+            snapshot=self.snapshot,
+            labels=tuple((name, self.domain[name].labels) for name in query.attributes),
+        )
+
+    def _ratio(self, query: Ratio) -> Answer:
+        return ratio_of(query, self._linear(query.numerator), self._linear(query.denominator))
+
+
+def ratio_of(query: Ratio, top: Answer, bottom: Answer) -> Answer:
+    """A quotient of two answers; its error is the farthest end of the interval that the two errors allow."""
+    low_value = float(bottom.value)
+    share = float(top.value) / low_value if low_value > 0 else 0.0
+    error = quotient_error(float(top.value), top.error, low_value, bottom.error)
+    certified = top.certified and bottom.certified and isfinite(error)
+    confidences = [c for c in (top.confidence, bottom.confidence) if c is not None]
+    same = top.snapshot == bottom.snapshot and top.origin == bottom.origin == "certificate"
+    confidence = min(confidences) if same else 1 - sum(1 - c for c in confidences)
+    return Answer(
+        query=query.text,
+        value=query.offset + query.scale * share,
+        count=None,
+        error=abs(query.scale) * error if certified else None,
+        confidence=confidence if certified else None,
+        origin=top.origin if top.origin == bottom.origin else "derived",
+        certified=certified,
+        price=top.price + bottom.price,
+        snapshot=top.snapshot,
+        ledger_id=top.ledger_id,
+    )
+
+
+def quotient_error(top: float, top_error: float | None, bottom: float, bottom_error: float | None) -> float:
+    """sup |t'/b' - t/b| over |t'-t| <= top_error, |b'-b| <= bottom_error, 0 <= t' <= b'; infinite if b' may vanish."""
+    if top_error is None or bottom_error is None or bottom - bottom_error <= 0:
+        return inf
+    centre = top / bottom
+    highest = min(1.0, (top + top_error) / (bottom - bottom_error))
+    lowest = max(0.0, (top - top_error) / (bottom + bottom_error))
+    return max(highest - centre, centre - lowest)
+
+
+def _first(size: int) -> np.ndarray:
+    vector = np.zeros(size)
+    vector[0] = 1.0
+    return vector
