@@ -74,9 +74,7 @@ class Answer:
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Answer:
         labels = tuple((name, tuple(texts)) for name, texts in fields.get("labels", ()))
-        value, count = (
-            np.asarray(x) if isinstance(x, list) else x for x in (fields["value"], fields["count"])
-        )
+        value, count = (np.asarray(x) if isinstance(x, list) else x for x in (fields["value"], fields["count"]))
         return cls(**(fields | {"labels": labels, "value": value, "count": count}))
 
     def to_arrow(self) -> Any:
@@ -109,7 +107,9 @@ class Answer:
         else:
             count = "" if self.count is None else f" (about {float(np.asarray(self.count)):,.0f} records)"
             shown = f"<b>{float(self.value):.6g}</b>{count}"
-        return f"<div>{shown}<br><small>{escape(self.guarantee)}; {escape(meaning)}; price {self.price:.3g}</small></div>"
+        return (
+            f"<div>{shown}<br><small>{escape(self.guarantee)}; {escape(meaning)}; price {self.price:.3g}</small></div>"
+        )
 
 
 def _plain(value: Any) -> Any:

@@ -96,9 +96,7 @@ def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget) -> L
     path = Path(ledger)
     total = Budget.from_dict(verify(path).budget) if path.exists() else budget
     if total.unit != budget.unit:
-        raise QueryError(
-            f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind"
-        )
+        raise QueryError(f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind")
     return Ledger.open(path, identity=table.identity, budget=total)
 
 
@@ -110,9 +108,7 @@ def _spent_under(ledger: Ledger, key: str) -> int:
 def _run_key(table: Table, workload: Workload, budget: Budget, algorithm: Algorithm) -> str:
     """Names one release in its ledger: the same call after a crash finds its own measurements again."""
     parts = [table.identity, workload.to_dict(), budget.to_dict(), algorithm.describe()]
-    return (
-        "release:" + hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
-    )
+    return "release:" + hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _version() -> str:
@@ -154,9 +150,7 @@ class Release:
     def __repr__(self) -> str:
         bound = min((c.bound for c in self.certificates), default=None)
         certified = "" if bound is None else f", workload cells certified to ±{bound:.3g}"
-        return (
-            f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
-        )
+        return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
 
     @property
     def privacy(self) -> str:
@@ -184,11 +178,7 @@ class Release:
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise QueryError(f"{rows!r} rows: ask for a whole number, at least 1")
         generator = np.random.default_rng(seed)
-        codes = (
-            self.hypothesis.sample(rows, generator)
-            if independent
-            else rows_of(self.hypothesis, rows, generator)
-        )
+        codes = self.hypothesis.sample(rows, generator) if independent else rows_of(self.hypothesis, rows, generator)
         return decode(codes, self.domain)
 
     def minimize(self, loss: Any) -> Any:
@@ -230,9 +220,7 @@ class Release:
             with zipfile.ZipFile(path) as archive:
                 manifest = json.loads(archive.read("manifest.json"))
                 if manifest["format"] != FORMAT:
-                    raise ReticentError(
-                        f"{path}: release format {manifest['format']}, this version reads {FORMAT}"
-                    )
+                    raise ReticentError(f"{path}: release format {manifest['format']}, this version reads {FORMAT}")
                 hypothesis = load_hypothesis(archive.read("hypothesis.bin"))
                 measurements = tuple(
                     Measurement(query_from_dict(m["query"]), _array(archive, index), m["sd"])

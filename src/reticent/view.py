@@ -49,9 +49,7 @@ class View:
             return self._marginal(query)
         if isinstance(query, Linear):
             return self._linear(query)
-        raise QueryError(
-            f"{type(query).__name__} is not a query; build one with rt.count, rt.mean or rt.marginal"
-        )
+        raise QueryError(f"{type(query).__name__} is not a query; build one with rt.count, rt.mean or rt.marginal")
 
     def _linear(self, query: Linear) -> Answer:
         form = query.compile(self.domain)

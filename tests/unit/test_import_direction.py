@@ -69,9 +69,7 @@ def test_the_kernel_uses_no_dataframe_network_or_plotting_library(path: Path) ->
         assert top not in {"socket", "http", "urllib", "random"}, f"kernel imports {name}"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in files() if layer(p) in {"session", "service"}], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("path", [p for p in files() if layer(p) in {"session", "service"}], ids=lambda path: path.name)
 def test_the_custodian_view_is_unreachable_from_session_and_service(path: Path) -> None:
     assert not any(FORBIDDEN_IN_SESSION_AND_SERVICE in name for name in imported(path))
 
@@ -82,8 +80,6 @@ def test_the_kernel_is_small_enough_to_read() -> None:
     for path in (ROOT / "kernel").rglob("*.py"):
         if path.name not in minimisers:
             lines += sum(
-                1
-                for line in path.read_text().splitlines()
-                if line.strip() and not line.strip().startswith("#")
+                1 for line in path.read_text().splitlines() if line.strip() and not line.strip().startswith("#")
             )
     assert lines <= 1800, f"{lines} lines of code in the kernel; an auditor was promised about 1,500"

@@ -96,9 +96,7 @@ class Curator:
         """Nano-units left."""
         return self._ledger.remaining
 
-    def price(
-        self, queries: Sequence[Linear | Marginal | Statistic], mechanism: Noise | Sequence[Noise]
-    ) -> Price:
+    def price(self, queries: Sequence[Linear | Marginal | Statistic], mechanism: Noise | Sequence[Noise]) -> Price:
         """What `measure` with the same arguments would charge."""
         _, _, price = self._priced(queries, mechanism)
         return price
@@ -165,14 +163,10 @@ class Curator:
             epoch._watch = epoch.mechanism.open(round(epoch.threshold * grid), step)
             epoch._scale = (grid, step)
         if epoch._scale != (grid, step):
-            raise QueryError(
-                "an epoch compares statistics of one sensitivity and resolution; open another epoch"
-            )
+            raise QueryError("an epoch compares statistics of one sensitivity and resolution; open another epoch")
         return epoch._watch.exceeds(int(error.evaluate(self._table._source, self._table.grid)))
 
-    def minimize(
-        self, minimizer: Minimizable, *, key: str | None = None, analyst: str | None = None
-    ) -> Settled:
+    def minimize(self, minimizer: Minimizable, *, key: str | None = None, analyst: str | None = None) -> Settled:
         """Parameters from a private minimiser of one convex loss."""
         request = {"minimizer": minimizer.describe()}
 
@@ -188,9 +182,7 @@ class Curator:
         statistics = [self._statistic(query) for query in queries]
         mechanisms = list(mechanism) if isinstance(mechanism, Sequence) else [mechanism] * len(statistics)
         if not statistics or len(mechanisms) != len(statistics):
-            raise QueryError(
-                f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one each, at least one"
-            )
+            raise QueryError(f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one each, at least one")
         price = Price.free()
         for statistic, noise in zip(statistics, mechanisms, strict=True):
             price = price + noise.price(statistic.sensitivity(self.neighbours))

@@ -72,9 +72,7 @@ def on_grid(guess: np.ndarray | float, grid: int) -> np.ndarray:
     """Public guesses, in records, as integers on the grid."""
     scaled = np.asarray(guess, dtype=np.float64) * grid
     if not np.all(np.isfinite(scaled)) or np.any(np.abs(scaled) >= 2.0**62):
-        raise QueryError(
-            f"a guess must be finite and below {2.0**62 / grid:.3g} records; compute it from a hypothesis"
-        )
+        raise QueryError(f"a guess must be finite and below {2.0**62 / grid:.3g} records; compute it from a hypothesis")
     return np.rint(scaled).astype(np.int64)
 
 
@@ -94,10 +92,8 @@ class LinearCount:
         self.query = query
         form = query.compile(domain)
         low, high = form.range
-        if not (0 <= low and high <= 1):
-            raise QueryError(
-                f"{query.text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]"
-            )
+        if not (low >= 0 and high <= 1):
+            raise QueryError(f"{query.text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]")
         if tuple(domain.shape_of(form.attributes)) != _shape(form):
             raise QueryError(f"{query.text}: its values do not have the shape of its attributes")
         if isinstance(form, Product) and sum(not _zero_one(vector) for vector in form.vectors) > 1:
@@ -229,9 +225,7 @@ class AnswerErrors(_Fine):
         largest = 0
         for query, guess in zip(self.queries, guesses, strict=True):
             statistic = LinearCount(query, self.domain)
-            count = int(statistic.evaluate(source, person_grid)) * (
-                steps // statistic.resolution(person_grid)
-            )
+            count = int(statistic.evaluate(source, person_grid)) * (steps // statistic.resolution(person_grid))
             largest = max(largest, abs(count - int(guess)))
         return np.asarray(largest, dtype=np.int64)
 
@@ -257,9 +251,7 @@ class MarginalErrors(_Fine):
     def __post_init__(self) -> None:
         sizes = {len(self.sets), len(self.guesses), len(self.weights), len(self.penalties)}
         if sizes != {len(self.sets)} or not self.sets:
-            raise QueryError(
-                "every candidate set needs one guess, weight and penalty; give at least one candidate"
-            )
+            raise QueryError("every candidate set needs one guess, weight and penalty; give at least one candidate")
         if any(not 0 < weight <= 1 for weight in self.weights):
             raise QueryError("weights of candidates lie above 0 and at most at 1; divide by the largest")
 
@@ -281,9 +273,7 @@ class MarginalErrors(_Fine):
     def describe(self) -> dict[str, object]:
         return {
             "marginal errors": [list(s) for s in self.sets],
-            "guesses": digest(
-                *self.guesses, np.array([float(w) for w in self.weights]), np.array(self.penalties)
-            ),
+            "guesses": digest(*self.guesses, np.array([float(w) for w in self.weights]), np.array(self.penalties)),
         }
 
 
