@@ -1,4 +1,4 @@
-"""The log-linear engine on an explicit tensor: every pass is one shared reduction tree, forwards or backwards."""
+"""The log-linear engine on an explicit tensor: every pass is one reduction tree, forwards or backwards."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""The regularised log-linear (MAP) fit of spec release.md 4, over any engine that turns parameters into marginals.
+"""The regularised log-linear (MAP) fit of spec release.md 4, over any engine that yields marginals.
 
-`p ~ p0 exp(sum_c lambda_c)` minimises `sum |p_c - y_c|^2 / (2 sigma_c^2) + sum |lambda_c|^2 / (2 s_k^2)`: measured marginals are
-matched as far as their noise warrants, interactions are shrunk by order. Single linear queries take part as one
-parameter times their form.
+`p ~ p0 exp(sum_c lambda_c)` minimises `sum |p_c - y_c|^2 / (2 sigma_c^2) + sum |lambda_c|^2 / (2 s_k^2)`:
+measured marginals are matched as far as their noise warrants, interactions are shrunk by order. Single
+linear queries take part as one parameter times their form.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -34,7 +35,7 @@ class Engine(Protocol):
         ...
 
     def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c, where w(x) = sum of weights[c](x)."""
+        """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c; w(x) = sum of weights[c](x)."""
         ...
 
 
@@ -43,7 +44,7 @@ MakeEngine = Callable[[Sequence[Set]], Engine]
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One measured statistic: a marginal (form None) or a form's expectation, with its noise and prior scale."""
+    """One measured statistic: a marginal (form None) or a form's expectation; its noise and prior scale."""
 
     attributes: Set
     values: np.ndarray
@@ -66,9 +67,7 @@ class LogLinear:
     """Warm start of a later fit: parameters relative to the base, by set and query text."""
 
 
-def terms_of(
-    measurements: Sequence[Measurement], domain: Domain, prior: Prior
-) -> dict[tuple[Set, str], Term]:
+def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) -> dict[tuple[Set, str], Term]:
     """Measurements as terms; repeated ones of the same question are merged by inverse variance."""
     gathered: dict[tuple[Set, str], tuple[np.ndarray, float, np.ndarray | None]] = {}
     for measurement in measurements:
@@ -107,7 +106,7 @@ class Problem:
         self._engine = make_engine(self.sets)
         sizes = [term.values.size for term in terms]
         ends = np.cumsum([0, *sizes])
-        self._slices = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self._slices = [slice(a, b) for a, b in pairwise(ends)]
         self.size = int(ends[-1])
         self.targets = np.concatenate([term.values.ravel() for term in terms]) if terms else np.empty(0)
         self.precision = np.repeat([term.sd**-2.0 for term in terms], sizes)
@@ -151,11 +150,11 @@ class Problem:
         return self.gather(self._engine.covary(self.spread(self._weighted))) + self.ridge * self._point
 
     def gap_bound(self, gradient: np.ndarray) -> float:
-        """Strong convexity of the ridge: objective - optimum <= sum s^2 g^2 / 2 wherever the data term is convex."""
+        """Strong convexity of the ridge: objective - optimum <= sum s^2 g^2 / 2 where the data term is convex."""
         return 0.5 * float((gradient * gradient) @ (1.0 / self.ridge))
 
     def preconditioner(self, flat: np.ndarray) -> np.ndarray:
-        """Inverse diagonal of the Gauss-Newton Hessian, without the coupling of overlapping sets (hence the half)."""
+        """Inverse diagonal of the Gauss-Newton Hessian; the half stands for the coupling of overlapping sets."""
         return 1.0 / (0.5 * self.statistics(flat) ** 2 * self.precision + self.ridge)
 
 
@@ -172,8 +171,8 @@ def fit_loglinear(
 ) -> tuple[LogLinear, FitReport]:
     """Fit first the sets of at most two attributes, then all.
 
-    Stops when the gap bound falls below `tolerance` of the objective (then the report says converged), when ten steps
-    gain less than a share `progress` of it, or after `iterations`.
+    Stops when the gap bound falls below `tolerance` per two cells (then the report says converged), when ten
+    steps gain less than `progress` per two cells, or after `iterations`.
     """
     prior = prior or Prior()
     terms = terms_of(measurements, domain, prior)

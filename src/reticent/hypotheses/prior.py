@@ -1,4 +1,4 @@
-"""What is believed before the interactions are measured: a product base and shrinkage by order (spec release.md 3-4)."""
+"""What a fit believes beforehand: a product base, and shrinkage by order (spec release.md 3-4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MarginalValues = tuple[tuple[str, ...], np.ndarray, float]
 
 @dataclass(frozen=True)
 class Prior:
-    """Standard deviations of log-linear parameters: of 1-, 2-, 3-way sets (then by halves), and of single queries."""
+    """Standard deviations of log-linear parameters: of 1-, 2-, 3-way sets (then by halves); of queries."""
 
     scales: tuple[float, ...] = (3.0, 0.5, 0.15)
     query_scale: float = 1.0
@@ -50,10 +50,8 @@ def soft_floor(values: np.ndarray, sd: float) -> np.ndarray:
     return (positive + np.hypot(positive, sd)) / 2
 
 
-def collapse(
-    marginals: Iterable[MarginalValues], attributes: tuple[str, ...]
-) -> tuple[np.ndarray, float] | None:
-    """The inverse-variance mean of every marginal that covers the attributes, summed down to them, and its sd."""
+def collapse(marginals: Iterable[MarginalValues], attributes: tuple[str, ...]) -> tuple[np.ndarray, float] | None:
+    """The inverse-variance mean of all marginals that cover the attributes, summed down to them, and its sd."""
     total: np.ndarray | None = None
     weight = 0.0
     for members, values, sd in marginals:

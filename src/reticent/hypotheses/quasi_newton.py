@@ -16,7 +16,7 @@ _WINDOW = 10
 
 @dataclass(frozen=True)
 class Objective:
-    """A function in two calls: `value(x)`, then `gradient()` at the point last valued (only for accepted points)."""
+    """A function in two calls: `value(x)`, then `gradient()` at the point last valued, if it is accepted."""
 
     value: Callable[[np.ndarray], float]
     gradient: Callable[[], np.ndarray]
@@ -24,7 +24,7 @@ class Objective:
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """Where a descent ended; `certified` says that the caller's gap bound was met, not merely progress small."""
+    """Where a descent ended; `certified` says that the caller's gap bound was met, not just progress small."""
 
     point: np.ndarray
     objective: float
@@ -35,7 +35,7 @@ class Descent:
 
 
 class _Memory:
-    """The last pairs of steps and gradient changes, and the two-loop product with the inverse Hessian they imply."""
+    """The last pairs of steps and gradient changes, and a product with the inverse Hessian they imply."""
 
     def __init__(self, pairs: int, size: int) -> None:
         self._steps = np.empty((pairs, size))
@@ -46,7 +46,7 @@ class _Memory:
 
     def add(self, step: np.ndarray, change: np.ndarray) -> None:
         curvature = float(step @ change)
-        # Skipping pairs of no positive curvature keeps the implied Hessian positive where the objective is not convex.
+        # Skipping pairs without positive curvature keeps the implied Hessian positive off convexity.
         if curvature <= 1e-12 * np.sqrt(float(step @ step) * float(change @ change)):
             return
         slot = self._order.pop(0) if len(self._order) == self._pairs else len(self._order)
@@ -102,7 +102,7 @@ def descend(
             excess = offered - value - step * slope
             if offered <= value + _SUFFICIENT * step * slope or step < _SMALLEST_STEP:
                 break
-            # The minimiser of the parabola through value, slope and the rejected value, kept inside [.1, .5] steps.
+            # The minimiser of the parabola through value, slope and the rejected value, within [.1, .5].
             parabola = -slope * step / (2 * excess) if np.isfinite(excess) and excess > 0 else 0.1
             step *= min(0.5, max(0.1, parabola))
         if offered >= value:
