@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Rational
-from typing import Any, SupportsFloat
+from typing import Any
+
+import numpy as np
 
 from reticent.errors import QueryError
 
@@ -18,22 +20,23 @@ NANO = 10**9
 LARGEST_BUDGET = 10**6
 REPORTED_DELTAS = (1e-6, 1e-9, 1e-12)
 
-Real = Rational | SupportsFloat
-"""What callers may write: int, float, Fraction, Decimal or a NumPy scalar."""
+Real = int | float | Fraction | Decimal | np.integer | np.floating
+"""What callers may write."""
 
 
-def exact(value: Real, name: str) -> Fraction:
+def exact(value: Real, name: str, largest: int | None = None) -> Fraction:
     """The positive number the caller wrote: 0.3 means 3/10, the decimal typed, not its binary neighbour."""
+    number = None
     if isinstance(value, Rational) and not isinstance(value, bool):
         number = Fraction(int(value.numerator), int(value.denominator))
     elif isinstance(value, Decimal) and value.is_finite():
         number = Fraction(value)
-    elif isinstance(value, float) or (hasattr(value, "dtype") and hasattr(value, "__float__")):
-        number = Fraction(repr(float(value))) if math.isfinite(float(value)) else None
-    else:
-        number = None
+    elif isinstance(value, float | np.floating) and math.isfinite(value):
+        number = Fraction(repr(float(value)))
     if number is None or number <= 0:
-        raise QueryError(f"{name} is {value!r}; it must be a finite number above 0")
+        raise QueryError(f"{name} is {value!s:.40}; it must be a finite number above 0")
+    if largest is not None and number > largest:
+        raise QueryError(f"{name} is {float(number):.3g}, above {largest:,}: that protects nobody; give a smaller one")
     return number
 
 
@@ -73,18 +76,15 @@ class Price:
 
 def epsilon_of(rho: Real, delta: Real) -> float:
     """The tight epsilon at delta of rho-zCDP, rounded up (Canonne, Kamath, Steinke 2020, Prop. 12)."""
-    r, d = float(exact(rho, "rho")), _probability(delta)
-    log_inverse_delta = -math.log(d)
+    d = _probability(delta)
+    log_inverse_delta = math.log(d.denominator) - math.log(d.numerator)
+    r = max(float(exact(rho, "rho")), 1e-300)
 
     # epsilon = min over a > 1 of  a rho + ln(1/(a delta))/(a - 1) + ln(1 - 1/a)
     # every a gives a valid bound, so an imperfect minimiser errs to the safe side
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
-        return (
-            (1 + excess) * r
-            + (log_inverse_delta - math.log1p(excess)) / excess
-            + (log_excess - math.log1p(excess))
-        )
+        return (1 + excess) * r + (log_inverse_delta - math.log1p(excess)) / excess + (log_excess - math.log1p(excess))
 
     centre = 0.5 * math.log(log_inverse_delta / r)
     low = min((centre + step * 0.25 for step in range(-120, 41)), key=bound) - 0.25
@@ -106,7 +106,7 @@ def rho_of(epsilon: Real, delta: Real) -> float:
     return low
 
 
-def _golden_minimum(function, low: float, high: float) -> float:
+def _golden_minimum(function: Callable[[float], float], low: float, high: float) -> float:
     """The smallest value seen by golden section search on [low, high]."""
     ratio = (math.sqrt(5) - 1) / 2
     left, right = high - ratio * (high - low), low + ratio * (high - low)
@@ -125,11 +125,11 @@ def _golden_minimum(function, low: float, high: float) -> float:
     return best
 
 
-def _probability(delta: Real) -> float:
+def _probability(delta: Real) -> Fraction:
     number = exact(delta, "delta")
     if number >= 1:
-        raise QueryError(f"delta is {delta!r}; it must lie strictly between 0 and 1, far below 1/records")
-    return float(number)
+        raise QueryError(f"delta is {float(number):.3g}; it must lie below 1, best far below 1/records")
+    return number
 
 
 @dataclass(frozen=True, init=False)
@@ -141,27 +141,21 @@ class Budget:
     rho: Fraction | None
     limit: int
 
-    def __init__(
-        self, *, epsilon: Real | None = None, delta: Real | None = None, rho: Real | None = None
-    ) -> None:
+    def __init__(self, *, epsilon: Real | None = None, delta: Real | None = None, rho: Real | None = None) -> None:
         if (epsilon is None) == (rho is None):
-            raise QueryError(
-                "a budget is epsilon, epsilon with delta, or rho; give exactly one of epsilon and rho"
-            )
+            raise QueryError("a budget is epsilon, epsilon with delta, or rho; give exactly one of epsilon and rho")
         if rho is not None and delta is not None:
             raise QueryError("a rho budget takes no delta; drop delta, or give epsilon with delta")
-        exact_epsilon = None if epsilon is None else _bounded(epsilon, "epsilon")
-        exact_rho = None if rho is None else _bounded(rho, "rho")
-        exact_delta = None if delta is None else exact(delta, "delta")
+        exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
+        exact_rho = None if rho is None else exact(rho, "rho", LARGEST_BUDGET)
+        exact_delta = None if delta is None else _probability(delta)
         if exact_epsilon is not None and exact_delta is not None:
             exact_rho = Fraction(rho_of(exact_epsilon, exact_delta))
         amount = exact_epsilon if exact_rho is None else exact_rho
         assert amount is not None
         limit = math.floor(amount * NANO)
         if limit == 0:
-            raise QueryError(
-                f"the budget {float(amount):.3g} is below the smallest unit 1e-9; give a larger one"
-            )
+            raise QueryError(f"the budget {float(amount):.3g} is below the smallest unit 1e-9; give a larger one")
         for name, value in (
             ("epsilon", exact_epsilon),
             ("delta", exact_delta),
@@ -184,9 +178,7 @@ class Budget:
         if not self.pure:
             return math.ceil(price.rho * NANO)
         if price.pure is None:
-            raise QueryError(
-                "a pure budget cannot pay for Gaussian noise; use Laplace, or a budget with delta or rho"
-            )
+            raise QueryError("a pure budget cannot pay for Gaussian noise; use Laplace, or a budget with delta or rho")
         return math.ceil(price.pure * NANO)
 
     def amount(self, units: int) -> float:
@@ -210,9 +202,7 @@ class Budget:
         facts = self.guarantee(units)
         if self.pure:
             return f"pure epsilon {facts['epsilon']:.6g}"
-        pairs = ", ".join(
-            f"epsilon {value:.4g} at delta {delta:.0e}" for delta, value in facts["epsilon"].items()
-        )
+        pairs = ", ".join(f"epsilon {value:.4g} at delta {delta:.0e}" for delta, value in facts["epsilon"].items())
         return f"zCDP rho {facts['rho']:.6g}: {pairs}"
 
     def to_dict(self) -> dict[str, str]:
@@ -224,12 +214,3 @@ class Budget:
     @classmethod
     def from_dict(cls, written: Mapping[str, str]) -> Budget:
         return cls(**{name: Fraction(text) for name, text in written.items()})
-
-
-def _bounded(value: Real, name: str) -> Fraction:
-    number = exact(value, name)
-    if number > LARGEST_BUDGET:
-        raise QueryError(
-            f"{name} is {value!r}, above {LARGEST_BUDGET:,}: that protects nobody; give a smaller one"
-        )
-    return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 from reticent.errors import QueryError
 from reticent.kernel.noise import Gaussian, Laplace, Noise, Sensitivity
@@ -34,11 +35,9 @@ def restore(description: Mapping[str, str]) -> Mechanism:
     parameters = dict(description)
     kind = MECHANISMS.get(parameters.pop("mechanism", ""))
     if kind is None:
-        raise QueryError(
-            f"unknown mechanism {description.get('mechanism')!r}; known: {', '.join(MECHANISMS)}"
-        )
+        raise QueryError(f"unknown mechanism {description.get('mechanism')!r}; use one of {', '.join(MECHANISMS)}")
     return kind(**{name: _parameter(text) for name, text in parameters.items()})
 
 
-def _parameter(text: str) -> Fraction | bool:
+def _parameter(text: str) -> Any:
     return text == "True" if text in ("True", "False") else Fraction(text)

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from operator import index
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +23,7 @@ from reticent.kernel.randomness import LARGEST_SCALE, discrete_gaussian, discret
 
 enable_features("contrib")
 
-OPENDP_LARGEST = 64
+OPENDP_LARGEST = 16
 """Up to this length OpenDP draws the noise; beyond, our vectorised sampler of the same distribution."""
 
 SMALLEST_SCALE = Fraction(1, 10**9)
@@ -66,7 +67,7 @@ class Noise(Described, ABC):
 
     def grid_scale(self, grid: int) -> Fraction:
         """The scale drawn, in grid units: rounded up to a double, so the price stays an upper bound."""
-        scale = _double_above(self._width * grid)
+        scale = _double_above(self._width * index(grid))
         if scale > LARGEST_SCALE:
             raise QueryError(f"noise of {float(scale):.3g} grid units exceeds 2^62; ask for less noise")
         return scale
@@ -106,9 +107,7 @@ class Laplace(Noise):
         object.__setattr__(self, "scale", _valid_scale(scale, "Laplace scale"))
 
     @classmethod
-    def costing(
-        cls, *, sensitivity: Sensitivity, epsilon: Real | None = None, rho: Real | None = None
-    ) -> Laplace:
+    def costing(cls, *, sensitivity: Sensitivity, epsilon: Real | None = None, rho: Real | None = None) -> Laplace:
         """The least noise whose price is at most the given pure epsilon, or at most the given rho."""
         if (epsilon is None) == (rho is None):
             raise QueryError("Laplace noise is priced by epsilon or by rho; give exactly one")

@@ -39,6 +39,8 @@ def words(count: int) -> np.ndarray:
 
 def uniform_below(bound: int, count: int) -> np.ndarray:
     """Exactly uniform integers in [0, bound), bound < 2^63; words past the last full multiple are redrawn."""
+    if bound == 1:
+        return np.zeros(count, dtype=np.int64)
     kind, size = (np.uint32, 32) if bound <= 1 << 24 else (np.uint64, 64)
     excess = (1 << size) % bound
     out = np.empty(count, dtype=np.int64)
@@ -225,9 +227,7 @@ def _powers(exponent: Fraction, drawn: np.ndarray) -> np.ndarray:
         while uniform.below(exp_bounds((count + 1) * exponent)):
             count += 1
             if count == LONGEST_GEOMETRIC:
-                raise ArithmeticError(
-                    "the entropy source returned millions of zero bits in a row; it is broken"
-                )
+                raise ArithmeticError("the entropy source returned millions of zero bits in a row; it is broken")
         powers[index] = count
     return powers
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import index
 from typing import ClassVar
 
 import numpy as np
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Price, Real, exact
+from reticent.kernel.accounting import LARGEST_BUDGET, Price, Real, exact
 from reticent.kernel.described import Described
 from reticent.kernel.randomness import SLACK, Bounds, accept, exp_bounds, exp_minus, uniform_below
 
@@ -28,7 +29,7 @@ class Exponential(Described):
     epsilon: Fraction
 
     def __init__(self, epsilon: Real) -> None:
-        object.__setattr__(self, "epsilon", exact(epsilon, "epsilon"))
+        object.__setattr__(self, "epsilon", exact(epsilon, "epsilon", LARGEST_BUDGET))
 
     @classmethod
     def costing(cls, *, rho: Real) -> Exponential:
@@ -48,7 +49,7 @@ class Exponential(Described):
             raise TypeError("the kernel selects on a vector of int64 scores on a positive integer grid")
         if values.size == 0 or draws < 1:
             raise QueryError(f"cannot draw {draws} of {values.size} candidates; both must be at least 1")
-        slope = self.epsilon / (2 * exact(sensitivity, "sensitivity") * grid)
+        slope = self.epsilon / (2 * exact(sensitivity, "sensitivity") * index(grid))
         return _Candidates(values, slope).draw(draws)
 
 
@@ -79,6 +80,6 @@ class _Candidates:
         chance = self._shares[proposed] / self._weights[proposed]
         return proposed[accept(chance, lambda i: self._bounds(int(proposed[i])))]
 
-    def _bounds(self, index: int) -> Bounds:
-        gap = int(self._best) - int(self._scores[index])
-        return exp_bounds(gap * self._slope, Fraction(1 << self._bits, int(self._weights[index])))
+    def _bounds(self, candidate: int) -> Bounds:
+        gap = int(self._best) - int(self._scores[candidate])
+        return exp_bounds(gap * self._slope, Fraction(1 << self._bits, int(self._weights[candidate])))

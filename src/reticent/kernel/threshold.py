@@ -6,12 +6,13 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from operator import index
 from typing import ClassVar, NoReturn
 
 import numpy as np
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Price, Real, exact
+from reticent.kernel.accounting import LARGEST_BUDGET, Price, Real, exact
 from reticent.kernel.described import Described
 from reticent.kernel.randomness import LARGEST_SCALE, discrete_laplace, geometric
 
@@ -30,8 +31,8 @@ class AboveThreshold(Described):
     one_sided: bool
 
     def __init__(self, *, threshold_epsilon: Real, query_epsilon: Real, one_sided: bool = False) -> None:
-        object.__setattr__(self, "threshold_epsilon", exact(threshold_epsilon, "threshold_epsilon"))
-        object.__setattr__(self, "query_epsilon", exact(query_epsilon, "query_epsilon"))
+        object.__setattr__(self, "threshold_epsilon", exact(threshold_epsilon, "threshold_epsilon", LARGEST_BUDGET))
+        object.__setattr__(self, "query_epsilon", exact(query_epsilon, "query_epsilon", LARGEST_BUDGET))
         object.__setattr__(self, "one_sided", bool(one_sided))
 
     def price(self) -> Price:
@@ -40,11 +41,11 @@ class AboveThreshold(Described):
 
     def threshold_scale(self, sensitivity: int) -> Fraction:
         """s / e1, in the unit of s."""
-        return sensitivity / self.threshold_epsilon
+        return index(sensitivity) / self.threshold_epsilon
 
     def query_scale(self, sensitivity: int) -> Fraction:
         """2 s / e2: the tested values are not monotone in the data, so the factor 2 stays (spec 2.1)."""
-        return 2 * sensitivity / self.query_epsilon
+        return 2 * index(sensitivity) / self.query_epsilon
 
     def open(self, threshold: int, sensitivity: int) -> Watch:
         """A fresh epoch; threshold and sensitivity are integers in grid units."""
@@ -69,7 +70,7 @@ class Watch:
         query_scale: Fraction,
         sampler: Callable[[Fraction, int], np.ndarray],
     ) -> None:
-        self._noisy_threshold: int | None = int(threshold) + int(sampler(threshold_scale, 1)[0])
+        self._noisy_threshold: int | None = index(threshold) + int(sampler(threshold_scale, 1)[0])
         self._query_scale, self._sampler, self._lock = query_scale, sampler, threading.Lock()
 
     @property
@@ -81,7 +82,7 @@ class Watch:
         with self._lock:
             if self._noisy_threshold is None:
                 raise QueryError('this epoch ended with its first "above"; open and pay for a new one')
-            above = int(value) + int(self._sampler(self._query_scale, 1)[0]) >= self._noisy_threshold
+            above = index(value) + int(self._sampler(self._query_scale, 1)[0]) >= self._noisy_threshold
             if above:
                 self._noisy_threshold = None
             return above
