@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from reticent.errors import DomainError, QueryError
 from reticent.domain.values import number_text
+from reticent.errors import DomainError, QueryError
 
 NULL_LABEL = "(null)"
 OTHER_LABEL = "(other)"
@@ -32,9 +32,7 @@ class Truth:
         self.true = frozen(true)
         self.false = frozen(false)
         # Indexed by the wanted outcome; None means "on every code", which spares the caller an attribute.
-        self.vectors = tuple(
-            None if mask.all() else frozen(mask.astype(np.float64)) for mask in (false, true)
-        )
+        self.vectors = tuple(None if mask.all() else frozen(mask.astype(np.float64)) for mask in (false, true))
 
 
 class Attribute(ABC):
@@ -109,7 +107,8 @@ class Attribute(ABC):
         """Codes of raw values, one each, whatever they are; the reference every engine must match."""
         if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iufb":
             return self._encode_numbers(values)
-        raw = values.to_pylist() if hasattr(values, "to_pylist") else values
+        to_list = getattr(values, "to_pylist", None)
+        raw = values if to_list is None else to_list()
         return np.fromiter((self._encode_one(value) for value in raw), dtype=np.int64)
 
     def where(self, op: str, value: Any = None, *, name: str = "value") -> np.ndarray:
@@ -153,9 +152,7 @@ class Attribute(ABC):
         elif op in ("<", "<=", ">", ">="):
             holds[: self.known] = self._above(op, value, name)
         else:
-            raise QueryError(
-                f"{name} {op}: unknown comparison; use one of == != < <= > >= in is_null is_known"
-            )
+            raise QueryError(f"{name} {op}: unknown comparison; use one of == != < <= > >= in is_null is_known")
         true, false = holds & decided, ~holds & decided
         return Truth(false, true) if op in _NEGATED else Truth(true, false)
 

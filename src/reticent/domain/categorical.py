@@ -46,18 +46,14 @@ class Categorical(Attribute):
             raise DomainError("values is empty; list at least one value")
         kinds = {_kind_of(value) for value in listed}
         if len(kinds) > 1:
-            raise DomainError(
-                f"values mix {' and '.join(sorted(kinds))}; write them all as text or all as numbers"
-            )
+            raise DomainError(f"values mix {' and '.join(sorted(kinds))}; write them all as text or all as numbers")
         nullable, other = checked_extras(nullable, other)
         object.__setattr__(self, "values", listed)
         object.__setattr__(self, "nullable", nullable)
         object.__setattr__(self, "other", other)
         checked_size(self.size)
         if len(self._codes) < len(listed):
-            twice = next(
-                value for place, value in enumerate(listed) if self._codes[self._read(value)] != place
-            )
+            twice = next(value for place, value in enumerate(listed) if self._codes[self._read(value)] != place)
             raise DomainError(f"value {shown(twice)} is listed twice")
 
     @cached_property
@@ -110,9 +106,7 @@ class Categorical(Attribute):
             code = self._codes.get(self._read(value))
             if code is None:
                 hint = closest(str(text_of(value)), self.labels[: self.known])
-                raise QueryError(
-                    f"{name} {op} {shown(value)}: not one of the {self.known} declared values{hint}"
-                )
+                raise QueryError(f"{name} {op} {shown(value)}: not one of the {self.known} declared values{hint}")
             mask[code] = True
         return mask
 
@@ -129,10 +123,10 @@ class Integer(Attribute):
 
     count: int
     type: ClassVar[str] = "integer"
-    nullable: ClassVar[bool] = False
-    other: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "nullable", False)
+        object.__setattr__(self, "other", False)
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
             raise DomainError(f"size {shown(self.count)} must be a whole number of at least 1")
         checked_size(self.count)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import tomllib
@@ -31,32 +32,28 @@ _TELLING = {"values": "categorical", "edges": "numeric", "lower": "numeric", "si
 class Domain(Mapping[str, Attribute]):
     """`Domain(age=Numeric(...), sex=Categorical(...))`, or a mapping; a plain integer means that many codes."""
 
-    def __init__(
-        self, attributes: Mapping[str, Attribute | int] | None = None, /, **named: Attribute | int
-    ) -> None:
+    def __init__(self, attributes: Mapping[str, Attribute | int] | None = None, /, **named: Attribute | int) -> None:
         if attributes is not None and not isinstance(attributes, Mapping):
-            raise DomainError(
-                f"a domain needs a mapping of names to attributes, not {type(attributes).__name__}"
-            )
+            raise DomainError(f"a domain needs a mapping of names to attributes, not {type(attributes).__name__}")
         given = {**(attributes or {}), **named}
         if len(given) < len(attributes or {}) + len(named):
             raise DomainError("an attribute is named both in the mapping and as a keyword")
         if not given:
             raise DomainError("a domain needs at least one attribute")
-        self._attributes = {_checked_name(name): _attribute(name, value) for name, value in given.items()}
+        self.attributes: dict[str, Attribute] = {
+            _checked_name(name): _attribute(name, value) for name, value in given.items()
+        }
         folded: dict[str, str] = {}
-        for name in self._attributes:
+        for name in self.attributes:
             if folded.setdefault(name.lower(), name) != name:
-                raise DomainError(
-                    f"names {folded[name.lower()]} and {name} differ only in case, which SQL ignores"
-                )
-        self.names: tuple[str, ...] = tuple(self._attributes)
+                raise DomainError(f"names {folded[name.lower()]} and {name} differ only in case, which SQL ignores")
+        self.names: tuple[str, ...] = tuple(self.attributes)
         self.positions: dict[str, int] = {name: place for place, name in enumerate(self.names)}
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Number of codes of each attribute."""
-        return tuple(attribute.size for attribute in self._attributes.values())
+        return tuple(attribute.size for attribute in self.attributes.values())
 
     @cached_property
     def size(self) -> int:
@@ -81,7 +78,7 @@ class Domain(Mapping[str, Attribute]):
         if isinstance(names, str):
             raise DomainError(f"attributes {shown(names)} must be a list of names, not one text")
         places = sorted(self.index(name) for name in names)
-        for first, second in zip(places, places[1:], strict=False):
+        for first, second in itertools.pairwise(places):
             if first == second:
                 raise DomainError(f"attribute {shown(self.names[first])} is named twice")
         return tuple(self.names[place] for place in places)
@@ -96,10 +93,10 @@ class Domain(Mapping[str, Attribute]):
 
     def __getitem__(self, name: str) -> Attribute:
         self.index(name)
-        return self._attributes[name]
+        return self.attributes[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._attributes
+        return name in self.attributes
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -203,15 +200,11 @@ def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name or name != name.strip():
         raise DomainError(f"attribute name {name!r} must be text without surrounding spaces")
     if len(name) > MAX_NAME_LENGTH:
-        raise DomainError(
-            f"attribute name {shown(name)} has {len(name)} characters; at most {MAX_NAME_LENGTH}"
-        )
+        raise DomainError(f"attribute name {shown(name)} has {len(name)} characters; at most {MAX_NAME_LENGTH}")
     if not name.isprintable():
         raise DomainError(f"attribute name {name!r} contains a control character")
     if name.startswith(RESERVED_PREFIX):
-        raise DomainError(
-            f"attribute name {shown(name)}: names that begin with {RESERVED_PREFIX} are reserved"
-        )
+        raise DomainError(f"attribute name {shown(name)}: names that begin with {RESERVED_PREFIX} are reserved")
     return name
 
 

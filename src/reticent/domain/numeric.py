@@ -95,7 +95,7 @@ class Numeric(Attribute):
     @cached_property
     def cuts(self) -> np.ndarray:
         """The edges as floats (days or microseconds since 1970 for dates and datetimes)."""
-        return frozen(np.array([_READERS[self.kind](edge) for edge in self.edges], dtype=np.float64))
+        return frozen(np.array(_numbers(self.edges, self.kind)))
 
     def bin(self, code: int) -> tuple[float, float]:
         """Smallest and largest number of a bin; the largest belongs to it only if whole or last."""
@@ -213,9 +213,7 @@ class Numeric(Attribute):
         if number == self.cuts[code] and op in (">", "<="):
             return f"{message}; use {name} {'>=' if op == '>' else '<'} {shown(value)}"
         if number == self.cuts[-1] and op in (">=", "<"):
-            return (
-                f"{message}; the last bin is closed: use {name} {'>' if op == '>=' else '<='} {shown(value)}"
-            )
+            return f"{message}; the last bin is closed: use {name} {'>' if op == '>=' else '<='} {shown(value)}"
         return message
 
     def _bin_text(self, code: int) -> str:
@@ -229,16 +227,17 @@ def _kind_of(edge: Edge) -> Kind:
     return "date" if isinstance(edge, datetime.date) else "number"
 
 
+def _numbers(edges: Iterable[Edge], kind: Kind) -> list[float]:
+    readings = [_READERS[kind](edge) for edge in edges]
+    return [reading for reading in readings if isinstance(reading, float)]
+
+
 def _edge(value: Any) -> Edge:
     """One edge in its plain form; JSON writes dates as ISO text."""
     given, value = value, plain(value)
     if isinstance(value, str):
         try:
-            value = (
-                datetime.date.fromisoformat(value)
-                if len(value) == 10
-                else datetime.datetime.fromisoformat(value)
-            )
+            value = datetime.date.fromisoformat(value) if len(value) == 10 else datetime.datetime.fromisoformat(value)
         except ValueError:
             raise DomainError(f"edge {shown(given)} is neither a number nor an ISO date") from None
     if isinstance(value, datetime.datetime):
@@ -249,9 +248,7 @@ def _edge(value: Any) -> Edge:
         return value
     number = Unread.MISFIT if isinstance(value, bool) else number_of(value)
     if not isinstance(number, float) or not math.isfinite(number):
-        raise DomainError(
-            f"edge {shown(given)} must be a finite number or a date; values beyond the edges are clamped"
-        )
+        raise DomainError(f"edge {shown(given)} must be a finite number or a date; values beyond the edges are clamped")
     return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT else number
 
 
@@ -266,13 +263,11 @@ def _checked(edges: tuple[Edge, ...], whole: bool) -> tuple[Edge, ...]:
     if whole and kind == "number" and not all(isinstance(edge, int) for edge in edges):
         uneven = next(edge for edge in edges if not isinstance(edge, int))
         raise DomainError(f"edge {shown(uneven)} must be an integer below 2^53 because whole = true")
-    numbers = [_READERS[kind](edge) for edge in edges]
+    numbers = _numbers(edges, kind)
     for place in range(1, len(numbers)):
         single_last = whole and place == len(numbers) - 1 and numbers[place] == numbers[place - 1]
         if numbers[place] <= numbers[place - 1] and not single_last:
-            raise DomainError(
-                f"edges must increase: {shown(edges[place - 1])} is followed by {shown(edges[place])}"
-            )
+            raise DomainError(f"edges must increase: {shown(edges[place - 1])} is followed by {shown(edges[place])}")
     return edges
 
 
@@ -293,12 +288,10 @@ def _even_edges(lower: Any, upper: Any, bins: Any, whole: bool) -> tuple[Edge, .
     checked_size(bins)
     low, high = _checked((_edge(lower), _edge(upper)), whole)
     kind = _kind_of(low)
-    start, stop = float(_READERS[kind](low)), float(_READERS[kind](high))  # type: ignore[arg-type]
+    start, stop = _numbers((low, high), kind)
     if kind == "number" and not whole:
         # start + (stop - start) * i / bins, kept monotone and exact at both ends
-        return _checked(
-            (low, *(_edge(start + (stop - start) * i / bins) for i in range(1, bins)), high), whole
-        )
+        return _checked((low, *(_edge(start + (stop - start) * i / bins) for i in range(1, bins)), high), whole)
     if kind == "datetime":
         inner = [datetime_at(start + (int(stop) - int(start)) * i // bins) for i in range(1, bins)]
         return _checked((low, *inner, high), whole)

@@ -44,10 +44,9 @@ def plain(value: Any) -> Any:
     """A Python scalar for a NumPy one; None for every spelling of a missing value."""
     if isinstance(value, np.datetime64):
         return _plain_instant(value)
-    if isinstance(value, np.longdouble):
-        value = float(value)
-    elif isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, np.generic):
+        # A long double has no Python twin, and comes back from item() as it was.
+        value = float(value) if value.dtype.char == "g" else value.item()
     if value is None or type(value).__name__ in _PANDAS_NULLS:
         return None
     if isinstance(value, float):
@@ -108,10 +107,10 @@ def truth_of(value: Any) -> bool | Unread:
     value = plain(value)
     if isinstance(value, str):
         lowered = value.lower()
-        return lowered == "true" if lowered in ("true", "false") else Unread.MISFIT
+        return {"true": True, "false": False}.get(lowered, Unread.MISFIT)
     number = number_of(value)
     if isinstance(number, float):
-        return number == 1.0 if number in (0.0, 1.0) else Unread.MISFIT
+        return bool(number) if number in (0.0, 1.0) else Unread.MISFIT
     return number
 
 

@@ -103,6 +103,17 @@ class Conjunctions:
         return cls(domain, np.concatenate(attributes), np.concatenate(codes))
 
     @classmethod
+    def stack(cls, parts: Sequence[Conjunctions]) -> Conjunctions:
+        """Several lists over one domain as one, in order."""
+        width = max((part.width for part in parts), default=0)
+        if width == 0 or any(part.domain != parts[0].domain for part in parts):
+            raise QueryError("only conjunctions over one domain can be stacked; give at least one list")
+        padding = [((0, 0), (0, width - part.width)) for part in parts]
+        attributes = [np.pad(p.attributes, pad, constant_values=ABSENT) for p, pad in zip(parts, padding, strict=True)]
+        codes = [np.pad(part.codes, pad) for part, pad in zip(parts, padding, strict=True)]
+        return cls(parts[0].domain, np.concatenate(attributes), np.concatenate(codes))
+
+    @classmethod
     def random(cls, domain: Domain, width: int, count: int, generator: np.random.Generator) -> Conjunctions:
         """`count` different conjunctions of `width` attributes, uniform over attribute sets, then over codes."""
         dimensions = len(domain.names)
@@ -134,7 +145,9 @@ def _ordered(attributes: np.ndarray, codes: np.ndarray, dimensions: int) -> tupl
 def _validate(domain: Domain, attributes: np.ndarray, codes: np.ndarray) -> None:
     dimensions = len(domain.names)
     if attributes.min() < ABSENT or attributes.max() >= dimensions:
-        raise QueryError(f"attributes of conjunctions are positions 0..{dimensions - 1} in the domain, {ABSENT} for none")
+        raise QueryError(
+            f"attributes of conjunctions are positions 0..{dimensions - 1} in the domain, {ABSENT} for none"
+        )
     if (attributes[:, 0] == ABSENT).any():
         raise QueryError("a conjunction without literals holds for everyone; drop it")
     repeated = (attributes[:, 1:] == attributes[:, :-1]) & (attributes[:, 1:] != ABSENT)

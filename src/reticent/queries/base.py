@@ -1,0 +1,98 @@
+"""What every query has: attributes, a canonical text, a digest, a plain form."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from typing import Any
+
+from reticent.domain import Domain
+from reticent.errors import DomainError, QueryError
+from reticent.queries.forms import Form, Product
+from reticent.queries.predicate import Predicate
+
+_KEPT_CELLS = 2**16
+"""Compiled tensors up to this size stay with their query; larger ones would fill memory in a long workload."""
+
+
+class Query(ABC):
+    """Equal when their texts are."""
+
+    @cached_property
+    def text(self) -> str:
+        """Canonical text: cache key and ledger entry."""
+        return self._write()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the text, in hex."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    @abstractmethod
+    def attributes(self) -> frozenset[str]:
+        """The columns it mentions."""
+
+    def resolve(self, domain: Domain) -> Query:
+        """What is really asked on this domain: a mean may turn out to be a ratio."""
+        return self
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `query_from_dict` is the inverse."""
+
+    @abstractmethod
+    def _write(self) -> str: ...
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Query) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[Callable[[Any], Query], tuple[dict[str, Any]]]:
+        from reticent.queries.parsing import query_from_dict
+
+        return query_from_dict, (self.to_dict(),)
+
+
+class Linear(Query):
+    """One number: the mean over the table of a function of the record with values in [0, 1]."""
+
+    def compile(self, domain: Domain) -> Form:
+        """The function on the universe, verified to lie in [0, 1]; the last domain's form is kept."""
+        kept = self.__dict__.get("_compiled")
+        if kept is not None and kept[0] is domain:
+            return kept[1]
+        form = self._compile(domain)
+        if isinstance(form, Product) or form.values.size <= _KEPT_CELLS:
+            object.__setattr__(self, "_compiled", (domain, form))
+        return form
+
+    def units(self, domain: Domain) -> tuple[float, float]:
+        """(offset, scale): the user's value is offset + scale * q."""
+        return 0.0, 1.0
+
+    @abstractmethod
+    def _compile(self, domain: Domain) -> Form: ...
+
+
+def checked_predicate(predicate: Any) -> Predicate:
+    """Catch the usual slip: a comparison that Python evaluated on its own."""
+    if not isinstance(predicate, Predicate):
+        kind = type(predicate).__name__
+        raise QueryError(f'expected a predicate such as col("age") >= 45, not {kind}; join them with & | ~')
+    return predicate
+
+
+def canonical(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
+    """Names in the domain's order; an unknown one is a fault of the question, not of the domain."""
+    try:
+        return domain.canonical(names)
+    except DomainError as error:
+        raise QueryError(str(error)) from None

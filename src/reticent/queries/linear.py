@@ -1,0 +1,312 @@
+"""Linear queries: what is asked of a table, as frozen public values with a stable text and digest.
+
+The answer of a linear query is a fraction q(D) in [0, 1]; `units(domain)` = (offset, scale) turns it into the
+user's units as offset + scale * q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.domain.attribute import shown
+from reticent.errors import QueryError
+from reticent.queries.base import Linear, Query, canonical, checked_predicate
+from reticent.queries.forms import Form, Product, checked_values
+from reticent.queries.literals import name_text
+from reticent.queries.numbers import scaled_numbers, weighted_by
+from reticent.queries.predicate import Everything, Predicate, all_of, col
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Count(Linear):
+    """The fraction of records for which a predicate is true."""
+
+    predicate: Predicate = field(default_factory=Everything)
+
+    def __post_init__(self) -> None:
+        checked_predicate(self.predicate)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return self.predicate.attributes
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "count", "where": self.predicate.to_dict()}
+
+    def _compile(self, domain: Domain) -> Form:
+        return self.predicate.compile(domain)
+
+    def _write(self) -> str:
+        return f"count({self.predicate.text})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Total(Linear):
+    """Mean over *all* records of the column's scaled number where the predicate holds, and 0 elsewhere.
+
+    With (lower, upper) = `bounds(domain)`, SUM(column) = n * (lower * present + (upper - lower) * q), where
+    `present` is the answer of `self.present`: sums are post-processing of two linear queries.
+    """
+
+    column: str
+    where: Predicate = field(default_factory=Everything)
+
+    def __post_init__(self) -> None:
+        col(self.column)
+        checked_predicate(self.where)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return self.where.attributes | {self.column}
+
+    @property
+    def present(self) -> Count:
+        """Records that satisfy the predicate and have a number in the column."""
+        return Count(all_of((self.where, col(self.column).is_known())))
+
+    def bounds(self, domain: Domain) -> tuple[float, float]:
+        """Declared smallest and largest number of the column."""
+        return scaled_numbers(domain, self.column)[1:]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "total", "column": self.column, "where": self.where.to_dict()}
+
+    def _compile(self, domain: Domain) -> Form:
+        return weighted_by(self.where.compile(domain), self.column, domain)
+
+    def _write(self) -> str:
+        return f"total({name_text(self.column)}, {self.where.text})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Mean(Linear):
+    """Mean of a column's numbers, among the records that satisfy a predicate.
+
+    It is linear only if every record counts: no predicate and no `(null)` or `(other)` code. Otherwise `resolve`
+    gives the ratio to ask instead, and `compile` refuses.
+    """
+
+    column: str
+    where: Predicate = field(default_factory=Everything)
+
+    def __post_init__(self) -> None:
+        col(self.column)
+        checked_predicate(self.where)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return self.where.attributes | {self.column}
+
+    def resolve(self, domain: Domain) -> Mean | Ratio:
+        values = scaled_numbers(domain, self.column)[0]
+        if len(values) == domain[self.column].known and isinstance(self.where, Everything):
+            return self
+        total = Total(self.column, self.where)
+        return Ratio(total, total.present)
+
+    def units(self, domain: Domain) -> tuple[float, float]:
+        _, lower, upper = scaled_numbers(domain, self.column)
+        return lower, upper - lower
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "mean", "column": self.column, "where": self.where.to_dict()}
+
+    def _compile(self, domain: Domain) -> Form:
+        if self.resolve(domain) is not self:
+            raise QueryError(f"{self.text} is a ratio on this domain, not linear; ask the parts of resolve(domain)")
+        return Product((self.column,), (scaled_numbers(domain, self.column)[0],))
+
+    def _write(self) -> str:
+        return f"mean({name_text(self.column)}, {self.where.text})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Conjunction(Linear):
+    """The fraction of records with given codes in some attributes: one cell of a marginal."""
+
+    codes: tuple[tuple[str, int], ...]
+
+    def __init__(self, codes: Mapping[str, int]) -> None:
+        pairs = _named(codes, "codes")
+        object.__setattr__(self, "codes", tuple((name, _code(name, code)) for name, code in pairs))
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.codes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "conjunction", "codes": dict(self.codes)}
+
+    def _compile(self, domain: Domain) -> Form:
+        return _spans(domain, {name: (code, code) for name, code in self.codes})
+
+    def _write(self) -> str:
+        return f"conjunction({', '.join(f'{name_text(name)}={code}' for name, code in self.codes)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Range(Linear):
+    """The fraction of records whose codes lie in intervals, both ends included."""
+
+    spans: tuple[tuple[str, tuple[int, int]], ...]
+
+    def __init__(self, spans: Mapping[str, tuple[int, int]]) -> None:
+        checked = []
+        for name, span in _named(spans, "spans"):
+            if not isinstance(span, (tuple, list)) or len(span) != 2:
+                raise QueryError(f"range on {shown(name)} needs a pair (first code, last code)")
+            low, high = _code(name, span[0]), _code(name, span[1])
+            if low > high:
+                raise QueryError(f"range on {shown(name)} is empty: first code {low} exceeds last code {high}")
+            checked.append((name, (low, high)))
+        object.__setattr__(self, "spans", tuple(checked))
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.spans)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "range", "spans": {name: list(span) for name, span in self.spans}}
+
+    def _compile(self, domain: Domain) -> Form:
+        return _spans(domain, dict(self.spans))
+
+    def _write(self) -> str:
+        return f"range({', '.join(f'{name_text(name)}={low}..{high}' for name, (low, high) in self.spans)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Weighted(Linear):
+    """A product of explicit vectors, one value in [0, 1] for each code of each named attribute."""
+
+    vectors: tuple[tuple[str, np.ndarray], ...]
+
+    def __init__(self, vectors: Mapping[str, Any]) -> None:
+        pairs = _named(vectors, "vectors")
+        object.__setattr__(self, "vectors", tuple((name, checked_values(vector, 1)) for name, vector in pairs))
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.vectors)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "weighted", "vectors": {name: vector.tolist() for name, vector in self.vectors}}
+
+    def _compile(self, domain: Domain) -> Form:
+        named = dict(self.vectors)
+        names = canonical(domain, named)
+        for name in names:
+            if len(named[name]) != domain[name].size:
+                raise QueryError(f"{shown(name)} has {domain[name].size} codes, not {len(named[name])} values")
+        return Product(names, tuple(named[name] for name in names))
+
+    def _write(self) -> str:
+        parts = [f"{name_text(name)}=[{', '.join(map(repr, vector.tolist()))}]" for name, vector in self.vectors]
+        return f"weighted({', '.join(parts)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ratio(Query):
+    """numerator / denominator of two linear queries: post-processing, never measured as such."""
+
+    numerator: Linear
+    denominator: Linear
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.numerator, Linear) or not isinstance(self.denominator, Linear):
+            raise QueryError("a ratio needs two linear queries")
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return self.numerator.attributes | self.denominator.attributes
+
+    def units(self, domain: Domain) -> tuple[float, float]:
+        """(offset, scale): the user's value is offset + scale * numerator / denominator."""
+        if isinstance(self.numerator, Total):
+            lower, upper = self.numerator.bounds(domain)
+            return lower, upper - lower
+        return 0.0, 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        parts = {"numerator": self.numerator.to_dict(), "denominator": self.denominator.to_dict()}
+        return {"query": "ratio", **parts}
+
+    def _write(self) -> str:
+        return f"ratio({self.numerator.text}, {self.denominator.text})"
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Marginal(Query):
+    """All cells of the table over some attributes at once; no attributes means the total."""
+
+    names: tuple[str, ...]
+
+    def __init__(self, attributes: Iterable[str]) -> None:
+        if isinstance(attributes, str):
+            raise QueryError(f"marginal attributes {shown(attributes)} must be a list of names")
+        names = tuple(attributes)
+        for name in names:
+            col(name)
+        if len(set(names)) < len(names):
+            raise QueryError(f"marginal names an attribute twice: {', '.join(names)}")
+        object.__setattr__(self, "names", names)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    def canonical(self, domain: Domain) -> tuple[str, ...]:
+        """The attributes in the domain's order: the axes of its values."""
+        return canonical(domain, self.names)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "marginal", "attributes": list(self.names)}
+
+    def _write(self) -> str:
+        return f"marginal({', '.join(sorted(map(name_text, self.names)))})"
+
+
+def count(predicate: Predicate | None = None) -> Count:
+    """The fraction of records that satisfy the predicate; without one, all of them."""
+    return Count() if predicate is None else Count(predicate)
+
+
+def mean(column: str, where: Predicate | None = None) -> Mean:
+    """The mean of a numeric column, where the predicate holds."""
+    return Mean(column) if where is None else Mean(column, where)
+
+
+def marginal(*attributes: str) -> Marginal:
+    """Counts of every combination of the named attributes."""
+    return Marginal(attributes)
+
+
+def _spans(domain: Domain, spans: Mapping[str, tuple[int, int]]) -> Product:
+    names = canonical(domain, spans)
+    vectors = []
+    for name in names:
+        low, high = spans[name]
+        size = domain[name].size
+        if high >= size:
+            raise QueryError(f"code {high} of {shown(name)} is outside 0..{size - 1}")
+        vector = np.zeros(size)
+        vector[low : high + 1] = 1.0
+        vectors.append(vector)
+    return Product(names, tuple(vectors))
+
+
+def _named(entries: Any, what: str) -> list[tuple[str, Any]]:
+    if not isinstance(entries, Mapping) or not entries:
+        raise QueryError(f"{what} must map at least one attribute name")
+    return sorted((col(name).name, value) for name, value in entries.items())
+
+
+def _code(name: str, code: Any) -> int:
+    if isinstance(code, (bool, float, str)) or not hasattr(code, "__index__") or int(code) < 0:
+        raise QueryError(f"code {shown(code)} of {shown(name)} must be a whole number of at least 0")
+    return int(code)

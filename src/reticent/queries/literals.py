@@ -1,0 +1,93 @@
+"""A literal is a value in a query: text, number, truth value, date or datetime, in one plain form each."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from reticent.domain.attribute import shown
+from reticent.domain.values import EXACT_FLOAT, number_text, plain
+from reticent.errors import QueryError
+
+Literal = int | float | str | bool | datetime.date | datetime.datetime
+
+MAX_TEXT = 10_000
+_WORDS = frozenset({"and", "or", "not", "in", "is", "null", "known", "everything", "true", "false"})
+
+
+def literal(value: Any, name: str) -> Literal:
+    """The plain form of a value compared with column `name`: whole floats as integers, aware datetimes in UTC."""
+    kind = type(value)
+    if (kind is int and -EXACT_FLOAT < value < EXACT_FLOAT) or kind is bool:
+        return value
+    if kind is str:
+        if len(value) > MAX_TEXT:
+            raise QueryError(f"{name}: a text of {len(value)} characters; at most {MAX_TEXT}")
+        return value
+    value = plain(value)
+    if value is None:
+        raise QueryError(f"{name}: comparing with null is never true; use is_null()")
+    if isinstance(value, (bool, str)):
+        return literal(value if isinstance(value, bool) else str(value), name)
+    if isinstance(value, (int, float, Decimal)):
+        return _number(value, name)
+    if isinstance(value, datetime.datetime):
+        return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+    if isinstance(value, datetime.date):
+        return value
+    raise QueryError(f"{name}: cannot compare with {kind.__name__}; use text, a number, a truth value or a date")
+
+
+def _number(value: Any, name: str) -> int | float:
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise QueryError(f"{name}: {shown(value)} is not a finite number")
+    return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT else number
+
+
+def literal_text(value: Literal) -> str:
+    """Canonical text; no two different literals share one."""
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime.datetime):
+        return f'datetime "{value.isoformat()}"'
+    if isinstance(value, datetime.date):
+        return f'date "{value.isoformat()}"'
+    return number_text(value)
+
+
+def literal_to_plain(value: Literal) -> Any:
+    """For JSON; dates become {"date": ...} or {"datetime": ...}."""
+    if isinstance(value, datetime.datetime):
+        return {"datetime": value.isoformat()}
+    return {"date": value.isoformat()} if isinstance(value, datetime.date) else value
+
+
+def literal_from_plain(value: Any, name: str) -> Literal:
+    """The inverse of `literal_to_plain`, for input nobody has checked."""
+    if isinstance(value, (list, tuple)) or (isinstance(value, Mapping) and len(value) != 1):
+        raise QueryError(f"{name}: a value must be text, a number, a truth value or a date")
+    if isinstance(value, Mapping):
+        ((kind, text),) = value.items()
+        readers = {"date": datetime.date.fromisoformat, "datetime": datetime.datetime.fromisoformat}
+        if kind not in readers or not isinstance(text, str):
+            raise QueryError(f'{name}: write a date as {{"date": "2024-12-31"}}')
+        try:
+            return literal(readers[kind](text), name)
+        except (ValueError, OverflowError):
+            raise QueryError(f"{name}: {shown(text)} is not an ISO {kind}") from None
+    return literal(value, name)
+
+
+def name_text(name: str) -> str:
+    """A column name in canonical text: bare if it is a plain word, else quoted."""
+    return name if name.isidentifier() and name.isascii() and name not in _WORDS else json.dumps(name)

@@ -1,0 +1,362 @@
+"""A predicate is a condition on one record: comparisons joined by and, or, not, with SQL's three truth values.
+
+A comparison with `(null)` is neither true nor false, and so is its negation; a record counts where the whole is
+true. Trees are frozen, limited in depth and size, and have a text that does not depend on the order of writing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from reticent.domain import Domain
+from reticent.domain.attribute import shown
+from reticent.errors import QueryError
+from reticent.queries.box import Box
+from reticent.queries.forms import Form
+from reticent.queries.literals import literal, literal_from_plain, literal_text, literal_to_plain, name_text
+
+MAX_DEPTH = 64
+MAX_SIZE = 20_000
+"""Comparisons and listed values in one predicate."""
+
+_NEGATION = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_UNARY = {"is_null": "is null", "is_known": "is known"}
+
+
+class Predicate:
+    """Combine with `&`, `|`, `~`; equal when their canonical texts are."""
+
+    __slots__ = ("_text", "depth", "size")
+    depth: int
+    size: int
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return all_of((self, other))
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return any_of((self, other))
+
+    def __invert__(self) -> Predicate:
+        return negated(self)
+
+    def __bool__(self) -> bool:
+        raise QueryError("a predicate has no truth value; use & | ~ instead of and, or, not, and between(a, b)")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Predicate) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[Callable[[Any], Predicate], tuple[dict[str, Any]]]:
+        return predicate_from_dict, (self.to_dict(),)
+
+    @property
+    def text(self) -> str:
+        """Canonical text: the same for trees that differ only in order, nesting or repetition."""
+        try:
+            return self._text
+        except AttributeError:
+            self._text = self._write()
+            return self._text
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The columns it mentions."""
+        names: set[str] = set()
+        self._collect(names)
+        return frozenset(names)
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `predicate_from_dict` is the inverse."""
+
+    def compile(self, domain: Domain) -> Form:
+        """The records for which it is true, as a product of vectors if it factorises, else as a tensor."""
+        box = Box(domain)
+        self.restrict(box, True)
+        return box.form()
+
+    @abstractmethod
+    def restrict(self, box: Box, wanted: bool) -> None:
+        """Narrow the box to the records where the predicate is true (or false, if that is wanted)."""
+
+    @abstractmethod
+    def _write(self) -> str: ...
+
+    @abstractmethod
+    def _collect(self, names: set[str]) -> None: ...
+
+
+class Everything(Predicate):
+    """True of every record."""
+
+    __slots__ = ()
+    depth = 1
+    size = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"op": "everything"}
+
+    def restrict(self, box: Box, wanted: bool) -> None:
+        box.empty = box.empty or not wanted
+
+    def _write(self) -> str:
+        return "everything"
+
+    def _collect(self, names: set[str]) -> None:
+        pass
+
+
+class Comparison(Predicate):
+    """One column against a value, a list of values, or nothing (is_null, is_known)."""
+
+    __slots__ = ("name", "op", "value")
+
+    def __init__(self, name: str, op: str, value: Any = None) -> None:
+        self.name = name
+        self.op = op
+        self.value = value
+        self.depth = 1
+        self.size = len(value) if op == "in" else 1
+
+    def to_dict(self) -> dict[str, Any]:
+        if self.op in _UNARY:
+            return {"op": self.op, "column": self.name}
+        if self.op == "in":
+            return {"op": "in", "column": self.name, "values": [literal_to_plain(item) for item in self.value]}
+        return {"op": self.op, "column": self.name, "value": literal_to_plain(self.value)}
+
+    def restrict(self, box: Box, wanted: bool) -> None:
+        box.compare(self.name, self.op, self.value, wanted)
+
+    def _write(self) -> str:
+        name = name_text(self.name)
+        if self.op in _UNARY:
+            return f"{name} {_UNARY[self.op]}"
+        if self.op == "in":
+            return f"{name} in [{', '.join(sorted({literal_text(item) for item in self.value}))}]"
+        return f"{name} {self.op} {literal_text(self.value)}"
+
+    def _collect(self, names: set[str]) -> None:
+        names.add(self.name)
+
+
+class Junction(Predicate):
+    """`and` or `or` of two or more predicates; nested ones of the same kind are flattened."""
+
+    __slots__ = ("op", "operands")
+
+    def __init__(self, op: str, operands: tuple[Predicate, ...]) -> None:
+        self.op = op
+        self.operands = operands
+        self.depth = 1 + max([operand.depth for operand in operands])
+        self.size = sum([operand.size for operand in operands])
+        _check_limits(self.depth, self.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"op": self.op, "of": [operand.to_dict() for operand in self.operands]}
+
+    def restrict(self, box: Box, wanted: bool) -> None:
+        # not (a and b) is (not a) or (not b), also with three truth values
+        if (self.op == "and") is wanted:
+            for operand in self.operands:
+                operand.restrict(box, wanted)
+        else:
+            box.either(partial(_restrict, operand, wanted) for operand in self.operands)
+
+    def _write(self) -> str:
+        texts = sorted({operand.text for operand in self.operands})
+        return texts[0] if len(texts) == 1 else f"({f' {self.op} '.join(texts)})"
+
+    def _collect(self, names: set[str]) -> None:
+        for operand in self.operands:
+            operand._collect(names)
+
+
+class Not(Predicate):
+    """True where the operand is false; unknown stays unknown."""
+
+    __slots__ = ("operand",)
+
+    def __init__(self, operand: Predicate) -> None:
+        self.operand = operand
+        self.depth = 1 + operand.depth
+        self.size = operand.size
+        _check_limits(self.depth, self.size)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"op": "not", "of": self.operand.to_dict()}
+
+    def restrict(self, box: Box, wanted: bool) -> None:
+        self.operand.restrict(box, not wanted)
+
+    def _write(self) -> str:
+        return f"not {self.operand.text}"
+
+    def _collect(self, names: set[str]) -> None:
+        self.operand._collect(names)
+
+
+class Column:
+    """A column in a condition: `col("age") >= 45`, `.isin([...])`, `.between(a, b)`, `.is_null()`."""
+
+    __slots__ = ("name",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"column name {name!r} must be text")
+        self.name = name
+
+    def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
+        return Comparison(self.name, "==", literal(value, self.name))
+
+    def __ne__(self, value: Any) -> Predicate:  # type: ignore[override]
+        return Comparison(self.name, "!=", literal(value, self.name))
+
+    def __lt__(self, value: Any) -> Predicate:
+        return Comparison(self.name, "<", literal(value, self.name))
+
+    def __le__(self, value: Any) -> Predicate:
+        return Comparison(self.name, "<=", literal(value, self.name))
+
+    def __gt__(self, value: Any) -> Predicate:
+        return Comparison(self.name, ">", literal(value, self.name))
+
+    def __ge__(self, value: Any) -> Predicate:
+        return Comparison(self.name, ">=", literal(value, self.name))
+
+    def isin(self, values: Iterable[Any]) -> Predicate:
+        """Equal to one of the values; a whole-number bin counts when all of its integers are listed."""
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise QueryError(f"{self.name} in {values!r}: isin needs a list of values")
+        listed = tuple(literal(value, self.name) for value in values)
+        if not listed:
+            raise QueryError(f"{self.name} in []: list at least one value")
+        _check_limits(1, len(listed))
+        return Comparison(self.name, "==", listed[0]) if len(listed) == 1 else Comparison(self.name, "in", listed)
+
+    def between(self, low: Any, high: Any) -> Predicate:
+        """At least `low` and at most `high`, as in SQL."""
+        return (self >= low) & (self <= high)
+
+    def is_null(self) -> Predicate:
+        """In the `(null)` code, which a column has only if it is declared nullable."""
+        return Comparison(self.name, "is_null")
+
+    def is_known(self) -> Predicate:
+        """One of the declared values or bins: neither `(null)` nor `(other)`."""
+        return Comparison(self.name, "is_known")
+
+    def __repr__(self) -> str:
+        return f"col({self.name!r})"
+
+
+col = Column
+
+
+def all_of(predicates: Iterable[Predicate]) -> Predicate:
+    """True where all are; of none: everything."""
+    return _joined("and", predicates)
+
+
+def any_of(predicates: Iterable[Predicate]) -> Predicate:
+    """True where at least one is; of none: nothing."""
+    return _joined("or", predicates)
+
+
+def negated(predicate: Predicate) -> Predicate:
+    """True where it is false; double negation vanishes and a comparison turns round."""
+    if isinstance(predicate, Not):
+        return predicate.operand
+    if isinstance(predicate, Comparison) and predicate.op in _NEGATION:
+        return Comparison(predicate.name, _NEGATION[predicate.op], predicate.value)
+    return Not(predicate)
+
+
+def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
+    operands: list[Predicate] = []
+    for predicate in predicates:
+        if isinstance(predicate, Junction) and predicate.op == op:
+            operands += predicate.operands
+        elif isinstance(predicate, Predicate):
+            if op == "or" or not isinstance(predicate, Everything):
+                operands.append(predicate)
+        else:
+            raise QueryError(f"{predicate!r} is not a predicate; write comparisons in parentheses: (a == 1) & (b == 2)")
+    if not operands:
+        return Everything() if op == "and" else negated(Everything())
+    return operands[0] if len(operands) == 1 else Junction(op, tuple(operands))
+
+
+def _restrict(operand: Predicate, wanted: bool, box: Box) -> None:
+    operand.restrict(box, wanted)
+
+
+def _check_limits(depth: int, size: int) -> None:
+    if depth > MAX_DEPTH:
+        raise QueryError(f"the predicate is nested {depth} deep; at most {MAX_DEPTH}")
+    if size > MAX_SIZE:
+        raise QueryError(f"the predicate has {size} comparisons and values; at most {MAX_SIZE}")
+
+
+def predicate_from_dict(description: Any) -> Predicate:
+    """The inverse of `to_dict`: a closed vocabulary, validated, limited in depth and size."""
+    return _parsed(description, MAX_DEPTH)
+
+
+def _parsed(description: Any, depth: int) -> Predicate:
+    if depth == 0:
+        raise QueryError(f"the predicate is nested more than {MAX_DEPTH} deep")
+    if not isinstance(description, Mapping) or not isinstance(description.get("op"), str):
+        raise QueryError('a predicate is an object such as {"op": ">=", "column": "age", "value": 45}')
+    op = description["op"]
+    if op == "everything":
+        _expect_keys(description, "op")
+        return Everything()
+    if op in ("and", "or"):
+        _expect_keys(description, "op", "of")
+        parts = description["of"]
+        if not isinstance(parts, list) or not 2 <= len(parts) <= MAX_SIZE:
+            raise QueryError(f'"{op}" needs a list of two or more predicates in "of"')
+        return _joined(op, [_parsed(part, depth - 1) for part in parts])
+    if op == "not":
+        _expect_keys(description, "op", "of")
+        return negated(_parsed(description["of"], depth - 1))
+    return _parsed_comparison(op, description)
+
+
+def _parsed_comparison(op: str, description: Mapping[str, Any]) -> Predicate:
+    if op in _UNARY:
+        _expect_keys(description, "op", "column")
+        return Comparison(Column(description["column"]).name, op)
+    if op == "in":
+        _expect_keys(description, "op", "column", "values")
+        column, values = Column(description["column"]), description["values"]
+        if not isinstance(values, list):
+            raise QueryError(f'{column.name}: "values" must be a list')
+        return column.isin(literal_from_plain(value, column.name) for value in values)
+    if op in _NEGATION:
+        _expect_keys(description, "op", "column", "value")
+        column = Column(description["column"])
+        return Comparison(column.name, op, literal_from_plain(description["value"], column.name))
+    known = [*_NEGATION, "in", *_UNARY, "and", "or", "not", "everything"]
+    raise QueryError(f"unknown predicate op {shown(op)}; use {' '.join(known)}")
+
+
+def _expect_keys(description: Mapping[str, Any], *keys: str) -> None:
+    if set(description) != set(keys):
+        raise QueryError(f"predicate {shown(description['op'])} needs exactly the keys {', '.join(keys)}")
