@@ -1,131 +1,77 @@
-"""The log-linear engine on a junction tree: two message passes for marginals, two more for covariances."""
+"""The engine of a fit on a junction tree: log partition, marginals and covariances of the measured sets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
 
 import numpy as np
 
+from reticent.errors import DomainError
+from reticent.hypotheses.contraction import Tape
 from reticent.hypotheses.junction import JunctionTree
-from reticent.hypotheses.potentials import combine, peaks, reduce
-from reticent.hypotheses.products import ProductTree
+from reticent.hypotheses.propagation import Propagation
 
-__all__ = ["FactoredEngine"]
-
-SAFE_RANGE = 600.0
-"""Nats below which no product of shifted exponentials leaves the float64 range, so no logarithms are needed."""
+_STEP = 1e-3
 
 
 class FactoredEngine:
-    """Marginals of p(x) ~ exp(sum of parameters) for sets (attribute positions) that a tree's cliques hold."""
+    """Exact inference for a fixed list of attribute sets: p(x) ~ exp(sum of parameters[c](x on set c)).
 
-    def __init__(self, tree: JunctionTree, sets: Sequence[tuple[int, ...]]) -> None:
-        self._tree = tree
-        self._sets = tuple(sets)
-        self._held: list[list[int]] = [[] for _ in tree.cliques]
-        for index, host in enumerate(tree.assign(self._sets)):
-            self._held[host].append(index)
-        self._plans = [
-            ProductTree(
-                tree.sizes,
-                clique,
-                [*(self._sets[i] for i in self._held[c]), *(tree.separators[k] for k in tree.children[c])],
-            )
-            for c, clique in enumerate(tree.cliques)
-        ]
-        self._axes = [
-            tuple(clique.index(p) for p in separator)
-            for clique, separator in zip(tree.cliques, tree.separators, strict=True)
-        ]
-        self._tables: list[np.ndarray] = [np.empty(0)] * len(tree.cliques)
-        self._sums = list(self._tables)
-        self._beliefs = list(self._tables)
-        self._separators = list(self._tables)
+    Works in probability space; parameters that span more nats than float64 can multiply fall back to logarithms
+    (slower; covariances there by fourth-order differences, to about 1e-9).
+    """
+
+    def __init__(self, tree: JunctionTree, measured_sets: Sequence[Sequence[str]]) -> None:
+        self.tree = tree
+        self.sets = tuple(tree.positions(s) for s in measured_sets)
+        self._shapes = [tree.shape_of(s) for s in self.sets]
+        self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1]
+        self._tape = Tape(tree, self.sets)
+        self._extreme: np.ndarray | None = None
+
+    @property
+    def products(self) -> int:
+        """Multiplications of one forward pass: the measure of an evaluation's work."""
+        return self._tape.products
 
     def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
-        flat = [np.ravel(p) for p in parameters]
-        logs = sum(float(np.ptp(f)) for f in flat) > SAFE_RANGE
-        log_partition = self._collect(flat, logs=logs)
-        outputs: list[np.ndarray] = [np.empty(0)] * len(self._sets)
-        self._separators[0] = np.ones(1)
-        for clique, plan in enumerate(self._plans):
-            ratio = _divide(self._separators[clique], self._sums[clique])
-            self._beliefs[clique] = self._scaled(clique, self._tables[clique], ratio)
-            self._deliver(clique, plan.marginals(self._beliefs[clique]), outputs, self._separators)
-        return log_partition, outputs
-
-    def _collect(self, flat: list[np.ndarray], *, logs: bool) -> float:
-        """Upward pass: keeps each clique's table and its sums onto the separator; returns the log partition."""
-        messages: list[np.ndarray] = [np.empty(0)] * len(self._plans)
-        total = 0.0
-        for clique in range(len(self._plans) - 1, -1, -1):
-            plan, axes = self._plans[clique], self._axes[clique]
-            below = [messages[child] for child in self._tree.children[clique]]
-            own = [flat[index] for index in self._held[clique]]
-            if logs:
-                table = plan.multiply([*own, *below], logs=True)
-                top = peaks(plan.shape, table, axes)
-                table = np.exp(self._shifted(clique, table, -top), out=table)
-                sums = reduce(plan.shape, table, axes)
-                messages[clique] = np.log(sums) + top
-            else:
-                highest = [float(t.max()) for t in own]
-                scaled = [np.exp(t - h) for t, h in zip(own, highest, strict=True)]
-                table = plan.multiply([*scaled, *below])
-                sums = reduce(plan.shape, table, axes)
-                largest = float(sums.max())
-                messages[clique] = sums / largest
-                total += sum(highest) + log(largest)
-            self._tables[clique], self._sums[clique] = table, sums
-        return total + float(messages[0][0]) if logs else total
+        """The log partition function and the marginal of every set."""
+        flat = self._flat(parameters)
+        try:
+            log_partition, marginals = self._tape.evaluate(flat)
+            self._extreme = None
+        except FloatingPointError:
+            log_partition, marginals = self._evaluate_logs(flat)
+            self._extreme = flat
+        return log_partition, self._shaped(marginals)
 
     def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Up: E[weights below | separator]; down: the same from above; belief times their sum covaries."""
-        flat = [np.ravel(w) for w in weights]
-        children = self._tree.children
-        known: list[np.ndarray] = [np.empty(0)] * len(self._plans)
-        rising = list(known)
-        for clique in range(len(self._plans) - 1, -1, -1):
-            plan = self._plans[clique]
-            below = [rising[child] for child in children[clique]]
-            known[clique] = plan.multiply([*(flat[i] for i in self._held[clique]), *below], logs=True)
-            if clique:
-                moment = reduce(plan.shape, self._tables[clique] * known[clique], self._axes[clique])
-                rising[clique] = _divide(moment, self._sums[clique])
-        mean = float(self._beliefs[0] @ known[0])
-        outputs: list[np.ndarray] = [np.empty(0)] * len(self._sets)
-        falling: list[np.ndarray] = [np.empty(0)] * len(self._plans)
-        for clique, plan in enumerate(self._plans):
-            if clique:
-                above = _divide(falling[clique], self._separators[clique]) - rising[clique]
-                deviation = self._shifted(clique, known[clique], above)
-            else:
-                deviation = known[clique] - mean
-            deviation *= self._beliefs[clique]
-            known[clique] = np.empty(0)
-            self._deliver(clique, plan.marginals(deviation), outputs, falling)
-        return outputs
+        """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c, w(x) = sum of weights[c](x)."""
+        flat = self._flat(weights)
+        if self._extreme is None:
+            return self._shaped(self._tape.covary(flat))
+        size = float(np.abs(flat).max(initial=0.0)) or 1.0
+        step = _STEP / size
+        outer, inner = (
+            self._evaluate_logs(self._extreme + h * flat)[1] - self._evaluate_logs(self._extreme - h * flat)[1]
+            for h in (2 * step, step)
+        )
+        return self._shaped((8.0 * inner - outer) / (12.0 * step))
 
-    def _deliver(
-        self, clique: int, leaves: list[np.ndarray], outputs: list[np.ndarray], separators: list[np.ndarray]
-    ) -> None:
-        """Leaves of a clique's plan: first the sets it holds, then the separators to its children."""
-        held = self._held[clique]
-        for index, leaf in zip(held, leaves, strict=False):
-            outputs[index] = leaf.reshape(self._tree.shape_of(self._sets[index]))
-        for child, leaf in zip(self._tree.children[clique], leaves[len(held) :], strict=True):
-            separators[child] = leaf
+    def _evaluate_logs(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
+        factors: dict[tuple[int, ...], np.ndarray] = {}
+        for positions, array in zip(self.sets, self._shaped(flat), strict=True):
+            factors[positions] = factors[positions] + array if positions in factors else array
+        beliefs = Propagation(self.tree, factors)
+        hosts = self.tree.assign(self.sets)
+        inside = [beliefs.inside(s, c).ravel() for s, c in zip(self.sets, hosts, strict=True)]
+        return beliefs.log_partition, np.concatenate(inside)
 
-    def _scaled(self, clique: int, table: np.ndarray, factor: np.ndarray) -> np.ndarray:
-        shape = self._plans[clique].shape
-        return combine(shape, table, tuple(range(len(shape))), factor, self._axes[clique])
+    def _flat(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        if [np.shape(a) for a in arrays] != self._shapes:
+            raise DomainError(f"{len(arrays)} arrays do not match the {len(self._shapes)} measured sets' shapes")
+        return np.concatenate([np.ravel(a) for a in arrays]) if arrays else np.empty(0)
 
-    def _shifted(self, clique: int, table: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        shape = self._plans[clique].shape
-        return combine(shape, table, tuple(range(len(shape))), shift, self._axes[clique], logs=True)
-
-
-def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Zero where the denominator is: a separator cell without weight has no say."""
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+    def _shaped(self, flat: np.ndarray) -> list[np.ndarray]:
+        parts = np.split(flat, self._ends) if self.sets else []
+        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
