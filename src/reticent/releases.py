@@ -23,9 +23,11 @@ from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
-from reticent.kernel.ledger import Ledger, verify
+from reticent.kernel.ledger import Ledger
+from reticent.kernel.statement import verify
 from reticent.kernel.table import Table
-from reticent.queries.linear import Linear, Marginal, Ratio, query_from_dict
+from reticent.queries.base import Query
+from reticent.queries.parsing import query_from_dict
 from reticent.queries.workload import Workload
 from reticent.synthetic import decode, rows_of
 from reticent.view import View
@@ -60,7 +62,7 @@ def release(
     With `ledger=` the measurements are durable: after a crash the same call resumes with what was measured, and a
     session on the same ledger shares its budget.
     """
-    workload.check(table.domain)
+    workload = workload.on(table.domain)
     algorithm = algorithm or Adaptive()
     key = _run_key(table, workload, budget, algorithm)
     opened = _open(ledger, table, budget)
@@ -94,10 +96,15 @@ def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget) -> L
     if ledger is None:
         return Ledger.memory(identity=table.identity, budget=budget)
     path = Path(ledger)
-    total = Budget.from_dict(verify(path).budget) if path.exists() else budget
+    total = _budget_of(path) if path.exists() else budget
     if total.unit != budget.unit:
         raise QueryError(f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind")
     return Ledger.open(path, identity=table.identity, budget=total)
+
+
+def _budget_of(path: Path) -> Budget:
+    written = verify(path).history.opening["budget"]
+    return Budget.from_dict({name: text for name, text in written.items() if name not in ("limit", "unit")})
 
 
 def _spent_under(ledger: Ledger, key: str) -> int:
@@ -158,11 +165,11 @@ class Release:
         budget = Budget.from_dict(self.facts["budget"])
         return f"{budget}, {self.facts['neighbours']}, unit {self.facts['unit']}"
 
-    def answer(self, query: Linear | Marginal | Ratio) -> Answer:
+    def answer(self, query: Query) -> Answer:
         """Free and unlimited: a function of the released hypothesis."""
         return self.view.answer(query)
 
-    def ask(self, question: Linear | Marginal | Ratio | str) -> Any:
+    def ask(self, question: Query | str) -> Any:
         """As a session's `ask`: a query, or SQL text, answered from what was published."""
         if isinstance(question, str):
             from reticent.sql import run

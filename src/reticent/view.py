@@ -14,7 +14,8 @@ from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.queries.forms import Dense, Product
-from reticent.queries.linear import Linear, Marginal, Ratio
+from reticent.queries.base import Linear, Query
+from reticent.queries.linear import Marginal, Ratio
 
 
 class Distribution(Protocol):
@@ -42,26 +43,26 @@ class View:
     def domain(self) -> Domain:
         return self.distribution.domain
 
-    def answer(self, query: Linear | Marginal | Ratio) -> Answer:
+    def answer(self, query: Query) -> Answer:
+        query = query.resolve(self.domain)
         if isinstance(query, Ratio):
             return self._ratio(query)
         if isinstance(query, Marginal):
             return self._marginal(query)
         if isinstance(query, Linear):
             return self._linear(query)
-        raise QueryError(f"{type(query).__name__} is not a query; build one with rt.count, rt.mean or rt.marginal")
+        raise QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
 
     def _linear(self, query: Linear) -> Answer:
         form = query.compile(self.domain)
         share = self.distribution.expect(form)
         error, certificate = tightest(self.certificates, form)
-        value = query.offset + query.scale * share
-        plain = query.scale == 1 and query.offset == 0
+        offset, scale = query.units(self.domain)
         return Answer(
             query=query.text,
-            value=value,
-            count=share * self.records if plain else None,
-            error=abs(query.scale) * error if certificate else None,
+            value=offset + scale * share,
+            count=share * self.records if (offset, scale) == (0, 1) else None,
+            error=abs(scale) * error if certificate else None,
             confidence=certificate.confidence if certificate else None,
             origin="certificate" if certificate else "hypothesis",
             certified=certificate is not None,
@@ -74,7 +75,7 @@ class View:
         cells = self.distribution.marginal(canonical)
         one_cell = Product(canonical, tuple(_first(self.domain[name].size) for name in canonical))
         error, certificate = tightest(self.certificates, one_cell)
-        order = [canonical.index(name) for name in query.attributes]
+        order = [canonical.index(name) for name in query.names]
         return Answer(
             query=query.text,
             value=np.transpose(cells, order),
@@ -84,15 +85,16 @@ class View:
             origin="certificate" if certificate else "hypothesis",
             certified=certificate is not None,
             snapshot=self.snapshot,
-            labels=tuple((name, self.domain[name].labels) for name in query.attributes),
+            labels=tuple((name, self.domain[name].labels) for name in query.names),
         )
 
     def _ratio(self, query: Ratio) -> Answer:
-        return ratio_of(query, self._linear(query.numerator), self._linear(query.denominator))
+        return ratio_of(query, self._linear(query.numerator), self._linear(query.denominator), self.domain)
 
 
-def ratio_of(query: Ratio, top: Answer, bottom: Answer) -> Answer:
+def ratio_of(query: Ratio, top: Answer, bottom: Answer, domain: Domain) -> Answer:
     """A quotient of two answers; its error is the farthest end of the interval that the two errors allow."""
+    offset, scale = query.units(domain)
     low_value = float(bottom.value)
     share = float(top.value) / low_value if low_value > 0 else 0.0
     error = quotient_error(float(top.value), top.error, low_value, bottom.error)
@@ -102,9 +104,9 @@ def ratio_of(query: Ratio, top: Answer, bottom: Answer) -> Answer:
     confidence = min(confidences) if same else 1 - sum(1 - c for c in confidences)
     return Answer(
         query=query.text,
-        value=query.offset + query.scale * share,
+        value=offset + scale * share,
         count=None,
-        error=abs(query.scale) * error if certified else None,
+        error=abs(scale) * error if certified else None,
         confidence=confidence if certified else None,
         origin=top.origin if top.origin == bottom.origin else "derived",
         certified=certified,

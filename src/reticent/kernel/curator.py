@@ -21,9 +21,10 @@ from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget, Price
 from reticent.kernel.ledger import Event, Ledger
 from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Watch
-from reticent.kernel.statistics import LinearCount, MarginalCounts, Statistic
+from reticent.kernel.statistics import STATISTICS, LinearCount, MarginalCounts, Statistic
 from reticent.kernel.table import Table
-from reticent.queries.linear import Linear, Marginal
+from reticent.queries.base import Linear
+from reticent.queries.linear import Marginal
 
 Noise = Laplace | Gaussian
 
@@ -138,6 +139,7 @@ class Curator:
         """Indices drawn by the exponential mechanism with the given scores; every draw pays."""
         if draws < 1:
             raise QueryError(f"{draws} draws: ask for at least one")
+        known(scores)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": draws}
         sensitivity = scores.sensitivity(self.neighbours).l1
 
@@ -157,6 +159,7 @@ class Curator:
 
     def exceeds(self, error: Statistic, epoch: Epoch) -> bool:
         """Whether a noisy error passes the epoch's noisy threshold; the first True ends the epoch."""
+        known(error)
         grid = error.resolution(self._table.grid) * self._table.grid
         step = math.ceil(error.sensitivity(self.neighbours).l1 * grid)
         if epoch._watch is None:
@@ -193,7 +196,7 @@ class Curator:
             return MarginalCounts(query, self.domain)
         if isinstance(query, Linear):
             return LinearCount(query, self.domain)
-        return query
+        return known(query)
 
     def _paid(
         self,
@@ -222,9 +225,16 @@ class Curator:
         return self._ledger.settle(reservation, {"values": values})
 
 
+def known(statistic: Statistic) -> Statistic:
+    """Only the kernel's own statistics reach the rows: their sensitivities are proven, a caller's are claimed."""
+    if type(statistic) not in STATISTICS:
+        raise QueryError(f"{type(statistic).__name__} is not a statistic of the kernel; use one of those it defines")
+    return statistic
+
+
 def pack(values: np.ndarray) -> dict[str, object]:
     """An array as JSON-ready text, to the bit."""
-    array = np.ascontiguousarray(values)
+    array = np.asarray(values, order="C")
     text = base64.b64encode(zlib.compress(array.tobytes(), 1)).decode()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": text}
 

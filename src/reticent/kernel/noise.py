@@ -79,7 +79,7 @@ class Noise(Described, ABC):
             raise TypeError("the kernel releases int64 numbers on a positive integer grid")
         scale = self.grid_scale(grid)
         if values.size <= OPENDP_LARGEST:
-            noisy = np.array(self._opendp(float(scale))(values.ravel()), dtype=np.int64)
+            noisy = np.array(self._opendp(float(scale))(values.flatten()), dtype=np.int64)
         else:
             noisy = saturating_sum(values.ravel(), self._draw(scale, values.size))
         return noisy.reshape(values.shape)

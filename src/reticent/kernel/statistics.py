@@ -22,7 +22,8 @@ from reticent.kernel.mechanisms import Sensitivity
 from reticent.kernel.table import CountSource
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.forms import Dense, Product
-from reticent.queries.linear import Linear, Marginal
+from reticent.queries.base import Linear
+from reticent.queries.linear import Marginal
 
 FINE = 2**20
 """Steps per record for query values and guesses of record tables (spec 1.3: n * G * FINE is checked with the table)."""
@@ -331,3 +332,7 @@ class ConjunctionScores(_Fine):
             "offsets": digest(self.offsets),
             "complements": self.complements,
         }
+
+
+STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, MarginalErrors, CellScores, ConjunctionScores)
+"""All that may be computed from rows."""
