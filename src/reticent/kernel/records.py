@@ -1,0 +1,84 @@
+"""Records are distinct encoded rows with integer weights, held in memory as byte planes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import SourceError
+from reticent.kernel.counting import tally
+from reticent.kernel.counts import Counts
+from reticent.kernel.table import WEIGHT_LIMIT
+
+WEIGH_BLOCK = 1 << 16
+
+Layout = dict[str, tuple[tuple[int, int], ...]]
+
+
+def plane_layout(domain: Domain) -> Layout:
+    """For each attribute its byte planes as (row of the plane matrix, multiplier)."""
+    layout: Layout = {}
+    planes = 0
+    for name in domain.names:
+        width = (max(domain[name].size - 1, 1).bit_length() + 7) // 8
+        layout[name] = tuple((planes + byte, 256**byte) for byte in range(width))
+        planes += width
+    return layout
+
+
+class Records(Counts):
+    """The in-memory source; a code of 300 values takes two byte planes, so one compiled kernel serves all."""
+
+    __slots__ = ("_layout", "_planes", "_weights")
+
+    def __init__(self, domain: Domain, planes: np.ndarray, weights: np.ndarray) -> None:
+        super().__init__(domain)
+        if weights.size and (int(weights.min()) < 0 or float(weights.sum(dtype=float)) >= WEIGHT_LIMIT):
+            # Met only by the custodian while loading, before any session exists (docs/proofs/person-weights.md).
+            raise SourceError("the table outgrows its integer grid: declare a larger records= and read it again")
+        self._layout = plane_layout(domain)
+        self._planes = planes
+        self._weights = weights
+
+    @classmethod
+    def of_codes(cls, domain: Domain, columns: Mapping[str, np.ndarray], weights: np.ndarray) -> Records:
+        """Records from one array of codes per attribute."""
+        planes = np.empty((sum(map(len, plane_layout(domain).values())), len(weights)), dtype=np.uint8)
+        spread(plane_layout(domain), columns, planes)
+        return cls(domain, planes, np.asarray(weights, dtype=np.int64))
+
+    def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
+        for attributes in attribute_sets:
+            shape = self._domain.shape_of(attributes)
+            chosen, strides, stride = [], [], 1
+            for name in reversed(attributes):
+                for plane, multiplier in self._layout[name]:
+                    chosen.append(plane)
+                    strides.append(multiplier * stride)
+                stride *= self._domain[name].size
+            yield tally(self._planes, self._weights, chosen, strides, stride).reshape(shape)
+
+    def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
+        result = 0
+        for start in range(0, len(self._weights), WEIGH_BLOCK):
+            block = slice(start, start + WEIGH_BLOCK)
+            product = self._weights[block].copy()
+            for name, vector in vectors.items():
+                product *= vector[self._codes(name, block)]
+            result += int(product.sum())
+        return result
+
+    def _codes(self, name: str, block: slice) -> np.ndarray:
+        slots = self._layout[name]
+        if len(slots) == 1:
+            return self._planes[slots[0][0], block]
+        return np.sum([self._planes[plane, block].astype(np.int64) * by for plane, by in slots], axis=0)
+
+
+def spread(layout: Layout, columns: Mapping[str, np.ndarray], planes: np.ndarray) -> None:
+    """Write one array of codes per attribute into its byte planes."""
+    for name, slots in layout.items():
+        for plane, multiplier in slots:
+            planes[plane] = columns[name] if len(slots) == 1 else (columns[name] // multiplier) & 255

@@ -1,0 +1,102 @@
+"""How rows reach a table: an engine bins, weighs and groups them, and only encoded counts come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from reticent.domain import Domain
+from reticent.errors import SourceError
+from reticent.kernel import table as kernel
+from reticent.sources.engine import Engine
+from reticent.sources.files import open_file
+from reticent.sources.grouping import load
+from reticent.sources.objects import open_object
+
+__all__ = ["Table"]
+
+
+class Table(kernel.Table):
+    """A private table with its public facts; made by `Table.read` from files and databases, `Table.of` from objects."""
+
+    __slots__ = ()
+
+    @classmethod
+    def read(
+        cls,
+        path: str | Path,
+        domain: Domain,
+        *,
+        query: str | None = None,
+        person: str | None = None,
+        records: int | None = None,
+        neighbours: kernel.Neighbours = "replace-one",
+        version: str | None = None,
+    ) -> Table:
+        """Read a file (CSV, Parquet, Arrow), a folder of Parquet, or a database by URL with `query`."""
+        _validate(domain, query, person, records, neighbours)
+        engine = open_file(path, domain, query)
+        return _built(cls, engine, domain, person, records, neighbours, version)
+
+    @classmethod
+    def of(
+        cls,
+        rows: Any,
+        domain: Domain,
+        *,
+        person: str | None = None,
+        records: int | None = None,
+        neighbours: kernel.Neighbours = "replace-one",
+        name: str = "table",
+        version: str | None = None,
+    ) -> Table:
+        """Take a pandas, polars or Arrow table, a DuckDB relation or an Ibis expression."""
+        _validate(domain, None, person, records, neighbours)
+        engine = open_object(rows, domain, name)
+        return _built(cls, engine, domain, person, records, neighbours, version)
+
+
+def _validate(domain: object, query: object, person: object, records: object, neighbours: object) -> None:
+    if not isinstance(domain, Domain):
+        raise SourceError(f"domain must be a Domain, not {type(domain).__name__}; use Domain.read or Domain(...)")
+    if query is not None and not (isinstance(query, str) and query.strip()):
+        raise SourceError("query must be the text of one SELECT")
+    if person is not None and not (isinstance(person, str) and person):
+        raise SourceError(f"person={person!r} must be the name of a column")
+    unit = "record" if person is None else "person"
+    kernel.validate_facts(records=records, neighbours=neighbours, unit=unit)
+    if neighbours == "replace-one" and records is None and (person is not None or query is not None):
+        why = "persons are counted" if person is not None else "a query may filter"
+        raise SourceError(f"replace-one needs a public size because {why}: declare records=, or use add-remove")
+
+
+def _built(
+    cls: type[Table],
+    engine: Engine,
+    domain: Domain,
+    person: str | None,
+    records: int | None,
+    neighbours: kernel.Neighbours,
+    version: str | None,
+) -> Table:
+    try:
+        if engine.filtered and records is None and neighbours == "replace-one":
+            raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")
+        grid = 1 if person is None else kernel.person_grid(records)
+        source = load(engine, domain, person=person, grid=grid)
+    finally:
+        engine.close()
+    if records is None and neighbours == "replace-one":
+        # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).
+        records = source.total()
+        if records == 0:
+            raise SourceError(f"{engine.label} has no rows; replace-one needs at least one")
+    return cls(
+        source,
+        domain,
+        records=records,
+        neighbours=neighbours,
+        unit="record" if person is None else "person",
+        name=engine.label,
+        version=version,
+    )

@@ -1,0 +1,56 @@
+"""Tables already in memory become DuckDB relations through Arrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from reticent.domain import Domain
+from reticent.errors import SourceError
+from reticent.sources.duckdb import DuckDBEngine
+
+
+def open_object(rows: Any, domain: Domain, name: str) -> DuckDBEngine:
+    """The engine over a dataframe, an Arrow table or a DuckDB relation."""
+    if isinstance(rows, duckdb.DuckDBPyRelation):
+        return DuckDBEngine.of_relation(rows, label=name)
+    table, coded = _arrow(rows, domain)
+    return DuckDBEngine.over(table, label=name, coded=coded)
+
+
+def _arrow(rows: Any, domain: Domain) -> tuple[pa.Table, frozenset[str]]:
+    package = type(rows).__module__.split(".")[0]
+    if package == "pandas" and hasattr(rows, "columns"):
+        return _pandas(rows, domain)
+    if isinstance(rows, pa.RecordBatch):
+        return pa.Table.from_batches([rows]), frozenset()
+    if isinstance(rows, pa.Table):
+        return rows, frozenset()
+    if package == "polars" and hasattr(rows, "to_arrow"):
+        return rows.to_arrow(), frozenset()
+    if hasattr(rows, "__arrow_c_stream__"):
+        return pa.table(rows), frozenset()
+    raise SourceError(
+        f"a {type(rows).__name__} is not a table; give a pandas, polars or Arrow table, a DuckDB relation or an Ibis "
+        "expression (collect a lazy frame first)"
+    )
+
+
+def _pandas(frame: Any, domain: Domain) -> tuple[pa.Table, frozenset[str]]:
+    """Columns of mixed objects have no Arrow type: those are encoded here, by the reference rule itself."""
+    columns: dict[str, Any] = {}
+    coded = set()
+    for name in frame.columns:
+        if not isinstance(name, str) or name in columns:
+            continue
+        try:
+            columns[name] = pa.array(frame[name], from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            # The message of the failed conversion quotes a cell.
+            if name not in domain:
+                continue
+            columns[name] = pa.array(domain[name].encode(frame[name]))
+            coded.add(name)
+    return pa.table(columns), frozenset(coded)
