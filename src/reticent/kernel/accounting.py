@@ -18,6 +18,7 @@ NANO = 10**9
 """Ledger units in one unit of epsilon or rho."""
 
 LARGEST_BUDGET = 10**6
+SMALLEST_DELTA = Fraction(1, 10**300)
 REPORTED_DELTAS = (1e-6, 1e-9, 1e-12)
 
 Real = int | float | Fraction | Decimal | np.integer | np.floating
@@ -127,8 +128,8 @@ def _golden_minimum(function: Callable[[float], float], low: float, high: float)
 
 def _probability(delta: Real) -> Fraction:
     number = exact(delta, "delta")
-    if number >= 1:
-        raise QueryError(f"delta is {float(number):.3g}; it must lie below 1, best far below 1/records")
+    if not SMALLEST_DELTA <= number < 1:
+        raise QueryError(f"delta is {float(number):.3g}; it must lie between 1e-300 and 1, best far below 1/records")
     return number
 
 

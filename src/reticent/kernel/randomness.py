@@ -117,7 +117,7 @@ def _exp_table() -> np.ndarray:
 
 
 def exp_minus(exponent: np.ndarray) -> np.ndarray:
-    """exp(-exponent) to a relative 2^-43, exponents >= 0 known within 2^-44; IEEE +, -, * only, no libm."""
+    """exp(-exponent) to a relative 2^-43, exponents >= 0 known within 2^-43.5; IEEE +, -, * only, no libm."""
     # exp(-i/64) * (1 - r + r^2/2 - r^3/6 + r^4/24 - r^5/120), r = exponent - i/64 < 1/64
     capped = np.minimum(exponent, RANGE - 2.0**-20)
     index = (capped * STEP).astype(np.int64)
