@@ -16,10 +16,11 @@ from reticent.errors import DomainError, QueryError
 
 NULL_LABEL = "(null)"
 OTHER_LABEL = "(other)"
-MAX_SIZE = 2**22
-"""Codes of one attribute; a vector of that many floats is 32 MiB."""
+MAX_SIZE = 2**20
+"""Codes of one attribute; a vector of that many floats is 8 MiB."""
 
-_CACHED_MASKS = 4096
+_CACHED_CODES = 2**22
+"""Analysts choose what is compared, so the masks one attribute remembers are limited (about 80 MB at most)."""
 _NEGATED = {"!=": "==", "<": ">=", "<=": ">"}
 
 
@@ -113,25 +114,33 @@ class Attribute(ABC):
 
     def where(self, op: str, value: Any = None, *, name: str = "value") -> np.ndarray:
         """Mask of the codes for which the comparison is true; `name` is used in messages."""
-        return self.truth(op, value, name=name).true
+        return self.truth(op, value, name).true
 
-    def truth(self, op: str, value: Any = None, *, name: str = "value") -> Truth:
+    def truth(self, op: str, value: Any = None, name: str = "value") -> Truth:
         """Both outcomes of one comparison: == != < <= > >= in is_null is_known.
 
         `(null)` makes every comparison unknown. `(other)` differs from each declared category, so there == is
         false and != true; in an ordered attribute it may hold anything, and every comparison is unknown.
         """
         key = (op, type(value), value) if op != "in" else (op, *((type(item), item) for item in value))
-        found = self._masks.get(key)
+        masks = self._masks
+        try:
+            found = masks.get(key)
+        except TypeError:
+            raise QueryError(f"{name} {op}: cannot compare with {type(value).__name__}") from None
         if found is None:
-            if len(self._masks) >= _CACHED_MASKS:
-                self._masks.clear()
-            found = self._masks[key] = self._truth(op, value, name)
+            if (len(masks) + 1) * self.size > _CACHED_CODES:
+                masks.clear()
+            found = masks[key] = self._truth(op, value, name)
         return found
 
     @cached_property
     def _masks(self) -> dict[tuple, Truth]:
         return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and processes get the declaration, not the remembered masks."""
+        return {key: state for key, state in self.__dict__.items() if key != "_masks"}
 
     def _truth(self, op: str, value: Any, name: str) -> Truth:
         codes = np.arange(self.size)
@@ -205,6 +214,13 @@ def checked_size(size: int) -> None:
     """Refuse attributes whose vectors would not fit comfortably in memory."""
     if size > MAX_SIZE:
         raise DomainError(f"{size} codes exceed the limit of {MAX_SIZE}; use wider bins or fewer values")
+
+
+def checked_text(text: str) -> str:
+    """Refuse text that no engine can hold: the null character and half of a surrogate pair."""
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise DomainError(f"text {text!r} contains a null character or a lone surrogate")
+    return str(text)
 
 
 def shown(value: Any) -> str:

@@ -15,6 +15,7 @@ from reticent.domain.attribute import (
     Attribute,
     checked_extras,
     checked_size,
+    checked_text,
     closest,
     shown,
 )
@@ -185,7 +186,7 @@ def _category(value: Any) -> Any:
     if isinstance(value, str):
         if value in (NULL_LABEL, OTHER_LABEL):
             raise DomainError(f"value {shown(value)} is reserved; use nullable = true or other = true")
-        return str(value)
+        return checked_text(value)
     if isinstance(value, bool):
         return value
     if isinstance(value, int) and abs(value) < EXACT_FLOAT:

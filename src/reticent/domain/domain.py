@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from reticent.domain.attribute import Attribute, closest, shown
+from reticent.domain.attribute import Attribute, checked_text, closest, shown
 from reticent.domain.categorical import Categorical, Integer
 from reticent.domain.numeric import Numeric
 from reticent.errors import DomainError
@@ -201,6 +201,7 @@ def _checked_name(name: Any) -> str:
         raise DomainError(f"attribute name {name!r} must be text without surrounding spaces")
     if len(name) > MAX_NAME_LENGTH:
         raise DomainError(f"attribute name {shown(name)} has {len(name)} characters; at most {MAX_NAME_LENGTH}")
+    checked_text(name)
     if not name.isprintable():
         raise DomainError(f"attribute name {name!r} contains a control character")
     if name.startswith(RESERVED_PREFIX):

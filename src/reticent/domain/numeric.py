@@ -253,10 +253,9 @@ def _edge(value: Any) -> Edge:
 
 
 def _checked(edges: tuple[Edge, ...], whole: bool) -> tuple[Edge, ...]:
-    kinds = {_kind_of(edge) for edge in edges}
-    if len(kinds) > 1:
-        raise DomainError(f"edges mix {' and '.join(sorted(kinds))} values; use one kind")
-    kind = kinds.pop()
+    kind = _kind_of(edges[0])
+    if any(_kind_of(edge) != kind for edge in edges):
+        raise DomainError("edges mix numbers, dates or datetimes; use one kind")
     whole = whole or kind == "date"
     if whole and kind == "datetime":
         raise DomainError("whole does not apply to datetimes; use dates as edges")

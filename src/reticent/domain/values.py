@@ -30,6 +30,7 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _DAY_MICROSECONDS = 86_400_000_000
 _LONGEST_INTEGER_BITS = 127
+_TRUTHS: dict[str | float, bool] = {"true": True, "false": False, 1.0: True, 0.0: False}
 _PANDAS_NULLS = frozenset({"NAType", "NaTType"})
 
 
@@ -106,12 +107,9 @@ def truth_of(value: Any) -> bool | Unread:
     """True and false, the numbers 1 and 0, and the texts `true` and `false` in any case."""
     value = plain(value)
     if isinstance(value, str):
-        lowered = value.lower()
-        return {"true": True, "false": False}.get(lowered, Unread.MISFIT)
+        return _TRUTHS.get(value.lower(), Unread.MISFIT)
     number = number_of(value)
-    if isinstance(number, float):
-        return bool(number) if number in (0.0, 1.0) else Unread.MISFIT
-    return number
+    return number if isinstance(number, Unread) else _TRUTHS.get(number, Unread.MISFIT)
 
 
 def microsecond_of(value: Any) -> float | Unread:

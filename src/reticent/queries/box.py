@@ -48,9 +48,10 @@ class Box:
         attribute = self.domain.attributes.get(name)
         if attribute is None:
             raise QueryError(f"unknown column {shown(name)}{closest(name, self.domain.names)}")
-        vector = attribute.truth(op, value, name=name).vectors[wanted]
+        vector = attribute.truth(op, value, name).vectors[wanted]
         if vector is not None:
-            self.keep(name, vector)
+            known = self.vectors.get(name)
+            self.vectors[name] = vector if known is None else known * vector
 
     def keep(self, name: str, vector: np.ndarray) -> None:
         """Narrow one attribute by a 0/1 vector."""

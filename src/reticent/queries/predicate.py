@@ -35,10 +35,10 @@ class Predicate:
     size: int
 
     def __and__(self, other: Predicate) -> Predicate:
-        return all_of((self, other))
+        return _joined("and", (self, other))
 
     def __or__(self, other: Predicate) -> Predicate:
-        return any_of((self, other))
+        return _joined("or", (self, other))
 
     def __invert__(self) -> Predicate:
         return negated(self)
@@ -162,9 +162,14 @@ class Junction(Predicate):
     def __init__(self, op: str, operands: tuple[Predicate, ...]) -> None:
         self.op = op
         self.operands = operands
-        self.depth = 1 + max([operand.depth for operand in operands])
-        self.size = sum([operand.size for operand in operands])
-        _check_limits(self.depth, self.size)
+        depth = size = 0
+        for operand in operands:
+            size += operand.size
+            if operand.depth > depth:
+                depth = operand.depth
+        self.depth = depth + 1
+        self.size = size
+        _check_limits(self.depth, size)
 
     def to_dict(self) -> dict[str, Any]:
         return {"op": self.op, "of": [operand.to_dict() for operand in self.operands]}
@@ -290,10 +295,13 @@ def negated(predicate: Predicate) -> Predicate:
 def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
     operands: list[Predicate] = []
     for predicate in predicates:
-        if isinstance(predicate, Junction) and predicate.op == op:
-            operands += predicate.operands
+        kind = type(predicate)
+        if kind is Comparison:
+            operands.append(predicate)
+        elif kind is Junction and predicate.op == op:  # type: ignore[attr-defined]
+            operands += predicate.operands  # type: ignore[attr-defined]
         elif isinstance(predicate, Predicate):
-            if op == "or" or not isinstance(predicate, Everything):
+            if op == "or" or kind is not Everything:
                 operands.append(predicate)
         else:
             raise QueryError(f"{predicate!r} is not a predicate; write comparisons in parentheses: (a == 1) & (b == 2)")
