@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from math import inf
 
 import numpy as np
 
+from reticent.algorithms.tails import reach
+from reticent.kernel.mechanisms import restore
 from reticent.kernel.statistics import Kind
 from reticent.queries.forms import Dense, Product
 
@@ -16,34 +19,58 @@ Form = Product | Dense
 
 @dataclass(frozen=True)
 class Certificate:
-    """Every query of `kind` on `sets` errs at most `bound` (a fraction of the table) on the snapshot it names."""
+    """Every query of `kind` on `sets` errs at most `bound` (a fraction of the table) on the snapshot it names.
+
+    The released reading bounds the largest error at any confidence, so the bound is a function of it. The j-th audit
+    of a session may fail with probability `(1 - confidence) / 2^j`: all of them hold together with `confidence`.
+    """
 
     kind: Kind
     sets: tuple[tuple[str, ...], ...]
-    bound: float
-    confidence: float
     snapshot: str
+    reading: float
+    noise: dict[str, str]
+    slack: float
+    records: float
+    records_error: float
+    index: int
+    confidence: float
     ledger_id: int | None = None
 
-    def error_of(self, form: Form) -> float:
+    @cached_property
+    def bound(self) -> float:
+        return self.bound_at(self.confidence)
+
+    def bound_at(self, confidence: float) -> float:
+        """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1)."""
+        stray = reach(restore(self.noise), (1 - confidence) / 2**self.index) / self.records
+        error = max(0.0, self.reading + stray) + self.slack
+        return (error + self.records_error) / (1 - self.records_error)
+
+    def error_of(self, form: Form, confidence: float | None = None) -> float:
         """The certified error of one query; infinite where this certificate says nothing about it.
 
         A query that is a weighted sum of class members (a list of values, a mean of ordered bins) errs at most the
         sum of the weights times the bound.
         """
+        bound = self.bound if confidence is None else self.bound_at(confidence)
         form = essential(form)
         if not form.attributes:
             return 0.0
-        if not any(self._reaches(form.attributes, s) for s in self.sets):
+        if not any(self._reaches(form.attributes, s) for s in self._covered):
             return inf
         if self.kind == "predicates":
             low, high = form.range
-            return (high - low) * self.bound
+            return (high - low) * bound
         pieces = cells_needed(form) if self.kind == "cells" else boxes_needed(form)
-        return pieces * self.bound
+        return pieces * bound
 
-    def _reaches(self, attributes: tuple[str, ...], covered: tuple[str, ...]) -> bool:
-        return set(attributes) == set(covered) if self.kind == "cells" else set(attributes) <= set(covered)
+    @cached_property
+    def _covered(self) -> tuple[frozenset[str], ...]:
+        return tuple(frozenset(s) for s in self.sets)
+
+    def _reaches(self, attributes: tuple[str, ...], covered: frozenset[str]) -> bool:
+        return covered == set(attributes) if self.kind == "cells" else covered.issuperset(attributes)
 
     def to_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -53,11 +80,13 @@ class Certificate:
         return cls(**(fields | {"sets": tuple(tuple(s) for s in fields["sets"])}))
 
 
-def tightest(certificates: Iterable[Certificate], form: Form) -> tuple[float, Certificate | None]:
+def tightest(
+    certificates: Iterable[Certificate], form: Form, confidence: float | None = None
+) -> tuple[float, Certificate | None]:
     """The smallest certified error of a query and the certificate it comes from."""
     best: tuple[float, Certificate | None] = (inf, None)
     for certificate in certificates:
-        error = certificate.error_of(form)
+        error = certificate.error_of(form, confidence)
         if error < best[0]:
             best = (error, certificate)
     return best

@@ -1,0 +1,50 @@
+"""An audit releases the noisy largest error of a snapshot over a class of queries and turns it into a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reticent.algorithms.certificates import Certificate
+from reticent.hypotheses.base import Hypothesis
+from reticent.kernel.curator import Curator
+from reticent.kernel.mechanisms import Noise
+from reticent.kernel.statistics import Kind, MaxError, fine
+
+
+def audit(
+    curator: Curator,
+    hypothesis: Hypothesis,
+    kind: Kind,
+    sets: Sequence[tuple[str, ...]],
+    noise: Noise,
+    *,
+    snapshot: str,
+    records: float,
+    records_error: float,
+    index: int,
+    confidence: float,
+    key: str,
+) -> Certificate:
+    """Pays for one measurement; `index` counts the audits of this ledger's owner, so that all hold together.
+
+    `records` is the public number of records or its released total, `records_error` bounds abs(n - records)/records.
+    """
+    sets = tuple(sets)
+    guesses = tuple(p * records for p in hypothesis.marginals(sets))
+    settled = curator.measure([MaxError(kind, sets, guesses)], noise, key=key)
+    step = 1 / fine(1)
+    largest = 1 if kind == "cells" else max(guess.size for guess in guesses)
+    return Certificate(
+        kind=kind,
+        sets=sets,
+        snapshot=snapshot,
+        reading=float(settled.values[0]) / records,
+        noise=noise.describe(),
+        # Guesses are rounded to the grid, cell by cell, and discrete noise may stray one step further.
+        slack=(0.5 * largest + 1) * step / records,
+        records=records,
+        records_error=records_error,
+        index=index,
+        confidence=confidence,
+        ledger_id=settled.ledger_id,
+    )
