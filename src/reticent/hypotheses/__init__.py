@@ -1,1 +1,40 @@
 """Hypotheses: public distributions over the universe, and the ways to move, query and sample them."""
+
+from __future__ import annotations
+
+from reticent.errors import ReticentError
+from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
+from reticent.hypotheses.choose import Choice, choose
+from reticent.hypotheses.dense import DenseHypothesis
+from reticent.hypotheses.packing import kind_of
+from reticent.hypotheses.records import RecordsHypothesis
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.hypotheses.support import SupportHypothesis
+
+__all__ = [
+    "Choice",
+    "DenseHypothesis",
+    "FitReport",
+    "Hypothesis",
+    "Measurement",
+    "RecordsHypothesis",
+    "Snapshot",
+    "SupportHypothesis",
+    "choose",
+    "load",
+]
+
+
+def load(data: bytes) -> Hypothesis:
+    """The saved hypothesis, whatever its kind."""
+    kinds: dict[str, type[Hypothesis]] = {
+        known.kind: known for known in (DenseHypothesis, SupportHypothesis, RecordsHypothesis)
+    }
+    kind = kind_of(data)
+    if kind == "factored":
+        from reticent.hypotheses.factored import FactoredHypothesis
+
+        return FactoredHypothesis.from_bytes(data)
+    if kind not in kinds:
+        raise ReticentError(f"a saved hypothesis of kind {kind!r} is not known to this version")
+    return kinds[kind].from_bytes(data)

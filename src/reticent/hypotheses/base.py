@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 import numpy as np
 
 from reticent.errors import QueryError
+from reticent.queries.forms import Dense, Product
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
-    from reticent.queries.forms import Dense, Product
     from reticent.queries.linear import Linear, Marginal
 
-__all__ = ["FitReport", "Hypothesis", "Measurement", "form_of"]
+__all__ = ["FitReport", "Hypothesis", "Measurement", "average", "form_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,7 @@ class Measurement:
         values = np.array(self.values, dtype=np.float64)
         values.setflags(write=False)
         if not np.isfinite(values).all():
-            raise QueryError(
-                "a measurement must be finite; divide noisy counts by a positive number of records"
-            )
+            raise QueryError("a measurement must be finite; divide noisy counts by a positive number of records")
         if not (math.isfinite(self.sd) and self.sd > 0):
             raise QueryError(f"a measurement needs its noise: sd={self.sd!r} must be positive and finite")
         object.__setattr__(self, "values", values)
@@ -102,5 +100,18 @@ class Hypothesis(Protocol):
 
 def form_of(query: Linear | Product | Dense, domain: Domain) -> Product | Dense:
     """The compiled form of a query; forms pass through."""
-    compile_on = getattr(query, "compile", None)
-    return query if compile_on is None else compile_on(domain)
+    if not isinstance(query, Product | Dense):
+        return query.compile(domain)
+    if domain.canonical(query.attributes) != query.attributes:
+        raise QueryError(f"attributes {', '.join(query.attributes)} must come in the domain's order")
+    return query
+
+
+def average(form: Product | Dense, marginal: np.ndarray) -> float:
+    """Sum of weight times q over the form's own attributes, one vector at a time for products."""
+    if not isinstance(form, Product):
+        return float(np.vdot(marginal, form.values))
+    left = marginal
+    for vector in reversed(form.vectors):
+        left = left.reshape(-1, vector.size) @ vector
+    return float(left.reshape(()))

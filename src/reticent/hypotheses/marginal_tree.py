@@ -17,6 +17,10 @@ COMPILED_CELLS = 1 << 16
 # Sets above this order are summed out of the root one by one: k+1 blocks would need too many branches.
 _HIGHEST_SPLIT_ORDER = 4
 _FAN = 4
+# A run is summed in two steps when the rows behind it are shorter than this and the first step still shrinks
+# the tensor well: adding short rows costs more than adding a few cells twice.
+_LONG_ROW = 64
+_LEAST_SHRINKAGE = 8
 
 
 @dataclass(frozen=True)
@@ -59,9 +63,7 @@ class MarginalTree:
         """The marginals of a tensor, in the order of the sets."""
         root = np.ascontiguousarray(tensor, dtype=np.float64).reshape(-1)
         if root.size != self._sizes[0]:
-            raise ValueError(
-                f"a tensor of shape {np.shape(tensor)} does not fit a tree of shape {self.shape}"
-            )
+            raise ValueError(f"a tensor of shape {np.shape(tensor)} does not fit a tree of shape {self.shape}")
         space = np.empty(self._space)
         if self._compiled:
             from reticent.hypotheses import dense_kernels
@@ -76,7 +78,9 @@ class MarginalTree:
         if len(arrays) != len(self.axis_sets):
             raise ValueError(f"{len(arrays)} arrays were given for {len(self.axis_sets)} sets")
         root = np.empty(self._sizes[0]) if out is None else out.reshape(-1)
-        root[...] = 0.0
+        fresh = self._compiled and self._feeds_root
+        if not fresh:
+            root[...] = 0.0
         space = np.zeros(self._space)
         for array, (node, shape) in zip(arrays, self._outputs, strict=True):
             if np.shape(array) != shape:
@@ -86,7 +90,7 @@ class MarginalTree:
         if self._compiled:
             from reticent.hypotheses import dense_kernels
 
-            dense_kernels.expand_fans(root, space, self._table)
+            dense_kernels.expand_fans(root, space, self._table, fresh)
         else:
             self._expand_plainly(root, space)
         return root.reshape(self.shape)
@@ -95,10 +99,7 @@ class MarginalTree:
 
     def _plan(self, wanted: list[int]) -> None:
         distinct = sorted(set(wanted), key=lambda mask: (-mask.bit_count(), mask))
-        maximal: list[int] = []
-        for mask in distinct:
-            if not any(mask & ~larger == 0 for larger in maximal):
-                maximal.append(mask)
+        maximal = _maximal(distinct)
         root = self._masks[0]
         large = [mask for mask in maximal if mask.bit_count() > _HIGHEST_SPLIT_ORDER]
         for mask in large:
@@ -135,9 +136,22 @@ class MarginalTree:
         """Sum out what is not wanted, one run of neighbouring axes at a time, the largest first."""
         while node != wanted:
             run = max(_runs(node, wanted), key=lambda block: (self._cells(block), block))
+            run = self._leading_part(node, run)
             before = node & ((run & -run) - 1)
             self._fan_out(node, [block for block in (before, run, node & ~before & ~run) if block], [run])
             node &= ~run
+
+    def _leading_part(self, node: int, run: int) -> int:
+        """Leave enough of the run's last axes for a second step when the rows behind the run are short."""
+        kept = self._cells(node >> run.bit_length() << run.bit_length())
+        if kept == 1:
+            return run
+        part = run
+        while kept < _LONG_ROW and part & (part - 1):
+            last = 1 << (part.bit_length() - 1)
+            kept *= self._cells(last)
+            part &= ~last
+        return part if self._cells(part) >= _LEAST_SHRINKAGE else run
 
     def _fan_out(self, node: int, blocks: list[int], dropped: list[int]) -> None:
         """Record the steps that sum each dropped block out of a node; up to four share one read."""
@@ -175,6 +189,8 @@ class MarginalTree:
         self._outputs = [
             (self._nodes[_mask(axes)], tuple(self.shape[axis] for axis in axes)) for axes in self.axis_sets
         ]
+        # whether the steps alone fill the root, so that nobody needs to clear it first
+        self._feeds_root = bool(self._fans) and all(node != 0 for node, _ in self._outputs)
         rows = [
             (
                 starts[fan.source],
@@ -222,6 +238,18 @@ def _mask(axes: Sequence[int]) -> int:
     for axis in axes:
         mask |= 1 << axis
     return mask
+
+
+def _maximal(descending: list[int]) -> list[int]:
+    """The sets contained in no other; they come largest first, so only strictly larger ones can hold one."""
+    maximal: list[int] = []
+    larger, order = 0, -1
+    for mask in descending:
+        if mask.bit_count() != order:
+            larger, order = len(maximal), mask.bit_count()
+        if not any(mask & ~holder == 0 for holder in maximal[:larger]):
+            maximal.append(mask)
+    return maximal
 
 
 @lru_cache(maxsize=1 << 16)

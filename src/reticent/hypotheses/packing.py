@@ -17,13 +17,14 @@ _LENGTH = 8
 
 
 def pack(kind: str, header: dict[str, Any], arrays: Sequence[np.ndarray]) -> bytes:
-    """Floats in the header survive exactly (JSON prints the shortest text that reads back the same)."""
+    """Floats in the header survive exactly: JSON prints the shortest text that reads back the same.
+
+    Keys keep their order, because the order of a domain's attributes means something.
+    """
     arrays = [np.asarray(array, order="C") for array in arrays]
     described = [[array.dtype.str, list(array.shape)] for array in arrays]
-    text = json.dumps({"kind": kind, "header": header, "arrays": described}, sort_keys=True).encode()
-    return b"".join(
-        [_MAGIC, len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in arrays)]
-    )
+    text = json.dumps({"kind": kind, "header": header, "arrays": described}).encode()
+    return b"".join([_MAGIC, len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in arrays)])
 
 
 def kind_of(data: bytes) -> str:

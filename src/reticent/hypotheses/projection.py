@@ -6,12 +6,22 @@ import math
 
 import numpy as np
 
-__all__ = ["MARGIN", "binary_eta", "clamp_target", "conservative_target", "solve_tilt"]
+from reticent.errors import QueryError
+
+__all__ = ["MARGIN", "binary_eta", "clamp_target", "conservative_target", "finite_target", "solve_tilt"]
 
 # A target is kept this share of the range away from the ends of the range: near enough that a target at an
 # end is still met to 1e-12, far enough that eta stays below 28 from the middle.
 MARGIN = 2.0**-40
 _NEWTON_STEPS = 200
+
+
+def finite_target(target: float) -> float:
+    """A target that can be met or clamped; an infinity or a NaN would silently wreck every weight."""
+    target = float(target)
+    if not math.isfinite(target):
+        raise QueryError(f"cannot project to {target}; the target must be a finite number")
+    return target
 
 
 def conservative_target(measured: float, bound: float, guess: float) -> float | None:

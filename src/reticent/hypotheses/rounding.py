@@ -1,0 +1,136 @@
+"""From a distribution to rows: independent draws, and rows whose marginals are closer than chance allows.
+
+All of it is post-processing of public numbers; the generator is public too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent.errors import QueryError
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+    from reticent.hypotheses.base import Hypothesis
+
+__all__ = ["low_variance_rows", "sample_cells", "systematic_cells", "three_way_sets"]
+
+_CHUNK = 1 << 20
+# Refinement stops when a sweep over all rows moves fewer than this share of them.
+_LEAST_MOVES = 0.002
+_MOST_SWEEPS = 40
+# What the targets of a refinement may weigh: cells and attribute sets.
+_TARGET_CELLS = 1 << 24
+_TARGET_SETS = 4096
+
+
+def sample_cells(weights: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
+    """Independent cells, each with probability proportional to its weight, in random order."""
+    cells = _cells_at(weights, np.sort(generator.random(_checked(rows))))
+    return generator.permutation(cells)
+
+
+def systematic_cells(weights: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
+    """One random start, then equal steps along the cumulative weight: each cell is off by less than one row."""
+    positions = (np.arange(_checked(rows)) + generator.random()) / max(rows, 1)
+    return generator.permutation(_cells_at(weights, positions))
+
+
+def _checked(rows: int) -> int:
+    if rows < 0:
+        raise QueryError(f"cannot sample {rows} rows; ask for 0 or more")
+    return rows
+
+
+def _cells_at(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """The cells where ascending shares of the total weight fall; in chunks, so that no second tensor is needed."""
+    flat = weights.reshape(-1)
+    chunk_sums = np.array([flat[start : start + _CHUNK].sum() for start in range(0, flat.size, _CHUNK)])
+    ends = np.cumsum(chunk_sums)
+    heights = positions * ends[-1]
+    # the last chunk with weight takes what rounding would push past the end
+    chunks = np.minimum(np.searchsorted(ends, heights, side="right"), np.flatnonzero(chunk_sums)[-1])
+    cells = np.empty(positions.size, dtype=np.int64)
+    borders = np.searchsorted(chunks, np.arange(chunk_sums.size + 1))
+    for chunk in np.unique(chunks):
+        inside = slice(borders[chunk], borders[chunk + 1])
+        part = flat[chunk * _CHUNK : (chunk + 1) * _CHUNK]
+        climb = np.cumsum(part)
+        start = ends[chunk - 1] if chunk else 0.0
+        found = np.searchsorted(climb, heights[inside] - start, side="right")
+        cells[inside] = chunk * _CHUNK + np.minimum(found, np.flatnonzero(part)[-1])
+    return cells
+
+
+def three_way_sets(domain: Domain) -> list[tuple[str, ...]]:
+    """All sets of three attributes while they stay affordable, else of two, else of one."""
+    for order in (3, 2):
+        count = math.comb(len(domain), order)
+        if order <= len(domain) and count <= _TARGET_SETS:
+            sets = list(itertools.combinations(domain.names, order))
+            if sum(domain.cells(names) for names in sets) <= _TARGET_CELLS:
+                return sets
+    if len(domain) <= 2:
+        return [domain.names]
+    return [(name,) for name in domain.names]
+
+
+def low_variance_rows(
+    hypothesis: Hypothesis,
+    rows: int,
+    generator: np.random.Generator,
+    sets: Sequence[Sequence[str]] | None = None,
+) -> np.ndarray:
+    """Rows whose marginals on the given sets (default: all three-way) stay near the hypothesis' own.
+
+    Starts from a draw, then changes one value of one row at a time whenever that brings the counts of the
+    sets closer, in squares, to what the hypothesis expects.
+    """
+    domain = hypothesis.domain
+    start = getattr(hypothesis, "systematic", hypothesis.sample)
+    codes = np.ascontiguousarray(start(_checked(rows), generator), dtype=np.int64)
+    if rows == 0:
+        return codes.astype(np.int32)
+    wanted = [domain.canonical(names) for names in (three_way_sets(domain) if sets is None else sets)]
+    wanted = [names for names in dict.fromkeys(wanted) if names]
+    targets = np.concatenate([np.ravel(m) * rows for m in hypothesis.marginals(wanted)] or [np.empty(0)])
+    return _refine(codes, domain, wanted, targets, generator).astype(np.int32)
+
+
+def _refine(
+    codes: np.ndarray,
+    domain: Domain,
+    sets: Sequence[tuple[str, ...]],
+    targets: np.ndarray,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Coordinate descent on the squared distance between the rows' counts and the targets of all sets."""
+    from reticent.hypotheses.rounding_kernels import sweep
+
+    strides = np.zeros((len(sets), len(domain)), dtype=np.int64)
+    offsets = np.zeros(len(sets), dtype=np.int64)
+    position = 0
+    for place, names in enumerate(sets):
+        offsets[place] = position
+        step = 1
+        for name in reversed(names):
+            strides[place, domain.index(name)] = step
+            step *= domain[name].size
+        position += step
+    cells = codes @ strides.T + offsets
+    excess = np.bincount(cells.ravel(), minlength=position) - targets
+    touching = [np.flatnonzero(strides[:, axis]) for axis in range(len(domain))]
+    borders = np.cumsum([0, *(sets_of.size for sets_of in touching)])
+    listed = np.concatenate([*touching, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    sizes = np.array(domain.shape, dtype=np.int64)
+    for _ in range(_MOST_SWEEPS):
+        order = generator.permutation(codes.shape[0])
+        moved = sweep(codes, cells, excess, order, strides, sizes, listed, borders)
+        if moved < _LEAST_MOVES * codes.shape[0]:
+            break
+    return codes

@@ -1,0 +1,109 @@
+"""A hypothesis frozen for reading: many threads, many questions, a few microseconds each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent.hypotheses.base import Hypothesis, average, form_of
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+    from reticent.queries.forms import Dense, Product
+    from reticent.queries.linear import Linear
+
+__all__ = ["Snapshot"]
+
+# A query over more cells than this is put to the hypothesis itself; the kept marginals stay below 128 MiB.
+_SMALL = 1 << 18
+_KEPT_CELLS = 1 << 24
+
+
+class Snapshot:
+    """A copy that nobody can move. Answers come from marginals, each computed once per attribute set."""
+
+    def __init__(self, hypothesis: Hypothesis) -> None:
+        self._hypothesis = hypothesis.copy()
+        self._domain = hypothesis.domain
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[str, ...], np.ndarray] = OrderedDict()
+        self._kept_cells = 0
+        self._digest: str | None = None
+
+    @property
+    def domain(self) -> Domain:
+        return self._domain
+
+    @property
+    def log_size(self) -> float:
+        return self._hypothesis.log_size
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the saved bytes: what a certificate binds itself to."""
+        if self._digest is None:
+            self._digest = hashlib.sha256(self.to_bytes()).hexdigest()
+        return self._digest
+
+    def expect(self, query: Linear | Product | Dense) -> float:
+        form = form_of(query, self._domain)
+        marginal = self._kept.get(form.attributes)
+        if marginal is None:
+            if self._domain.cells(form.attributes) > _SMALL:
+                with self._lock:
+                    return self._hypothesis.expect(form)
+            marginal = self._remember(form.attributes)
+        return average(form, marginal)
+
+    def marginal(self, attributes: Sequence[str]) -> np.ndarray:
+        """Read-only, axes in domain order."""
+        names = self._domain.canonical(attributes)
+        marginal = self._kept.get(names)
+        return self._remember(names) if marginal is None else marginal
+
+    def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """Read-only; those not kept yet are computed together."""
+        wanted = [self._domain.canonical(names) for names in sets]
+        missing = [names for names in dict.fromkeys(wanted) if names not in self._kept]
+        with self._lock:
+            fresh = dict(zip(missing, self._hypothesis.marginals(missing), strict=True)) if missing else {}
+            for names, marginal in fresh.items():
+                self._keep(names, marginal)
+        return [fresh[names] if names in fresh else self.marginal(names) for names in wanted]
+
+    def sample(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        with self._lock:
+            return self._hypothesis.sample(rows, generator)
+
+    def thaw(self) -> Hypothesis:
+        """A hypothesis of its own that may be moved."""
+        with self._lock:
+            return self._hypothesis.copy()
+
+    def to_bytes(self) -> bytes:
+        with self._lock:
+            return self._hypothesis.to_bytes()
+
+    def _remember(self, names: tuple[str, ...]) -> np.ndarray:
+        with self._lock:
+            marginal = self._kept.get(names)
+            if marginal is None:
+                marginal = self._hypothesis.marginal(names)
+                self._keep(names, marginal)
+            return marginal
+
+    def _keep(self, names: tuple[str, ...], marginal: np.ndarray) -> None:
+        """Oldest first out; a lookup that misses meanwhile only computes again."""
+        marginal.setflags(write=False)
+        if names in self._kept or marginal.size > _SMALL:
+            return
+        self._kept[names] = marginal
+        self._kept_cells += marginal.size
+        while self._kept_cells > _KEPT_CELLS:
+            _, old = self._kept.popitem(last=False)
+            self._kept_cells -= old.size

@@ -1,0 +1,205 @@
+"""Weights on chosen records: a distribution for universes too large to hold (spec 6.4)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from reticent.errors import DomainError, QueryError
+from reticent.hypotheses.base import FitReport, Measurement, form_of
+from reticent.hypotheses.packing import pack, unpack
+from reticent.hypotheses.projection import finite_target, solve_tilt
+from reticent.hypotheses.rounding import sample_cells, systematic_cells
+from reticent.queries.forms import Product
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+    from reticent.queries.forms import Dense
+    from reticent.queries.linear import Linear
+
+    Query = Linear | Product | Dense
+
+__all__ = ["SupportHypothesis"]
+
+_LARGEST_MARGINAL = 1 << 26
+
+
+class SupportHypothesis:
+    """M records and a weight for each; answers any query, over any number of attributes.
+
+    `log_density` is the logarithm of the density the records were drawn from (up to a constant); a fit
+    divides by it, so that the chosen records stand for the universe and not for the way they were chosen.
+    """
+
+    kind = "support"
+
+    def __init__(
+        self,
+        domain: Domain,
+        codes: np.ndarray,
+        weights: np.ndarray | None = None,
+        *,
+        log_density: np.ndarray | None = None,
+    ) -> None:
+        codes = np.asarray(codes)
+        if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.shape[0] == 0:
+            raise DomainError(f"records of shape {codes.shape} must be (one or more) x {len(domain)}")
+        if codes.min() < 0 or (codes.max(axis=0) >= np.array(domain.shape)).any():
+            raise DomainError("a record has a code outside its attribute; encode it through the domain")
+        self._domain = domain
+        narrow = np.min_scalar_type(max(domain.shape) - 1)
+        # one contiguous column per attribute: a query reads only the columns it names
+        self._columns = np.ascontiguousarray(codes.T, dtype=narrow)
+        count = codes.shape[0]
+        self._log_density = np.zeros(count) if log_density is None else np.array(log_density, dtype=np.float64)
+        self._weights = np.ones(count) if weights is None else np.array(weights, dtype=np.float64)
+        if self._weights.shape != (count,) or self._log_density.shape != (count,):
+            raise DomainError(f"{count} records need as many weights and densities")
+        self._total = float(self._weights.sum())
+        if not (0.0 < self._total < math.inf and self._weights.min() >= 0.0):
+            raise DomainError("weights must be non-negative, finite and not all zero")
+
+    @classmethod
+    def uniform(cls, domain: Domain, records: int, generator: np.random.Generator) -> Self:
+        """Records drawn uniformly from the universe."""
+        return cls(domain, generator.integers(0, domain.shape, size=(records, len(domain))))
+
+    @classmethod
+    def product(
+        cls,
+        domain: Domain,
+        one_ways: Mapping[str, np.ndarray],
+        records: int,
+        generator: np.random.Generator,
+    ) -> Self:
+        """Records drawn from released one-way distributions; uniform where none is given."""
+        columns, log_density = [], np.zeros(records)
+        for name in domain.names:
+            vector = np.asarray(one_ways.get(name, np.ones(domain[name].size)), dtype=np.float64)
+            column = sample_cells(vector, records, generator)
+            log_density += np.log(vector[column] / vector.sum())
+            columns.append(column)
+        return cls(domain, np.stack(columns, axis=1), log_density=log_density)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def domain(self) -> Domain:
+        return self._domain
+
+    @property
+    def log_size(self) -> float:
+        return math.log(self._weights.size)
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The records, one row each."""
+        return self._columns.T
+
+    @property
+    def weights(self) -> np.ndarray:
+        """The probability of each record."""
+        return self._weights / self._total
+
+    def expect(self, query: Query) -> float:
+        return float(self._weights @ self._values(query)) / self._total
+
+    def marginal(self, attributes: Sequence[str]) -> np.ndarray:
+        names = self._domain.canonical(attributes)
+        shape = self._domain.shape_of(names)
+        sums = np.bincount(self.cells(names), weights=self._weights, minlength=math.prod(shape))
+        return sums.reshape(shape) / self._total
+
+    def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        return [self.marginal(names) for names in sets]
+
+    def cells(self, names: Sequence[str]) -> np.ndarray:
+        """Each record's place in the flattened marginal over the named attributes."""
+        if self._domain.cells(names) > _LARGEST_MARGINAL:
+            raise QueryError(
+                f"a marginal of {self._domain.cells(names)} cells exceeds {_LARGEST_MARGINAL}; name fewer attributes"
+            )
+        places = np.zeros(self._weights.size, dtype=np.int64)
+        for name in names:
+            places *= self._domain[name].size
+            places += self._columns[self._domain.index(name)]
+        return places
+
+    def sample(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        return self.codes[sample_cells(self._weights, rows, generator)].astype(np.int32)
+
+    def systematic(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        """Each record appears as often as expected, give or take less than one."""
+        return self.codes[systematic_cells(self._weights, rows, generator)].astype(np.int32)
+
+    # -- moving --------------------------------------------------------------------------------------------
+
+    def project(self, query: Query, target: float) -> float:
+        values = self._values(query)
+        eta = solve_tilt(values, self._weights, finite_target(target))
+        if eta != 0.0:
+            self._tilt(values, eta)
+        return eta
+
+    def reweight(self, query: Query, eta: float) -> None:
+        self._tilt(self._values(query), eta)
+
+    def fit(self, measurements: Sequence[Measurement], **options: Any) -> FitReport:
+        """The log-linear fit of release.md among distributions on these records."""
+        from reticent.hypotheses.loglinear import fit_loglinear
+        from reticent.hypotheses.support_engine import SupportEngine
+
+        def engine(sets: Sequence[tuple[str, ...]]) -> SupportEngine:
+            return SupportEngine([self.cells(names) for names in sets], -self._log_density)
+
+        model, report = fit_loglinear(measurements, self._domain, engine, **options)
+        last = engine(model.sets)
+        last.evaluate(model.potentials)
+        self._weights, self._total = last.probabilities, float(last.probabilities.sum())
+        return report
+
+    # -- keeping -------------------------------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._weights = self._weights.copy()
+        return twin
+
+    def to_bytes(self) -> bytes:
+        header = {"domain": self._domain.to_dict(), "total": self._total}
+        return pack(self.kind, header, [self.codes, self._weights, self._log_density])
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        from reticent.domain import Domain
+
+        header, (codes, weights, log_density) = unpack(cls.kind, data)
+        loaded = cls(Domain.from_dict(header["domain"]), codes, weights, log_density=log_density)
+        loaded._total = header["total"]
+        return loaded
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    def _values(self, query: Query) -> np.ndarray:
+        """q on every record."""
+        form = form_of(query, self._domain)
+        if not isinstance(form, Product):
+            return form.values.reshape(-1)[self.cells(form.attributes)]
+        values = np.ones(self._weights.size)
+        for name, vector in zip(form.attributes, form.vectors, strict=True):
+            values *= vector[self._columns[self._domain.index(name)]]
+        return values
+
+    def _tilt(self, values: np.ndarray, eta: float) -> None:
+        exponents = eta * values
+        exponents -= np.max(exponents, where=self._weights > 0.0, initial=-math.inf)
+        self._weights = self._weights * np.exp(np.minimum(exponents, 0.0, out=exponents))
+        total = float(self._weights.sum())
+        # a power of two rounds nothing, and keeps long runs of updates away from underflow
+        scale = 2.0 ** -math.frexp(total)[1]
+        self._weights *= scale
+        self._total = total * scale
