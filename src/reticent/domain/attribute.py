@@ -47,16 +47,18 @@ class Attribute(ABC):
     ordered: ClassVar[bool] = False
     nullable: bool
     other: bool
+    known: int
+    """Number of declared values or bins."""
+    size: int
+    """Number of codes, with `(null)` and `(other)`."""
 
-    @property
-    @abstractmethod
-    def known(self) -> int:
-        """Number of declared values or bins."""
-
-    @cached_property
-    def size(self) -> int:
-        """Number of codes, with `(null)` and `(other)`."""
-        return self.known + self.nullable + self.other
+    def _declare(self, **fields: Any) -> None:
+        """Set the fields of a frozen attribute once, and its size with them."""
+        for name, field in fields.items():
+            object.__setattr__(self, name, field)
+        object.__setattr__(self, "size", self.known + self.nullable + self.other)
+        if self.size > MAX_SIZE:
+            raise DomainError(f"{self.size} codes exceed the limit of {MAX_SIZE}; use wider bins or fewer values")
 
     @property
     def null_code(self) -> int | None:
@@ -154,8 +156,9 @@ class Attribute(ABC):
         holds = np.zeros(self.size, dtype=bool)
         decided = known.copy()
         if op in ("==", "!=", "in"):
-            named_other = self.other and OTHER_LABEL in [item for item in wanted if isinstance(item, str)]
-            holds[: self.known] = self._members(op, [item for item in wanted if item != OTHER_LABEL], name)
+            listed = [item for item in wanted if not (self.other and isinstance(item, str) and item == OTHER_LABEL)]
+            named_other = len(listed) < len(wanted)
+            holds[: self.known] = self._members(op, listed, name)
             if self.other and (named_other or not self.ordered):
                 holds[-1], decided[-1] = named_other, True
         elif op in ("<", "<=", ">", ">="):
@@ -164,6 +167,17 @@ class Attribute(ABC):
             raise QueryError(f"{name} {op}: unknown comparison; use one of == != < <= > >= in is_null is_known")
         true, false = holds & decided, ~holds & decided
         return Truth(false, true) if op in _NEGATED else Truth(true, false)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attribute) and self._declaration == other._declaration
+
+    def __hash__(self) -> int:
+        return hash(self._declaration)
+
+    @cached_property
+    def _declaration(self) -> str:
+        # Text, because 1 == True == 1.0 in Python and they are different declarations.
+        return json.dumps(self.to_dict())
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -210,12 +224,6 @@ def checked_extras(nullable: Any, other: Any) -> tuple[bool, bool]:
     return nullable, not nullable if other is None else other
 
 
-def checked_size(size: int) -> None:
-    """Refuse attributes whose vectors would not fit comfortably in memory."""
-    if size > MAX_SIZE:
-        raise DomainError(f"{size} codes exceed the limit of {MAX_SIZE}; use wider bins or fewer values")
-
-
 def checked_text(text: str) -> str:
     """Refuse text that no engine can hold: the null character and half of a surrogate pair."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
@@ -239,8 +247,12 @@ def closest(wanted: str, known: Iterable[str]) -> str:
     listed = list(known)
     near = difflib.get_close_matches(wanted, listed[:2000], n=3, cutoff=0.6)
     if near:
-        return "; did you mean " + " or ".join(near)
-    return "; known: " + ", ".join(listed[:8]) + (", ..." if len(listed) > 8 else "")
+        return "; did you mean " + " or ".join(map(_brief, near))
+    return "; known: " + ", ".join(map(_brief, listed[:8])) + (", ..." if len(listed) > 8 else "")
+
+
+def _brief(text: str) -> str:
+    return text if text.isprintable() and len(text) <= 60 else shown(text)
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

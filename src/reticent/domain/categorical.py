@@ -14,7 +14,6 @@ from reticent.domain.attribute import (
     OTHER_LABEL,
     Attribute,
     checked_extras,
-    checked_size,
     checked_text,
     closest,
     shown,
@@ -26,7 +25,7 @@ _COMPARE = {">=": np.greater_equal, "<": np.greater_equal, ">": np.greater, "<="
 _READERS = {"text": text_of, "numbers": number_of, "truth values": truth_of}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, eq=False)
 class Categorical(Attribute):
     """A declared list of values: all text, all numbers or all truth values.
 
@@ -49,10 +48,7 @@ class Categorical(Attribute):
         if len(kinds) > 1:
             raise DomainError(f"values mix {' and '.join(sorted(kinds))}; write them all as text or all as numbers")
         nullable, other = checked_extras(nullable, other)
-        object.__setattr__(self, "values", listed)
-        object.__setattr__(self, "nullable", nullable)
-        object.__setattr__(self, "other", other)
-        checked_size(self.size)
+        self._declare(values=listed, known=len(listed), nullable=nullable, other=other)
         if len(self._codes) < len(listed):
             twice = next(value for place, value in enumerate(listed) if self._codes[self._read(value)] != place)
             raise DomainError(f"value {shown(twice)} is listed twice")
@@ -61,10 +57,6 @@ class Categorical(Attribute):
     def kind(self) -> str:
         """`text`, `numbers` or `truth values`: which reading decides equality."""
         return _kind_of(self.values[0])
-
-    @property
-    def known(self) -> int:
-        return len(self.values)
 
     def to_dict(self) -> dict[str, Any]:
         return {"type": self.type, "values": list(self.values), **self._extra_dict()}
@@ -118,53 +110,50 @@ class Categorical(Attribute):
         return _COMPARE[op](numbers, asked_number(op, value, name))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, eq=False)
 class Integer(Attribute):
     """Integers 0..size-1 that are their own codes; anything else goes to code 0."""
 
-    count: int
+    known: int
     type: ClassVar[str] = "integer"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "nullable", False)
-        object.__setattr__(self, "other", False)
-        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise DomainError(f"size {shown(self.count)} must be a whole number of at least 1")
-        checked_size(self.count)
+    def __init__(self, size: int) -> None:
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+            raise DomainError(f"size {shown(size)} must be a whole number of at least 1")
+        self._declare(known=int(size), nullable=False, other=False)
 
-    @property
-    def known(self) -> int:
-        return self.count
+    def __repr__(self) -> str:
+        return f"Integer({self.known})"
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": self.type, "size": self.count}
+        return {"type": self.type, "size": self.known}
 
     def _known_labels(self) -> tuple[str, ...]:
-        return tuple(map(str, range(self.count)))
+        return tuple(map(str, range(self.known)))
 
     def _known_value(self, code: int) -> int:
         return code
 
     def _known_numbers(self) -> np.ndarray:
-        return np.arange(self.count, dtype=np.float64)
+        return np.arange(self.known, dtype=np.float64)
 
     def _encode_one(self, value: Any) -> int:
         number = number_of(value)
-        if isinstance(number, float) and 0 <= number < self.count and number.is_integer():
+        if isinstance(number, float) and 0 <= number < self.known and number.is_integer():
             return int(number)
         return 0
 
     def _encode_numbers(self, values: np.ndarray) -> np.ndarray:
         numbers = values.astype(np.float64)
-        fits = (numbers >= 0) & (numbers < self.count) & (np.floor(numbers) == numbers)
+        fits = (numbers >= 0) & (numbers < self.known) & (np.floor(numbers) == numbers)
         return np.where(fits, numbers, 0).astype(np.int64)
 
     def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
-        mask = np.zeros(self.count, dtype=bool)
+        mask = np.zeros(self.known, dtype=bool)
         for value in values:
             number = asked_number(op, value, name)
-            if not (0 <= number < self.count and number.is_integer()):
-                raise QueryError(f"{name} {op} {shown(value)}: not one of the integers 0..{self.count - 1}")
+            if not (0 <= number < self.known and number.is_integer()):
+                raise QueryError(f"{name} {op} {shown(value)}: not one of the integers 0..{self.known - 1}")
             mask[int(number)] = True
         return mask
 

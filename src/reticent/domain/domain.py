@@ -106,7 +106,7 @@ class Domain(Mapping[str, Attribute]):
 
     def __eq__(self, other: object) -> bool:
         """Order matters: codes of a record are stored in the domain's order."""
-        return isinstance(other, Domain) and list(self.items()) == list(other.items())
+        return isinstance(other, Domain) and self.fingerprint == other.fingerprint
 
     def __hash__(self) -> int:
         return hash(self.fingerprint)

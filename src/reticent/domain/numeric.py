@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from reticent.domain.attribute import Attribute, checked_extras, checked_size, frozen, shown
+from reticent.domain.attribute import MAX_SIZE, Attribute, checked_extras, frozen, shown
 from reticent.domain.categorical import asked_number
 from reticent.domain.values import (
     EXACT_FLOAT,
@@ -32,7 +32,7 @@ Kind = Literal["number", "date", "datetime"]
 _READERS = {"number": number_of, "date": day_of, "datetime": microsecond_of}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, eq=False)
 class Numeric(Attribute):
     """Bins [e0, e1), [e1, e2), ..., the last one closed; edges may be dates or datetimes.
 
@@ -72,21 +72,14 @@ class Numeric(Attribute):
             listed = _listed_edges(edges, whole)
         else:
             listed = _even_edges(lower, upper, bins, whole)
-        object.__setattr__(self, "edges", listed)
-        object.__setattr__(self, "whole", whole or _kind_of(listed[0]) == "date")
-        object.__setattr__(self, "nullable", nullable)
-        object.__setattr__(self, "other", other)
-        object.__setattr__(self, "outside", outside)
-        checked_size(self.size)
+        whole = whole or _kind_of(listed[0]) == "date"
+        known = len(listed) - 1
+        self._declare(edges=listed, known=known, whole=whole, nullable=nullable, other=other, outside=outside)
 
     @cached_property
     def kind(self) -> Kind:
         """`number`, `date` (counted in days since 1970) or `datetime` (in microseconds)."""
         return _kind_of(self.edges[0])
-
-    @property
-    def known(self) -> int:
-        return len(self.edges) - 1
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -284,7 +277,8 @@ def _even_edges(lower: Any, upper: Any, bins: Any, whole: bool) -> tuple[Edge, .
         raise DomainError("a numeric attribute needs edges, or lower, upper and bins")
     if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
         raise DomainError(f"bins {shown(bins)} must be a whole number of at least 1")
-    checked_size(bins)
+    if bins > MAX_SIZE:
+        raise DomainError(f"bins {bins} exceed the limit of {MAX_SIZE}; use wider bins")
     low, high = _checked((_edge(lower), _edge(upper)), whole)
     kind = _kind_of(low)
     start, stop = _numbers((low, high), kind)

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from reticent.domain.attribute import shown
@@ -26,11 +27,11 @@ def literal(value: Any, name: str) -> Literal:
         return value
     if kind is str:
         if len(value) > MAX_TEXT:
-            raise QueryError(f"{name}: a text of {len(value)} characters; at most {MAX_TEXT}")
+            raise QueryError(f"{name_text(name)}: a text of {len(value)} characters; at most {MAX_TEXT}")
         return value
     value = plain(value)
     if value is None:
-        raise QueryError(f"{name}: comparing with null is never true; use is_null()")
+        raise QueryError(f"{name_text(name)}: comparing with null is never true; use is_null()")
     if isinstance(value, (bool, str)):
         return literal(value if isinstance(value, bool) else str(value), name)
     if isinstance(value, (int, float, Decimal)):
@@ -39,7 +40,9 @@ def literal(value: Any, name: str) -> Literal:
         return value if value.tzinfo is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
     if isinstance(value, datetime.date):
         return value
-    raise QueryError(f"{name}: cannot compare with {kind.__name__}; use text, a number, a truth value or a date")
+    raise QueryError(
+        f"{name_text(name)}: cannot compare with {kind.__name__}; use text, a number, a truth value or a date"
+    )
 
 
 def _number(value: Any, name: str) -> int | float:
@@ -48,14 +51,16 @@ def _number(value: Any, name: str) -> int | float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise QueryError(f"{name}: {shown(value)} is not a finite number")
+        raise QueryError(f"{name_text(name)}: {shown(value)} is not a finite number")
     return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT else number
 
 
 def literal_text(value: Literal) -> str:
     """Canonical text; no two different literals share one."""
+    if type(value) is int:
+        return str(value)
     if isinstance(value, str):
-        return json.dumps(value)
+        return _quoted(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):
@@ -75,19 +80,24 @@ def literal_to_plain(value: Literal) -> Any:
 def literal_from_plain(value: Any, name: str) -> Literal:
     """The inverse of `literal_to_plain`, for input nobody has checked."""
     if isinstance(value, (list, tuple)) or (isinstance(value, Mapping) and len(value) != 1):
-        raise QueryError(f"{name}: a value must be text, a number, a truth value or a date")
+        raise QueryError(f"{name_text(name)}: a value must be text, a number, a truth value or a date")
     if isinstance(value, Mapping):
         ((kind, text),) = value.items()
         readers = {"date": datetime.date.fromisoformat, "datetime": datetime.datetime.fromisoformat}
         if kind not in readers or not isinstance(text, str):
-            raise QueryError(f'{name}: write a date as {{"date": "2024-12-31"}}')
+            raise QueryError(f'{name_text(name)}: write a date as {{"date": "2024-12-31"}}')
         try:
             return literal(readers[kind](text), name)
         except (ValueError, OverflowError):
-            raise QueryError(f"{name}: {shown(text)} is not an ISO {kind}") from None
+            raise QueryError(f"{name_text(name)}: {shown(text)} is not an ISO {kind}") from None
     return literal(value, name)
 
 
 def name_text(name: str) -> str:
     """A column name in canonical text: bare if it is a plain word, else quoted."""
-    return name if name.isidentifier() and name.isascii() and name not in _WORDS else json.dumps(name)
+    return name if name.isidentifier() and name.isascii() and name not in _WORDS else _quoted(name)
+
+
+@lru_cache(maxsize=4096)
+def _quoted(text: str) -> str:
+    return json.dumps(text)

@@ -223,7 +223,7 @@ class Column:
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
-            raise QueryError(f"column name {name!r} must be text")
+            raise QueryError(f"column name {shown(name)} must be text")
         self.name = name
 
     def __eq__(self, value: Any) -> Predicate:  # type: ignore[override]
@@ -247,10 +247,10 @@ class Column:
     def isin(self, values: Iterable[Any]) -> Predicate:
         """Equal to one of the values; a whole-number bin counts when all of its integers are listed."""
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-            raise QueryError(f"{self.name} in {values!r}: isin needs a list of values")
+            raise QueryError(f"{name_text(self.name)}: isin needs a list of values, not {type(values).__name__}")
         listed = tuple(literal(value, self.name) for value in values)
         if not listed:
-            raise QueryError(f"{self.name} in []: list at least one value")
+            raise QueryError(f"{name_text(self.name)}: isin got an empty list; list at least one value")
         _check_limits(1, len(listed))
         return Comparison(self.name, "==", listed[0]) if len(listed) == 1 else Comparison(self.name, "in", listed)
 
@@ -304,7 +304,9 @@ def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
             if op == "or" or kind is not Everything:
                 operands.append(predicate)
         else:
-            raise QueryError(f"{predicate!r} is not a predicate; write comparisons in parentheses: (a == 1) & (b == 2)")
+            raise QueryError(
+                f"{type(predicate).__name__} is not a predicate; write comparisons in parentheses: (a == 1) & (b == 2)"
+            )
     if not operands:
         return Everything() if op == "and" else negated(Everything())
     return operands[0] if len(operands) == 1 else Junction(op, tuple(operands))
@@ -355,7 +357,7 @@ def _parsed_comparison(op: str, description: Mapping[str, Any]) -> Predicate:
         _expect_keys(description, "op", "column", "values")
         column, values = Column(description["column"]), description["values"]
         if not isinstance(values, list):
-            raise QueryError(f'{column.name}: "values" must be a list')
+            raise QueryError(f'{name_text(column.name)}: "values" must be a list')
         return column.isin(literal_from_plain(value, column.name) for value in values)
     if op in _NEGATION:
         _expect_keys(description, "op", "column", "value")

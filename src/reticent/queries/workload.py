@@ -217,7 +217,7 @@ def _parts(
         if isinstance(part, tuple):
             yield (part if domain is None else canonical(domain, part)), weight
             continue
-        if domain is not None:
+        if domain is not None and isinstance(part, Query):
             canonical(domain, part.attributes)
             part = part.resolve(domain)
         if isinstance(part, Ratio):
