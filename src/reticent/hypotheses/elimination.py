@@ -80,9 +80,7 @@ def _eliminate(graph, weights, rule, noise, seed, best):  # pragma: no cover - c
             mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
             mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
             uniform = np.float64((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-            value = (
-                scores[vertex] * (1.0 + noise * uniform) + 1e-9 * weights[vertex] + 1e-10 * noise * uniform
-            )
+            value = scores[vertex] * (1.0 + noise * uniform) + 1e-9 * weights[vertex] + 1e-10 * noise * uniform
             if value < lowest:
                 lowest = value
                 chosen = vertex
@@ -170,9 +168,7 @@ def triangulate(
     members = [tuple(sorted({int(i) for i in s})) for s in sets]
     for positions in members:
         if positions and not 0 <= positions[0] <= positions[-1] < len(sizes):
-            raise DomainError(
-                f"attribute set {positions} is outside 0..{len(sizes) - 1}: name known attributes"
-            )
+            raise DomainError(f"attribute set {positions} is outside 0..{len(sizes) - 1}: name known attributes")
     if not sizes:
         return Triangulation((), 0)
     weights = np.log2(np.asarray(sizes, dtype=np.float64))
@@ -201,6 +197,4 @@ def positions_of(position: Mapping[str, int], names: Iterable[str]) -> tuple[int
     try:
         return tuple(sorted({position[name] for name in names}))
     except KeyError as missing:
-        raise DomainError(
-            f"attribute {missing} is not in the domain: use one of {', '.join(position)}"
-        ) from None
+        raise DomainError(f"attribute {missing} is not in the domain: use one of {', '.join(position)}") from None

@@ -30,14 +30,15 @@ class JunctionTree:
         domain: Mapping[str, object],
         sets: Iterable[Iterable[str]],
         *,
-        limit: int = DEFAULT_LIMIT,
+        limit: int | None = DEFAULT_LIMIT,
         restarts: int = DEFAULT_RESTARTS,
     ) -> None:
         self.names, self.sizes = sizes_of(domain)
         self._position = {name: i for i, name in enumerate(self.names)}
         self.sets = tuple(dict.fromkeys(self.positions(s) for s in sets))
         self.triangulation = triangulate(self.sizes, self.sets, restarts=restarts)
-        check_size(self.triangulation, limit)
+        if limit is not None:
+            check_size(self.triangulation, limit)
         self.cells = self.triangulation.cells
         self._link()
 
@@ -89,6 +90,12 @@ class JunctionTree:
     @property
     def log2_cells(self) -> float:
         return self.triangulation.log2_cells
+
+    def with_set(self, positions: tuple[int, ...], *, limit: int | None) -> JunctionTree:
+        """A tree for one more set; sets inside it are forgotten, it holds them anyway."""
+        sets = [s for s in self.sets if not set(s) <= set(positions)]
+        names = [[self.names[p] for p in s] for s in (*sets, positions)]
+        return JunctionTree(dict(zip(self.names, self.sizes, strict=True)), names, limit=limit)
 
     def positions(self, names: Iterable[str]) -> tuple[int, ...]:
         """Attribute positions in domain order."""

@@ -54,11 +54,7 @@ def _layouts(shape: tuple[int, ...], subsets: tuple[tuple[int, ...], ...]) -> tu
 def _offsets(shape: tuple[int, ...], keep: Sequence[bool], start: int, stop: int) -> np.ndarray:
     offsets = np.zeros(1, np.int64)
     for axis in range(start, stop):
-        stride = (
-            prod(s for s, k in zip(shape[axis + 1 :], keep[axis + 1 :], strict=True) if k)
-            if keep[axis]
-            else 0
-        )
+        stride = prod(s for s, k in zip(shape[axis + 1 :], keep[axis + 1 :], strict=True) if k) if keep[axis] else 0
         offsets = (offsets[:, None] + np.arange(shape[axis], dtype=np.int64) * stride).ravel()
     return offsets
 
@@ -160,9 +156,7 @@ def combine(
     if out is None:
         out = np.empty(prod(shape))
     one, two = _layouts(shape, (first_axes, second_axes))
-    _combine(
-        out, first, one.outer, one.inner, one.moving, second, two.outer, two.inner, two.moving, one.run, logs
-    )
+    _combine(out, first, one.outer, one.inner, one.moving, second, two.outer, two.inner, two.moving, one.run, logs)
     return out
 
 

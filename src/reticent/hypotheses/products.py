@@ -17,9 +17,7 @@ class ProductTree:
     smallest computed superset. Tables are flat.
     """
 
-    def __init__(
-        self, sizes: Sequence[int], clique: tuple[int, ...], leaves: Sequence[tuple[int, ...]]
-    ) -> None:
+    def __init__(self, sizes: Sequence[int], clique: tuple[int, ...], leaves: Sequence[tuple[int, ...]]) -> None:
         self.clique = clique
         self.leaf_count = len(leaves)
         sets = [*leaves]
@@ -70,16 +68,12 @@ class ProductTree:
         for node, left, right, shape, left_axes, right_axes in reversed(self._steps):
             for child, axes in ((left, left_axes), (right, right_axes)):
                 if axes:
-                    nodes[child] = (
-                        nodes[node] if len(axes) == len(shape) else reduce(shape, nodes[node], axes)
-                    )
+                    nodes[child] = nodes[node] if len(axes) == len(shape) else reduce(shape, nodes[node], axes)
         total = np.full(1, 1.0)
         return [nodes[leaf] if self._sets[leaf] else total * belief.sum() for leaf in range(self.leaf_count)]
 
 
-def _greedy_merges(
-    sizes: Sequence[int], sets: Sequence[tuple[int, ...]]
-) -> list[tuple[int, int, tuple[int, ...]]]:
+def _greedy_merges(sizes: Sequence[int], sets: Sequence[tuple[int, ...]]) -> list[tuple[int, int, tuple[int, ...]]]:
     """Pairs to merge, cheapest union first; node k of the result is numbered len(sets) + k."""
     count = len(sets)
     weights = np.log2(np.asarray(sizes, dtype=np.float64))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import log
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -16,21 +17,23 @@ from reticent.hypotheses.junction import JunctionTree
 from reticent.hypotheses.potentials import combine, peaks, reduce
 from reticent.hypotheses.products import ProductTree
 
-SAFE_RANGE = 600.0
-"""Below this sum of factor ranges (nats) no product of shifted exponentials can leave the normal float64 range
-(e^-600 = 1e-261), so messages may live in probability space; above it they are kept as logarithms."""
+SAFE_SPAN = 600.0
+"""Nats: while the ranges of a clique's factors and messages add up to less, no product of their shifted exponentials
+leaves the normal float64 numbers (e^-600 = 1e-261). Beyond it the clique collects in logarithms."""
 
 
-class Upward:
-    """What a clique has collected from below: its table, and the message to its parent.
+class Upward(NamedTuple):
+    """What a clique has collected from below; its conditional given the separator is table / sums.
 
-    The conditional of the clique given its separator is table / sums; log message = log(sums) + shift.
+    The message is scaled to maximum 1 (or is a logarithm with maximum 0); `shift` is the logarithm of the scale.
     """
 
-    __slots__ = ("message", "shift", "sums", "table")
-
-    def __init__(self, table: np.ndarray, sums: np.ndarray, message: np.ndarray, shift: float) -> None:
-        self.table, self.sums, self.message, self.shift = table, sums, message, shift
+    table: np.ndarray
+    sums: np.ndarray
+    message: np.ndarray
+    logs: bool
+    span: float
+    shift: float
 
 
 class Propagation:
@@ -38,12 +41,10 @@ class Propagation:
 
     def __init__(self, tree: JunctionTree, factors: Mapping[tuple[int, ...], np.ndarray]) -> None:
         self.tree = tree
-        self.factors: dict[tuple[int, ...], np.ndarray] = {}
-        sets = list(factors)
-        self._host = dict(zip(sets, tree.assign(sets), strict=True))
+        self._factors: dict[tuple[int, ...], np.ndarray] = {}
+        self._spans: dict[tuple[int, ...], float] = {}
         self._held: list[list[tuple[int, ...]]] = [[] for _ in tree.cliques]
-        for positions, clique in self._host.items():
-            self._held[clique].append(positions)
+        self._hosts: dict[tuple[int, ...], int] = {}
         self._plans: list[ProductTree | None] = [None] * len(tree.cliques)
         self._separator_axes = [
             tuple(clique.index(p) for p in separator)
@@ -53,35 +54,41 @@ class Propagation:
         self._beliefs: dict[int, np.ndarray] = {}
         self._separator_beliefs: dict[int, np.ndarray] = {}
         for positions, factor in factors.items():
-            self.factors[positions] = self._checked(positions, factor)
+            self.update(positions, factor)
 
-    def _checked(self, positions: tuple[int, ...], factor: np.ndarray) -> np.ndarray:
-        table = np.ascontiguousarray(factor, dtype=np.float64).reshape(-1)
-        expected = self.tree.shape_of(positions)
-        if np.shape(factor) != expected:
-            raise DomainError(
-                f"a factor has shape {np.shape(factor)}, its attributes need {expected}: transpose it"
-            )
-        if not np.isfinite(table).all():
-            raise DomainError("a factor holds an infinite or undefined logarithm: bound its values")
-        return table
+    def copy(self) -> Self:
+        """An independent twin; tables are never changed in place, so both share them."""
+        twin = object.__new__(type(self))
+        for name, value in self.__dict__.items():
+            setattr(twin, name, value.copy() if isinstance(value, dict | list) else value)
+        twin._held = [held.copy() for held in self._held]
+        return twin
 
     def update(self, positions: tuple[int, ...], factor: np.ndarray) -> None:
-        """Replace one factor; everything collected away from its clique's path to the root is kept."""
-        before = self._logs
-        self.factors[positions] = self._checked(positions, factor)
-        if before != self._logs:
-            self._up = [None] * len(self._up)
-        clique = self._host[positions]
+        """Set one factor (new ones need a clique that holds them); drops only what depends on it."""
+        table = self._checked(positions, factor)
+        if positions not in self._factors:
+            (clique,) = self.tree.assign([positions])
+            self._hosts[positions] = clique
+            self._held[clique].append(positions)
+            self._plans[clique] = None
+        self._factors[positions] = table
+        self._spans[positions] = float(np.ptp(table))
+        clique = self._hosts[positions]
         while clique >= 0:
             self._up[clique] = None
             clique = self.tree.parents[clique]
         self._beliefs.clear()
         self._separator_beliefs.clear()
 
-    @property
-    def _logs(self) -> bool:
-        return sum(float(np.ptp(f)) for f in self.factors.values() if f.size) > SAFE_RANGE
+    def _checked(self, positions: tuple[int, ...], factor: np.ndarray) -> np.ndarray:
+        expected = self.tree.shape_of(positions)
+        if np.shape(factor) != expected:
+            raise DomainError(f"a factor has shape {np.shape(factor)}, its attributes need {expected}: transpose it")
+        table = np.ascontiguousarray(factor, dtype=np.float64).reshape(-1)
+        if not np.isfinite(table).all():
+            raise DomainError("a factor holds an infinite or undefined logarithm: bound its values")
+        return table
 
     def _plan(self, clique: int) -> ProductTree:
         plan = self._plans[clique]
@@ -93,29 +100,41 @@ class Propagation:
 
     def _collect(self) -> None:
         """Upward pass over the cliques whose collected table was dropped."""
-        logs = self._logs
         for clique in range(len(self._up) - 1, -1, -1):
             if self._up[clique] is None:
-                self._up[clique] = self._absorb(clique, logs=logs)
+                self._up[clique] = self._absorb(clique)
 
-    def _absorb(self, clique: int, *, logs: bool) -> Upward:
-        plan, axes = self._plan(clique), self._separator_axes[clique]
+    def _absorb(self, clique: int) -> Upward:
         below = [self._collected(c) for c in self.tree.children[clique]]
-        tables = [self.factors[s] for s in self._held[clique]]
-        shift = sum(up.shift for up in below)
-        if logs:
-            # log m(s) = max + log sum exp(. - max), the maximum taken for each separator cell
-            table = plan.multiply([*tables, *(up.message for up in below)], logs=True)
-            top = peaks(plan.shape, table, axes)
-            table = np.exp(combine(plan.shape, table, tuple(range(len(plan.shape))), -top, axes, logs=True))
-            sums = reduce(plan.shape, table, axes)
-            return Upward(table, sums, np.log(sums) + top, shift)
+        held = self._held[clique]
+        span = sum(self._spans[s] for s in held) + sum(up.span for up in below)
+        tables = [self._factors[s] for s in held]
+        if span > SAFE_SPAN or any(up.logs for up in below):
+            return self._absorb_logs(clique, tables, below)
+        plan, axes = self._plan(clique), self._separator_axes[clique]
         highest = [float(t.max()) for t in tables]
         scaled = [np.exp(t - h) for t, h in zip(tables, highest, strict=True)]
         table = plan.multiply([*scaled, *(up.message for up in below)])
         sums = reduce(plan.shape, table, axes)
         largest = float(sums.max())
-        return Upward(table, sums, sums / largest, shift + sum(highest) + log(largest))
+        shift = sum(up.shift for up in below) + sum(highest) + log(largest)
+        return Upward(table, sums, sums / largest, False, log(largest / float(sums.min())), shift)
+
+    def _absorb_logs(self, clique: int, tables: list[np.ndarray], below: list[Upward]) -> Upward:
+        """log m(s) = max + log sum exp(. - max), the maximum taken for each separator cell."""
+        plan, axes = self._plan(clique), self._separator_axes[clique]
+        messages = [up.message if up.logs else np.log(up.message) for up in below]
+        table = plan.multiply([*tables, *messages], logs=True)
+        top = peaks(plan.shape, table, axes)
+        table = np.exp(combine(plan.shape, table, tuple(range(len(plan.shape))), -top, axes, logs=True))
+        sums = reduce(plan.shape, table, axes)
+        message = np.log(sums) + top
+        largest = float(message.max())
+        message -= largest
+        span, shift = -float(message.min()), sum(up.shift for up in below) + largest
+        if span > SAFE_SPAN:
+            return Upward(table, sums, message, True, span, shift)
+        return Upward(table, sums, np.exp(message), False, span, shift)
 
     def _collected(self, clique: int) -> Upward:
         up = self._up[clique]
@@ -125,15 +144,20 @@ class Propagation:
     @property
     def log_partition(self) -> float:
         self._collect()
-        root = self._collected(0)
-        return root.shift + (float(root.message[0]) if self._logs else 0.0)
+        return self._collected(0).shift
+
+    def conditional(self, clique: int) -> tuple[np.ndarray, np.ndarray]:
+        """An unnormalised table of the clique given its separator, and its sums: divide to condition; both flat."""
+        self._collect()
+        up = self._collected(clique)
+        return up.table, up.sums
 
     def belief(self, clique: int) -> np.ndarray:
         """The marginal of one clique, flat; costs the path from the root."""
         self._collect()
         if clique not in self._beliefs:
             up, plan = self._collected(clique), self._plan(clique)
-            separator = self._separator_belief(clique)
+            separator = self.separator_belief(clique)
             self._beliefs[clique] = combine(
                 plan.shape,
                 up.table,
@@ -143,7 +167,7 @@ class Propagation:
             )
         return self._beliefs[clique]
 
-    def _separator_belief(self, clique: int) -> np.ndarray:
+    def separator_belief(self, clique: int) -> np.ndarray:
         parent = self.tree.parents[clique]
         if parent < 0:
             return np.ones(1)
