@@ -9,15 +9,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2] / "src" / "reticent"
 
-BASE = {"errors", "domain", "attribute"}
+BASE = {"errors", "domain"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
-    "attribute": {"errors"},
-    "domain": {"errors", "attribute"},
+    "domain": {"errors"},
     "queries": BASE,
     "kernel": BASE | {"queries"},
     "hypotheses": BASE | {"queries"},
-    "synthetic": BASE,
+    "synthetic": BASE | {"hypotheses"},
     "sources": BASE | {"kernel"},
     "algorithms": BASE | {"queries", "kernel", "hypotheses"},
     "planning": BASE | {"queries", "kernel", "hypotheses", "algorithms"},
