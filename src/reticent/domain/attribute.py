@@ -236,7 +236,7 @@ def shown(value: Any) -> str:
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        text = number_text(value) if abs(value) < 2**1000 else "a number beyond 2^1000"
+        text = number_text(value) if isinstance(value, float) or value.bit_length() < 1000 else "an integer over 2^1000"
     else:
         text = str(value)
     return text if len(text) <= 60 else text[:57] + "..."

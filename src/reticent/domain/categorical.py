@@ -106,7 +106,9 @@ class Categorical(Attribute):
     def _above(self, op: str, value: Any, name: str) -> np.ndarray:
         numbers = self._known_numbers()
         if numbers is None:
-            raise QueryError(f"{name} {op} {shown(value)}: {self.kind} have no order; use == or isin")
+            raise QueryError(
+                f"{name} {op} {shown(value)}: values declared as {self.kind} have no order; use == or isin"
+            )
         return _COMPARE[op](numbers, asked_number(op, value, name))
 
 
