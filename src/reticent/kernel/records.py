@@ -11,6 +11,7 @@ from reticent.errors import SourceError
 from reticent.kernel.counting import tally
 from reticent.kernel.counts import Counts
 from reticent.kernel.table import WEIGHT_LIMIT
+from reticent.queries.conjunctions import Conjunctions
 
 WEIGH_BLOCK = 1 << 16
 
@@ -69,6 +70,15 @@ class Records(Counts):
                 product *= vector[self._codes(name, block)]
             result += int(product.sum())
         return result
+
+    def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray:
+        # Imported late: it brings Numba, which a small table never needs.
+        from reticent.kernel.conjunction_counts import conjunction_counts
+
+        def column(attribute: int) -> np.ndarray:
+            return self._codes(self._domain.names[attribute], slice(None))
+
+        return conjunction_counts(conjunctions, column, self._weights)
 
     def _codes(self, name: str, block: slice) -> np.ndarray:
         slots = self._layout[name]

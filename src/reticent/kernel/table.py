@@ -9,6 +9,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import SourceError
+from reticent.queries.conjunctions import Conjunctions
 
 Neighbours = Literal["replace-one", "add-remove"]
 Unit = Literal["record", "person"]
@@ -38,6 +39,8 @@ class CountSource(Protocol):
     def weigh(self, vectors: Mapping[str, np.ndarray]) -> int:
         """The sum over records of weight times the product of `vectors[attribute][code]`."""
         ...
+
+    def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray: ...
 
 
 def person_grid(records: int | None) -> int:

@@ -18,7 +18,9 @@ from reticent.sources.engine import ColumnType, Kind
 from reticent.sources.readings import Reading, read
 
 _DAY = 86_400_000_000
-_LAST_MICROSECOND = (datetime.datetime.max - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+_EPOCH = datetime.datetime(1970, 1, 1)
+_FIRST_MICROSECOND = (datetime.datetime.min - _EPOCH) // datetime.timedelta(microseconds=1)
+_LAST_MICROSECOND = (datetime.datetime.max - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def _below(cut: float, attribute: Numeric, reading: str, kind: Kind, dialect: Di
         microsecond = -(-microsecond // _DAY) * _DAY
     if microsecond > _LAST_MICROSECOND:
         return f"{reading} IS NOT NULL"
-    moment = datetime_at(microsecond)
+    moment = datetime_at(max(microsecond, _FIRST_MICROSECOND))
     if kind == "date":
         return f"{reading} < {dialect.date(moment.date().isoformat())}"
     literal = dialect.instant if kind == "instant" else dialect.timestamp

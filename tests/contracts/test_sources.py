@@ -1,0 +1,146 @@
+"""Every engine gives every value the code that `Attribute.encode` gives it, and every person the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nasty import ATTRIBUTES, COLUMNS
+
+from reticent.domain import Domain
+from reticent.sources.codes import coding
+from reticent.sources.duckdb import DuckDBEngine
+from reticent.sources.engine import Engine
+from reticent.sources.grouping import load
+
+Opener = Callable[[pa.Table], Engine]
+
+
+@pytest.fixture(params=["duckdb"])
+def open_table(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    opened: list[Engine] = []
+
+    def opener(table: pa.Table) -> Engine:
+        opened.append(DuckDBEngine.over(table, label="nasty"))
+        return opened[-1]
+
+    yield opener
+    for engine in opened:
+        engine.close()
+
+
+def codes_in(engine: Engine, column: str, rows: int) -> dict[str, np.ndarray]:
+    """The codes of one column by every attribute, in one statement."""
+    kind = engine.columns()[column]
+    made = [coding(a, column, kind, engine.dialect, place) for place, a in enumerate(ATTRIBUTES.values())]
+    projected = ", ".join(part for coded in made for part in coded.projected)
+    inner = f"SELECT {engine.dialect.quoted('id')} AS id, {projected} FROM {engine.relation}"
+    listed = ", ".join(f"CAST({coded.code} AS BIGINT) AS code{place}" for place, coded in enumerate(made))
+    codes = np.full((len(made), rows), -99)
+    for block in engine.fetch(f"SELECT id, {listed} FROM ({inner}) AS reading", len(made) + 1):
+        codes[:, block[0]] = block[1:]
+    return dict(zip(ATTRIBUTES, codes, strict=True))
+
+
+def numbered(values: pa.Array) -> pa.Table:
+    return pa.table({"id": np.arange(len(values), dtype=np.int64), "value": values})
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_codes_equal_the_reference_encoder(open_table: Opener, column: str) -> None:
+    values = COLUMNS[column]
+    engine = open_table(numbered(values))
+    listed = values.to_pylist()
+    for name, found in codes_in(engine, "value", len(values)).items():
+        expected = ATTRIBUTES[name].encode(listed)
+        wrong = [(listed[i], int(found[i]), int(expected[i])) for i in np.flatnonzero(found != expected)]
+        assert not wrong, f"{name} over {column}: (value, engine, reference) {wrong}"
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.none() | st.text("0123456789+-.eE_ ,naifTt:", max_size=12) | st.text(max_size=4), min_size=1),
+    numbers=st.lists(st.none() | st.floats() | st.sampled_from([0.1, 2.5, 100.0]), min_size=1),
+    wholes=st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 105), min_size=1),
+    moments=st.lists(st.none() | st.datetimes(), min_size=1),
+)
+def test_codes_of_drawn_values(open_table: Opener, texts: list, numbers: list, wholes: list, moments: list) -> None:
+    clean = [t if t is None else t.replace("\x00", "").encode("utf-8", "ignore").decode() for t in texts]
+    columns = [
+        pa.array(clean, pa.string()),
+        pa.array(numbers, pa.float64()),
+        pa.array(wholes, pa.int64()),
+        pa.array(moments, pa.timestamp("us")),
+    ]
+    for values in columns:
+        engine = open_table(numbered(values))
+        for name, found in codes_in(engine, "value", len(values)).items():
+            np.testing.assert_array_equal(found, ATTRIBUTES[name].encode(values.to_pylist()), err_msg=name)
+
+
+def reference_weights(persons: list, codes: np.ndarray, grid: int) -> dict[tuple, int]:
+    """Spec 1.2, word by word."""
+    rows: dict[object, list[tuple]] = {}
+    for person, code in zip(persons, map(tuple, codes.tolist()), strict=True):
+        if person is not None:
+            rows.setdefault(person, []).append(code)
+    weights: dict[tuple, int] = {}
+    for own in rows.values():
+        share, extra = divmod(grid, len(own))
+        for place, code in enumerate(sorted(own)):
+            weights[code] = weights.get(code, 0) + share + (place < extra)
+    return {code: weight for code, weight in weights.items() if weight}
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    rows=st.lists(
+        st.tuples(st.none() | st.sampled_from("abcdé"), st.integers(0, 2), st.integers(-1, 300)),
+        min_size=1,
+        max_size=60,
+    ),
+    grid=st.sampled_from([1, 2, 7, 60, 720720]),
+)
+def test_a_person_weighs_exactly_the_grid(open_table: Opener, rows: list, grid: int) -> None:
+    persons = [row[0] for row in rows]
+    domain = Domain(small=3, large=300)
+    codes = np.array([[small, large if 0 <= large < 300 else 0] for _, small, large in rows])
+    columns = {"small": [row[1] for row in rows], "large": [row[2] for row in rows]}
+    table = pa.table({"who": pa.array(persons, pa.string()), **columns})
+    expected = reference_weights(persons, codes, grid)
+    counts = np.zeros((3, 300), dtype=np.int64)
+    for code, weight in expected.items():
+        counts[code] = weight
+    records = load(open_table(table), domain, person="who", grid=grid)
+    np.testing.assert_array_equal(records.marginal(("small", "large")), counts)
+    assert records.total() == grid * len({p for p in persons if p is not None})
+
+
+def test_wide_domains_need_several_keys(open_table: Opener) -> None:
+    """Thirty attributes of 300 codes are far beyond one 64-bit key."""
+    rng = np.random.default_rng(1)
+    names = [f"a{i}" for i in range(30)]
+    codes = rng.integers(0, 300, (200, 30))
+    table = pa.table({name: codes[:, i] for i, name in enumerate(names)} | {"who": rng.integers(0, 40, 200)})
+    domain = Domain(dict.fromkeys(names, 300))
+    for person, grid in ((None, 1), ("who", 60)):
+        records = load(open_table(table), domain, person=person, grid=grid)
+        persons = table["who"].to_pylist() if person else list(range(200))
+        expected = reference_weights(persons, codes, grid)
+        for i, name in enumerate(names):
+            counts = np.zeros(300, dtype=np.int64)
+            for code, weight in expected.items():
+                counts[code[i]] += weight
+            np.testing.assert_array_equal(records.marginal((name,)), counts)
+
+
+def test_a_relation_without_rows_counts_nothing(open_table: Opener) -> None:
+    table = pa.table({"a": pa.array([], pa.int64()), "who": pa.array([], pa.int64())})
+    for person in (None, "who"):
+        records = load(open_table(table), Domain(a=3), person=person, grid=60 if person else 1)
+        assert records.total() == 0
+        assert records.marginal(("a",)).tolist() == [0, 0, 0]
