@@ -300,7 +300,7 @@ def _tilt(values: np.ndarray, eta: float, weights: np.ndarray) -> np.ndarray:
     """exp(eta q), divided by its largest value on the support so that nothing overflows and something stays."""
     exponents = eta * values
     exponents -= np.max(exponents, where=weights > 0.0, initial=-math.inf)
-    return np.exp(np.minimum(exponents, 0.0, out=exponents))
+    return np.exp(np.minimum(exponents, 0.0))
 
 
 def _tensor(form: Product | Dense) -> np.ndarray:
