@@ -1,0 +1,288 @@
+"""Files and objects become the same table; what cannot be read fails in one line that quotes no cell."""
+
+from __future__ import annotations
+
+import datetime
+import gzip
+import os
+import traceback
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+
+from reticent.domain import Categorical, Domain, Integer, Numeric
+from reticent.errors import SourceError
+from reticent.sources import Table
+
+SECRET = "sesame"
+DOMAIN = Domain(
+    age=Numeric(edges=[0, 18, 65, 120], whole=True),
+    sex=Categorical(["f", "m"], nullable=True, other=True),
+    visits=Integer(4),
+    born=Numeric(edges=[datetime.date(1900, 1, 1), datetime.date(2000, 1, 1), datetime.date(2030, 1, 1)]),
+)
+ROWS = pa.table(
+    {
+        "age": [10, 44, 90, None, 130, 18],
+        "sex": ["f", "m", None, "x", "m", "f"],
+        "visits": [0, 1, 2, 3, 9, 1],
+        "born": [datetime.date(1950, 1, 1), None, datetime.date(2000, 1, 1)] * 2,
+        "extra": list("abcdef"),
+    }
+)
+EXPECTED = {"age": [1, 2, 2, 1], "sex": [2, 2, 1, 1], "visits": [2, 2, 1, 1], "born": [2, 2, 2]}
+
+
+def as_csv(folder: Path, delimiter: str = ",", name: str = "rows.csv") -> Path:
+    ROWS.to_pandas().astype({"age": "Int64"}).to_csv(folder / name, sep=delimiter, index=False)
+    return folder / name
+
+
+def as_parquet(folder: Path) -> Path:
+    pyarrow.parquet.write_table(ROWS, folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def as_folder(folder: Path) -> Path:
+    (folder / "parts" / "deep").mkdir(parents=True)
+    pyarrow.parquet.write_table(ROWS.slice(0, 2), folder / "parts" / "one.parquet")
+    pyarrow.parquet.write_table(ROWS.slice(2), folder / "parts" / "deep" / "two.parquet")
+    return folder / "parts"
+
+
+def as_packed_csv(folder: Path) -> Path:
+    (folder / "rows.csv.gz").write_bytes(gzip.compress(as_csv(folder).read_bytes()))
+    return folder / "rows.csv.gz"
+
+
+def as_feather(folder: Path) -> Path:
+    pyarrow.feather.write_feather(ROWS, str(folder / "rows.feather"))
+    return folder / "rows.feather"
+
+
+def as_arrow_stream(folder: Path) -> Path:
+    with pa.OSFile(str(folder / "rows.arrow"), "wb") as sink, pa.ipc.new_stream(sink, ROWS.schema) as writer:
+        writer.write_table(ROWS)
+    return folder / "rows.arrow"
+
+
+FILES = {
+    "csv": as_csv,
+    "semicolons": lambda folder: as_csv(folder, ";"),
+    "tabs": lambda folder: as_csv(folder, "\t", "rows.tsv"),
+    "gzip": as_packed_csv,
+    "parquet": as_parquet,
+    "folder": as_folder,
+    "glob": lambda folder: as_folder(folder) / "**" / "*.parquet",
+    "feather": as_feather,
+    "stream": as_arrow_stream,
+}
+OBJECTS = {
+    "arrow": lambda: ROWS,
+    "batch": lambda: ROWS.to_batches()[0],
+    "pandas": ROWS.to_pandas,
+    "pandas with objects": lambda: ROWS.to_pandas().astype({"age": object, "visits": object}),
+    "pandas categories": lambda: ROWS.to_pandas().astype({"sex": "category"}),
+    "polars": lambda: pl.from_arrow(ROWS),
+    "dictionary": lambda: ROWS.set_column(1, "sex", ROWS["sex"].dictionary_encode()),
+}
+
+
+def check(table: Table) -> None:
+    assert table.records == 6
+    for name, counts in EXPECTED.items():
+        found = table._source.marginal((name,))
+        assert found.tolist() == counts + [0] * (len(found) - len(counts)), name
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_every_file_gives_the_same_table(tmp_path: Path, kind: str) -> None:
+    check(Table.read(FILES[kind](tmp_path), DOMAIN))
+
+
+@pytest.mark.parametrize("kind", OBJECTS)
+def test_every_object_gives_the_same_table(kind: str) -> None:
+    check(Table.of(OBJECTS[kind](), DOMAIN))
+
+
+def test_mixed_objects_are_encoded_by_the_reference(tmp_path: Path) -> None:
+    mixed = [1, "2", 2.0, None, float("nan"), [1], "x", True, 10**40, b"1"]
+    frame = pd.DataFrame({"a": pd.Series(mixed, dtype=object), "ignored": pd.Series([[1], 2] * 5, dtype=object)})
+    domain = Domain(a=Categorical([1, 2], nullable=True, other=True))
+    assert Table.of(frame, domain)._source.marginal(("a",)).tolist() == [2, 2, 2, 4]
+
+
+def test_duckdb_relations_keep_their_connection() -> None:
+    connection = duckdb.connect()
+    connection.register("people", ROWS)
+    connection.execute("CREATE TABLE stored AS SELECT * FROM people")
+    check(Table.of(connection.table("stored"), DOMAIN))
+    filtered = connection.sql("SELECT * FROM stored WHERE age >= 18")
+    with pytest.raises(SourceError, match="may filter rows: declare records="):
+        Table.of(filtered, DOMAIN)
+    declared = Table.of(filtered, DOMAIN, records=4, name="adults")
+    assert repr(declared) == "<Table 'adults': 4 records, 4 attributes, replace-one>"
+    assert declared._source.total() == 4
+    assert connection.sql("SELECT COUNT(*) FROM stored").fetchall() == [(6,)]
+
+
+def test_a_query_sees_the_file_as_rows(tmp_path: Path) -> None:
+    path = as_parquet(tmp_path)
+    query = "SELECT * FROM rows WHERE age < 100"
+    with pytest.raises(SourceError, match="a query may filter"):
+        Table.read(path, DOMAIN, query=query)
+    table = Table.read(path, DOMAIN, query=query, neighbours="add-remove")
+    assert table.records is None
+    assert table._source.total() == 4
+
+
+def test_the_declared_size_is_used_whatever_the_rows_say(tmp_path: Path) -> None:
+    table = Table.read(as_parquet(tmp_path), DOMAIN, records=5)
+    assert table.records == 5
+    assert table._source.total() == 6
+
+
+def test_persons_need_a_declared_size(tmp_path: Path) -> None:
+    path = as_parquet(tmp_path)
+    with pytest.raises(SourceError, match="persons are counted"):
+        Table.read(path, DOMAIN, person="extra")
+    table = Table.read(path, DOMAIN, person="sex", records=3)
+    assert (table.grid, table.unit) == (720720, "person")
+    assert table._source.total() == 3 * table.grid
+    private = Table.read(path, DOMAIN, person="sex", neighbours="add-remove")
+    assert (private.grid, private.records) == (7560, None)
+
+
+def test_nameless_rows_weigh_nothing() -> None:
+    rows = pa.table({"a": [0, 1, 1, 2], "who": [1.0, float("nan"), None, 1.0]})
+    table = Table.of(rows, Domain(a=3), person="who", records=1)
+    half = table.grid // 2
+    assert table._source.marginal(("a",)).tolist() == [half, 0, half]
+
+
+def test_add_remove_tells_no_emptiness(tmp_path: Path) -> None:
+    empty, full = ROWS.slice(0, 0), ROWS
+    told = {repr(Table.of(rows, DOMAIN, neighbours="add-remove")) for rows in (empty, full)}
+    assert told == {"<Table 'table': size private, 4 attributes, add-remove>"}
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = as_parquet(tmp_path)
+    spills = tmp_path / "spills"
+    spills.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(spills))
+    monkeypatch.chdir(spills)
+    Table.read(path, DOMAIN)
+    with pytest.raises(SourceError):
+        Table.read(path, Domain(nobody=3))
+    assert list(spills.iterdir()) == []
+
+
+def ragged(folder: Path) -> Path:
+    (folder / "ragged.csv").write_text(f"age,sex,visits,born\n1,f,0,2000-01-01\n2,{SECRET},m\n3\n")
+    return folder / "ragged.csv"
+
+
+def binary(folder: Path) -> Path:
+    (folder / "binary.csv").write_bytes(b"age,sex,visits,born\n1,\xff\xfe" + SECRET.encode() + b",0,2000-01-01\n")
+    return folder / "binary.csv"
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    (folder / name).write_bytes(content)
+    return folder / name
+
+
+def truncated(folder: Path) -> Path:
+    return written(folder, "cut.parquet", as_parquet(folder).read_bytes()[:-30])
+
+
+def damaged(folder: Path) -> Path:
+    whole = bytearray(as_parquet(folder).read_bytes())
+    whole[10:200] = b"\xa5" * 190
+    return written(folder, "damaged.parquet", bytes(whole))
+
+
+HEADER = b"age,sex,visits,born\n"
+BAD = {
+    "missing file": (lambda f: f / "none.csv", {}, "does not exist"),
+    "empty file": (lambda f: written(f, "a.csv", b""), {}, "is empty"),
+    "blank header": (lambda f: written(f, "a.csv", b"\n1,2\n"), {}, "has no header line"),
+    "header only": (lambda f: written(f, "a.csv", HEADER), {}, "has no rows"),
+    "unknown format": (lambda f: written(f, "a.xlsx", b"x"), {}, "no known format"),
+    "no ending": (lambda f: written(f, "rows", b"x"), {}, "no known format"),
+    "ragged": (ragged, {}, "every line has the same fields"),
+    "not text": (binary, {}, "cannot be read"),
+    "header not text": (lambda f: written(f, "a.csv", b"\xff\xfe,\x80\n1,2\n"), {}, "UTF-8"),
+    "column twice": (lambda f: written(f, "a.csv", b"age,age,sex\n1,2,f\n"), {}, "'age' twice"),
+    "missing column": (
+        lambda f: written(f, "a.csv", b"age,sex\n1,f\n"),
+        {},
+        "no column 'visits', 'born'; it has",
+    ),
+    "not parquet": (lambda f: written(f, "a.parquet", SECRET.encode() * 9), {}, "cannot be read"),
+    "cut parquet": (truncated, {}, "cannot be read"),
+    "damaged parquet": (damaged, {}, "cannot be"),
+    "not arrow": (lambda f: written(f, "a.arrow", SECRET.encode() * 9), {}, "not a whole Arrow file"),
+    "bad gzip": (lambda f: written(f, "a.csv.gz", b"\x1f\x8b" + SECRET.encode()), {}, "cannot be read"),
+    "empty folder": (lambda f: f, {}, "cannot be opened"),
+    "missing person": (as_parquet, {"person": "nobody", "records": 3}, "no column 'nobody'"),
+    "person not text": (as_parquet, {"person": 5, "records": 3}, "name of a column"),
+    "bad query": (as_parquet, {"query": "SELEC", "records": 3}, "the query does not run"),
+    "query error": (as_parquet, {"query": "SELECT error(extra) AS age FROM rows", "records": 3}, "no column 'sex'"),
+    "empty query": (as_parquet, {"query": " ", "records": 3}, "one SELECT"),
+    "two statements": (as_parquet, {"query": "SELECT 1; SELECT 2", "records": 3}, "does not run"),
+    "no records": (as_parquet, {"records": 0}, "at least 1"),
+    "bad neighbours": (as_parquet, {"neighbours": "none"}, "replace-one"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_without_cells(tmp_path: Path, case: str) -> None:
+    make, options, message = BAD[case]
+    path = make(tmp_path)
+    with pytest.raises(SourceError, match=message) as raised:
+        Table.read(path, DOMAIN, **options)
+    assert "\n" not in str(raised.value)
+    told = "".join(traceback.format_exception(raised.value))
+    shown = raised.value
+    while shown is not None:  # not even a suppressed context may hold a cell
+        assert SECRET not in str(shown)
+        shown = shown.__cause__ or shown.__context__
+    assert f"{SECRET}" not in told.replace("SECRET", "")
+
+
+def test_failing_cells_are_not_quoted(tmp_path: Path) -> None:
+    """A query of the custodian's own that fails on a cell must not print the cell."""
+    path = written(tmp_path, "a.csv", HEADER + f"1,{SECRET},0,2000-01-01\n".encode())
+    query = "SELECT CAST(sex AS INTEGER) AS age, sex, visits, born FROM rows"
+    with pytest.raises(SourceError, match="cannot be read") as raised:
+        Table.read(path, DOMAIN, query=query, records=1)
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_unreadable_file(tmp_path: Path) -> None:
+    path = as_csv(tmp_path)
+    path.chmod(0)
+    with pytest.raises(SourceError, match="permissions"):
+        Table.read(path, DOMAIN)
+
+
+@pytest.mark.parametrize("rows", [[1, 2], {"age": [1]}, None, "text", np.ones((2, 2)), pl.DataFrame({"a": [1]}).lazy()])
+def test_what_is_no_table_is_refused(rows: object) -> None:
+    with pytest.raises(SourceError, match="is not a table"):
+        Table.of(rows, DOMAIN)
+
+
+def test_the_domain_must_be_one() -> None:
+    with pytest.raises(SourceError, match="not dict"):
+        Table.of(ROWS, {"age": 3})  # type: ignore[arg-type]
