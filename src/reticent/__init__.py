@@ -29,7 +29,7 @@ _HOME = {
     "plan": "planning",
     "release": "releases",
     "Release": "releases",
-    "evaluate": "custodian",
+    "evaluate": "evaluation",
     "DomainError": "errors",
     "QueryError": "errors",
     "SourceError": "errors",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from reticent.algorithms.dualquery import DualQuery
     from reticent.algorithms.mwem import MWEM
     from reticent.algorithms.textbook import TextbookPMW
-    from reticent.custodian import evaluate
+    from reticent.evaluation import evaluate
     from reticent.domain import Categorical, Domain, Integer, Numeric
     from reticent.errors import BudgetError, DomainError, LedgerError, QueryError, ReticentError, SourceError
     from reticent.kernel.accounting import Budget

@@ -18,7 +18,7 @@ from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import QueryError, ReticentError
-from reticent.hypotheses import load_hypothesis
+from reticent.hypotheses import load as load_hypothesis
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
@@ -29,7 +29,7 @@ from reticent.kernel.table import Table
 from reticent.queries.base import Query
 from reticent.queries.parsing import query_from_dict
 from reticent.queries.workload import Workload
-from reticent.synthetic import decode, rows_of
+from reticent.synthetic import synthesize
 from reticent.view import View
 
 if TYPE_CHECKING:
@@ -184,9 +184,7 @@ class Release:
         """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise QueryError(f"{rows!r} rows: ask for a whole number, at least 1")
-        generator = np.random.default_rng(seed)
-        codes = self.hypothesis.sample(rows, generator) if independent else rows_of(self.hypothesis, rows, generator)
-        return decode(codes, self.domain)
+        return synthesize(self.hypothesis, rows, np.random.default_rng(seed), independent=independent)
 
     def minimize(self, loss: Any) -> Any:
         """The minimiser of a convex loss on the released hypothesis, with its certificate where one covers it."""
