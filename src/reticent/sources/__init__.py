@@ -13,7 +13,7 @@ from reticent.sources.files import open_file
 from reticent.sources.grouping import load
 from reticent.sources.objects import open_object
 
-__all__ = ["Table"]
+__all__ = ["Table", "open_rows"]
 
 
 class Table(kernel.Table):
@@ -35,7 +35,7 @@ class Table(kernel.Table):
     ) -> Table:
         """Read a file (CSV, Parquet, Arrow), a folder of Parquet, or a database by URL with `query`."""
         _validate(domain, query, person, records, neighbours)
-        engine = open_file(path, domain, query)
+        engine = open_rows(path, domain, query=query)
         return _built(cls, engine, domain, person, records, neighbours, version)
 
     @classmethod
@@ -54,6 +54,13 @@ class Table(kernel.Table):
         _validate(domain, None, person, records, neighbours)
         engine = open_object(rows, domain, name)
         return _built(cls, engine, domain, person, records, neighbours, version)
+
+
+def open_rows(rows: Any, domain: Domain, *, query: str | None = None, name: str = "table") -> Engine:
+    """The engine behind a path, a URL or an object."""
+    if isinstance(rows, (str, Path)):
+        return open_file(rows, domain, query)
+    return open_object(rows, domain, name)
 
 
 def _validate(domain: object, query: object, person: object, records: object, neighbours: object) -> None:

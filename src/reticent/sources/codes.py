@@ -38,7 +38,9 @@ def coding(attribute: Attribute, column: str, kind: ColumnType, dialect: Dialect
     column = dialect.quoted(column)
     reading, misfit = f"r{place}", f"m{place}"
     if kind.kind == "codes":
-        return Coding((f"{column} AS {reading}",), reading, "0")
+        return Coding(
+            (f"{column} AS {reading}",), reading, f"CASE WHEN {reading} < {attribute.known} THEN 0 ELSE 2 END"
+        )
     read_as = read(attribute, column, kind, dialect)
     projected = [f"{read_as.sql} AS {reading}"]
     missing = str(attribute.missing_code)
