@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import log, prod
+from math import log, log2, prod
 
 import numpy as np
 
 from reticent.hypotheses import contraction_kernels as kernels
 from reticent.hypotheses.junction import JunctionTree
+from reticent.hypotheses.products import bits, greedy_pairs
 
 _LONG_RUN = 16
 SAFE_LOWEST = 1e-150
@@ -114,30 +115,23 @@ class Tape:
         """Contract a clique's tables onto its separator, cheapest pair first."""
         if not active:
             return None
-        active = list(active)
-        while len(active) > 1:
-            first, second = self._cheapest(active)
-            rest = [n for n in active if n not in (first, second)]
-            needed = separator.union(*(self._nodes[n].axes for n in rest))
-            active = [*rest, self._step(first, second, needed)]
-        (result,) = active
+        nodes = list(active)
+
+        def join(first: int, second: int, alive: set[int]) -> int:
+            needed = separator.union(*(self._nodes[nodes[n]].axes for n in alive))
+            nodes.append(self._step(nodes[first], nodes[second], needed))
+            return bits(self._nodes[nodes[-1]].axes)
+
+        members = sorted({a for n in active for a in self._nodes[n].axes})
+        logs = {a: log2(self.tree.sizes[a]) + 1e-6 for a in members}
+        masks = [bits(self._nodes[n].axes) for n in active]
+        greedy_pairs(masks, lambda mask: sum(v for a, v in logs.items() if mask >> a & 1), join)
+        result = nodes[-1]
         if not separator.issuperset(self._nodes[result].axes) or not self._nodes[result].axes:
             result = self._step(result, self._one, separator)
         if not self._nodes[result].axes:
             self._closed.add(self._nodes[result].offset)
         return result
-
-    def _cheapest(self, active: list[int]) -> tuple[int, int]:
-        if len(active) == 2:
-            return active[0], active[1]
-        members = np.zeros((len(active), len(self.tree.sizes)), np.bool_)
-        for row, node in enumerate(active):
-            members[row, list(self._nodes[node].axes)] = True
-        weights = np.log2(np.asarray(self.tree.sizes, np.float64)) + 1e-6
-        cost = (members[:, None, :] | members[None, :, :]) @ weights
-        cost[np.tril_indices(len(active))] = np.inf
-        first, second = divmod(int(cost.argmin()), len(active))
-        return active[first], active[second]
 
     def _step(self, first: int, second: int, needed: frozenset[int]) -> int:
         one, two = set(self._nodes[first].axes), set(self._nodes[second].axes)

@@ -36,97 +36,129 @@ class Triangulation:
 
 
 @numba.njit(cache=True)
-def _score(adjacency, alive, weights, vertex, rule):  # pragma: no cover - compiled
-    size = adjacency.shape[0]
-    if rule == 2:
-        total = weights[vertex]
-        for first in range(size):
-            if alive[first] and adjacency[vertex, first]:
-                total += weights[first]
-        return total
-    fill = 0.0
-    for first in range(size):
-        if not (alive[first] and adjacency[vertex, first]):
-            continue
-        for second in range(first + 1, size):
-            if alive[second] and adjacency[vertex, second] and not adjacency[first, second]:
-                fill += 1.0 if rule == 0 else weights[first] * weights[second]
-    return fill
+def _neighbours(adjacency, alive, vertex, found):  # pragma: no cover - compiled
+    count = 0
+    for other in range(adjacency.shape[0]):
+        if alive[other] and adjacency[vertex, other]:
+            found[count] = other
+            count += 1
+    return count
 
 
 @numba.njit(cache=True)
-def _eliminate(graph, weights, rule, noise, seed, best):  # pragma: no cover - compiled
-    """One greedy order; returns (order, total cells), giving up as soon as `best` is exceeded."""
+def _score(adjacency, weights, vertex, found, count, rule):  # pragma: no cover - compiled
+    """Rule 0: fill edges; 1: their weight; 2: log2 of the clique's cells."""
+    total = 0.0
+    if rule == 2:
+        total = weights[vertex]
+        for i in range(count):
+            total += weights[found[i]]
+        return total
+    for i in range(count):
+        for j in range(i):
+            if not adjacency[found[i], found[j]]:
+                total += 1.0 if rule == 0 else weights[found[i]] * weights[found[j]]
+    return total
+
+
+@numba.njit(cache=True)
+def _uniform(seed, step):  # pragma: no cover - compiled
+    """splitmix64: public numbers, the same on every machine."""
+    mixed = np.uint64(seed) * np.uint64(0x632BE59BD9B4E019) + np.uint64(step) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.float64((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+@numba.njit(cache=True)
+def _connect(adjacency, found, count, stale):  # pragma: no cover - compiled
+    """Join an eliminated vertex's neighbours; marks every vertex whose score may have changed."""
+    for i in range(count):
+        stale[found[i]] = True
+        for j in range(i):
+            if not adjacency[found[i], found[j]]:
+                adjacency[found[i], found[j]] = True
+                adjacency[found[j], found[i]] = True
+                for other in range(adjacency.shape[0]):
+                    if adjacency[found[i], other] and adjacency[found[j], other]:
+                        stale[other] = True
+
+
+@numba.njit(cache=True)
+def _eliminate(graph, weights, rule, noise, seed, best, order):  # pragma: no cover - compiled
+    """Write one greedy order and return its total cells, infinite as soon as `best` is exceeded."""
     size = graph.shape[0]
     adjacency = graph.copy()
     alive = np.ones(size, np.bool_)
     scores = np.empty(size)
-    state = np.uint64(seed) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
-    for vertex in range(size):
-        scores[vertex] = _score(adjacency, alive, weights, vertex, rule)
-    order = np.empty(size, np.int64)
+    found = np.empty(size, np.int64)
+    stale = np.ones(size, np.bool_)
     total = 0.0
-    neighbours = np.empty(size, np.int64)
-    stale = np.zeros(size, np.bool_)
     for step in range(size):
+        for vertex in range(size):
+            if alive[vertex] and stale[vertex]:
+                count = _neighbours(adjacency, alive, vertex, found)
+                scores[vertex] = _score(adjacency, weights, vertex, found, count, rule)
         chosen = -1
         lowest = np.inf
         for vertex in range(size):
-            if not alive[vertex]:
-                continue
-            # splitmix64: public, fixed seeds
-            state += np.uint64(0x9E3779B97F4A7C15)
-            mixed = state
-            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            uniform = np.float64((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-            value = scores[vertex] * (1.0 + noise * uniform) + 1e-9 * weights[vertex] + 1e-10 * noise * uniform
-            if value < lowest:
-                lowest = value
-                chosen = vertex
-        count = 0
-        cells = weights[chosen]
-        for vertex in range(size):
-            if alive[vertex] and adjacency[chosen, vertex]:
-                neighbours[count] = vertex
-                count += 1
-                cells += weights[vertex]
-        total += 2.0**cells
+            if alive[vertex]:
+                jitter = noise * _uniform(seed, step * size + vertex) if noise > 0.0 else 0.0
+                value = scores[vertex] * (1.0 + jitter) + 1e-9 * (weights[vertex] + jitter)
+                if value < lowest:
+                    lowest = value
+                    chosen = vertex
+        count = _neighbours(adjacency, alive, chosen, found)
+        total += 2.0 ** _score(adjacency, weights, chosen, found, count, 2)
         if total > best:
-            return order, np.inf
+            return np.inf
         order[step] = chosen
         alive[chosen] = False
         stale[:] = False
-        for i in range(count):
-            first = neighbours[i]
-            stale[first] = True
-            for j in range(i + 1, count):
-                second = neighbours[j]
-                if not adjacency[first, second]:
-                    adjacency[first, second] = True
-                    adjacency[second, first] = True
-                    # a new edge changes the fill of everything adjacent to both ends
-                    for vertex in range(size):
-                        if adjacency[first, vertex] and adjacency[second, vertex]:
-                            stale[vertex] = True
+        _connect(adjacency, found, count, stale)
+    return total
+
+
+@numba.njit(cache=True)
+def _peel(graph, weights):  # pragma: no cover - compiled
+    """Vertices whose neighbours are joined already, removed one after another: every order must pay for them."""
+    size = graph.shape[0]
+    alive = np.ones(size, np.bool_)
+    stale = np.ones(size, np.bool_)
+    found = np.empty(size, np.int64)
+    peeled = np.empty(size, np.int64)
+    done = 0
+    again = True
+    while again:
+        again = False
         for vertex in range(size):
-            if alive[vertex] and stale[vertex]:
-                scores[vertex] = _score(adjacency, alive, weights, vertex, rule)
-    return order, total
+            if not (alive[vertex] and stale[vertex]):
+                continue
+            stale[vertex] = False
+            count = _neighbours(graph, alive, vertex, found)
+            if _score(graph, weights, vertex, found, count, 0) == 0.0:
+                alive[vertex] = False
+                peeled[done] = vertex
+                done += 1
+                again = True
+                for i in range(count):
+                    stale[found[i]] = True
+    return peeled[:done], alive
 
 
 @numba.njit(cache=True)
 def _search(graph, weights, restarts):  # pragma: no cover - compiled
     """The best of the greedy orders and of their randomised variants."""
     best_order = np.arange(graph.shape[0])
+    order = best_order.copy()
     best = np.inf
     for attempt in range(restarts + 3):
         noise = 0.0 if attempt < 3 else 0.15 * (1 + attempt % 5)
-        order, total = _eliminate(graph, weights, attempt % 3, noise, attempt, best)
+        total = _eliminate(graph, weights, attempt % 3, noise, attempt, best, order)
         if total < best:
             best = total
-            best_order = order
-    return best_order, best
+            best_order[:] = order
+    return best_order
 
 
 def _graph(count: int, sets: Sequence[Sequence[int]]) -> np.ndarray:
@@ -146,6 +178,7 @@ def _bags(order: Sequence[int], sets: Sequence[Sequence[int]], count: int) -> li
         for m in members:
             adjacent[m] |= mask
     maximal: list[int] = []
+    rests: set[int] = set()
     for vertex in order:
         bag = adjacent[vertex] | (1 << vertex)
         rest = bag & ~(1 << vertex)
@@ -155,9 +188,10 @@ def _bags(order: Sequence[int], sets: Sequence[Sequence[int]], count: int) -> li
             adjacent[low.bit_length() - 1] |= rest
             adjacent[low.bit_length() - 1] &= ~(1 << vertex)
             remaining ^= low
-        # a bag is swallowed only by an earlier one: later bags no longer hold its vertex
-        if not any(bag & ~other == 0 for other in maximal):
+        # a bag inside an earlier one equals what that one, or the last of its heirs, left behind
+        if bag not in rests:
             maximal.append(bag)
+        rests.add(rest)
     return maximal
 
 
@@ -172,8 +206,11 @@ def triangulate(
     if not sizes:
         return Triangulation((), 0)
     weights = np.log2(np.asarray(sizes, dtype=np.float64))
-    order, _ = _search(_graph(len(sizes), members), weights, restarts)
-    bags = _bags(order.tolist(), members, len(sizes))
+    graph = _graph(len(sizes), members)
+    peeled, alive = _peel(graph, weights)
+    core = np.flatnonzero(alive)
+    searched = _search(graph[np.ix_(core, core)], weights[core], restarts)
+    bags = _bags([*peeled.tolist(), *core[searched].tolist()], members, len(sizes))
     cliques = tuple(sorted(tuple(i for i in range(len(sizes)) if bag >> i & 1) for bag in bags))
     return Triangulation(cliques, sum(prod(int(sizes[i]) for i in clique) for clique in cliques))
 

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from math import log2, prod
 
 import numpy as np
 
-from reticent.hypotheses.potentials import combine, reduce
+from reticent.hypotheses.potentials import combine
 
 
 class ProductTree:
     """Merges the tables of `leaves` (sets of attribute positions inside `clique`) into one over the clique.
 
-    Going up multiplies (adds logarithms); going down sums a belief over the clique onto every leaf, each from its
-    smallest computed superset. Tables are flat.
+    Tables are flat; leaves that do not cover the clique are broadcast.
     """
 
     def __init__(self, sizes: Sequence[int], clique: tuple[int, ...], leaves: Sequence[tuple[int, ...]]) -> None:
         self.clique = clique
         self.leaf_count = len(leaves)
-        sets = [*leaves]
-        if not sets:
-            sets.append(())
-        merges = _greedy_merges(sizes, sets)
-        if len(sets) == 1 or merges[-1][2] != clique:
-            # the leaves may not cover the clique (fill-in): a last merge with the constant table broadcasts them
-            last = len(sets) + len(merges) - 1
-            sets.append(())
-            merges = [
-                (left + (left >= len(sets) - 1), right + (right >= len(sets) - 1), union)
-                for left, right, union in merges
-            ]
-            last = len(sets) + len(merges) - 1 if merges else 0
-            merges.append((last, len(sets) - 1, clique))
+        # the empty set, a constant, broadcasts leaves that do not cover the clique (fill-in)
+        sets = list(leaves) if len(leaves) > 1 and bits(clique) == _union(leaves) else [*leaves, ()]
+        sets = sets if len(sets) > 1 else [*sets, ()]
+        merges: list[tuple[int, int, tuple[int, ...]]] = []
+
+        def join(first: int, second: int, alive: set[int]) -> int:
+            union = (masks[first] | masks[second]) if alive else bits(clique)
+            masks.append(union)
+            merges.append((first, second, tuple(p for p in clique if union >> p & 1)))
+            return union
+
+        masks = [bits(s) for s in sets]
+        logs = {p: log2(sizes[p]) for p in clique}
+        greedy_pairs(masks.copy(), lambda mask: sum(v for p, v in logs.items() if mask >> p & 1), join)
         self._sets = [*sets, *(union for _, _, union in merges)]
         self._base = len(sets)
         self._steps = []
@@ -61,39 +61,38 @@ class ProductTree:
             nodes.append(combine(shape, nodes[left], left_axes, nodes[right], right_axes, logs=logs))
         return nodes[-1]
 
-    def marginals(self, belief: np.ndarray) -> list[np.ndarray]:
-        """Sums of a belief over the clique onto each leaf."""
-        nodes: list[np.ndarray] = [np.empty(0)] * len(self._sets)
-        nodes[-1] = belief
-        for node, left, right, shape, left_axes, right_axes in reversed(self._steps):
-            for child, axes in ((left, left_axes), (right, right_axes)):
-                if axes:
-                    nodes[child] = nodes[node] if len(axes) == len(shape) else reduce(shape, nodes[node], axes)
-        total = np.full(1, 1.0)
-        return [nodes[leaf] if self._sets[leaf] else total * belief.sum() for leaf in range(self.leaf_count)]
+
+def _union(sets: Iterable[tuple[int, ...]]) -> int:
+    union = 0
+    for positions in sets:
+        union |= bits(positions)
+    return union
 
 
-def _greedy_merges(sizes: Sequence[int], sets: Sequence[tuple[int, ...]]) -> list[tuple[int, int, tuple[int, ...]]]:
-    """Pairs to merge, cheapest union first; node k of the result is numbered len(sets) + k."""
-    count = len(sets)
-    weights = np.log2(np.asarray(sizes, dtype=np.float64))
-    members = np.zeros((2 * count - 1, len(sizes)), np.bool_)
-    for row, positions in enumerate(sets):
-        members[row, list(positions)] = True
-    cost = np.full((2 * count - 1, 2 * count - 1), np.inf)
-    for row in range(1, count):
-        cost[row, :row] = (members[:row] | members[row]) @ weights
-    merges = []
-    for node in range(count, 2 * count - 1):
-        left, right = divmod(int(cost.argmin()), cost.shape[1])
-        members[node] = members[left] | members[right]
-        merges.append((left, right, tuple(np.flatnonzero(members[node]).tolist())))
-        cost[[left, right], :] = np.inf
-        cost[:, [left, right]] = np.inf
-        alive = np.ones(node, np.bool_)
-        for used_left, used_right, _ in merges:
-            alive[[used_left, used_right]] = False
-        row = np.full(node, np.inf)
-        row[alive] = (members[:node][alive] | members[node]) @ weights
-        cost[node, :node] = row
-    return merges
+def greedy_pairs(
+    masks: Sequence[int], weigh: Callable[[int], float], join: Callable[[int, int, set[int]], int]
+) -> None:
+    """Merge nodes pairwise, cheapest union first, until one is left.
+
+    `masks` are attribute sets as bits, `weigh` their cost; `join(first, second, alive)` merges two nodes and returns
+    the mask of the result, which is numbered after all earlier nodes.
+    """
+    nodes = list(masks)
+    alive = set(range(len(nodes)))
+    queue = [(weigh(nodes[i] | nodes[j]), j, i) for i in range(len(nodes)) for j in range(i)]
+    heapify(queue)
+    while len(alive) > 1:
+        _, first, second = heappop(queue)
+        if first not in alive or second not in alive:
+            continue
+        alive -= {first, second}
+        new = len(nodes)
+        nodes.append(join(first, second, alive))
+        for other in alive:
+            heappush(queue, (weigh(nodes[new] | nodes[other]), other, new))
+        alive.add(new)
+
+
+def bits(positions: Iterable[int]) -> int:
+    """An attribute set as an integer."""
+    return sum(1 << p for p in positions)

@@ -94,7 +94,8 @@ class Propagation:
         plan = self._plans[clique]
         if plan is None:
             below = [self.tree.separators[c] for c in self.tree.children[clique]]
-            plan = ProductTree(self.tree.sizes, self.tree.cliques[clique], [*self._held[clique], *below])
+            leaves = [*self._held[clique], *filter(None, below)]
+            plan = ProductTree(self.tree.sizes, self.tree.cliques[clique], leaves)
             self._plans[clique] = plan
         return plan
 
@@ -105,22 +106,25 @@ class Propagation:
                 self._up[clique] = self._absorb(clique)
 
     def _absorb(self, clique: int) -> Upward:
-        below = [self._collected(c) for c in self.tree.children[clique]]
+        children = self.tree.children[clique]
+        shift = sum(self._collected(c).shift for c in children)
+        # across an empty separator only the scale counts: the message itself is the constant 1
+        below = [self._collected(c) for c in children if self.tree.separators[c]]
         held = self._held[clique]
-        span = sum(self._spans[s] for s in held) + sum(up.span for up in below)
         tables = [self._factors[s] for s in held]
+        span = sum(self._spans[s] for s in held) + sum(up.span for up in below)
         if span > SAFE_SPAN or any(up.logs for up in below):
-            return self._absorb_logs(clique, tables, below)
+            return self._absorb_logs(clique, tables, below, shift)
         plan, axes = self._plan(clique), self._separator_axes[clique]
         highest = [float(t.max()) for t in tables]
         scaled = [np.exp(t - h) for t, h in zip(tables, highest, strict=True)]
         table = plan.multiply([*scaled, *(up.message for up in below)])
         sums = reduce(plan.shape, table, axes)
         largest = float(sums.max())
-        shift = sum(up.shift for up in below) + sum(highest) + log(largest)
+        shift += sum(highest) + log(largest)
         return Upward(table, sums, sums / largest, False, log(largest / float(sums.min())), shift)
 
-    def _absorb_logs(self, clique: int, tables: list[np.ndarray], below: list[Upward]) -> Upward:
+    def _absorb_logs(self, clique: int, tables: list[np.ndarray], below: list[Upward], shift: float) -> Upward:
         """log m(s) = max + log sum exp(. - max), the maximum taken for each separator cell."""
         plan, axes = self._plan(clique), self._separator_axes[clique]
         messages = [up.message if up.logs else np.log(up.message) for up in below]
@@ -131,7 +135,7 @@ class Propagation:
         message = np.log(sums) + top
         largest = float(message.max())
         message -= largest
-        span, shift = -float(message.min()), sum(up.shift for up in below) + largest
+        span, shift = -float(message.min()), shift + largest
         if span > SAFE_SPAN:
             return Upward(table, sums, message, True, span, shift)
         return Upward(table, sums, np.exp(message), False, span, shift)
