@@ -101,7 +101,7 @@ def test_whole_comparisons_decide_or_cut(edges: list[int], op: str, value: float
     holds = COMPARE[op](integers, value)
     outcomes = [set(holds[codes == code].tolist()) for code in range(attribute.known)]
     if any(len(outcome) == 2 for outcome in outcomes):
-        with pytest.raises(QueryError, match="cuts the bin .* nearest edges are"):
+        with pytest.raises(QueryError, match=r"cuts the bin .* nearest edges are"):
             attribute.where(op, value)
     else:
         expected = [outcome.pop() for outcome in outcomes]
