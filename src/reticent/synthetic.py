@@ -51,8 +51,4 @@ def _values(attribute: Attribute) -> pa.Array:
         return pa.array(values, pa.string())
     if attribute.other_code is not None:
         values[attribute.other_code] = None
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        # categories of several types share no Arrow type but text
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    return pa.array(values)

@@ -1,0 +1,55 @@
+"""Targets, clamps and the one-dimensional tilt."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reticent.hypotheses.projection import binary_eta, conservative_target, solve_tilt
+
+fractions = st.floats(0.0, 1.0)
+
+
+def mean_at(values: np.ndarray, weights: np.ndarray, eta: float) -> float:
+    tilted = weights * np.exp(eta * values - (eta * values).max())
+    return float(tilted @ values / tilted.sum())
+
+
+@given(measured=st.floats(-0.5, 1.5), bound=st.floats(0.0, 0.5), guess=fractions, truth=fractions)
+def test_the_conservative_target_lies_between_guess_and_truth(
+    measured: float, bound: float, guess: float, truth: float
+) -> None:
+    target = conservative_target(measured, bound, guess)
+    if target is None:
+        assert abs(measured - guess) <= bound
+    elif abs(measured - truth) <= bound:
+        assert min(guess, truth) - 1e-15 <= target <= max(guess, truth) + 1e-15
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(2, 40), share=st.floats(0.0, 1.0), spread=st.floats(0.0, 30.0))
+@settings(max_examples=300, deadline=None)
+def test_the_tilt_meets_every_target(seed: int, count: int, share: float, spread: float) -> None:
+    random = np.random.default_rng(seed)
+    values, weights = random.random(count), np.exp(-spread * random.random(count))
+    target = values.min() + share * (values.max() - values.min())
+    eta = solve_tilt(values, weights, target)
+    assert abs(mean_at(values, weights, eta) - target) <= 1e-12
+
+
+def test_the_tilt_ignores_what_has_no_weight() -> None:
+    values, weights = np.array([0.0, 0.4, 0.6, 1.0]), np.array([0.0, 1.0, 1.0, 0.0])
+    eta = solve_tilt(values, weights, 1.0)
+    assert mean_at(values[1:3], weights[1:3], eta) == pytest.approx(0.6, abs=1e-12)
+    assert solve_tilt(values, np.array([0.0, 2.0, 0.0, 0.0]), 0.9) == 0.0
+    assert solve_tilt(values, np.zeros(4), 0.9) == 0.0
+
+
+@given(q=st.floats(1e-9, 1 - 1e-9), target=fractions)
+def test_binary_queries_have_a_closed_form(q: float, target: float) -> None:
+    eta = binary_eta(q, 1.0 - q, target)
+    odds = q / (1.0 - q) * math.exp(eta)
+    assert odds / (1.0 + odds) == pytest.approx(target, abs=1e-12)
