@@ -8,15 +8,16 @@ linear queries take part as one parameter times their form.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import sqrt
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from reticent.hypotheses.base import FitReport, Measurement
-from reticent.hypotheses.prior import Prior, product_base
-from reticent.hypotheses.quasi_newton import Objective, descend
+from reticent.hypotheses.prior import Prior, empirical_scale, product_base
+from reticent.hypotheses.quasi_newton import Descent, Objective, descend
 from reticent.queries.linear import Marginal
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "LogLinear", "MakeEngine", "Problem", "fit_loglinear"]
 
 Set = tuple[str, ...]
+Key = tuple[Set, str]
+"""A term's name: its attribute set, and the text of its query ("" for a whole marginal)."""
 
 
 class Engine(Protocol):
@@ -63,13 +66,15 @@ class LogLinear:
 
     sets: tuple[Set, ...]
     potentials: tuple[np.ndarray, ...]
-    parameters: dict[tuple[Set, str], np.ndarray] = field(default_factory=dict)
-    """Warm start of a later fit: parameters relative to the base, by set and query text."""
+    parameters: dict[Key, np.ndarray] = field(default_factory=dict)
+    """Warm start of a later fit: parameters relative to the base."""
+    scales: dict[Key, float] = field(default_factory=dict)
+    """The prior scale of each term, given or learnt."""
 
 
-def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) -> dict[tuple[Set, str], Term]:
+def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) -> dict[Key, Term]:
     """Measurements as terms; repeated ones of the same question are merged by inverse variance."""
-    gathered: dict[tuple[Set, str], tuple[np.ndarray, float, np.ndarray | None]] = {}
+    gathered: dict[Key, tuple[np.ndarray, float, np.ndarray | None]] = {}
     for measurement in measurements:
         if isinstance(measurement.query, Marginal):
             attributes, form, text = domain.canonical(measurement.query.attributes), None, ""
@@ -97,7 +102,7 @@ class Problem:
     """The MAP objective of some terms on one engine, as a function of one flat parameter vector."""
 
     def __init__(self, terms: Sequence[Term], base: dict[str, np.ndarray], make_engine: MakeEngine) -> None:
-        self.terms = terms
+        self.terms = list(terms)
         singles = [(name,) for name in base]
         self.sets: tuple[Set, ...] = tuple(dict.fromkeys([*singles, *(t.attributes for t in terms)]))
         self._place = {attributes: i for i, attributes in enumerate(self.sets)}
@@ -106,7 +111,7 @@ class Problem:
         self._engine = make_engine(self.sets)
         sizes = [term.values.size for term in terms]
         ends = np.cumsum([0, *sizes])
-        self._slices = [slice(a, b) for a, b in pairwise(ends)]
+        self.places = [slice(a, b) for a, b in pairwise(ends)]
         self.size = int(ends[-1])
         self.targets = np.concatenate([term.values.ravel() for term in terms]) if terms else np.empty(0)
         self.precision = np.repeat([term.sd**-2.0 for term in terms], sizes)
@@ -117,7 +122,7 @@ class Problem:
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Flat parameters as one array per set; several terms on a set add up."""
         arrays: list[np.ndarray | None] = [None] * len(self.sets)
-        for term, place in zip(self.terms, self._slices, strict=True):
+        for term, place in zip(self.terms, self.places, strict=True):
             index = self._place[term.attributes]
             part = flat[place]
             array = part.reshape(self._shapes[index]) if term.form is None else part[0] * term.form
@@ -128,7 +133,7 @@ class Problem:
     def gather(self, marginals: Sequence[np.ndarray]) -> np.ndarray:
         """The adjoint of `spread`: every term's statistic."""
         flat = np.empty(self.size)
-        for term, place in zip(self.terms, self._slices, strict=True):
+        for term, place in zip(self.terms, self.places, strict=True):
             marginal = marginals[self._place[term.attributes]]
             flat[place] = marginal.ravel() if term.form is None else np.vdot(term.form, marginal)
         return flat
@@ -149,6 +154,18 @@ class Problem:
         """At the point last valued: d p_c / d lambda is a covariance, so one adjoint pass gives all of it."""
         return self.gather(self._engine.covary(self.spread(self._weighted))) + self.ridge * self._point
 
+    def learn_scales(self, flat: np.ndarray, chosen: Sequence[int]) -> None:
+        """Move prior scales half way (in logarithms) to empirical ones; the chosen terms' parameters are zero.
+
+        Only for pairs: against a model that fitted pairs to the same noise, triples look weaker than they are.
+        """
+        expected = self.statistics(flat) if chosen else flat
+        for index in chosen:
+            term, place = self.terms[index], self.places[index]
+            scale = sqrt(term.scale * empirical_scale(term.values, term.sd, expected[place]))
+            self.terms[index] = replace(term, scale=scale)
+            self.ridge[place] = scale**-2.0
+
     def gap_bound(self, gradient: np.ndarray) -> float:
         """Strong convexity of the ridge: objective - optimum <= sum s^2 g^2 / 2 where the data term is convex."""
         return 0.5 * float((gradient * gradient) @ (1.0 / self.ridge))
@@ -166,43 +183,72 @@ def fit_loglinear(
     prior: Prior | None = None,
     start: LogLinear | None = None,
     tolerance: float = 1e-4,
-    progress: float = 3e-4,
+    progress: float = 1e-3,
     iterations: int = 400,
 ) -> tuple[LogLinear, FitReport]:
-    """Fit first the sets of at most two attributes, then all.
+    """Fit first the sets of at most two attributes, then all; without a `prior` its scales are empirical.
 
     Stops when the gap bound falls below `tolerance` per two cells (then the report says converged), when ten
     steps gain less than `progress` per two cells, or after `iterations`.
     """
-    prior = prior or Prior()
-    terms = terms_of(measurements, domain, prior)
+    terms = terms_of(measurements, domain, prior or Prior())
     base = product_base(domain, [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None])
     known = dict(start.parameters) if start is not None else {}
-    low = [key for key, term in terms.items() if term.order <= 2]
-    stages = [list(terms)] if start is not None or len(low) in (0, len(terms)) else [low, list(terms)]
-    steps = evaluations = 0
-    for keys in stages:
+    reached = _Reached()
+    for keys in _stages(terms, known):
         problem = Problem([terms[key] for key in keys], base, make_engine)
-        sizes = [terms[key].values.size for key in keys]
-        initial = [known.get(key, np.zeros(size)) for key, size in zip(keys, sizes, strict=True)]
-        point = np.concatenate(initial) if initial else np.zeros(0)
-        # The curvature drifts as p moves: a short first leg, then again with the diagonal of where it led.
+        point = np.concatenate([np.zeros(0), *(known.get(key, np.zeros(terms[key].values.size)) for key in keys)])
+        if prior is None:
+            fresh = [i for i, key in enumerate(keys) if key not in known and terms[key].form is None]
+            problem.learn_scales(point, [i for i in fresh if len(keys[i][0]) == 2])
+            terms |= dict(zip(keys, problem.terms, strict=True))
+        point = reached.extend(problem, point, tolerance, progress, iterations)
+        known |= {key: point[place] for key, place in zip(keys, problem.places, strict=True)}
+        reached.model = LogLinear(
+            problem.sets,
+            tuple(problem.potentials(point)),
+            {key: known[key] for key in keys},
+            {key: terms[key].scale for key in keys},
+        )
+    return reached.model, reached.report()
+
+
+def _stages(terms: dict[Key, Term], known: dict[Key, np.ndarray]) -> list[list[Key]]:
+    low = [key for key, term in terms.items() if term.order <= 2]
+    return [list(terms)] if known or len(low) in (0, len(terms)) else [low, list(terms)]
+
+
+class _Reached:
+    """The progress of a fit over its stages."""
+
+    def __init__(self) -> None:
+        self.model = LogLinear((), ())
+        self._last: Descent | None = None
+        self._iterations = self._evaluations = 0
+
+    def extend(
+        self, problem: Problem, point: np.ndarray, tolerance: float, progress: float, iterations: int
+    ) -> np.ndarray:
+        """The curvature drifts as p moves: a short first leg, then again with the diagonal of where it led."""
+        unit = max(problem.size / 2, 1.0)
         for share in (0.2, 0.8):
-            descent = descend(
+            self._last = descend(
                 Objective(problem.value, problem.gradient),
                 point,
                 preconditioner=problem.preconditioner(point),
                 gap_bound=problem.gap_bound,
-                tolerance=tolerance * max(problem.size / 2, 1.0),
-                progress=progress * max(problem.size / 2, 1.0),
+                tolerance=tolerance * unit,
+                progress=progress * unit,
                 iterations=max(1, round(share * iterations)),
             )
-            point = descent.point
-            steps += descent.iterations
-            evaluations += descent.evaluations + 1
-        splits = np.cumsum(sizes)[:-1]
-        known |= dict(zip(keys, np.split(point, splits), strict=True)) if keys else {}
-    model = LogLinear(problem.sets, tuple(problem.potentials(point)), {key: known[key] for key in terms})
-    message = "" if descent.certified else "stopped on small progress: the gap bound was not reached"
-    report = FitReport(descent.objective, descent.gap, steps, evaluations, descent.certified, "map", message)
-    return model, report
+            point = self._last.point
+            self._iterations += self._last.iterations
+            self._evaluations += self._last.evaluations + 1
+        return point
+
+    def report(self) -> FitReport:
+        last = self._last
+        if last is None:
+            return FitReport(0.0, 0.0, 0, 0, True, "map", "nothing was measured")
+        message = "" if last.certified else "stopped on small progress: the gap bound was not reached"
+        return FitReport(last.objective, last.gap, self._iterations, self._evaluations, last.certified, "map", message)

@@ -14,7 +14,7 @@ from reticent.errors import QueryError
 if TYPE_CHECKING:
     from reticent.domain import Domain
 
-__all__ = ["Prior", "collapse", "product_base", "soft_floor"]
+__all__ = ["Prior", "collapse", "empirical_scale", "product_base", "soft_floor"]
 
 MarginalValues = tuple[tuple[str, ...], np.ndarray, float]
 """An attribute set in domain order, its noisy marginal in fractions, the sd of each cell."""
@@ -42,6 +42,24 @@ class Prior:
     def times(self, factor: float) -> Prior:
         """The same prior with every interaction (order two and more) wider or narrower."""
         return Prior((self.scales[0], *(s * factor for s in self.scales[1:])), self.query_scale)
+
+
+_GRID = np.geomspace(0.03, 3.0, 21)
+
+
+def empirical_scale(values: np.ndarray, sd: float, expected: np.ndarray) -> float:
+    """The prior scale under which the measured cells are likeliest, `expected` being the model without this term.
+
+    To first order a parameter of scale s moves a cell q by q s, so `value - q ~ N(0, q^2 s^2 + sd^2)`: the excess
+    variance of the measurement itself tells how strong its interaction is. Free: it reads released numbers only.
+    """
+    squares = (np.ravel(values) - np.ravel(expected)) ** 2
+    spread = np.ravel(expected) ** 2
+    losses = []
+    for scale in _GRID:
+        variance = spread * (scale * scale) + sd * sd
+        losses.append(float(np.log(variance).sum() + (squares / variance).sum()))
+    return float(_GRID[int(np.argmin(losses))])
 
 
 def soft_floor(values: np.ndarray, sd: float) -> np.ndarray:
