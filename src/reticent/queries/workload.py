@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -96,14 +97,20 @@ class Workload:
         joined._fill(itertools.chain(first._weighted(), second._weighted()), domain)
         return joined
 
-    def __len__(self) -> int:
-        """Number of scalar queries: every cell and every range counts."""
+    @cached_property
+    def size(self) -> int:
+        """Number of scalar queries, exact however many: every cell and every range counts."""
         if self.domain is None:
             if self.marginals or self.ranges:
-                raise QueryError("the number of queries depends on the domain: use len(workload.on(domain))")
+                raise QueryError("the number of queries depends on the domain: use workload.on(domain)")
             return len(self.queries)
         cells = sum(self.domain.cells(names) for names in self.marginals)
         return cells + sum(entry.count(self.domain) for entry in self.ranges) + len(self.queries)
+
+    def __len__(self) -> int:
+        if self.size > sys.maxsize:
+            raise QueryError("the workload has more queries than len() can say; use workload.size")
+        return self.size
 
     def __bool__(self) -> bool:
         return bool(self.marginals or self.ranges or self.queries)

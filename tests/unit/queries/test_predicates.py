@@ -235,9 +235,12 @@ def test_tensors_are_limited() -> None:
 
 def test_depth_and_size_are_limited() -> None:
     deep: Predicate = col("a") == 0
+    for place in range(MAX_DEPTH // 2 - 1):
+        deep = (deep & (col("a") == place)) | (col("b") == place)
+    deep = deep & (col("a") == 0)
+    assert deep.depth == MAX_DEPTH
     with pytest.raises(QueryError, match=f"at most {MAX_DEPTH}"):
-        for place in range(MAX_DEPTH):
-            deep = (deep & (col("a") == place)) | (col("b") == place)
+        deep | (col("b") == 0)
     with pytest.raises(QueryError, match=f"at most {MAX_SIZE}"):
         col("a").isin(range(MAX_SIZE + 1))
     with pytest.raises(QueryError, match=f"at most {MAX_SIZE}"):
