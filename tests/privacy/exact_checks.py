@@ -123,15 +123,16 @@ def has_scale(noise: np.ndarray, kind: str, scale: float) -> bool:
 
 
 def check_frequencies(observed: np.ndarray, probabilities: np.ndarray) -> None:
-    """Pearson's test of counts against exact probabilities; rare cells are pooled."""
+    """Pearson's test of counts against exact probabilities; cells expected less than 20 times are pooled."""
     total = observed.sum()
-    rare = probabilities * total < 20
+    expected = probabilities * total
+    rare = expected < 20
+    if total - expected[~rare].sum() < 20:
+        rare[np.where(rare, np.inf, expected).argmin()] = True
     counts = np.append(observed[~rare], observed[rare].sum())
-    expected = np.append(probabilities[~rare], 1 - probabilities[~rare].sum()) * total
-    kept = expected > 1
-    assert counts[~kept].sum() <= 40
-    statistic = ((counts[kept] - expected[kept]) ** 2 / expected[kept]).sum()
-    assert stats.chi2.sf(statistic, max(1, kept.sum() - 1)) > FALSE_ALARM
+    expected = np.append(expected[~rare], total - expected[~rare].sum())
+    statistic = ((counts - expected) ** 2 / expected).sum()
+    assert stats.chi2.sf(statistic, len(counts) - 1) > FALSE_ALARM
 
 
 # ---- selection

@@ -133,7 +133,7 @@ def _probability(delta: Real) -> Fraction:
     return number
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Budget:
     """All that may ever be spent on one table: pure epsilon, zCDP rho, or (epsilon, delta) as its rho."""
 
@@ -164,6 +164,10 @@ class Budget:
             ("limit", limit),
         ):
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        written = ", ".join(f"{name}={float(Fraction(text)):g}" for name, text in self.to_dict().items())
+        return f"Budget({written})"
 
     @property
     def pure(self) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from reticent.errors import QueryError
 from reticent.kernel.accounting import LARGEST_BUDGET, Price, Real, exact
 from reticent.kernel.described import Described
-from reticent.kernel.randomness import SLACK, Bounds, accept, exp_bounds, exp_minus, uniform_below
+from reticent.kernel.randomness import CHUNK, SLACK, Bounds, accept, exp_bounds, exp_minus, uniform_below
 
 WEIGHT_BITS = 40
 
@@ -61,7 +61,10 @@ class _Candidates:
         self._bits = min(WEIGHT_BITS, 62 - len(scores).bit_length())
         # unsigned differences wrap to the true gap even where a signed one would overflow
         gaps = self._best.astype(np.uint64) - scores.astype(np.uint64)
-        self._shares = np.ldexp(exp_minus(gaps.astype(np.float64) * float(slope)), self._bits)
+        self._shares = np.empty(len(scores))
+        for start in range(0, len(scores), CHUNK):
+            piece = gaps[start : start + CHUNK].astype(np.float64) * float(slope)
+            self._shares[start : start + CHUNK] = np.ldexp(exp_minus(piece), self._bits)
         self._weights = (self._shares + 2.0**self._bits * SLACK / 2).astype(np.int64) + 1
         self._cumulative = np.cumsum(self._weights)
 
