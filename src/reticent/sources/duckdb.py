@@ -79,7 +79,8 @@ class DuckDBEngine:
         engine._closing = [connection.close, lambda: shutil.rmtree(spill, ignore_errors=True)]
 
         def prepare() -> None:
-            connection.execute(f"SET temp_directory = {literal(spill)}; SET preserve_insertion_order = false")
+            connection.execute(f"SET temp_directory = {literal(spill)}; SET enable_progress_bar = false")
+            connection.execute("SET preserve_insertion_order = false")
             if isinstance(scan, str):
                 connection.execute(f"CREATE TEMP VIEW rows AS SELECT * FROM {scan}")
             else:
