@@ -153,6 +153,21 @@ def test_geometric_frequencies(scale: Fraction) -> None:
     assert stats.chi2.sf(chi, large.sum()) > P_VALUE
 
 
+def test_exact_path_agrees_with_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a slack of 1/16 an eighth of all comparisons is settled by integers; the law must not move."""
+    monkeypatch.setattr(randomness, "SLACK", 1 / 16)
+    drawn = discrete_gaussian(Fraction(30), 8000)
+    cells = np.arange(-100, 101)
+    weights = np.exp(-(cells**2) / 1800)
+    centred = np.abs(drawn) <= 100
+    assert (
+        stats.kstest(drawn + np.random.default_rng(0).uniform(-0.5, 0.5, 8000), stats.norm(0, 30).cdf).pvalue > P_VALUE
+    )
+    observed = np.bincount(drawn[centred] + 100, minlength=201).reshape(3, 67).sum(axis=1)
+    expected = (weights / weights.sum()).reshape(3, 67).sum(axis=1) * centred.sum()
+    assert stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), 2) > P_VALUE
+
+
 @pytest.mark.parametrize("scale", [Fraction(2**30 + 1, 3), Fraction(INT64_SCALE), Fraction(2**45), Fraction(2**61)])
 def test_large_scales_keep_their_shape(scale: Fraction) -> None:
     """Beyond 2^40 draws are Python integers, so that no tail is cut; at these scales the continuous law fits."""
