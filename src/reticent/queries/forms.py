@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -42,6 +44,11 @@ class Product:
             math.prod(float(vector.max()) for vector in self.vectors),
         )
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the compiled function: questions worded differently (`age > 44`, `age >= 45`) share it."""
+        return form_digest("product", self.attributes, self.vectors)
+
     def tensor(self) -> np.ndarray:
         """q as an array over its attributes."""
         cells = math.prod(len(vector) for vector in self.vectors)
@@ -69,6 +76,11 @@ class Dense:
         """Smallest and largest value of q on the universe."""
         return float(self.values.min()), float(self.values.max())
 
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the compiled function."""
+        return form_digest("dense", self.attributes, (self.values,))
+
     def tensor(self) -> np.ndarray:
         """q as an array over its attributes."""
         return self.values
@@ -85,6 +97,15 @@ def mask_product(attributes: tuple[str, ...], vectors: tuple[np.ndarray, ...]) -
     fields["vectors"] = vectors
     fields["binary"] = True
     return form
+
+
+def form_digest(kind: str, attributes: tuple[str, ...], arrays: tuple[np.ndarray, ...]) -> str:
+    """Names and shapes as JSON, then the values as little-endian doubles, so it is the same on every machine."""
+    shapes = [array.shape for array in arrays]
+    digest = hashlib.sha256(json.dumps([kind, attributes, shapes], separators=(",", ":")).encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array, dtype="<f8").data)
+    return digest.hexdigest()
 
 
 def is_binary(values: np.ndarray) -> bool:

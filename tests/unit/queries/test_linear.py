@@ -156,6 +156,14 @@ def test_the_last_compilation_is_kept_per_domain() -> None:
     assert query.compile(DOMAIN).tensor().shape == (4,)
 
 
+def test_questions_worded_differently_share_a_form() -> None:
+    same = [count(col("age") > 24), count(ADULT), count(ADULT & (col("pets") >= 0)), Range({"age": (1, 2)})]
+    assert len({query.digest for query in same}) == 4
+    assert len({query.compile(DOMAIN).digest for query in same}) == 1
+    different = [*same[:1], count(EITHER), count(), count(~EITHER), Total("age", ADULT), count(col("sex") == "f")]
+    assert len({query.compile(DOMAIN).digest for query in different}) == len(different)
+
+
 ALL: list[Query] = [
     count(),
     count(ADULT & EITHER),
