@@ -1,0 +1,289 @@
+"""A plan says before any spending what each mechanism certifies, what may be expected, and which one to choose."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from reticent.algorithms.tails import check_confidence, z_score
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.accounting import Budget
+
+EXPECTED_SPREAD = 15.0
+"""Certified bound of an audited fit in standard deviations of its triples' cells, as seen on census tables (10 to 20)."""
+
+VACUOUS = 0.5
+"""A bound on fractions above this says nothing worth paying for."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public facts a plan is computed from."""
+
+    records: int
+    log_universe: float
+    queries: int
+    failure: float
+    pure: bool
+    amount: float
+    """Pure epsilon, or rho."""
+
+    def scaled(self, factor: float) -> Setting:
+        return replace(self, amount=self.amount * factor)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One mechanism: its error for all queries together, and whether formulas certify it."""
+
+    name: str
+    error: float
+    certified: bool
+    note: str
+
+    @property
+    def vacuous(self) -> bool:
+        return not self.error < VACUOUS
+
+
+def laplace(setting: Setting) -> float:
+    """Every query gets its own Laplace noise; error k ln(k/b) / (n eps), or with rho/k each."""
+    n, k = setting.records, setting.queries
+    scale = k / setting.amount if setting.pure else math.sqrt(k / (2 * setting.amount))
+    return scale * math.log(k / setting.failure) / n
+
+
+def gaussian(setting: Setting) -> float:
+    """Every distinct query gets Gaussian noise once, repeats are free."""
+    if setting.pure:
+        return math.inf
+    n, k = setting.records, setting.queries
+    return z_score(setting.failure / (2 * k)) * math.sqrt(k / (2 * setting.amount)) / n
+
+
+def textbook_online(setting: Setting) -> float:
+    """The papers' constants (spec 6.2): L = 64 ln|U| / a^2 epochs, all noises at most a/8, each epoch 4 e0."""
+
+    def fits(a: float) -> bool:
+        epochs = 64 * setting.log_universe / a**2
+        e0 = setting.amount / (4 * epochs) if setting.pure else math.sqrt(setting.amount / (5 * epochs))
+        return math.log((2 * epochs + setting.queries) / setting.failure) / (setting.records * e0) <= a / 8
+
+    return smallest(fits)
+
+
+def tuned_online(setting: Setting) -> float:
+    """One-sided noise and conservative projection (spec 6.2): c1 + c2 + 2 c3 + m, least over margin and split."""
+    return _tuned(setting)[0]
+
+
+def tuned_parameters(setting: Setting) -> dict[str, float]:
+    """The margin, epochs and per-epoch prices behind `tuned_online`; all in fractions and the budget's unit."""
+    error, margin, share, split = _tuned(setting)
+    epochs = max(1.0, math.floor(setting.log_universe / (2 * margin**2)))
+    return {"error": error, "margin": margin, "epochs": epochs, "threshold_share": share, "split": split}
+
+
+def _tuned(setting: Setting) -> tuple[float, float, float, float]:
+    margins = np.geomspace(1e-4, 0.5, 160)[:, None, None]
+    shares = np.linspace(0.5, 0.995, 34)[None, :, None]
+    splits = np.linspace(0.02, 0.5, 33)[None, None, :]
+    epochs = np.maximum(1.0, np.floor(setting.log_universe / (2 * margins**2)))
+    n, b = setting.records, setting.failure / 3
+    each = setting.amount / epochs
+    watch = shares * each if setting.pure else np.sqrt(2 * shares * each)
+    c1 = np.log(epochs / b) / (n * splits * watch)
+    c2 = 2 * math.log(setting.queries / b) / (n * (1 - splits) * watch)
+    if setting.pure:
+        c3 = np.log(epochs / b) / (n * (1 - shares) * each)
+    else:
+        z = np.vectorize(lambda count: z_score(b / (2 * count)))(epochs)
+        c3 = z / (n * np.sqrt(2 * (1 - shares) * each))
+    error = c1 + c2 + 2 * c3 + margins
+    i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
+    return float(error[i, j, k]), float(margins[i, 0, 0]), float(shares[0, j, 0]), float(splits[0, 0, k])
+
+
+def textbook_offline(setting: Setting) -> float:
+    """Error 4a with L = ceil(4 ln|U| / a^2) rounds, if n >= 2 ln(2kL/b) / (e0 a) (spec 5.1)."""
+
+    def fits(error: float) -> bool:
+        a = error / 4
+        rounds = math.ceil(4 * setting.log_universe / a**2)
+        e0 = setting.amount / (2 * rounds) if setting.pure else math.sqrt(8 * setting.amount / (5 * rounds))
+        return setting.records >= 2 * math.log(4 * setting.queries * rounds / setting.failure) / (e0 * a)
+
+    return smallest(fits)
+
+
+def dualquery(setting: Setting) -> float:
+    """The textbook's T, s and eta (spec 7.3), priced with bounded range (spec 7.2)."""
+    n, log_queries = setting.records, math.log(2 * setting.queries)
+
+    def fits(a: float) -> bool:
+        rounds = math.ceil(16 * log_queries / a**2)
+        draws = math.ceil(48 * (setting.log_universe + math.log(2 * rounds / setting.failure)) / a**2)
+        if setting.pure:
+            return a / 4 * draws * rounds * (rounds - 1) / n <= setting.amount
+        squares = rounds * (rounds - 1) * (2 * rounds - 1) / 12
+        return draws * (a / 4) ** 2 * squares / n**2 <= setting.amount
+
+    return smallest(fits)
+
+
+def smallest(fits: Callable[[float], bool]) -> float:
+    """The least error that a monotone condition allows; infinite if not even 1 does."""
+    low, high = 1e-9, 1.0
+    if not fits(high):
+        return math.inf
+    for _ in range(80):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+def expected(setting: Setting, domain: Domain, *, share: float = 0.5) -> float:
+    """What an audited fit may be expected to certify for boxes on up to three attributes. An assumption, no formula."""
+    order = min(3, len(domain))
+    sets = math.comb(len(domain), order)
+    if sets > 100_000:
+        order, sets = 2, math.comb(len(domain), 2)
+    if setting.pure:
+        scale = 2 * sets / (share * setting.amount) * math.sqrt(2)
+    else:
+        scale = 1 / math.sqrt(share * setting.amount / sets)
+    return EXPECTED_SPREAD * scale / setting.records
+
+
+CERTIFIED: dict[str, tuple[Callable[[Setting], float], str]] = {
+    "Laplace": (laplace, "fresh noise for every query"),
+    "Gaussian + cache": (gaussian, "fresh noise for every distinct query; repeats are free"),
+    "textbook PMW (online)": (textbook_online, "the papers' constants"),
+    "tuned PMW (online)": (tuned_online, "one-sided noise, conservative projection"),
+    "textbook PMW (offline)": (textbook_offline, "queries known in advance"),
+    "DualQuery (offline)": (dualquery, "queries known in advance; no universe in memory"),
+}
+PRACTICAL = "measure - fit - audit"
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Errors are fractions of the table that all queries meet together with the stated confidence."""
+
+    setting: Setting
+    options: tuple[Option, ...]
+    budget: Budget
+    domain: Domain
+
+    @property
+    def choice(self) -> Option:
+        """The least error; the practical engine's expectation counts, since its audit certifies afterwards."""
+        return min(self.options, key=lambda option: option.error)
+
+    @property
+    def crossover(self) -> int | None:
+        """From how many distinct questions on the audited fit should beat Gaussian + cache; None if it never does."""
+        fit = next(option.error for option in self.options if option.name == PRACTICAL)
+        if self.setting.pure:
+            return None
+        low, high = 1, 10**9
+        if gaussian(replace(self.setting, queries=high)) < fit:
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if gaussian(replace(self.setting, queries=middle)) >= fit else (middle + 1, high)
+        return low
+
+    def needed(self, error: float) -> dict[str, float]:
+        """The multiple of this budget (epsilon or rho) at which each mechanism reaches `error`."""
+        if not 0 < error < 1:
+            raise QueryError(f"error={error!r} is a fraction of the table; it must lie between 0 and 1")
+        found = {}
+        for name, (formula, _) in CERTIFIED.items():
+            found[name] = _multiple(lambda factor, f=formula: f(self.setting.scaled(factor)), error)
+        found[PRACTICAL] = _multiple(lambda factor: expected(self.setting.scaled(factor), self.domain), error)
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "records": self.setting.records,
+            "queries": self.setting.queries,
+            "confidence": 1 - self.setting.failure,
+            "budget": self.budget.to_dict(),
+            "universe": str(self.domain.size),
+            "options": [
+                {"name": o.name, "error": _finite(o.error), "certified": o.certified, "note": o.note}
+                for o in self.options
+            ],
+            "choice": self.choice.name,
+            "crossover": self.crossover,
+        }
+
+    def __str__(self) -> str:
+        s = self.setting
+        lines = [
+            f"{s.queries:,} questions, {s.records:,} records, universe of {float(self.domain.size):.3g},"
+            f" {self.budget.describe()}, confidence {1 - s.failure:g}",
+            "",
+            f"{'mechanism':<26}{'error':>10}   what it is",
+        ]
+        for option in sorted(self.options, key=lambda option: option.error):
+            shown = "vacuous" if option.vacuous else f"{option.error:.2g}"
+            mark = "" if option.certified else " (expected, not promised: the audit certifies)"
+            lines.append(f"{option.name:<26}{shown:>10}   {option.note}{mark}")
+        lines += ["", self.advice]
+        return "\n".join(lines)
+
+    @property
+    def advice(self) -> str:
+        """One sentence: what to choose, or what would be needed."""
+        if self.choice.vacuous:
+            factor = min(self.needed(0.05).values())
+            return f"No mechanism says anything here. An error of 0.05 needs about {factor:.3g} times this budget or records."
+        text = f"Choose {self.choice.name}: about {self.choice.error:.2g} of the table."
+        if self.crossover is not None:
+            text += f" Below about {self.crossover:,} distinct questions plain Gaussian answers are enough."
+        return text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def plan(*, records: int, domain: Domain, budget: Budget, queries: int = 10_000, confidence: float = 0.95) -> Plan:
+    """Certified errors of every mechanism for `queries` adaptive questions, from public facts alone."""
+    for name, value in (("records", records), ("queries", queries)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise QueryError(f"{name}={value!r} must be a whole number, at least 1")
+    setting = Setting(
+        records=records,
+        log_universe=max(math.log(domain.size), 1e-9),
+        queries=queries,
+        failure=1 - check_confidence(confidence),
+        pure=budget.pure,
+        amount=budget.amount(budget.limit),
+    )
+    options = [Option(name, formula(setting), True, note) for name, (formula, note) in CERTIFIED.items()]
+    note = "fit to measured marginals, then one noisy maximum covers all boxes on up to three attributes"
+    options.append(Option(PRACTICAL, expected(setting, domain), False, note))
+    return Plan(setting, tuple(options), budget, domain)
+
+
+def _multiple(error_at: Callable[[float], float], wanted: float) -> float:
+    low, high = 1e-9, 1e15
+    if not error_at(high) <= wanted:
+        return math.inf
+    for _ in itertools.repeat(None, 100):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if error_at(middle) <= wanted else (middle, high)
+    return high
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
