@@ -106,9 +106,7 @@ def breach(history: History, store: LedgerStore, mark: Mark | None, *, moving: b
     if last is not None and last.kind == "rollback" and last.payload["head"] == mark.head:
         return None
     if mark.sequence and store.event(mark.sequence).digest != mark.head:
-        return (
-            f"the ledger was edited or forked at event {mark.sequence}: restore it, {accept} all that remains"
-        )
+        return f"the ledger was edited or forked at event {mark.sequence}: restore it, {accept} all that remains"
     if count > mark.sequence + 1 and not moving:
         return f"the anchor is {count - mark.sequence} events behind: restore it, {accept} all that remains"
     return None

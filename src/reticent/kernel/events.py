@@ -25,9 +25,7 @@ def canonical(value: Any) -> str:
     try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise LedgerError(
-            "a ledger entry must be plain finite JSON: convert arrays and numbers first"
-        ) from error
+        raise LedgerError("a ledger entry must be plain finite JSON: convert arrays and numbers first") from error
 
 
 def sha256(data: bytes) -> str:
@@ -132,9 +130,7 @@ class History:
         except (KeyError, TypeError):
             allowed = False
         if not allowed:
-            raise LedgerError(
-                f"the ledger was edited: event {event.sequence} breaks its rules; restore the file"
-            )
+            raise LedgerError(f"the ledger was edited: event {event.sequence} breaks its rules; restore the file")
         self.sequence, self.head = event.sequence, event.digest
 
     def _fold(self, event: Event) -> bool:

@@ -32,9 +32,9 @@ from reticent.kernel.store import LedgerStore, MemoryStore, SqliteStore, io_erro
 if TYPE_CHECKING:
     from reticent.kernel.accounting import Budget
 
-__all__ = ["Event", "Ledger", "Reservation"]
-
 NANO = 1_000_000_000
+NOBODY = {"key": None, "analyst": None, "cost": 0}
+Payload = dict[str, Any]
 
 
 class Ledger:
@@ -45,7 +45,7 @@ class Ledger:
         store: LedgerStore,
         anchor: Anchor | None,
         *,
-        identity: dict[str, Any],
+        identity: Payload,
         budget: Budget,
         accept_rollback: bool = False,
     ) -> None:
@@ -64,7 +64,7 @@ class Ledger:
         cls,
         path: str | os.PathLike[str],
         *,
-        identity: dict[str, Any],
+        identity: Payload,
         budget: Budget,
         anchor: str | os.PathLike[str] | None = None,
         accept_rollback: bool = False,
@@ -86,16 +86,18 @@ class Ledger:
         return ledger
 
     @classmethod
-    def memory(cls, budget: Budget, identity: dict[str, Any] | None = None) -> Ledger:
+    def memory(cls, budget: Budget, identity: Payload | None = None) -> Ledger:
         """The same rules without a file, for a release whose budget nothing else shares."""
         return cls(MemoryStore(), None, identity=identity or {}, budget=budget)
 
-    def _begin(self, anchor: Anchor | None, identity: dict[str, Any], accept_rollback: bool) -> None:
+    def _begin(self, anchor: Anchor | None, identity: Payload, accept_rollback: bool) -> None:
         history, mark = self._history, None if anchor is None else anchor.mark
         problem = None if anchor is None else breach(history, self._store, mark)
         if problem is not None and not accept_rollback:
             raise LedgerError(problem)
         name = secrets.token_hex(16) if mark is None else mark.ledger
+        # Only a mark ahead of the file bounds what was lost; otherwise all that remains counts as spent.
+        seen = mark.spent if mark is not None and mark.sequence > history.sequence else None
         if anchor is not None and mark is None and problem is None:
             # Anchored before its first event: from here on a missing anchor is never innocent.
             anchor.write(Mark(name, 0, GENESIS, 0))
@@ -104,10 +106,8 @@ class Ledger:
             self._append("open", facts)
         self.require(identity)
         if problem is not None:
-            # Only a mark ahead of the file bounds what was lost; otherwise all that remains counts as spent.
-            ahead = mark is not None and mark.sequence > history.sequence
-            seen = mark.spent if mark is not None and ahead else history.limit
-            self._append("rollback", {"head": mark and mark.head}, cost=max(seen - history.spent, 0))
+            charge = max((history.limit if seen is None else seen) - history.spent, 0)
+            self._append("rollback", {"head": mark and mark.head}, cost=charge)
         # No mark was overwritten so far: a crash during recovery finds the old one, and recovers again.
         self._anchor = anchor
         self._write_mark()
@@ -115,10 +115,10 @@ class Ledger:
             if not reservation.redeemable or reservation.status == "redeemed":
                 self._advance("forfeit", reservation)
 
-    def _terms(self) -> dict[str, Any]:
+    def _terms(self) -> Payload:
         return {**self.budget.to_dict(), "limit": self.budget.limit, "unit": self.budget.unit}
 
-    def require(self, identity: dict[str, Any]) -> None:
+    def require(self, identity: Payload) -> None:
         """LedgerError unless this ledger was opened for the same public facts and the same budget."""
         opening = self._history.opening
         was = {**opening["identity"], "budget": opening["budget"]}
@@ -154,13 +154,11 @@ class Ledger:
         """Bound what one analyst may spend in all, in nano-units; what is spent stays spent."""
         _require_text("analyst", analyst)
         if _amount("cap", cap) > self._history.limit:
-            raise LedgerError(
-                f"cap {cap} is above the ledger's limit {self._history.limit}: choose a lower one"
-            )
+            raise LedgerError(f"cap {cap} is above the limit {self._history.limit}: choose a lower one")
         with self._using():
             return self._append("cap", {"cap": cap}, analyst=analyst)
 
-    def settled(self, key: str, kind: str, request: dict[str, Any]) -> Event | None:
+    def settled(self, key: str, kind: str, request: Payload) -> Event | None:
         """The settlement this key has; LedgerError if it belongs to another request or is forfeited."""
         with self._using():
             reservation = self._history.reservations.get(key)
@@ -169,9 +167,7 @@ class Ledger:
             if reservation.digest != _digest(kind, request):
                 raise LedgerError(f"key {_short(key)} belongs to another request: use a new key")
             if reservation.status == "forfeited":
-                raise LedgerError(
-                    f"key {_short(key)} was forfeited in a crash and stays charged: use a new key"
-                )
+                raise LedgerError(f"key {_short(key)} is forfeited and stays charged: use a new key")
             return None if reservation.pending else self._store.event(reservation.settled)
 
     def affordable(self, cost: int, *, key: str | None = None, analyst: str | None = None) -> None:
@@ -196,7 +192,7 @@ class Ledger:
         key: str | None,
         kind: str,
         cost: int,
-        request: dict[str, Any],
+        request: Payload,
         *,
         analyst: str | None = None,
         redeemable: bool = True,
@@ -227,14 +223,10 @@ class Ledger:
             raise LedgerError(f"key {_short(old.key)} is being answered right now: ask again later")
         if not old.redeemable or old.status == "redeemed":
             self._advance("forfeit", old)
-            raise LedgerError(
-                f"key {_short(old.key)} cannot be redeemed again and stays charged: use a new key"
-            )
+            raise LedgerError(f"key {_short(old.key)} is forfeited and stays charged: use a new key")
         self._advance("redeem", old)
 
-    def settle(
-        self, reservation: Reservation, result: dict[str, Any], *, blobs: Iterable[bytes] = ()
-    ) -> Event:
+    def settle(self, reservation: Reservation, result: Payload, *, blobs: Iterable[bytes] = ()) -> Event:
         """Record a reservation's one result; only what the returned event and its blobs hold may leave.
 
         If this raises, nothing may leave: whether the result reached the disk is known after reopening.
@@ -242,7 +234,7 @@ class Ledger:
         with self._using():
             if reservation.key not in self._held:
                 raise LedgerError(f"key {_short(reservation.key)} is not held: reserve first, settle once")
-            event = self._advance("settle", reservation, result, blobs)
+            event = self._advance("settle", self._history.reservations[reservation.key], result, blobs)
             self._held.discard(reservation.key)
             return event
 
@@ -255,11 +247,10 @@ class Ledger:
         """A key's settlement, or its unsettled reservation (a fact, not a right to sample), or None."""
         with self._using():
             reservation = self._history.reservations.get(key)
-            return (
-                self._store.event(reservation.settled) if reservation and reservation.settled else reservation
-            )
+            settled = reservation.settled if reservation else 0
+            return self._store.event(settled) if settled else reservation
 
-    def append(self, kind: str, payload: dict[str, Any], *, blobs: Iterable[bytes] = ()) -> Event:
+    def append(self, kind: str, payload: Payload, *, blobs: Iterable[bytes] = ()) -> Event:
         """A free public event: a snapshot, a certificate, a note."""
         if _require_text("kind", kind) in TRUSTED_KINDS:
             raise LedgerError(f"event kind {kind} is the ledger's own: choose another name")
@@ -311,21 +302,14 @@ class Ledger:
         return f"Ledger({self._history.sequence} events, {self.spent} of {self._history.limit} nano spent)"
 
     def _advance(
-        self, kind: str, held: Reservation, payload: dict[str, Any] | None = None, blobs: Iterable[bytes] = ()
+        self, kind: str, held: Reservation, payload: Payload | None = None, blobs: Iterable[bytes] = ()
     ) -> Event:
         return self._append(kind, payload or {}, blobs, key=held.key, analyst=held.analyst, cost=held.cost)
 
-    def _append(
-        self, kind: str, payload: dict[str, Any], blobs: Iterable[bytes] = (), **fields: Any
-    ) -> Event:
+    def _append(self, kind: str, payload: Payload, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
         """Commit, then mark: when this returns, the event survives the machine and a rollback would show."""
-        position = {
-            "sequence": self._history.sequence + 1,
-            "previous": self._history.head,
-            "at": int(time.time()),
-        }
-        defaults = {"key": None, "analyst": None, "cost": 0}
-        event = Event.build(kind=kind, payload=payload, **position, **(defaults | fields))
+        link = {"sequence": self._history.sequence + 1, "previous": self._history.head, "at": int(time.time())}
+        event = Event.build(kind=kind, payload=payload, **link, **(NOBODY | fields))
         with self._writing():
             self._store.append(event, {sha256(data): data for data in blobs})
             self._history.apply(event)
@@ -341,9 +325,7 @@ class Ledger:
     def _using(self) -> Iterator[None]:
         with self._mutex, io_errors("the ledger"):
             if self._unusable is not None:
-                raise LedgerError(
-                    f"the ledger {self._unusable}: open it again; what was charged stays charged"
-                )
+                raise LedgerError(f"the ledger {self._unusable}: open it again; what is charged stays charged")
             if os.getpid() != self._process:
                 raise LedgerError("the ledger was opened by a parent process: use it in one process only")
             yield
@@ -358,7 +340,7 @@ class Ledger:
             raise
 
 
-def _digest(kind: str, request: dict[str, Any]) -> str:
+def _digest(kind: str, request: Payload) -> str:
     return sha256(canonical({"kind": kind, "request": request}).encode())
 
 

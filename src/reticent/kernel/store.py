@@ -32,9 +32,7 @@ def io_errors(what: object) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise LedgerError(
-            f"{what} cannot be read or written ({reason}): check path, disk and permissions"
-        ) from error
+        raise LedgerError(f"{what} cannot be read or written ({reason}): check path, disk and permissions") from error
 
 
 def open_locked(path: Path, *, create: bool) -> int:
@@ -87,9 +85,7 @@ class MemoryStore:
 
 
 def _create_events(connection: sqlite3.Connection) -> None:
-    connection.execute(
-        "CREATE TABLE events (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)"
-    )
+    connection.execute("CREATE TABLE events (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, digest TEXT NOT NULL)")
 
 
 def _add_blobs_and_guards(connection: sqlite3.Connection) -> None:
@@ -144,9 +140,7 @@ class SqliteStore:
             yield Event.parse(body, digest)
 
     def event(self, sequence: int) -> Event:
-        row = self._connection.execute(
-            "SELECT body, digest FROM events WHERE sequence = ?", (sequence,)
-        ).fetchone()
+        row = self._connection.execute("SELECT body, digest FROM events WHERE sequence = ?", (sequence,)).fetchone()
         if row is None:
             raise LedgerError(f"the ledger was edited: event {sequence} is missing; restore the file")
         return Event.parse(*row)
