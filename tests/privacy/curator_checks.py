@@ -1,0 +1,198 @@
+"""Plain checks of the curator: they pass on main and must raise AssertionError under each planted bug."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger import Ledger
+from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace
+from reticent.kernel.records import Records
+from reticent.kernel.statistics import (
+    AnswerErrors,
+    CellScores,
+    ConjunctionScores,
+    LinearCount,
+    MarginalCounts,
+    MarginalErrors,
+    MaxError,
+    Statistic,
+)
+from reticent.kernel.table import Table
+from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.linear import Count, Marginal, Weighted
+from reticent.queries.predicate import col
+
+DOMAIN = Domain({"a": 2, "b": 3})
+BUDGET = Budget(rho=1)
+RECORDS = 3
+Row = tuple[int, int]
+
+
+def table(rows: tuple[Row, ...], neighbours: str = "replace-one") -> Table:
+    codes = np.array(rows, dtype=np.int64).reshape(-1, 2)
+    source = Records.of_codes(DOMAIN, {"a": codes[:, 0], "b": codes[:, 1]}, np.ones(len(rows), dtype=np.int64))
+    declared = len(rows) if neighbours == "replace-one" else None
+    return Table(source, DOMAIN, records=declared, neighbours=neighbours)  # pyright: ignore[reportArgumentType]
+
+
+def curator(rows: tuple[Row, ...] = ((0, 0), (0, 1), (1, 2)), budget: Budget = BUDGET) -> tuple[Curator, Ledger]:
+    private = table(rows)
+    ledger = Ledger.memory(budget, private.identity)
+    return Curator(private, ledger), ledger
+
+
+def neighbours_of(kind: str) -> Iterator[tuple[tuple[Row, ...], tuple[Row, ...]]]:
+    """Every pair of tiny neighbouring tables, up to the order of rows."""
+    values = list(itertools.product(range(2), range(3)))
+    for kept in itertools.combinations_with_replacement(values, RECORDS - 1):
+        for first in values:
+            if kind == "add-remove":
+                yield (*kept, first), kept
+            else:
+                yield from (((*kept, first), (*kept, second)) for second in values if second != first)
+
+
+def statistics() -> list[Statistic]:
+    """Each statistic of the kernel with fixed public guesses."""
+    rng = np.random.default_rng(3)
+    sets = (("a",), ("a", "b"))
+    guesses = tuple(rng.uniform(0, 2, DOMAIN.shape_of(s)) for s in sets)
+    half = Weighted({"a": [0.25, 1.0], "b": [0.0, 0.5, 1.0]})
+    both = Count((col("a") == 1) & (col("b") >= 1))
+    cells = Conjunctions.of_cells(DOMAIN, [("a", "b")])
+    return [
+        LinearCount(half, DOMAIN),
+        LinearCount(both, DOMAIN),
+        MarginalCounts(Marginal(("a", "b")), DOMAIN),
+        MaxError("cells", sets, guesses),
+        MaxError("boxes", sets, guesses),
+        MaxError("predicates", sets, guesses),
+        AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
+        MarginalErrors(sets, guesses, (Fraction(1), Fraction(2, 3)), (0.1, 0.2)),
+        CellScores(sets, tuple(-g for g in guesses)),
+        ConjunctionScores(cells, rng.uniform(-1, 1, len(cells))),
+    ]
+
+
+def check_sensitivities(kind: str) -> None:
+    """No statistic moves further between neighbours than it declares, in L1 (per score) and in L2."""
+    pairs = list(neighbours_of(kind))
+    for statistic in statistics():
+        declared, grid = statistic.sensitivity(kind), statistic.resolution(1)
+        scores = isinstance(statistic, (MarginalErrors, CellScores, ConjunctionScores))
+        tables = {tuple(sorted(rows)) for pair in pairs for rows in pair}
+        known = {rows: statistic.evaluate(table(rows, kind)._source, 1).astype(object) for rows in tables}
+        for pair in pairs:
+            values = [known[tuple(sorted(rows))] for rows in pair]
+            move = np.abs(values[0] - values[1])
+            # A selection needs every single score to move little; a measurement the whole vector.
+            reached = max(move.ravel()) if scores else sum(move.ravel())
+            name = type(statistic).__name__
+            assert Fraction(int(reached)) <= declared.l1 * grid, f"{name} moved {reached} of {declared.l1 * grid}"
+            squares = max(m * m for m in move.ravel()) if scores else sum(m * m for m in move.ravel())
+            assert Fraction(int(squares)) <= declared.l2_squared * grid**2, f"{name} moved too far in L2"
+
+
+def check_charged_before_sampled() -> None:
+    """When the sampler runs, the ledger has the charge already; nothing is settled before it ran."""
+    private, ledger = curator()
+    seen: list[int] = []
+
+    class Watched(Gaussian):
+        def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
+            seen.append(ledger.spent)
+            assert not any(event.kind == "settle" for event in ledger.events())
+            return super().release(counts, grid)
+
+    private.measure([Count()], Watched(10))
+    assert seen == [BUDGET.cost(private.price([Count()], Gaussian(10)))], f"ledger held {seen} while noise was drawn"
+
+
+def check_threshold_is_paid_again() -> None:
+    """A curator that restarts on the same ledger pays for a fresh epoch: the old noisy threshold is gone."""
+    private, ledger = curator()
+    mechanism = AboveThreshold(threshold_epsilon=Fraction(1, 10), query_epsilon=Fraction(1, 10))
+    private.watch(1.0, mechanism)
+    once = ledger.spent
+    assert once == BUDGET.cost(mechanism.price())
+    restarted = Curator(private._table, ledger)
+    restarted.watch(1.0, mechanism)
+    assert ledger.spent == 2 * once, "a redrawn threshold was free"
+
+
+def check_only_a_bit_leaves_the_comparison() -> None:
+    """`exceeds` yields True or False and nothing else, and nothing about the comparison reaches the ledger."""
+    private, ledger = curator()
+    epoch = private.watch(1.0, AboveThreshold(threshold_epsilon=Fraction(1, 2), query_epsilon=Fraction(1, 2)))
+    before = len(list(ledger.events()))
+    outcome = private.exceeds(AnswerErrors((Count(),), np.array([0.0]), DOMAIN), epoch)
+    assert outcome is True or outcome is False, "the compared value left the kernel"
+    assert len(list(ledger.events())) == before
+
+
+SAME_NOISE = 0.2
+"""Two independent draws of scale 20 agree with probability about 0.01."""
+
+
+def check_noise_is_fresh_for_each_question() -> None:
+    """Two questions with the same true answer get independent noise, also inside one event."""
+    private, _ = curator(budget=Budget(rho=100))
+    first, second = Count(col("a") == 0), Count(col("b") != 0)
+    agree = [
+        float(values[0]) == float(values[1])
+        for values in (private.measure([first, second], Laplace(20)).values for _ in range(60))
+    ]
+    assert np.mean(agree) < SAME_NOISE, "noise was reused"
+
+
+def check_a_key_belongs_to_one_question() -> None:
+    """The same key brings back the same bytes; another question under it is refused."""
+    from reticent.errors import LedgerError
+
+    private, ledger = curator()
+    once = private.measure([Count(col("a") == 0)], Laplace(50), key="k")
+    spent = ledger.spent
+    again = private.measure([Count(col("a") == 0)], Laplace(50), key="k")
+    assert float(once.values[0]) == float(again.values[0])
+    assert ledger.spent == spent
+    try:
+        private.measure([Count(col("a") == 1)], Laplace(50), key="k")
+    except LedgerError:
+        return
+    raise AssertionError("one key answered two questions")
+
+
+def check_price_is_the_sum_of_events() -> None:
+    """The ledger's total is the sum of the prices of what it holds, and k single draws cost as one event of k."""
+    private, ledger = curator(budget=Budget(rho=10))
+    private.measure([Count(), Marginal(("a", "b"))], [Gaussian(7), Laplace(9)])
+    private.select(CellScores((("a",),), (np.zeros(2),)), Exponential(Fraction(1, 3)), draws=5)
+    private.watch(1.0, AboveThreshold(threshold_epsilon=Fraction(1, 7), query_epsilon=Fraction(1, 9)))
+    reserved = [event.cost for event in ledger.events() if event.kind == "reserve"]
+    budget = Budget(rho=10)
+    expected = [
+        budget.cost(private.price([Count()], Gaussian(7)) + private.price([Marginal(("a", "b"))], Laplace(9))),
+        budget.cost(Price(Fraction(5, 3), Fraction(5, 72))),
+        budget.cost(AboveThreshold(threshold_epsilon=Fraction(1, 7), query_epsilon=Fraction(1, 9)).price()),
+    ]
+    assert reserved == expected
+    assert ledger.spent == sum(expected)
+
+
+CHECKS: dict[str, Callable[[], None]] = {
+    "sensitivities under replace-one": lambda: check_sensitivities("replace-one"),
+    "sensitivities under add-remove": lambda: check_sensitivities("add-remove"),
+    "charged before sampled": check_charged_before_sampled,
+    "threshold paid again": check_threshold_is_paid_again,
+    "only a bit leaves": check_only_a_bit_leaves_the_comparison,
+    "noise fresh": check_noise_is_fresh_for_each_question,
+    "key belongs to one question": check_a_key_belongs_to_one_question,
+    "price is the sum": check_price_is_the_sum_of_events,
+}

@@ -1,0 +1,181 @@
+"""The curator keeps its promises exactly, and each planted bug turns its check red."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from curator_checks import BUDGET, CHECKS, DOMAIN, curator
+
+from reticent.errors import BudgetError, QueryError
+from reticent.kernel import curator as module
+from reticent.kernel import noise, statistics
+from reticent.kernel.curator import Curator, Settled
+from reticent.kernel.ledger import Ledger
+from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
+from reticent.kernel.statistics import AnswerErrors, CellScores, MarginalErrors, MaxError
+from reticent.queries.linear import Count, Marginal
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_the_curator_keeps(name: str) -> None:
+    CHECKS[name]()
+
+
+def charge_after_sampling(patch: Patch) -> None:
+    def paid(self: Curator, verb: str, price: Any, request: Any, prepare: Any, key: Any, analyst: Any, **_: Any) -> Any:
+        values = [module.pack(array) for array in prepare()()]
+        held = self._ledger.reserve(key, verb, self.budget.cost(price), request, analyst=analyst)
+        return self._ledger.settle(held, {"values": values})
+
+    patch.setattr(Curator, "_paid", paid)
+
+
+def free_second_threshold(patch: Patch) -> None:
+    original = Curator.watch
+
+    def watch(self: Curator, threshold: float, mechanism: AboveThreshold, **_: Any) -> Any:
+        if self._ledger.spent:
+            return module.Epoch(mechanism, threshold, Settled((), 0, 0))
+        return original(self, threshold, mechanism)
+
+    patch.setattr(Curator, "watch", watch)
+
+
+def release_compared_value(patch: Patch) -> None:
+    original = Watch.exceeds
+    patch.setattr(Watch, "exceeds", lambda self, value: value if original(self, value) else -value)
+
+
+def reuse_noise(patch: Patch) -> None:
+    @lru_cache
+    def drawn(kind: type, scale: Any, size: int) -> np.ndarray:
+        return noise.discrete_laplace(scale, size)
+
+    def release(self: Any, counts: np.ndarray, grid: int = 1) -> np.ndarray:
+        return counts + drawn(type(self), self.grid_scale(grid), counts.size).reshape(counts.shape)
+
+    patch.setattr(noise.Noise, "release", release)
+
+
+def guess_from_data(patch: Patch) -> None:
+    """A guess scaled to the true total: the 'bound taken from the data'."""
+
+    def difference(self: MaxError, counts: np.ndarray, guess: np.ndarray, person_grid: int) -> np.ndarray:
+        steps = statistics.fine(person_grid)
+        return counts * steps - statistics.on_grid(guess * counts.sum() * 4, steps * person_grid).reshape(counts.shape)
+
+    patch.setattr(MaxError, "_difference", difference)
+
+
+def forget_request(patch: Patch) -> None:
+    original = Ledger.settled
+
+    def settled(self: Ledger, key: str, kind: str, request: Any) -> Any:
+        held = self.lookup(key)
+        return held if held is not None and hasattr(held, "payload") else original(self, key, kind, request)
+
+    patch.setattr(Ledger, "settled", settled)
+
+
+def one_draw_for_many(patch: Patch) -> None:
+    original = Exponential.price
+    patch.setattr(Exponential, "price", lambda self, draws=1: original(self))
+    patch.setattr(module.Price, "__mul__", lambda self, count: self)
+
+
+MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
+    ("charge after sampling", charge_after_sampling, "charged before sampled"),
+    ("threshold redrawn free after a restart", free_second_threshold, "threshold paid again"),
+    ("compared value released", release_compared_value, "only a bit leaves"),
+    ("cached noise reused for a different query", reuse_noise, "noise fresh"),
+    ("a bound taken from the data", guess_from_data, "sensitivities under add-remove"),
+    (
+        "sensitivity 1 where a marginal has 2",
+        lambda patch: patch.setattr(statistics, "of_one_marginal", lambda _: Sensitivity(1, 1)),
+        "sensitivities under replace-one",
+    ),
+    (
+        "total variation without its larger half",
+        lambda patch: patch.setattr(
+            MaxError, "_largest", lambda self, d: int(np.abs(d).sum()) if self.kind == "predicates" else 0
+        ),
+        "sensitivities under replace-one",
+    ),
+    (
+        "weights ignored in the score's sensitivity",
+        lambda patch: patch.setattr(MarginalErrors, "sensitivity", lambda self, _: Sensitivity(1, 1)),
+        "sensitivities under replace-one",
+    ),
+    ("a key answers any question", forget_request, "key belongs to one question"),
+    ("five draws at the price of one", one_draw_for_many, "price is the sum"),
+]
+
+
+@pytest.mark.parametrize(("plant", "check"), [m[1:] for m in MUTATIONS], ids=[m[0] for m in MUTATIONS])
+def test_a_planted_bug_turns_its_check_red(plant: Callable[[Patch], None], check: str, monkeypatch: Patch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        CHECKS[check]()
+
+
+def test_refusals_spend_nothing_and_read_nothing() -> None:
+    private, ledger = curator()
+
+    class Sealed:
+        def __getattr__(self, name: str) -> Any:
+            raise AssertionError("rows were touched by a request that must be refused")
+
+    object.__setattr__(private._table, "_source", Sealed())
+    guesses = (np.zeros(2),)
+    cells = CellScores((("a",),), guesses)
+    refused: list[Callable[[], object]] = [
+        lambda: private.measure([Count()], Gaussian(0.01)),
+        lambda: private.measure([], Gaussian(10)),
+        lambda: private.measure([Count()], [Gaussian(10), Gaussian(10)]),
+        lambda: private.measure([Marginal(("nobody",))], Gaussian(10)),
+        lambda: private.select(cells, Exponential(1), draws=0),
+        lambda: private.select(cells, Exponential(1), draws=100),
+        lambda: private.watch(1.0, AboveThreshold(threshold_epsilon=2, query_epsilon=2)),
+        lambda: private.measure([object()], Gaussian(10)),  # pyright: ignore[reportArgumentType]
+    ]
+    for request in refused:
+        with pytest.raises((BudgetError, QueryError, ValueError)):
+            request()
+    assert ledger.spent == 0
+
+
+def test_a_callers_own_statistic_is_refused() -> None:
+    private, ledger = curator()
+
+    class Claimed(AnswerErrors):
+        def sensitivity(self, neighbours: str) -> Sensitivity:
+            return Sensitivity(1, 1)
+
+    with pytest.raises(QueryError, match="not a statistic of the kernel"):
+        private.measure([Claimed((Count(),), np.zeros(1), DOMAIN)], Laplace(10))
+    assert ledger.spent == 0
+
+
+def test_an_epoch_keeps_one_scale_and_ends_with_its_first_yes() -> None:
+    private, _ = curator()
+    epoch = private.watch(-1000.0, AboveThreshold(threshold_epsilon=0.5, query_epsilon=0.5))
+    question = AnswerErrors((Count(),), np.array([0.0]), DOMAIN)
+    assert private.exceeds(question, epoch) is True
+    assert not epoch.open
+    with pytest.raises(QueryError, match="ended"):
+        private.exceeds(question, epoch)
+
+
+def test_live_and_replayed_answers_are_the_same_bytes() -> None:
+    private, ledger = curator()
+    live = private.measure([Marginal(("a", "b"))], Gaussian(20), key="m")
+    replayed = Curator(private._table, ledger).measure([Marginal(("a", "b"))], Gaussian(20), key="m")
+    assert live.values[0].tobytes() == replayed.values[0].tobytes()
+    assert (live.cost, live.ledger_id) == (replayed.cost, replayed.ledger_id)
+    assert live.cost == BUDGET.cost(private.price([Marginal(("a", "b"))], Gaussian(20)))
