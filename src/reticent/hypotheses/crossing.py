@@ -15,27 +15,54 @@ Table = tuple[tuple[int, ...], np.ndarray]
 """Attribute positions, ascending, and an array with these axes."""
 
 
-def across(beliefs: Propagation, vectors: Mapping[int, np.ndarray], keep: Collection[int], *, limit: int) -> np.ndarray:
+Memo = dict[tuple[int, frozenset[int]], Table]
+"""Messages already computed on one calibrated tree: by clique and by the kept attributes below it."""
+
+
+def across(
+    beliefs: Propagation,
+    vectors: Mapping[int, np.ndarray],
+    keep: Collection[int],
+    *,
+    limit: int,
+    memo: Memo | None = None,
+) -> np.ndarray:
     """E[product of vectors; kept attributes = .], an array over `keep`; a number for none.
 
-    Only cliques between the attributes' own topmost cliques are visited. Refuses tables above `limit` cells.
+    Only cliques between the attributes' own topmost cliques are visited. Refuses tables above `limit` cells. A memo
+    lets marginals (no vectors) of the same tree share messages.
     """
     tree = beliefs.tree
-    pending: dict[int, list[Table]] = {}
+    pending: dict[int, tuple[list[Table], set[int]]] = {}
     for position in {*vectors, *keep}:
         top = next(c for c, clique in enumerate(tree.cliques) if position in clique)
-        pending.setdefault(top, [])
+        tables, kept = pending.setdefault(top, ([], set()))
         if position in vectors:
-            pending[top].append(((position,), np.asarray(vectors[position], np.float64)))
+            tables.append(((position,), np.asarray(vectors[position], np.float64)))
+        if position in keep:
+            kept.add(position)
     while len(pending) > 1:
         clique = max(pending)  # children have higher numbers than parents
-        separator = tree.separators[clique]
-        table, sums = beliefs.conditional(clique)
-        axes, message = _absorb(beliefs, clique, table, pending.pop(clique), {*separator, *keep}, limit)
-        message = message / _spread(sums.reshape(tree.shape_of(separator)), separator, axes)
-        pending.setdefault(tree.parents[clique], []).append((axes, message))
-    clique, tables = pending.popitem()
+        tables, kept = pending.pop(clique)
+        key = clique, frozenset(kept)
+        message = memo.get(key) if memo is not None else None
+        if message is None:
+            message = _message(beliefs, clique, tables, kept, limit)
+            if memo is not None:
+                memo[key] = message
+        above, kept_above = pending.setdefault(tree.parents[clique], ([], set()))
+        above.append(message)
+        kept_above |= kept
+    clique, (tables, _) = pending.popitem()
     return _absorb(beliefs, clique, beliefs.belief(clique), tables, set(keep), limit)[1]
+
+
+def _message(beliefs: Propagation, clique: int, tables: list[Table], kept: set[int], limit: int) -> Table:
+    """E[product of tables; kept = . | separator], over both."""
+    separator = beliefs.tree.separators[clique]
+    table, sums = beliefs.conditional(clique)
+    axes, message = _absorb(beliefs, clique, table, tables, {*separator, *kept}, limit)
+    return axes, message / _spread(sums.reshape(beliefs.tree.shape_of(separator)), separator, axes)
 
 
 def _absorb(

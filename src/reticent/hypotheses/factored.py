@@ -11,7 +11,7 @@ import numpy as np
 from reticent.errors import DomainError
 from reticent.hypotheses.ancestral import ancestral_rows
 from reticent.hypotheses.base import FitReport, Measurement, average, form_of
-from reticent.hypotheses.crossing import across
+from reticent.hypotheses.crossing import Memo, across
 from reticent.hypotheses.elimination import DEFAULT_LIMIT
 from reticent.hypotheses.factored_engine import FactoredEngine
 from reticent.hypotheses.junction import JunctionTree
@@ -121,7 +121,9 @@ class FactoredHypothesis:
         return self._marginal(self._positions(attributes)).copy()
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        return [self.marginal(attributes) for attributes in sets]
+        """Many at once; those no clique holds share messages."""
+        memo: Memo = {}
+        return [self._marginal(self._positions(attributes), memo).copy() for attributes in sets]
 
     def sample(self, rows: int, generator: np.random.Generator) -> np.ndarray:
         return ancestral_rows(self._beliefs, rows, generator, systematic=False)
@@ -246,13 +248,13 @@ class FactoredHypothesis:
         self._beliefs.update(target, self._factors[target])
         self._kept.clear()
 
-    def _marginal(self, positions: tuple[int, ...]) -> np.ndarray:
+    def _marginal(self, positions: tuple[int, ...], memo: Memo | None = None) -> np.ndarray:
         kept = self._kept.get(positions)
         if kept is not None:
             return kept
         clique = self._tree.host(positions)
         if clique is None:
-            table = across(self._beliefs, {}, positions, limit=self._limit)
+            table = across(self._beliefs, {}, positions, limit=self._limit, memo=memo)
         else:
             table = self._beliefs.inside(positions, clique)
         if table.size <= _KEPT_CELLS:
