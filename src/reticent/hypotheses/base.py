@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -102,7 +103,8 @@ def form_of(query: Linear | Product | Dense, domain: Domain) -> Product | Dense:
     """The compiled form of a query; forms pass through."""
     if not isinstance(query, Product | Dense):
         return query.compile(domain)
-    if domain.canonical(query.attributes) != query.attributes:
+    places = [domain.index(name) for name in query.attributes]
+    if any(first >= second for first, second in pairwise(places)):
         raise QueryError(f"attributes {', '.join(query.attributes)} must come in the domain's order")
     return query
 

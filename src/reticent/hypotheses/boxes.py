@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Box", "Factor"]
+__all__ = ["Box", "Factor", "alike_rows"]
 
 # A trailing block of at least this many cells makes inner loops long; its factors still fit the nearest cache.
-_BLOCK = 256
+_BLOCK = 512
 
 
-@dataclass(frozen=True, eq=False)
-class Box:
+class Box(NamedTuple):
     """The cells where a 0/1 product holds: at each row offset the same runs, all in ascending order."""
 
     rows: np.ndarray
@@ -27,12 +27,13 @@ class Box:
         return int(self.rows.size * self.lengths.sum())
 
     @classmethod
-    def of(cls, shape: np.ndarray, axes: Sequence[int], vectors: Sequence[np.ndarray]) -> Box:
-        """Work proportional to the rows touched, not to the tensor."""
+    def of(cls, shape: np.ndarray, axes: Sequence[int], vectors: Sequence[np.ndarray]) -> Box | None:
+        """Work proportional to the rows touched, not to the tensor; None when some value is neither 0 nor 1."""
         from reticent.hypotheses.dense_kernels import box_layout
 
-        masks = np.concatenate([np.empty(0), *vectors])
-        return cls(*box_layout(shape, np.array(axes, dtype=np.int64), masks, _BLOCK))
+        masks = np.concatenate(vectors, dtype=np.float64) if vectors else np.empty(0)
+        binary, *layout = box_layout(shape, np.array(axes, dtype=np.int64), masks, _BLOCK)
+        return cls(*layout) if binary else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +62,27 @@ class Factor:
             spread = np.broadcast_to(values.reshape(aligned), outer + inner).reshape((*outer, width))
         return cls((*shape[:block], width), np.ascontiguousarray(spread))
 
+    @property
+    def rows(self) -> int:
+        """Distinct rows of the table."""
+        return math.prod(self.values.shape[:-1])
+
     def table(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct rows of the factor, and for each row of the tensor which of them applies."""
-        outer = self.values.shape[:-1]
-        table = self.values.reshape(-1, self.values.shape[-1])
-        rows = np.arange(math.prod(outer)).reshape(outer)
+        table = self.values.reshape(self.rows, -1)
+        rows = np.arange(self.rows).reshape(self.values.shape[:-1])
         return table, np.broadcast_to(rows, self.view_shape[:-1]).reshape(-1)
+
+    def wide_table(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same with every row spread over the whole block."""
+        table, rows = self.table()
+        return np.ascontiguousarray(np.broadcast_to(table, (table.shape[0], self.view_shape[-1]))), rows
+
+
+def alike_rows(first: Factor, second: Factor) -> tuple[np.ndarray, int]:
+    """An order of the tensor's rows in which as many as the second number share their rows of both factors."""
+    sizes = first.view_shape[:-1]
+    used = [a > 1 or b > 1 for a, b in zip(first.values.shape[:-1], second.values.shape[:-1], strict=True)]
+    axes = sorted(range(len(sizes)), key=lambda axis: not used[axis])
+    alike = math.prod(size for size, is_used in zip(sizes, used, strict=True) if not is_used)
+    return np.arange(math.prod(sizes)).reshape(sizes).transpose(axes).reshape(-1), alike

@@ -12,7 +12,7 @@ import numpy as np
 
 from reticent.errors import DomainError
 from reticent.hypotheses.base import FitReport, Measurement, average, form_of
-from reticent.hypotheses.boxes import Box, Factor
+from reticent.hypotheses.boxes import Box, Factor, alike_rows
 from reticent.hypotheses.marginal_tree import COMPILED_CELLS, marginal_tree
 from reticent.hypotheses.packing import pack, unpack
 from reticent.hypotheses.projection import binary_eta, finite_target, solve_tilt
@@ -40,6 +40,8 @@ _TOLERATED = 2.0**-41
 _NOTHING = 2.0**-900
 _LARGEST_ETA = 600.0
 _KEPT_QUERIES = 256
+# A fused pass pays while the tables of its queries are this many times smaller than the tensor.
+_FEW = 4
 
 
 class DenseHypothesis:
@@ -154,9 +156,17 @@ class DenseHypothesis:
             self.reweight(query, eta)
             return self.expect(upcoming)
         factor = np.exp(eta * (_tensor(form) - form.range[eta > 0]))
-        factors = Factor.of(self._domain.shape, self._axes(form.attributes), factor).table()
-        values = Factor.of(self._domain.shape, self._axes(following.attributes), _tensor(following)).table()
-        total, answer = self._kernels.scale_and_answer(self._flat, *factors, *values)
+        factors = Factor.of(self._domain.shape, self._axes(form.attributes), factor)
+        values = Factor.of(self._domain.shape, self._axes(following.attributes), _tensor(following))
+        if _FEW * max(factors.rows, values.rows) > self._domain.size // factors.view_shape[-1]:
+            self.reweight(query, eta)
+            return self.expect(upcoming)
+        total, answer = self._kernels.scale_and_answer(
+            self._flat.reshape(-1, factors.view_shape[-1]),
+            *factors.wide_table(),
+            *values.wide_table(),
+            *alike_rows(factors, values),
+        )
         self._moved(total, _FRESH)
         return answer / total
 
@@ -219,7 +229,8 @@ class DenseHypothesis:
     # -- inside --------------------------------------------------------------------------------------------
 
     def _axes(self, names: Sequence[str]) -> tuple[int, ...]:
-        return tuple(self._domain.index(name) for name in names)
+        positions = self._domain.positions
+        return tuple([positions[name] for name in names])
 
     def _codes(self, cells: np.ndarray) -> np.ndarray:
         return np.stack(np.unravel_index(cells, self._domain.shape), axis=1).astype(np.int32)
@@ -233,7 +244,7 @@ class DenseHypothesis:
         if kept is not None:
             return kept[1], kept[2]
         form, box = form_of(query, self._domain), None
-        if self._compiled and isinstance(form, Product) and form.binary:
+        if self._compiled and isinstance(form, Product):
             box = Box.of(self._shape, self._axes(form.attributes), form.vectors)
         if len(self._prepared) >= _KEPT_QUERIES:
             self._prepared.pop(next(iter(self._prepared)))

@@ -130,7 +130,8 @@ def _reduce_fan(source, space, a, b, c, d, places):
         space[no_b : no_b + a * c * d] = 0.0
     if no_c >= 0:
         space[no_c : no_c + a * b * d] = 0.0
-    rows = max(1, _TILE_CELLS // d)
+    # at least four, because rows are added in fours
+    rows = max(4, _TILE_CELLS // d)
     for i0 in range(0, a, 4):
         for j0 in range(0, b, 4):
             for k0 in range(0, c, rows):
@@ -235,7 +236,14 @@ def _spans(shape, axes, masks, first, last):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def box_layout(shape, axes, masks, block):
-    """Row offsets, run starts and run lengths of the box where all masks (one after the other) hold."""
+    """Row offsets, run starts and run lengths of the box where all masks (one after the other) hold.
+
+    The first result says whether the masks are 0/1 at all.
+    """
+    for at in range(masks.size):
+        if masks[at] != 0.0 and masks[at] != 1.0:
+            nothing = np.empty(0, np.int64)
+            return False, nothing, nothing, nothing
     last = -1
     for place in range(axes.size):
         last = max(last, axes[place])
@@ -259,7 +267,7 @@ def box_layout(shape, axes, masks, block):
             run += 1
             starts[run] = inner[at] * width
         lengths[run] += width
-    return rows, starts, lengths
+    return True, rows, starts, lengths
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -334,32 +342,39 @@ def scale_rows(flat, factors, factor_rows):
 
 
 @njit(cache=True, fastmath=_LANES, nogil=True, error_model="numpy")
-def _scale_and_sum(row, factor, values):
-    total, answer = 0.0, 0.0
-    for j in range(row.size):
-        weight = row[j] * factor[j]
-        row[j] = weight
-        total += weight
-        answer += weight * values[j]
-    return total, answer
+def scale_and_answer(grid, factors, factor_rows, values, value_rows, order, alike):
+    """One pass: scale every row by its factors, return the new total and the next query's weight.
 
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def scale_and_answer(flat, factors, factor_rows, values, value_rows):
-    """One pass: scale every row by its factors, return the new total and the next query's weight."""
-    width = flat.size // factor_rows.size
+    Each `alike` consecutive entries of `order` are rows that share factors and values. Four of them at a time
+    keep four streams of memory busy and load the shared numbers once.
+    """
     total, answer = 0.0, 0.0
-    factor, value = np.empty(width), np.empty(width)
-    for r in range(factor_rows.size):
-        # a function that ignores the block is one number per row, spread out here only when it changes
-        if factors.shape[1] == 1:
-            factor[:] = factors[factor_rows[r], 0]
-        if values.shape[1] == 1:
-            value[:] = values[value_rows[r], 0]
-        row_factor = factor if factors.shape[1] == 1 else factors[factor_rows[r]]
-        row_value = value if values.shape[1] == 1 else values[value_rows[r]]
-        row = flat[r * width : (r + 1) * width]
-        part, partial_answer = _scale_and_sum(row, row_factor, row_value)
-        total += part
-        answer += partial_answer
+    for first in range(0, order.size, alike):
+        factor, value = factors[factor_rows[order[first]]], values[value_rows[order[first]]]
+        at = first
+        while at + 4 <= first + alike:
+            a, b, c, d = order[at], order[at + 1], order[at + 2], order[at + 3]
+            part, partial_answer = 0.0, 0.0
+            for j in range(grid.shape[1]):
+                scale = factor[j]
+                weight_a, weight_b = grid[a, j] * scale, grid[b, j] * scale
+                weight_c, weight_d = grid[c, j] * scale, grid[d, j] * scale
+                grid[a, j], grid[b, j], grid[c, j], grid[d, j] = weight_a, weight_b, weight_c, weight_d
+                weight = (weight_a + weight_b) + (weight_c + weight_d)
+                part += weight
+                partial_answer += weight * value[j]
+            total += part
+            answer += partial_answer
+            at += 4
+        while at < first + alike:
+            a = order[at]
+            part, partial_answer = 0.0, 0.0
+            for j in range(grid.shape[1]):
+                weight = grid[a, j] * factor[j]
+                grid[a, j] = weight
+                part += weight
+                partial_answer += weight * value[j]
+            total += part
+            answer += partial_answer
+            at += 1
     return total, answer

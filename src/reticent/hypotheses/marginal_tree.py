@@ -19,7 +19,7 @@ _HIGHEST_SPLIT_ORDER = 4
 _FAN = 4
 # A run is summed in two steps when the rows behind it are shorter than this and the first step still shrinks
 # the tensor well: adding short rows costs more than adding a few cells twice.
-_LONG_ROW = 64
+_LONG_ROW = 512
 _LEAST_SHRINKAGE = 8
 
 

@@ -43,6 +43,7 @@ def test_a_box_lists_exactly_its_cells_in_order(shape: list[int], seed: int) -> 
     axes = np.sort(random.choice(len(shape), random.integers(0, len(shape) + 1), replace=False))
     vectors = [random.integers(0, 2, shape[axis]).astype(float) for axis in axes]
     box = Box.of(np.array(shape), axes.tolist(), vectors)
+    assert box is not None
     cells = [
         np.arange(row + start, row + start + length)
         for row in box.rows
@@ -53,6 +54,7 @@ def test_a_box_lists_exactly_its_cells_in_order(shape: list[int], seed: int) -> 
         inside *= vector.reshape([-1 if place == axis else 1 for place in range(len(shape))])
     np.testing.assert_array_equal(np.concatenate([np.empty(0), *cells]), np.flatnonzero(inside))
     assert box.cells == np.count_nonzero(inside)
+    assert Box.of(np.array([4, 3]), [1], [np.array([0.0, 0.5, 1.0])]) is None
 
 
 def test_large_universes_agree_with_enumeration() -> None:
