@@ -154,18 +154,6 @@ class Problem:
         """At the point last valued: d p_c / d lambda is a covariance, so one adjoint pass gives all of it."""
         return self.gather(self._engine.covary(self.spread(self._weighted))) + self.ridge * self._point
 
-    def learn_scales(self, flat: np.ndarray, chosen: Sequence[int]) -> None:
-        """Move prior scales half way (in logarithms) to empirical ones; the chosen terms' parameters are zero.
-
-        Only for pairs: against a model that fitted pairs to the same noise, triples look weaker than they are.
-        """
-        expected = self.statistics(flat) if chosen else flat
-        for index in chosen:
-            term, place = self.terms[index], self.places[index]
-            scale = sqrt(term.scale * empirical_scale(term.values, term.sd, expected[place]))
-            self.terms[index] = replace(term, scale=scale)
-            self.ridge[place] = scale**-2.0
-
     def gap_bound(self, gradient: np.ndarray) -> float:
         """Strong convexity of the ridge: objective - optimum <= sum s^2 g^2 / 2 where the data term is convex."""
         return 0.5 * float((gradient * gradient) @ (1.0 / self.ridge))
@@ -193,15 +181,13 @@ def fit_loglinear(
     """
     terms = terms_of(measurements, domain, prior or Prior())
     base = product_base(domain, [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None])
+    if prior is None:
+        terms = {key: _with_learnt_scale(term, base) for key, term in terms.items()}
     known = dict(start.parameters) if start is not None else {}
     reached = _Reached()
     for keys in _stages(terms, known):
         problem = Problem([terms[key] for key in keys], base, make_engine)
         point = np.concatenate([np.zeros(0), *(known.get(key, np.zeros(terms[key].values.size)) for key in keys)])
-        if prior is None:
-            fresh = [i for i, key in enumerate(keys) if key not in known and terms[key].form is None]
-            problem.learn_scales(point, [i for i in fresh if len(keys[i][0]) == 2])
-            terms |= dict(zip(keys, problem.terms, strict=True))
         point = reached.extend(problem, point, tolerance, progress, iterations)
         known |= {key: point[place] for key, place in zip(keys, problem.places, strict=True)}
         reached.model = LogLinear(
@@ -211,6 +197,17 @@ def fit_loglinear(
             {key: terms[key].scale for key in keys},
         )
     return reached.model, reached.report()
+
+
+def _with_learnt_scale(term: Term, base: dict[str, np.ndarray]) -> Term:
+    """A pair's prior scale half way (in logarithms) to the empirical one.
+
+    Only for pairs: against a model that fitted the pairs to the same noise, triples look weaker than they are.
+    """
+    if term.order != 2 or term.form is not None:
+        return term
+    expected = np.multiply.outer(*(base[name] for name in term.attributes))
+    return replace(term, scale=sqrt(term.scale * empirical_scale(term.values, term.sd, expected)))
 
 
 def _stages(terms: dict[Key, Term], known: dict[Key, np.ndarray]) -> list[list[Key]]:

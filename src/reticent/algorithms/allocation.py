@@ -1,0 +1,101 @@
+"""Dividing an allowance among marginals, in whole ledger units: all of it, and never a unit more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from reticent.errors import BudgetError
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.prior import collapse
+from reticent.kernel.accounting import NANO, Budget
+from reticent.kernel.curator import Curator, Noise
+from reticent.kernel.mechanisms import Gaussian, Laplace, Sensitivity
+from reticent.kernel.statistics import of_one_marginal
+from reticent.queries.linear import Marginal
+
+__all__ = ["Collection", "Noisy", "divide", "noise_costing"]
+
+Set = tuple[str, ...]
+
+TOTAL_REACH = 4.0
+"""Standard deviations by which a noisy number of records may stray: six releases in 100,000 stray further."""
+
+
+def divide(units: int, weights: Sequence[float]) -> list[int]:
+    """Whole shares in proportion to the weights, with the given sum."""
+    ends = [0.0, *accumulate(weights)]
+    marks = [round(units * end / ends[-1]) for end in ends]
+    return [high - low for low, high in pairwise(marks)]
+
+
+def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise:
+    """The least noise that `units` of this budget can pay for."""
+    amount = Fraction(units, NANO)
+    if budget.pure:
+        return Laplace.costing(sensitivity=sensitivity, epsilon=amount)
+    return Gaussian.costing(sensitivity=sensitivity, rho=amount)
+
+
+class Noisy(NamedTuple):
+    """A released marginal in records, and the sd of each cell."""
+
+    attributes: Set
+    values: np.ndarray
+    sd: float
+
+
+class Collection:
+    """What a run has measured, and what is left to spend; every batch is one ledger event under its own key."""
+
+    def __init__(self, curator: Curator, allowance: int, key: str) -> None:
+        self._curator = curator
+        self._key = key
+        self.allowance = allowance
+        self.left = allowance
+        self.noisy: list[Noisy] = []
+
+    @property
+    def spent_share(self) -> float:
+        return 1 - self.left / self.allowance
+
+    def sd(self, units: int) -> float:
+        """The noise of a marginal that `units` pay for, in records."""
+        return noise_costing(self._curator.budget, of_one_marginal(self._curator.neighbours), units).sd
+
+    def measure(self, name: str, units: Mapping[Set, int]) -> None:
+        """Measure marginals, each with noise that its units pay for."""
+        if not units:
+            return
+        if min(units.values()) < 1 or sum(units.values()) > self.left:
+            raise BudgetError(
+                f"{self.allowance} ledger units cannot pay for {len(units)} marginals; give a larger budget",
+                requested=float(len(units)),
+                remaining=float(self.left),
+            )
+        moved = of_one_marginal(self._curator.neighbours)
+        noises = [noise_costing(self._curator.budget, moved, share) for share in units.values()]
+        queries = [Marginal(attributes) for attributes in units]
+        settled = self._curator.measure(queries, noises, key=f"{self._key}:{name}")
+        self.left -= settled.cost
+        for attributes, values, noise in zip(units, settled.values, noises, strict=True):
+            self.noisy.append(Noisy(attributes, np.asarray(values, dtype=np.float64), noise.sd))
+
+    @property
+    def records(self) -> tuple[float, float]:
+        """The number of records and a bound on its relative error: public, or the mean of all measured totals."""
+        if self._curator.records is not None:
+            return float(self._curator.records), 0.0
+        total = collapse(self.noisy, ())
+        assert total is not None  # a run measures before it asks
+        count = max(1.0, float(total[0]))
+        return count, min(0.5, TOTAL_REACH * total[1] / count)
+
+    def measurements(self) -> list[Measurement]:
+        """As fractions of the table."""
+        count, _ = self.records
+        return [Measurement(Marginal(n.attributes), n.values / count, n.sd / count) for n in self.noisy]
