@@ -1,4 +1,4 @@
-"""The data player answers drawn queries with a record that satisfies as many of them as it can; it sees nothing private."""
+"""The data player answers drawn queries with a record that meets as many as it can; it sees nothing private."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from reticent.algorithms.data_player_kernels import anneal
 from reticent.errors import QueryError
 
-MOVES = 20_000
+MOVES, MOVES_PER_CLAUSE = 2_000, 20
 STAGES = 32
 # Acceptance of a loss is tabulated: beyond this loss it is below 2^-31 at every temperature used.
 LOSSES = 64
@@ -22,7 +22,7 @@ HOT, COLD = 1.0, 0.15
 class Clauses:
     """Drawn conjunctions, each with the weight a record wins by meeting it (negative: by missing it).
 
-    Rows of `attributes` and `codes` are literals `record[attribute] == code`; shorter conjunctions are padded with attribute -1.
+    Rows of `attributes` and `codes` are literals `record[attribute] == code`; attribute -1 pads shorter ones.
     """
 
     attributes: np.ndarray
@@ -85,12 +85,15 @@ def _acceptance() -> np.ndarray:
 
 @dataclass(frozen=True)
 class Search:
-    """Annealing by clause moves (engines.md): optimal or within 1.3% of it, in milliseconds. The default."""
+    """Annealing by clause moves: optimal or close to it, in milliseconds. The default.
 
-    moves: int = MOVES
+    `moves=None` grows with the clauses; several replies a round make up for what one of them misses.
+    """
+
+    moves: int | None = None
 
     def __post_init__(self) -> None:
-        if self.moves < 1:
+        if self.moves is not None and self.moves < 1:
             raise QueryError(f"{self.moves} moves: the search needs at least 1")
 
     def respond(self, clauses: Clauses, sizes: np.ndarray, start: np.ndarray, seed: int) -> Reply:
@@ -105,8 +108,9 @@ class Search:
         ends, members = _occurrences(local, clauses.codes, first)
         state = record[touched]
         codes = clauses.codes.astype(np.int64)
+        moves = self.moves or max(MOVES, MOVES_PER_CLAUSE * len(codes))
         gain = anneal(
-            local, codes, clauses.gains, local_sizes, first, ends, members, state, _LIMITS, self.moves, np.uint64(seed)
+            local, codes, clauses.gains, local_sizes, first, ends, members, state, _LIMITS, moves, np.uint64(seed)
         )
         record[touched] = state
         satisfied = clauses.penalty + int(gain)

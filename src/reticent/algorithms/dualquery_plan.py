@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from reticent.errors import BudgetError, QueryError
-from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.accounting import NANO, Budget, Price
 from reticent.kernel.mechanisms import Exponential
 
-# Chosen on adult_reduced7 and confirmed on tables not used for that choice (docs/dualquery.md).
-DRAWS = 2
-STEP = Fraction(3)
+# Chosen on Adult and KDD tables, see docs/dualquery.md; privacy does not depend on them.
+STEP = Fraction(5, 2)
 MEMORY = 4
 REPLIES = 16
+FEWEST_DRAWS = 2
+DRAWS_SCALE = 30_000
+WIDEST = 64
+
 STEP_GRID = 10**6
 MOST_ROUNDS = 20_000
 
 
 @dataclass(frozen=True)
 class DualQueryPlan:
-    """`rounds` (T), `draws` per round (s) and `step` (eta); `replies` and `memory` are the data player's and cost nothing.
+    """`rounds` (T), `draws` per round (s) and `step` (eta); `replies` and `memory` are the data player's, and free.
 
     Each round the data player sees the draws of the last `memory` rounds and answers with `replies` records.
     """
@@ -60,8 +64,8 @@ class DualQueryPlan:
         """Ledger units of all rounds, each rounded up as the ledger will."""
         return sum(budget.cost(self.mechanism(turn).price() * self.draws) for turn in range(2, self.rounds + 1))
 
-    def at_most(self, budget: Budget, units: int) -> bool:
-        """Whether `units` pay for every round; the closed form decides where it can, rounding adds one unit a round."""
+    def fits(self, budget: Budget, units: int) -> bool:
+        """Whether `units` pay for every round; rounding adds at most one unit a round to the closed form."""
         whole = budget.cost(self.price)
         if whole > units or whole + self.rounds <= units:
             return whole <= units
@@ -72,6 +76,7 @@ def tuned(
     records: int,
     budget: Budget,
     *,
+    attributes: int = 1,
     units: int | None = None,
     rounds: int | None = None,
     draws: int | None = None,
@@ -79,49 +84,34 @@ def tuned(
     replies: int = REPLIES,
     memory: int = MEMORY,
 ) -> DualQueryPlan:
-    """The plan for `units` of a budget (default: all); whatever is given is kept, the rest is chosen. Public facts only."""
+    """The plan for `units` of a budget (default: all): what is given is kept, the rest is chosen from public facts."""
     allowed = budget.limit if units is None else units
-    plan = DualQueryPlan(records, 1, draws or DRAWS, step or STEP, replies, memory)
+    if allowed < 1:
+        raise BudgetError("nothing is left to play with; raise the budget", requested=1 / NANO, remaining=0.0)
+    chosen = _draws(records, attributes, budget, allowed) if draws is None else draws
+    plan = DualQueryPlan(records, 2, chosen, step or STEP, replies, memory)
     if rounds is None:
-        rounds = _largest(lambda t: replace(plan, rounds=t).at_most(budget, allowed), MOST_ROUNDS)
-        if rounds < 2:
-            raise BudgetError(
-                f"the budget allows no round that sees the data: two rounds of {plan.draws} draws with step "
-                f"{float(plan.step):g} cost {budget.amount(replace(plan, rounds=2).cost(budget)):.3g}, there is "
-                f"{budget.amount(allowed):.3g}; take a smaller step or fewer draws",
-                requested=budget.amount(replace(plan, rounds=2).cost(budget)),
-                remaining=budget.amount(allowed),
-            )
-    plan = replace(plan, rounds=rounds)
-    if step is not None:
-        if not plan.at_most(budget, allowed):
-            raise BudgetError(
-                f"{rounds} rounds of {plan.draws} draws with step {float(step):g} cost "
-                f"{budget.amount(plan.cost(budget)):.3g}, there is {budget.amount(allowed):.3g}; lower one of them",
-                requested=budget.amount(plan.cost(budget)),
-                remaining=budget.amount(allowed),
-            )
-        return plan
-    # Rounds are whole, so the step takes up the slack; with rounds given it is the only thing left to choose.
-    most = 1000 * STEP_GRID
-    units_of_step = _largest(
-        lambda k: replace(plan, step=Fraction(k, STEP_GRID)).at_most(budget, allowed), most
-    )
-    if units_of_step < 1:
+        rounds = _largest(lambda t: replace(plan, rounds=t).fits(budget, allowed), MOST_ROUNDS)
+    plan = replace(plan, rounds=max(rounds, 2))
+    if step is None:
+        # Rounds are whole, so the step takes up the slack; with rounds given it is all that is left to choose.
+        steps = _largest(lambda k: replace(plan, step=Fraction(k, STEP_GRID)).fits(budget, allowed), 10**9)
+        plan = replace(plan, step=Fraction(max(steps, 1), STEP_GRID))
+    if not plan.fits(budget, allowed):
+        cost = budget.amount(plan.cost(budget))
         raise BudgetError(
-            f"{rounds} rounds of {plan.draws} draws do not fit the budget at any step; lower one of them",
-            requested=budget.amount(replace(plan, step=Fraction(1, STEP_GRID)).cost(budget)),
+            f"{plan.rounds} rounds of {plan.draws} draws with step {float(plan.step):g} cost {budget.unit} {cost:.3g}, "
+            f"there is {budget.amount(allowed):.3g}; lower one of them or raise the budget",
+            requested=cost,
             remaining=budget.amount(allowed),
         )
-    return replace(plan, step=Fraction(units_of_step, STEP_GRID))
+    return plan
 
 
-def textbook(
-    records: int, queries: int, log_universe: float, *, error: float, failure: float = 0.05
-) -> DualQueryPlan:
+def textbook(records: int, queries: int, log_universe: float, *, error: float, failure: float = 0.05) -> DualQueryPlan:
     """The parameters of spec 7.3, for `queries` counted after closing under complement; one reply, no memory.
 
-    The error holds with probability `1 - failure`; what it costs is whatever it costs.
+    With probability `1 - failure` every query errs by at most `error`; what that costs is whatever it costs.
     """
     if not (0 < error < 1 and 0 < failure < 1):
         raise QueryError(f"error={error} and failure={failure} must lie between 0 and 1")
@@ -130,7 +120,19 @@ def textbook(
     return DualQueryPlan(records, rounds, draws, Fraction(repr(error)) / 4, replies=1, memory=1)
 
 
-def _largest(fits, most: int) -> int:
+def _draws(records: int, attributes: int, budget: Budget, units: int) -> int:
+    """More draws a round where the budget is ample or a record has many attributes to decide."""
+    amount = units / NANO
+    if budget.pure:
+        # The zCDP size of the run that a pure budget buys at the fewest draws.
+        rounds = math.sqrt(records * amount / (FEWEST_DRAWS * float(STEP)))
+        size = FEWEST_DRAWS * float(STEP) ** 2 * rounds**3
+    else:
+        size = 6 * records**2 * amount
+    return max(FEWEST_DRAWS, round(min(attributes, WIDEST) * math.sqrt(size) / DRAWS_SCALE))
+
+
+def _largest(fits: Callable[[int], bool], most: int) -> int:
     """The largest whole number up to `most` that fits, 0 if 1 does not; `fits` must be monotone."""
     low, high = 0, 1
     while high <= most and fits(high):

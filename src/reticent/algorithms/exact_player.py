@@ -13,13 +13,14 @@ from reticent.algorithms.data_player import Clauses, Reply, Search
 from reticent.errors import QueryError
 
 ROUNDING = 1e-6
+WARM_MOVES = 20_000
 
 
 @dataclass(frozen=True)
 class ExactPlayer:
-    """Optimal where HiGHS finishes within `seconds`, else the better of its best record and the search's, with the gap known.
+    """Optimal where HiGHS finishes within `seconds`, else the better of its record and the search's, the gap known.
 
-    A run whose rounds meet the time limit may not repeat exactly, so it can be continued only from its records.
+    A run whose rounds meet the time limit need not repeat exactly, and then cannot be resumed after a crash.
     """
 
     seconds: float = 15.0
@@ -30,7 +31,7 @@ class ExactPlayer:
 
     def respond(self, clauses: Clauses, sizes: np.ndarray, start: np.ndarray, seed: int) -> Reply:
         """Untouched attributes keep the value they have in `start`."""
-        searched = Search().respond(clauses, sizes, start, seed)
+        searched = Search(WARM_MOVES).respond(clauses, sizes, start, seed)
         if searched.bound is not None:
             return searched
         program = _Program(clauses, sizes)
@@ -42,9 +43,9 @@ class ExactPlayer:
             options={"time_limit": self.seconds},
         )
         dual = getattr(result, "mip_dual_bound", None)
-        known = dual is not None and math.isfinite(dual)
         # The program minimises minus the gain; its bound is rounded inwards because gains are whole.
-        bound = clauses.penalty + math.floor(-dual + ROUNDING) if known else None
+        known = dual is not None and math.isfinite(dual)
+        bound = clauses.penalty + math.floor(ROUNDING - float(dual or 0.0)) if known else None
         if result.x is None:
             return Reply(searched.record, searched.satisfied, bound)
         record = program.record(result.x, start)
@@ -76,7 +77,7 @@ class _Program:
         """At most one code of an attribute; exactly one where every code occurs, for then there is no other to take."""
         owners, row, used = np.unique(self.literals[:, 0], return_inverse=True, return_counts=True)
         matrix = coo_array((np.ones(count), (row.ravel(), np.arange(count))), shape=(len(owners), count + total))
-        return LinearConstraint(matrix.tocsr(), np.where(used == self._sizes[owners], 1.0, 0.0), np.ones(len(owners)))
+        return _bounded(matrix, np.where(used == self._sizes[owners], 1.0, 0.0), np.ones(len(owners)))
 
     def record(self, solution: np.ndarray, start: np.ndarray) -> np.ndarray:
         record = start.astype(np.int64, copy=True)
@@ -87,7 +88,7 @@ class _Program:
             if len(chosen):
                 record[attribute] = self.literals[chosen[0], 1]
             elif record[attribute] in codes:
-                record[attribute] = np.setdiff1d(np.arange(self._sizes[attribute]), codes)[0]
+                record[attribute] = np.setdiff1d(np.arange(int(self._sizes[attribute])), codes)[0]
         return record
 
 
@@ -103,7 +104,7 @@ def _met_implies_literals(
     columns = np.concatenate([count + clause[wanted], literal[wanted]])
     values = np.concatenate([np.ones(rows), -np.ones(rows)])
     matrix = coo_array((values, (np.concatenate([row, row]), columns)), shape=(rows, count + len(clauses.gains)))
-    return [LinearConstraint(matrix.tocsr(), -np.inf, 0.0)]
+    return [_bounded(matrix, np.full(rows, -np.inf), np.zeros(rows))]
 
 
 def _literals_imply_met(
@@ -120,4 +121,8 @@ def _literals_imply_met(
     values = np.concatenate([np.ones(len(row)), -np.ones(len(avoided))])
     matrix = coo_array((values, (rows, columns)), shape=(len(avoided), count + len(clauses.gains)))
     width = np.bincount(row, minlength=len(avoided))
-    return [LinearConstraint(matrix.tocsr(), -np.inf, width - 1.0)]
+    return [_bounded(matrix, np.full(len(width), -np.inf), width - 1.0)]
+
+
+def _bounded(matrix: coo_array, lower: np.ndarray, upper: np.ndarray) -> LinearConstraint:
+    return LinearConstraint(matrix.tocsr(), lower, upper)  # pyright: ignore[reportArgumentType]

@@ -1,7 +1,7 @@
 """The query player's public half: which queries there are, and how often the data player has met each of them.
 
-Its private half, the true counts, stays in the kernel. Weights are never stored: after t rounds the logarithm of a query's weight
-is `eta (t q(D) - sum of q(x_i))` (spec 7.2), so the public offset and the number of rounds are all a draw needs.
+Its private half, the true counts, stays in the kernel. Weights are never stored: after t rounds the logarithm of a
+query's weight is `eta (t q(D) - sum of q(x_i))` (spec 7.2), so a draw needs only that sum and the number of rounds.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.statistics import CellScores, ConjunctionScores, Statistic
 from reticent.queries.conjunctions import ABSENT, Conjunctions
+from reticent.queries.forms import Product
+from reticent.queries.linear import Linear
+from reticent.queries.workload import Workload
 
 
 class QueryPlayer(Protocol):
@@ -104,3 +107,39 @@ def _unsigned(indices: np.ndarray, queries: int) -> tuple[np.ndarray, np.ndarray
     """The query behind each candidate, and +1 if a record should meet it, -1 if it should miss it."""
     complement = indices >= queries
     return np.where(complement, indices - queries, indices), np.where(complement, -1, 1)
+
+
+def query_player(workload: Workload | Conjunctions, domain: Domain) -> QueryPlayer:
+    """The player for a workload: cells where it is all marginals, else an explicit list."""
+    if isinstance(workload, Conjunctions):
+        return ConjunctionPlayer(workload)
+    if not workload.queries:
+        return CellPlayer(domain, workload.marginals)
+    parts = [_conjunctions(domain, workload.queries)]
+    if workload.marginals:
+        parts.insert(0, Conjunctions.of_cells(domain, [domain.canonical(names) for names in workload.marginals]))
+    return ConjunctionPlayer(Conjunctions.stack(parts))
+
+
+def _conjunctions(domain: Domain, queries: Sequence[Linear]) -> Conjunctions:
+    """Linear queries that are conjunctions of `attribute == value`; anything else is refused, by its public form."""
+    literals = [_literals(query, domain) for query in queries]
+    width = max(len(pairs) for pairs in literals)
+    attributes = np.full((len(literals), width), ABSENT, dtype=np.int32)
+    codes = np.zeros((len(literals), width), dtype=np.int32)
+    for row, pairs in enumerate(literals):
+        for place, (attribute, code) in enumerate(pairs):
+            attributes[row, place], codes[row, place] = attribute, code
+    return Conjunctions(domain, attributes, codes)
+
+
+def _literals(query: Linear, domain: Domain) -> list[tuple[int, int]]:
+    form = query.compile(domain)
+    if isinstance(form, Product) and form.attributes and form.binary:
+        chosen = [np.flatnonzero(vector) for vector in form.vectors]
+        if all(len(codes) == 1 for codes in chosen):
+            return [(domain.index(n), int(c[0])) for n, c in zip(form.attributes, chosen, strict=True)]
+    raise QueryError(
+        f"DualQuery plays conjunctions of attribute == value, and {query.text} is not one; "
+        "ask for the marginal over its attributes, or use another algorithm"
+    )

@@ -17,7 +17,7 @@ def conjunction_counts(
 ) -> np.ndarray:
     """How much weight satisfies each conjunction, as exact int64.
 
-    `column(attribute)` yields the codes of one attribute for all rows; only attributes that occur are asked for, in order.
+    `column(attribute)` yields the codes of one attribute for all rows; only those that occur are asked for, in order.
     """
     pairs, places = conjunctions.literals
     rows = len(weights)

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,16 @@ class Conjunctions:
         hasher.update(self.attributes.astype("<i4").tobytes())
         hasher.update(self.codes.astype("<i4").tobytes())
         return hasher.hexdigest()
+
+    def on(self, domain: Domain) -> Conjunctions:
+        """Itself, if it was built for this domain: a workload like any other, for algorithms that take it."""
+        if domain != self.domain:
+            raise QueryError("the conjunctions belong to another domain; build them for the domain of the table")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """A description that identifies the list without repeating it."""
+        return {"conjunctions": len(self), "width": self.width, "digest": self.digest}
 
     @cached_property
     def literals(self) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,105 @@
+"""The game's public side: which queries were drawn and which records were played (spec 7.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reticent.algorithms.data_player import Clauses, DataPlayer, Reply
+from reticent.algorithms.dualquery_plan import DualQueryPlan
+from reticent.algorithms.query_player import QueryPlayer
+
+RECENT = 32
+"""Rounds back from which a reply may start."""
+
+Draw = Callable[[int], np.ndarray]
+"""Indices drawn in a round; the only thing here that has seen the table."""
+
+
+class Game:
+    """Plays a plan round by round; all its randomness is public and follows from `seed`.
+
+    `shares` are released one-way distributions, one per attribute: where given, replies start from records drawn from
+    them; else from records of the last rounds, so that attributes no drawn query names keep what earlier draws taught.
+    """
+
+    def __init__(
+        self,
+        plan: DualQueryPlan,
+        queries: QueryPlayer,
+        sizes: np.ndarray,
+        player: DataPlayer,
+        *,
+        seed: int = 0,
+        shares: list[np.ndarray] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._queries = queries
+        self._sizes = sizes
+        self._player = player
+        self._seed = seed
+        self._cumulative = None if shares is None else [np.cumsum(share) / share.sum() for share in shares]
+        self._recent: list[np.ndarray] = []
+        self._records: list[np.ndarray] = []
+        self._satisfied = self._possible = self._bound = 0
+
+    def scale(self, turn: int) -> float:
+        """Records one met query stands for: the `turn - 1` rounds played so far are scaled to the size of the table."""
+        return self._plan.records / (self._plan.replies * (turn - 1))
+
+    def play(self, turn: int, draw: Draw) -> Reply:
+        """Round `turn`, counted from 1, whose queries come from `draw`; the first is uniform and free."""
+        public = np.random.default_rng([self._seed, turn])
+        if turn == 1:
+            indices = public.integers(0, 2 * len(self._queries), size=self._plan.draws)
+        else:
+            indices = draw(turn)
+        self._recent = [*self._recent, indices][-self._plan.memory :]
+        clauses = self._queries.clauses(np.concatenate(self._recent))
+        replies = [self._reply(clauses, public) for _ in range(self._plan.replies)]
+        best = max(replies, key=lambda reply: reply.satisfied)
+        drawn = int(np.abs(clauses.gains).sum())
+        self._satisfied += best.satisfied
+        self._possible += drawn
+        self._bound += drawn if best.bound is None else best.bound
+        played = np.stack([reply.record for reply in replies])
+        self._queries.observe(played)
+        self._records.append(played)
+        return best
+
+    def _reply(self, clauses: Clauses, public: np.random.Generator) -> Reply:
+        return self._player.respond(clauses, self._sizes, self._start(public), int(public.integers(0, 2**63)))
+
+    def _start(self, public: np.random.Generator) -> np.ndarray:
+        if self._cumulative is not None:
+            drawn = [np.searchsorted(cumulative, public.random()) for cumulative in self._cumulative]
+            return np.minimum(drawn, self._sizes - 1)
+        if not self._records:
+            return public.integers(0, self._sizes)
+        back = public.integers(1, min(len(self._records), RECENT) + 1)
+        return self._records[-back][public.integers(0, self._plan.replies)]
+
+    @property
+    def played(self) -> np.ndarray:
+        """All records, one per row, in the order they were played."""
+        return np.concatenate(self._records)
+
+    @property
+    def satisfied(self) -> float:
+        """Share of the drawn queries that the best replies met so far."""
+        return self._satisfied / max(self._possible, 1)
+
+    def notes(self) -> dict[str, Any]:
+        """What a report shows: the plan, and how well the data player did; the bound is 1 where nothing is proven."""
+        plan = self._plan
+        return {
+            "rounds": plan.rounds,
+            "draws": plan.draws,
+            "step": float(plan.step),
+            "replies": plan.replies,
+            "memory": plan.memory,
+            "satisfied": self.satisfied,
+            "satisfiable at most": self._bound / max(self._possible, 1),
+        }
