@@ -78,7 +78,12 @@ class Records(Counts):
         def column(attribute: int) -> np.ndarray:
             return self._codes(self._domain.names[attribute], slice(None))
 
-        return conjunction_counts(conjunctions, column, self._weights)
+        # DualQuery asks for the same list every round; no attribute has an empty name, so the key is free.
+        key = ("", conjunctions.digest)
+        found = self._cache.get(key)
+        if found is None:
+            found = self._cache.put(key, conjunction_counts(conjunctions, column, self._weights))
+        return found
 
     def _codes(self, name: str, block: slice) -> np.ndarray:
         slots = self._layout[name]
