@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from reticent.algorithms.adaptive import Adaptive
-from reticent.algorithms.audit import audit
 from reticent.algorithms.knowledge import Knowledge, Reading, best
-from reticent.algorithms.online import Purchase, learn, purchase
+from reticent.algorithms.online import learn, purchase
 from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.algorithms.tails import check_confidence
 from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
-from reticent.hypotheses.snapshot import Snapshot
 from reticent.journal import ASK, Journal
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import Gaussian, Laplace, Sensitivity
 from reticent.kernel.table import Table
 from reticent.queries.base import Linear, Query
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
-from reticent.queries.workload import Workload, marginals
+from reticent.queries.workload import Workload
 from reticent.releases import Release
-from reticent.view import ratio_of
+from reticent.view import group_values, ratio_of
 
 WARM = "session:warm"
 AUDIT_SHARE = 0.05
@@ -89,11 +88,9 @@ class Session:
 
     def _remember(self) -> None:
         """Takes in what earlier runs paid for; every value comes from its settled event."""
-        for bought in self._journal.bought():
-            settled = self._curator.measure(
-                [bought.purchase.query], bought.purchase.noise, key=bought.key, analyst=bought.analyst
-            )
-            self._knowledge = learn(self._knowledge, bought.purchase, settled)
+        for bought in self._journal.bought(ASK):
+            settled = self._curator.measure(bought.queries, bought.noises, key=bought.key, analyst=bought.analyst)
+            self._knowledge = learn(self._knowledge, bought.queries, bought.noises, settled)
 
     @property
     def domain(self) -> Domain:
@@ -127,18 +124,16 @@ class Session:
         """
         confidence = self.confidence if confidence is None else check_confidence(confidence)
         if isinstance(question, str):
-            from reticent.sql import run
-
-            return run(
-                question,
-                self.domain,
-                lambda query: self.ask(query, error=error, confidence=confidence, key=key, analyst=analyst),
-            )
+            return self._ask_sql(question, error, confidence, key, analyst)
         query = question.resolve(self.domain)
         if isinstance(query, Ratio):
             return self._ask_ratio(query, error, confidence, key, analyst)
+        if isinstance(query, Groups):
+            return self._ask_groups(query, error, confidence, key, analyst)
         if not isinstance(query, (Linear, Marginal)):
-            raise QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
+            raise QueryError(
+                f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal"
+            )
         wanted = None if error is None else self._fraction(query, error)
         paid = None if key is None or wanted is None else self._repeated(query, key, wanted, confidence, analyst)
         if paid is not None:
@@ -150,13 +145,25 @@ class Session:
             return self._guess(query)
         return self._pay(query, wanted, confidence, key, analyst)
 
-    def cost(self, question: Query, *, error: float, confidence: float | None = None) -> float:
+    def cost(self, question: Query | str, *, error: float, confidence: float | None = None) -> float:
         """What `ask` with the same arguments would charge now, in the budget's unit; asking costs nothing."""
         confidence = self.confidence if confidence is None else check_confidence(confidence)
+        if isinstance(question, str):
+            from reticent.sql import compile_sql
+
+            parts = compile_sql(question, self.domain).queries
+            return sum(self.cost(q, error=error, confidence=_shared(confidence, len(parts))) for q in parts)
         query = question.resolve(self.domain)
+        if isinstance(query, Groups):
+            if best(self._knowledge.groups(query, confidence), error) is not None:
+                return 0.0
+            parts = list(query.parts(self.domain))
+            return sum(self.cost(q, error=error, confidence=_shared(confidence, len(parts))) for q in parts)
         if isinstance(query, Ratio):
             part = self._part_error(query, error, confidence)
-            return sum(self.cost(q, error=part, confidence=_half(confidence)) for q in (query.numerator, query.denominator))
+            return sum(
+                self.cost(q, error=part, confidence=_half(confidence)) for q in (query.numerator, query.denominator)
+            )
         if not isinstance(query, (Linear, Marginal)):
             raise QueryError(f"{query.text} is not one question; ask its parts")
         wanted = self._fraction(query, error)
@@ -185,7 +192,7 @@ class Session:
             return None
         with self._paying:
             settled = self._curator.measure([bought.query], bought.noise, key=ASK + key, analyst=analyst)
-            fresh = learn(_bare(self._knowledge), bought, settled)
+            fresh = learn(_bare(self._knowledge), [bought.query], [bought.noise], settled)
         return self._measured(query, fresh, confidence, settled.cost)
 
     def _pay(
@@ -204,8 +211,8 @@ class Session:
                     raise
                 reading = self._free(query, confidence, None)
                 return self._guess(query) if reading is None else self._answer(query, reading, confidence)
-            fresh = learn(_bare(self._knowledge), bought, settled)
-            self._knowledge = learn(self._knowledge, bought, settled)
+            fresh = learn(_bare(self._knowledge), [bought.query], [bought.noise], settled)
+            self._knowledge = learn(self._knowledge, [bought.query], [bought.noise], settled)
         return self._measured(query, fresh, confidence, settled.cost)
 
     def _measured(self, query: Linear | Marginal, fresh: Knowledge, confidence: float, cost: int) -> Answer:
@@ -217,22 +224,21 @@ class Session:
         )
         reading = best(readings)
         assert reading is not None, "a purchase answers its own question"
-        measured = Reading(reading.value, reading.error, "measured", None, reading.ledger_id)
+        measured = Reading(reading.error, "measured", reading.compute, None, reading.ledger_id)
         return self._answer(query, measured, confidence, cost)
 
     def _guess(self, query: Linear | Marginal) -> Answer:
         """The working hypothesis' own answer, without any certificate."""
         current = self._knowledge.current
-        value = (
-            current.expect(query) if isinstance(query, Linear) else current.marginal(query.canonical(self.domain))
-        )
-        return self._answer(query, Reading(value, np.inf, "hypothesis", current.digest), None)
+        if isinstance(query, Linear):
+            compute = partial(current.expect, query)
+        else:
+            compute = partial(current.marginal, query.canonical(self.domain))
+        return self._answer(query, Reading(np.inf, "hypothesis", compute, current.digest), None)
 
-    def _answer(
-        self, query: Linear | Marginal, reading: Reading, confidence: float | None, cost: int = 0
-    ) -> Answer:
+    def _answer(self, query: Linear | Marginal, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
         records = self._knowledge.records
-        certified = bool(np.isfinite(reading.error))
+        certified = reading.error < math.inf
         shared: dict[str, Any] = {
             "query": query.text,
             "confidence": confidence if certified else None,
@@ -244,18 +250,56 @@ class Session:
         }
         if isinstance(query, Marginal):
             canonical = query.canonical(self.domain)
-            value = np.transpose(np.asarray(reading.value), [canonical.index(name) for name in query.names])
+            value = np.transpose(np.asarray(reading.compute()), [canonical.index(name) for name in query.names])
             labels = tuple((name, self.domain[name].labels) for name in query.names)
             error = reading.error if certified else None
             return Answer(value=value, count=value * records, error=error, labels=labels, **shared)
         offset, scale = query.units(self.domain)
-        share = float(np.asarray(reading.value))
+        share = float(reading.compute())
         return Answer(
             value=offset + scale * share,
             count=share * records if (offset, scale) == (0, 1) else None,
             error=abs(scale) * reading.error if certified else None,
             **shared,
         )
+
+    def _ask_sql(
+        self, text: str, error: float | None, confidence: float, key: str | None, analyst: str | None
+    ) -> Any:
+        """Each question behind the statement is asked on its own; paid ones share the confidence between them."""
+        from reticent.sql import compile_sql
+
+        statement = compile_sql(text, self.domain)
+        each = confidence if error is None else _shared(confidence, len(statement.queries))
+
+        def answer(query: Query) -> Answer:
+            part = key and f"{key}:{query.digest[:16]}"
+            return self.ask(query, error=error, confidence=each, key=part, analyst=analyst)
+
+        knowledge = self._knowledge
+        return statement.run(answer, records=knowledge.records, records_error=knowledge.records_error)
+
+    def _ask_groups(
+        self, query: Groups, error: float | None, confidence: float, key: str | None, analyst: str | None
+    ) -> Answer:
+        reading = best(self._knowledge.groups(query, confidence), error)
+        if reading is None and error is None:
+            current = self._knowledge.current
+            reading = Reading(group_values(query, current), np.inf, "hypothesis", current.digest)
+        if reading is not None:
+            return group_answer(query, reading, confidence, self.domain, self._knowledge.records)
+        parts = list(query.parts(self.domain))
+        answers = [
+            self.ask(
+                part,
+                error=error,
+                confidence=_shared(confidence, len(parts)),
+                key=key and f"{key}:{place}",
+                analyst=analyst,
+            )
+            for place, part in enumerate(parts)
+        ]
+        return joined_answer(query, answers, confidence, self.domain, self._knowledge.records)
 
     def _ask_ratio(
         self, query: Ratio, error: float | None, confidence: float, key: str | None, analyst: str | None
@@ -269,7 +313,9 @@ class Session:
 
     def _part_error(self, query: Ratio, error: float, confidence: float) -> float:
         """Equal errors e for both parts give a quotient within about e (1 + ratio) / bottom."""
-        top, bottom = (float(self.ask(q, confidence=_half(confidence)).value) for q in (query.numerator, query.denominator))
+        top, bottom = (
+            float(self.ask(q, confidence=_half(confidence)).value) for q in (query.numerator, query.denominator)
+        )
         if bottom <= 0:
             raise QueryError(f"{query.text}: hardly any record satisfies the condition; ask for its count first")
         scale = abs(query.units(self.domain)[1])
@@ -280,7 +326,9 @@ class Session:
         """A declared batch: what is not free yet is audited together, and only if that fails asked singly."""
         from reticent.batches import ask_batch
 
-        return ask_batch(self, questions, error, self.confidence if confidence is None else check_confidence(confidence))
+        return ask_batch(
+            self, questions, error, self.confidence if confidence is None else check_confidence(confidence)
+        )
 
     def audit(self, kind: str = "boxes", *, order: int = 2, rho: float | None = None) -> Any:
         """Certify the working hypothesis for a class of queries over all sets of `order` attributes; pays for one audit."""
@@ -350,9 +398,13 @@ class Session:
         return f"<Session on {self.name!r}: {unit} {self.spent:.4g} spent, {self.remaining:.4g} left>"
 
 
+def _shared(confidence: float, parts: int) -> float:
+    """So many parts hold together if each fails that much less often."""
+    return 1 - (1 - confidence) / max(1, parts)
+
+
 def _half(confidence: float) -> float:
-    """Two parts that each fail half as often hold together."""
-    return 1 - (1 - confidence) / 2
+    return _shared(confidence, 2)
 
 
 def _bare(knowledge: Knowledge) -> Knowledge:

@@ -10,9 +10,9 @@ from fractions import Fraction
 from reticent.algorithms.adaptive import Adaptive
 from reticent.algorithms.audit import audit
 from reticent.algorithms.certificates import Certificate
-from reticent.algorithms.derived import MeasuredMarginal
 from reticent.algorithms.knowledge import Knowledge
-from reticent.algorithms.outcome import Outcome, Report
+from reticent.algorithms.online import learn
+from reticent.algorithms.outcome import Report
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.hypotheses.choose import choose
@@ -22,7 +22,7 @@ from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms import Gaussian, Laplace, Noise, Sensitivity
 from reticent.kernel.statistics import Kind
-from reticent.queries.linear import Count, Marginal
+from reticent.queries.linear import Count
 from reticent.queries.workload import Workload, marginals
 
 WARM = "session:warm"
@@ -42,25 +42,33 @@ def warm_up(
     confidence: float,
     progress: Report,
 ) -> Knowledge:
-    """The knowledge a session starts from; a second call finds every measurement in the ledger and spends nothing."""
-    limit = curator.budget.limit
+    """The knowledge a session starts from; a second call finds everything in the ledger and spends nothing."""
+    knowledge = journal.first()
+    if knowledge is None:
+        knowledge = _fresh(curator, share, workload, progress)
+        journal.save_snapshot(knowledge)
+    for bought in journal.bought(WARM):
+        settled = curator.measure(bought.queries, bought.noises, key=bought.key)
+        knowledge = learn(knowledge, bought.queries, bought.noises, settled)
     stored = journal.snapshots()
-    if share == 0 or (workload := workload or default_workload(curator.domain)) is None:
-        current = next(iter(stored.values()), None) or _uniform(curator.domain)
-        journal.save_snapshot(current)
-        return _with_certificates(Knowledge(current, *counted(curator, int(limit * TOTAL_SHARE))), journal, stored)
-    outcome = Adaptive(audit_share=Fraction(0)).run(
-        curator, workload.on(curator.domain), allowance=int(limit * Fraction(share)), key=WARM, report=progress
-    )
-    current = next(iter(stored.values()), None) or Snapshot(outcome.hypothesis)
-    journal.save_snapshot(current)
-    knowledge = Knowledge(current, outcome.records, outcome.notes.get("records_error", 0.0))
-    knowledge = _with_measurements(knowledge, outcome, curator.budget)
-    knowledge = _with_certificates(knowledge, journal, journal.snapshots())
-    if not knowledge.certified:
+    for certificate in journal.certificates():
+        knowledge = knowledge.with_certificate(stored[certificate.snapshot], certificate)
+    if share and not knowledge.certified:
         order = default_order(curator.domain)
         knowledge, _ = certify(curator, journal, knowledge, "boxes", order, confidence, None)
     return knowledge
+
+
+def _fresh(curator: Curator, share: float, workload: Workload | None, progress: Report) -> Knowledge:
+    limit = curator.budget.limit
+    if share == 0:
+        uniform = Snapshot(choose(curator.domain, marginals(curator.domain, 1)).build())
+        return Knowledge(uniform, *counted(curator, int(limit * TOTAL_SHARE)))
+    asked = (workload or default_workload(curator.domain)).on(curator.domain)
+    outcome = Adaptive(audit_share=Fraction(0)).run(
+        curator, asked, allowance=int(limit * Fraction(share)), key=WARM, report=progress
+    )
+    return Knowledge(Snapshot(outcome.hypothesis), outcome.records, outcome.notes["records_error"])
 
 
 def certify(
@@ -77,7 +85,7 @@ def certify(
     if not 1 <= order <= len(domain):
         raise QueryError(f"order={order}: an audit covers sets of 1 to {len(domain)} attributes")
     units = int(curator.budget.limit * AUDIT_SHARE) if amount is None else int(amount * NANO)
-    journal.save_snapshot(snapshot)
+    journal.save_snapshot(knowledge)
     certificate = audit(
         curator,
         snapshot,
@@ -144,26 +152,3 @@ def _kadane_steps(shape: Sequence[int]) -> float:
 
 def _cells(domain: Domain, order: int) -> int:
     return sum(domain.cells(names) for names in itertools.combinations(domain.names, order))
-
-
-def _uniform(domain: Domain) -> Snapshot:
-    return Snapshot(choose(domain, marginals(domain, 1)).build())
-
-
-def _with_measurements(knowledge: Knowledge, outcome: Outcome, budget: Budget) -> Knowledge:
-    for measurement in outcome.measurements:
-        if isinstance(measurement.query, Marginal):
-            sd = measurement.sd * knowledge.records
-            noise = Laplace(sd / math.sqrt(2)) if budget.pure else Gaussian(sd)
-            names = measurement.query.canonical(knowledge.domain)
-            measured = MeasuredMarginal(
-                names, measurement.values, noise, knowledge.records, knowledge.records_error, 0
-            )
-            knowledge = knowledge.with_marginal(measured, knowledge.current)
-    return knowledge
-
-
-def _with_certificates(knowledge: Knowledge, journal: Journal, stored: dict[str, Snapshot]) -> Knowledge:
-    for certificate in journal.certificates():
-        knowledge = knowledge.with_certificate(stored[certificate.snapshot], certificate)
-    return knowledge

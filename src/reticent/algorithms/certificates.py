@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
 from reticent.algorithms.tails import reach
-from reticent.kernel.mechanisms import restore
+from reticent.kernel.mechanisms import Noise, restore
 from reticent.kernel.statistics import Kind
 from reticent.queries.forms import Dense, Product
 
@@ -43,9 +43,11 @@ class Certificate:
 
     def bound_at(self, confidence: float) -> float:
         """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1)."""
-        stray = reach(restore(self.noise), (1 - confidence) / 2**self.index) / self.records
-        error = max(0.0, self.reading + stray) + self.slack
-        return (error + self.records_error) / (1 - self.records_error)
+        if confidence not in self._bounds:
+            stray = reach(self._noise, (1 - confidence) / 2**self.index) / self.records
+            error = max(0.0, self.reading + stray) + self.slack
+            self._bounds[confidence] = (error + self.records_error) / (1 - self.records_error)
+        return self._bounds[confidence]
 
     def error_of(self, form: Form, confidence: float | None = None) -> float:
         """The certified error of one query; infinite where this certificate says nothing about it.
@@ -57,7 +59,7 @@ class Certificate:
         form = essential(form)
         if not form.attributes:
             return 0.0
-        if not any(self._reaches(form.attributes, s) for s in self._covered):
+        if not self._reached(form.attributes):
             return inf
         if self.kind == "predicates":
             low, high = form.range
@@ -65,12 +67,26 @@ class Certificate:
         pieces = cells_needed(form) if self.kind == "cells" else boxes_needed(form)
         return pieces * bound
 
-    @cached_property
-    def _covered(self) -> tuple[frozenset[str], ...]:
-        return tuple(frozenset(s) for s in self.sets)
+    def _reached(self, attributes: tuple[str, ...]) -> bool:
+        """Whether some audited set covers these attributes; looked up once per attribute set."""
+        known = self._reach.get(attributes)
+        if known is None:
+            wanted = set(attributes)
+            known = any(wanted == set(s) if self.kind == "cells" else wanted <= set(s) for s in self.sets)
+            self._reach[attributes] = known
+        return known
 
-    def _reaches(self, attributes: tuple[str, ...], covered: frozenset[str]) -> bool:
-        return covered == set(attributes) if self.kind == "cells" else covered.issuperset(attributes)
+    @cached_property
+    def _reach(self) -> dict[tuple[str, ...], bool]:
+        return {}
+
+    @cached_property
+    def _noise(self) -> Noise:
+        return restore(self.noise)  # pyright: ignore[reportReturnType]
+
+    @cached_property
+    def _bounds(self) -> dict[float, float]:
+        return {}
 
     def to_dict(self) -> dict[str, object]:
         return asdict(self)
@@ -96,7 +112,7 @@ def essential(form: Form) -> Form:
     """The form without attributes that it does not constrain."""
     if isinstance(form, Dense):
         return form
-    kept = [(a, v) for a, v in zip(form.attributes, form.vectors, strict=True) if not np.all(v == 1.0)]
+    kept = [(a, v) for a, v in zip(form.attributes, form.vectors, strict=True) if v.min() < 1.0]
     if len(kept) == len(form.attributes):
         return form
     return Product(tuple(a for a, _ in kept), tuple(v for _, v in kept))
@@ -109,9 +125,9 @@ def boxes_needed(form: Form) -> float:
     the vector has upward variation.
     """
     if isinstance(form, Product):
-        weight = float(np.prod([_climb(vector).sum() for vector in form.vectors]))
-        if len(form.vectors) == 1:
-            weight = min(weight, float(_climb(1.0 - form.vectors[0]).sum()))
+        weight = prod(_ascent(vector) for vector in form.vectors)
+        if weight > 1 and len(form.vectors) == 1:
+            weight = min(weight, _ascent(1.0 - form.vectors[0]))
         return weight
     return min(_lines(form.values), _lines(1.0 - form.values))
 
@@ -119,8 +135,18 @@ def boxes_needed(form: Form) -> float:
 def cells_needed(form: Form) -> float:
     """Total weight of cells whose sum is the query."""
     if isinstance(form, Product):
-        return float(np.prod([vector.sum() for vector in form.vectors]))
+        return prod(float(vector.sum()) for vector in form.vectors)
     return float(form.values.sum())
+
+
+def _ascent(vector: np.ndarray) -> float:
+    """Upward variation of one vector, starting from zero; plain Python, for vectors are short."""
+    height = total = 0.0
+    for value in vector.tolist():
+        if value > height:
+            total += value - height
+        height = value
+    return total
 
 
 def _climb(values: np.ndarray) -> np.ndarray:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import inf, prod
 
 import numpy as np
 
-from reticent.algorithms.certificates import essential
 from reticent.algorithms.tails import box_reach, reach, sum_reach
-from reticent.domain import Domain
 from reticent.kernel.mechanisms import Noise
 from reticent.queries.forms import Dense, Form, Product
 
@@ -33,30 +31,30 @@ class MeasuredMarginal:
     def covers(self, form: Form) -> bool:
         return set(form.attributes) <= set(self.attributes)
 
-    def value_of(self, form: Form, domain: Domain) -> float:
-        return float(np.sum(self.values * self._weights(form, domain)))
+    def value_of(self, form: Form) -> float:
+        """The sum of the measured cells, weighted by the query."""
+        kept = tuple(i for i, name in enumerate(self.attributes) if name not in form.attributes)
+        return float(np.sum(self.values.sum(axis=kept) * form.tensor()))
 
-    def error_of(self, form: Form, domain: Domain, confidence: float) -> float:
+    def error_of(self, form: Form, confidence: float) -> float:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
-        form = essential(form)
         if not self.covers(form):
             return inf
-        weights = self._weights(form, domain)
-        cells, failure = self.values.size, 1 - confidence
-        chosen = float(weights.sum())
-        step = self.records_error + 1 / self.records
-        candidates = [sum_reach(self.sd, chosen, cells, failure)]
+        shape, failure = self.values.shape, 1 - confidence
+        chosen = _weight(form) * prod(
+            n for n, name in zip(shape, self.attributes, strict=True) if name not in form.attributes
+        )
+        candidates = [sum_reach(self.sd, chosen, self.values.size, failure)]
         if is_cell(form, self.attributes):
-            candidates.append(reach(self.noise, failure / (2 * cells)) / self.records)
+            candidates.append(reach(self.noise, failure / (2 * self.values.size)) / self.records)
         elif is_box(form):
-            candidates.append(box_reach(self.sd, chosen, self.values.shape, failure))
-        return min(candidates) + step
+            candidates.append(box_reach(self.sd, chosen, shape, failure))
+        return min(candidates) + self.records_error + 1 / self.records
 
-    def _weights(self, form: Form, domain: Domain) -> np.ndarray:
-        """The query on the cells of this marginal."""
-        tensor = form.tensor()
-        index = tuple(slice(None) if name in form.attributes else None for name in self.attributes)
-        return np.broadcast_to(tensor[index], self.values.shape)
+
+def _weight(form: Form) -> float:
+    """How many cells of its own attributes a query takes."""
+    return prod(v.sum() for v in form.vectors) if isinstance(form, Product) else float(form.values.sum())
 
 
 def is_cell(form: Form, attributes: tuple[str, ...]) -> bool:

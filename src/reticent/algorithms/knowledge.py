@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from math import inf
 
 import numpy as np
 
-from reticent.algorithms.certificates import Certificate, tightest
+from reticent.algorithms.certificates import Certificate, essential, tightest
 from reticent.algorithms.derived import MeasuredMarginal
 from reticent.algorithms.tails import reach
 from reticent.domain import Domain
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.mechanisms import Noise
 from reticent.queries.base import Linear
-from reticent.queries.forms import Form, Product
+from reticent.queries.forms import Product
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +43,11 @@ class Certified:
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One way to answer a query for free: the value as a fraction, its error, and where it comes from."""
+    """One way to answer a query for free: its error, where it comes from, and how to compute the fraction."""
 
-    value: float | np.ndarray
     error: float
     origin: str
+    compute: Callable[[], float | np.ndarray]
     snapshot: str | None = None
     ledger_id: int | None = None
 
@@ -83,18 +84,19 @@ class Knowledge:
 
     def readings(self, query: Linear, confidence: float) -> list[Reading]:
         """Every certified way to answer, in the ladder's order: cache, certificate, derived (spec online.md 2)."""
-        form = query.compile(self.domain)
+        form = essential(query.compile(self.domain))
         found = []
-        for measured in self.queries.get(query.digest, ()):
+        for measured in self.queries.get(query.digest, ()) if self.queries else ():
             error = measured.error_at(confidence, self.records, self.records_error)
-            found.append(Reading(measured.value, error, "cache", None, measured.ledger_id))
+            found.append(Reading(error, "cache", partial(float, measured.value), None, measured.ledger_id))
         for certified in self.certified:
             error, certificate = tightest(certified.certificates, form, confidence)
             if certificate is not None:
-                value = certified.snapshot.expect(form)
-                found.append(Reading(value, error, "certificate", certified.snapshot.digest, certificate.ledger_id))
-        limit = min((reading.error for reading in found), default=inf)
-        found.extend(self._derived(form, confidence, limit))
+                compute = partial(certified.snapshot.expect, form)
+                found.append(Reading(error, "certificate", compute, certified.snapshot.digest, certificate.ledger_id))
+        for measured in self._covering(form.attributes):
+            error = measured.error_of(form, confidence)
+            found.append(Reading(error, "derived", partial(measured.value_of, form), None, measured.ledger_id))
         return found
 
     def cells(self, attributes: tuple[str, ...], confidence: float) -> list[Reading]:
@@ -104,27 +106,28 @@ class Knowledge:
         for certified in self.certified:
             error, certificate = tightest(certified.certificates, first, confidence)
             if certificate is not None:
-                value = certified.snapshot.marginal(attributes)
-                found.append(Reading(value, error, "certificate", certified.snapshot.digest, certificate.ledger_id))
-        for measured in self.marginals:
-            if set(attributes) <= set(measured.attributes):
-                error = measured.error_of(first, self.domain, confidence)
-                dropped = tuple(i for i, name in enumerate(measured.attributes) if name not in attributes)
-                origin = "derived" if dropped else "cache"
-                found.append(Reading(measured.values.sum(axis=dropped), error, origin, None, measured.ledger_id))
+                compute = partial(certified.snapshot.marginal, attributes)
+                found.append(Reading(error, "certificate", compute, certified.snapshot.digest, certificate.ledger_id))
+        for measured in self._covering(attributes):
+            error = measured.error_of(first, confidence)
+            dropped = tuple(i for i, name in enumerate(measured.attributes) if name not in attributes)
+            origin = "derived" if dropped else "cache"
+            found.append(Reading(error, origin, partial(measured.values.sum, axis=dropped), None, measured.ledger_id))
         return found
 
-    def _derived(self, form: Form, confidence: float, limit: float) -> list[Reading]:
-        """Sums of measured cells; marginals whose single cells already err more than `limit` are passed over."""
-        if isinstance(form, Product) and not form.attributes:
-            return []
-        found = []
-        for measured in self.marginals:
-            if measured.sd < limit and measured.covers(form):
-                error = measured.error_of(form, self.domain, confidence)
-                value = measured.value_of(form, self.domain)
-                found.append(Reading(value, error, "derived", None, measured.ledger_id))
+    def _covering(self, attributes: tuple[str, ...]) -> tuple[MeasuredMarginal, ...]:
+        """Measured marginals that hold these attributes; looked up once per attribute set."""
+        if not attributes:
+            return ()
+        found = self._index.get(attributes)
+        if found is None:
+            found = tuple(m for m in self.marginals if set(attributes) <= set(m.attributes))
+            self._index[attributes] = found
         return found
+
+    @cached_property
+    def _index(self) -> dict[tuple[str, ...], tuple[MeasuredMarginal, ...]]:
+        return {}
 
 
 def best(readings: list[Reading], wanted: float | None = None) -> Reading | None:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from reticent.algorithms.derived import MeasuredMarginal, is_cell
-from reticent.algorithms.knowledge import Knowledge, MeasuredQuery, Reading, best
+from reticent.algorithms.knowledge import Knowledge, MeasuredQuery
 from reticent.algorithms.tails import noise_within
-from reticent.errors import BudgetError
-from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.projection import conservative_target
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator, Settled
 from reticent.kernel.mechanisms import Noise
-from reticent.kernel.statistics import of_one_marginal
 from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
 
@@ -49,23 +44,20 @@ def _priced(curator: Curator, query: Linear | Marginal, noise: Noise) -> Purchas
     return Purchase(query, noise, curator.budget.cost(curator.price([query], noise)))
 
 
-def learn(knowledge: Knowledge, bought: Purchase, settled: Settled) -> Knowledge:
-    """Add a settled measurement; the working hypothesis moves only as far as the noise allows (spec 4.3)."""
-    if isinstance(bought.query, Marginal):
-        attributes = bought.query.canonical(knowledge.domain)
-        measured = MeasuredMarginal(
-            attributes,
-            settled.values[0] / knowledge.records,
-            bought.noise,
-            knowledge.records,
-            knowledge.records_error,
-            settled.ledger_id,
-        )
-        return knowledge.with_marginal(measured, knowledge.current)
-    measured = MeasuredQuery(
-        bought.query, float(settled.values[0]) / knowledge.records, bought.noise, settled.ledger_id
-    )
-    return knowledge.with_query(measured, projected(knowledge, measured))
+def learn(
+    knowledge: Knowledge, queries: Sequence[Linear | Marginal], noises: Sequence[Noise], settled: Settled
+) -> Knowledge:
+    """Add settled measurements; the working hypothesis moves only as far as the noise allows (spec 4.3)."""
+    count = knowledge.records
+    for query, noise, values in zip(queries, noises, settled.values, strict=True):
+        if isinstance(query, Marginal):
+            names = query.canonical(knowledge.domain)
+            marginal = MeasuredMarginal(names, values / count, noise, count, knowledge.records_error, settled.ledger_id)
+            knowledge = knowledge.with_marginal(marginal, knowledge.current)
+        else:
+            measured = MeasuredQuery(query, float(values) / count, noise, settled.ledger_id)
+            knowledge = knowledge.with_query(measured, projected(knowledge, measured))
+    return knowledge
 
 
 def projected(knowledge: Knowledge, measured: MeasuredQuery) -> Snapshot:
