@@ -174,7 +174,8 @@ class Release:
         if isinstance(question, str):
             from reticent.sql import run
 
-            return run(question, self.domain, self.answer)
+            view = self.view
+            return run(question, self.domain, view.answer, records=view.records, records_error=view.records_error)
         return self.answer(question)
 
     def synthesize(self, rows: int, *, seed: int | None = None, independent: bool = False) -> pa.Table:

@@ -16,6 +16,7 @@ from reticent.algorithms.online import learn, purchase
 from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.algorithms.tails import check_confidence
 from reticent.answer import Answer
+from reticent.compound import ask_groups, ask_sql, compound_cost
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
 from reticent.journal import ASK, Journal
@@ -28,7 +29,7 @@ from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.queries.workload import Workload
 from reticent.releases import Release
-from reticent.view import group_values, ratio_of
+from reticent.view import ratio_of
 
 WARM = "session:warm"
 AUDIT_SHARE = 0.05
@@ -124,12 +125,12 @@ class Session:
         """
         confidence = self.confidence if confidence is None else check_confidence(confidence)
         if isinstance(question, str):
-            return self._ask_sql(question, error, confidence, key, analyst)
+            return ask_sql(self, question, error, confidence, key, analyst)
         query = question.resolve(self.domain)
         if isinstance(query, Ratio):
             return self._ask_ratio(query, error, confidence, key, analyst)
         if isinstance(query, Groups):
-            return self._ask_groups(query, error, confidence, key, analyst)
+            return ask_groups(self, query, error, confidence, key, analyst)
         if not isinstance(query, (Linear, Marginal)):
             raise QueryError(
                 f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal"
@@ -148,17 +149,9 @@ class Session:
     def cost(self, question: Query | str, *, error: float, confidence: float | None = None) -> float:
         """What `ask` with the same arguments would charge now, in the budget's unit; asking costs nothing."""
         confidence = self.confidence if confidence is None else check_confidence(confidence)
-        if isinstance(question, str):
-            from reticent.sql import compile_sql
-
-            parts = compile_sql(question, self.domain).queries
-            return sum(self.cost(q, error=error, confidence=_shared(confidence, len(parts))) for q in parts)
-        query = question.resolve(self.domain)
-        if isinstance(query, Groups):
-            if best(self._knowledge.groups(query, confidence), error) is not None:
-                return 0.0
-            parts = list(query.parts(self.domain))
-            return sum(self.cost(q, error=error, confidence=_shared(confidence, len(parts))) for q in parts)
+        query = question if isinstance(question, str) else question.resolve(self.domain)
+        if isinstance(query, (str, Groups)):
+            return compound_cost(self, query, error, confidence)
         if isinstance(query, Ratio):
             part = self._part_error(query, error, confidence)
             return sum(
@@ -263,44 +256,6 @@ class Session:
             **shared,
         )
 
-    def _ask_sql(
-        self, text: str, error: float | None, confidence: float, key: str | None, analyst: str | None
-    ) -> Any:
-        """Each question behind the statement is asked on its own; paid ones share the confidence between them."""
-        from reticent.sql import compile_sql
-
-        statement = compile_sql(text, self.domain)
-        each = confidence if error is None else _shared(confidence, len(statement.queries))
-
-        def answer(query: Query) -> Answer:
-            part = key and f"{key}:{query.digest[:16]}"
-            return self.ask(query, error=error, confidence=each, key=part, analyst=analyst)
-
-        knowledge = self._knowledge
-        return statement.run(answer, records=knowledge.records, records_error=knowledge.records_error)
-
-    def _ask_groups(
-        self, query: Groups, error: float | None, confidence: float, key: str | None, analyst: str | None
-    ) -> Answer:
-        reading = best(self._knowledge.groups(query, confidence), error)
-        if reading is None and error is None:
-            current = self._knowledge.current
-            reading = Reading(group_values(query, current), np.inf, "hypothesis", current.digest)
-        if reading is not None:
-            return group_answer(query, reading, confidence, self.domain, self._knowledge.records)
-        parts = list(query.parts(self.domain))
-        answers = [
-            self.ask(
-                part,
-                error=error,
-                confidence=_shared(confidence, len(parts)),
-                key=key and f"{key}:{place}",
-                analyst=analyst,
-            )
-            for place, part in enumerate(parts)
-        ]
-        return joined_answer(query, answers, confidence, self.domain, self._knowledge.records)
-
     def _ask_ratio(
         self, query: Ratio, error: float | None, confidence: float, key: str | None, analyst: str | None
     ) -> Answer:
@@ -398,13 +353,9 @@ class Session:
         return f"<Session on {self.name!r}: {unit} {self.spent:.4g} spent, {self.remaining:.4g} left>"
 
 
-def _shared(confidence: float, parts: int) -> float:
-    """So many parts hold together if each fails that much less often."""
-    return 1 - (1 - confidence) / max(1, parts)
-
-
 def _half(confidence: float) -> float:
-    return _shared(confidence, 2)
+    """Two parts that each fail half as often hold together."""
+    return 1 - (1 - confidence) / 2
 
 
 def _bare(knowledge: Knowledge) -> Knowledge:

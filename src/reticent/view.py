@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
@@ -13,8 +14,9 @@ from reticent.algorithms.certificates import Certificate, tightest
 from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.queries.forms import Dense, Product
 from reticent.queries.base import Linear, Query
+from reticent.queries.forms import Dense, Product
+from reticent.queries.groups import ONE_BY_ONE, Groups
 from reticent.queries.linear import Marginal, Ratio
 
 
@@ -43,12 +45,19 @@ class View:
     def domain(self) -> Domain:
         return self.distribution.domain
 
+    @property
+    def records_error(self) -> float:
+        """Bounds abs(n - records) / records wherever a certificate holds; 0 when the number is public."""
+        return max((certificate.records_error for certificate in self.certificates), default=0.0)
+
     def answer(self, query: Query) -> Answer:
         query = query.resolve(self.domain)
         if isinstance(query, Ratio):
             return self._ratio(query)
         if isinstance(query, Marginal):
             return self._marginal(query)
+        if isinstance(query, Groups):
+            return self._groups(query)
         if isinstance(query, Linear):
             return self._linear(query)
         raise QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
@@ -88,8 +97,39 @@ class View:
             labels=tuple((name, self.domain[name].labels) for name in query.names),
         )
 
+    def _groups(self, query: Groups) -> Answer:
+        """As a marginal: one bound serves every group."""
+        certified = [tightest(self.certificates, form) for form in query.representatives(self.domain)]
+        error, certificate = max(certified, key=lambda pair: pair[0])
+        values = group_values(query, self.distribution)
+        return Answer(
+            query=query.text,
+            value=values,
+            count=values * self.records if query.column is None else None,
+            error=error if certificate else None,
+            confidence=certificate.confidence if certificate else None,
+            origin="certificate" if certificate else "hypothesis",
+            certified=certificate is not None,
+            snapshot=self.snapshot,
+            labels=tuple((name, self.domain[name].labels) for name in query.names),
+        )
+
     def _ratio(self, query: Ratio) -> Answer:
         return ratio_of(query, self._linear(query.numerator), self._linear(query.denominator), self.domain)
+
+
+def group_values(query: Groups, distribution: Distribution) -> np.ndarray:
+    """All groups from one marginal, or one by one where that would be too large."""
+    domain = distribution.domain
+    if query.fits(domain):
+        return query.read(domain, distribution.marginal(query.span(domain)))
+    shape = domain.shape_of(query.names)
+    if (groups := math.prod(shape)) > ONE_BY_ONE:
+        raise QueryError(
+            f"{groups} groups whose condition spans {', '.join(query.span(domain))}; at most {ONE_BY_ONE}: "
+            "group by fewer columns or drop a condition"
+        )
+    return np.array([distribution.expect(part) for part in query.parts(domain)]).reshape(shape)
 
 
 def ratio_of(query: Ratio, top: Answer, bottom: Answer, domain: Domain) -> Answer:

@@ -2,6 +2,7 @@
 
 from reticent.queries.base import Linear, Query
 from reticent.queries.forms import Dense, Form, Product
+from reticent.queries.groups import Groups
 from reticent.queries.linear import (
     Conjunction,
     Count,
@@ -36,6 +37,7 @@ __all__ = [
     "Dense",
     "Everything",
     "Form",
+    "Groups",
     "Linear",
     "Marginal",
     "Mean",

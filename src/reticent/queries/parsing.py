@@ -8,6 +8,7 @@ from typing import Any
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.queries.base import Linear, Query
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Conjunction, Count, Marginal, Mean, Range, Ratio, Total, Weighted
 from reticent.queries.predicate import Everything, Predicate, predicate_from_dict
 from reticent.queries.ranges import AllRanges
@@ -50,11 +51,15 @@ def _mapping(description: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return entries
 
 
-def _marginal(description: Mapping[str, Any]) -> Marginal:
+def _attributes(description: Mapping[str, Any]) -> list[Any]:
     names = description["attributes"]
     if not isinstance(names, list) or len(names) > MAX_NAMES:
         raise QueryError(f'"attributes" must be a list of at most {MAX_NAMES} names')
-    return Marginal(names)
+    return names
+
+
+def _groups(description: Mapping[str, Any]) -> Groups:
+    return Groups(_attributes(description), _where(description), description.get("column"))
 
 
 def _ratio(description: Mapping[str, Any]) -> Ratio:
@@ -71,5 +76,6 @@ _BUILDERS: dict[str, tuple[set[str], set[str], _Builder]] = {
     "weighted": ({"vectors"}, set(), lambda entry: Weighted(_mapping(entry, "vectors"))),
     "ratio": ({"numerator", "denominator"}, set(), _ratio),
     "ranges": ({"column"}, {"prefixes"}, lambda entry: AllRanges(entry["column"], entry.get("prefixes", False))),
-    "marginal": ({"attributes"}, set(), _marginal),
+    "marginal": ({"attributes"}, set(), lambda entry: Marginal(_attributes(entry))),
+    "groups": ({"attributes"}, {"where", "column"}, _groups),
 }

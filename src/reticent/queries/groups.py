@@ -1,0 +1,164 @@
+"""A GROUP BY with a condition is one question: the cells of a marginal among the records that satisfy a predicate."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reticent.domain import OTHER_LABEL, Domain
+from reticent.errors import QueryError
+from reticent.queries.base import Linear, Query, canonical, checked_predicate
+from reticent.queries.forms import MAX_CELLS, Dense, Form, Product
+from reticent.queries.linear import Count, Marginal, Total
+from reticent.queries.literals import name_text
+from reticent.queries.numbers import weighted_by
+from reticent.queries.predicate import Everything, Predicate, all_of, col
+
+ONE_BY_ONE = 4096
+"""Groups that are answered one by one when their common marginal would not fit."""
+
+
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Groups(Query):
+    """One linear query per cell of `names`: a Count of the predicate there, or a Total of `column`.
+
+    Every record counts in at most one cell, so the whole is as private as one marginal (spec 6.3).
+    """
+
+    names: tuple[str, ...]
+    where: Predicate
+    column: str | None
+
+    def __init__(self, names: Iterable[str], where: Predicate | None = None, column: str | None = None) -> None:
+        object.__setattr__(self, "names", Marginal(names).names)
+        object.__setattr__(self, "where", Everything() if where is None else checked_predicate(where))
+        object.__setattr__(self, "column", None if column is None else col(column).name)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        weighted = () if self.column is None else (self.column,)
+        return self.where.attributes.union(self.names, weighted)
+
+    def form(self, domain: Domain) -> Form:
+        """What is averaged within each cell."""
+        kept = self.__dict__.get("_compiled")
+        if kept is not None and kept[0] is domain:
+            return kept[1]
+        form = self.where.compile(domain)
+        form = form if self.column is None else weighted_by(form, self.column, domain)
+        object.__setattr__(self, "_compiled", (domain, form))
+        return form
+
+    def span(self, domain: Domain) -> tuple[str, ...]:
+        """All attributes that decide the answer, in the domain's order."""
+        return canonical(domain, {*self.names, *self.form(domain).attributes})
+
+    def fits(self, domain: Domain) -> bool:
+        """Whether the marginal over the span is small enough to be summed up."""
+        return domain.cells(self.span(domain)) <= MAX_CELLS
+
+    def read(self, domain: Domain, marginal: np.ndarray) -> np.ndarray:
+        """All answers from the marginal over the span, axes in the order of `names`."""
+        form, span = self.form(domain), self.span(domain)
+        left = marginal
+        if isinstance(form, Dense):
+            left = left * form.values[tuple(slice(None) if name in form.attributes else None for name in span)]
+        vectors = dict(zip(form.attributes, form.vectors, strict=True)) if isinstance(form, Product) else {}
+        for axis in reversed(range(len(span))):
+            name = span[axis]
+            if name in self.names:
+                if name in vectors:
+                    left = left * vectors[name].reshape([-1] + [1] * (left.ndim - axis - 1))
+            elif name in vectors:
+                left = np.tensordot(left, vectors[name], axes=(axis, 0))
+            else:
+                left = left.sum(axis=axis)
+        kept = [name for name in span if name in self.names]
+        return np.transpose(left, [kept.index(name) for name in self.names])
+
+    def representatives(self, domain: Domain) -> list[Form]:
+        """Forms whose errors bound those of all cells: bounds do not depend on which code of a name is asked.
+
+        A cell of a weighted column is at most its unweighted cell times the largest weight, hence the ones below.
+        """
+        form, span = self.form(domain), self.span(domain)
+        if isinstance(form, Product):
+            vectors = dict(zip(form.attributes, form.vectors, strict=True))
+            firsts = {name: _first(domain[name].size) for name in self.names}
+            return [Product(span, tuple({**vectors, **firsts}[name] for name in span))]
+        shared = [axis for axis, name in enumerate(form.attributes) if name in self.names]
+        slices = math.prod(form.values.shape[axis] for axis in shared)
+        if slices * domain.cells(span) > MAX_CELLS:
+            raise QueryError(
+                f"{self.text}: a condition that joins grouped columns by 'or' over {domain.cells(span)} cells; "
+                "ask its parts one by one"
+            )
+        return [self._placed(domain, form, shared, codes) for codes in _codes(form.values.shape, shared)]
+
+    def _placed(self, domain: Domain, form: Dense, shared: list[int], codes: tuple[int, ...]) -> Dense:
+        """The slice of the form at some codes of grouped columns, put at the first code of every grouped column."""
+        span = self.span(domain)
+        index: list[Any] = [slice(None)] * form.values.ndim
+        for axis, code in zip(shared, codes, strict=True):
+            index[axis] = code
+        rest = [name for name in form.attributes if name not in self.names]
+        tensor = np.zeros(domain.shape_of(span))
+        place = tuple(0 if name in self.names else slice(None) for name in span)
+        extents = dict(zip(rest, form.values[tuple(index)].shape, strict=True))
+        tensor[place] = form.values[tuple(index)].reshape([extents[name] for name in span if name not in self.names])
+        return Dense(span, tensor)
+
+    def parts(self, domain: Domain) -> Iterator[Linear]:
+        """The linear queries one by one, in C order of `names`."""
+        choices = [[cell_of(domain, name, code) for code in range(domain[name].size)] for name in self.names]
+        for cell in itertools.product(*choices):
+            where = all_of((self.where, *cell))
+            yield Count(where) if self.column is None else Total(self.column, where)
+
+    def to_dict(self) -> dict[str, Any]:
+        column = {} if self.column is None else {"column": self.column}
+        return {"query": "groups", "attributes": list(self.names), "where": self.where.to_dict(), **column}
+
+    def _write(self) -> str:
+        names = ", ".join(sorted(map(name_text, self.names)))
+        weighted = "" if self.column is None else f", total {name_text(self.column)}"
+        return f"groups({names}{weighted}, {self.where.text})"
+
+
+def cell_of(domain: Domain, name: str, code: int) -> Predicate:
+    """The predicate that holds for one code of a column."""
+    attribute, column = domain[name], col(name)
+    if code == attribute.null_code:
+        return column.is_null()
+    if code == attribute.other_code:
+        return column == OTHER_LABEL
+    bin_of = getattr(attribute, "bin", None)
+    if bin_of is None:
+        return column == attribute.value(code)
+    return _bin(domain, name, code)
+
+
+def _bin(domain: Domain, name: str, code: int) -> Predicate:
+    """Values beyond the edges are clamped, so the end bins are open outwards."""
+    attribute: Any = domain[name]
+    column, edges = col(name), attribute.edges
+    lower = column >= edges[code]
+    if code == attribute.known - 1:
+        return lower if code else column.is_known()
+    upper = column < edges[code + 1]
+    return upper if code == 0 else lower & upper
+
+
+def _codes(shape: tuple[int, ...], axes: list[int]) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(shape[axis]) for axis in axes))
+
+
+def _first(size: int) -> np.ndarray:
+    vector = np.zeros(size)
+    vector[0] = 1.0
+    return vector
