@@ -125,9 +125,9 @@ def boxes_needed(form: Form) -> float:
     the vector has upward variation.
     """
     if isinstance(form, Product):
-        weight = prod(_ascent(vector) for vector in form.vectors)
+        weight = prod(ascent(vector) for vector in form.vectors)
         if weight > 1 and len(form.vectors) == 1:
-            weight = min(weight, _ascent(1.0 - form.vectors[0]))
+            weight = min(weight, ascent(1.0 - form.vectors[0]))
         return weight
     return min(_lines(form.values), _lines(1.0 - form.values))
 
@@ -139,7 +139,7 @@ def cells_needed(form: Form) -> float:
     return float(form.values.sum())
 
 
-def _ascent(vector: np.ndarray) -> float:
+def ascent(vector: np.ndarray) -> float:
     """Upward variation of one vector, starting from zero; plain Python, for vectors are short."""
     height = total = 0.0
     for value in vector.tolist():

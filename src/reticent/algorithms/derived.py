@@ -8,6 +8,7 @@ from math import inf, prod
 
 import numpy as np
 
+from reticent.algorithms.certificates import ascent
 from reticent.algorithms.tails import box_reach, reach, sum_reach
 from reticent.kernel.mechanisms import Noise
 from reticent.queries.forms import Dense, Form, Product
@@ -69,4 +70,4 @@ def is_box(form: Form) -> bool:
     """A conjunction of ranges of consecutive codes."""
     if isinstance(form, Dense) or not form.binary:
         return False
-    return all(np.abs(np.diff(vector, prepend=0.0, append=0.0)).sum() == 2 for vector in form.vectors)
+    return all(ascent(vector) == 1 for vector in form.vectors)
