@@ -33,6 +33,7 @@ def across(
     lets marginals (no vectors) of the same tree share messages.
     """
     tree = beliefs.tree
+    _refuse_large(tree.shape_of(tuple(keep)), limit)
     pending: dict[int, tuple[list[Table], set[int]]] = {}
     for position in {*vectors, *keep}:
         top = next(c for c, clique in enumerate(tree.cliques) if position in clique)
@@ -94,18 +95,22 @@ def contract(first: Table, second: Table, needed: Collection[int], limit: int) -
     left = [a for a in one if a not in two]
     right = [a for a in two if a not in one]
     out = [*batch, *(a for a in left if a in needed), *(a for a in right if a in needed)]
-    cells = prod(size[a] for a in out)
-    if cells > limit:
-        raise DomainError(
-            f"this marginal needs a table of 2^{log2(cells):.1f} cells, the limit is 2^{log2(limit):.1f}: "
-            "ask for fewer attributes, or for attributes measured together"
-        )
+    _refuse_large([size[a] for a in out], limit)
     a, left = _arranged(left_table, one, batch, left, joint, needed)
     b, right = _arranged(right_table, two, batch, right, joint, needed)
     product = np.matmul(a, b.swapaxes(1, 2)).reshape([size[x] for x in (*batch, *left, *right)])
     axes = (*batch, *left, *right)
     order = sorted(range(len(axes)), key=lambda i: axes[i])
     return tuple(sorted(axes)), product.transpose(order).copy()
+
+
+def _refuse_large(shape: Sequence[int], limit: int) -> None:
+    cells = prod(shape)
+    if cells > limit:
+        raise DomainError(
+            f"this marginal needs a table of 2^{log2(cells):.1f} cells, the limit is 2^{log2(limit):.1f}: "
+            "ask for fewer attributes, or for attributes measured together"
+        )
 
 
 def _arranged(

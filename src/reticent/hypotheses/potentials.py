@@ -72,7 +72,7 @@ def _combine(
     second_moving,
     run,
     logs,
-):  # pragma: no cover - compiled  # noqa: E501
+):  # pragma: no cover - compiled
     position = 0
     for a in range(first_outer.size):
         for b in range(first_inner.size):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from math import log2, prod
+from math import log2
 
 import numpy as np
 
@@ -18,11 +18,8 @@ class ProductTree:
     """
 
     def __init__(self, sizes: Sequence[int], clique: tuple[int, ...], leaves: Sequence[tuple[int, ...]]) -> None:
-        self.clique = clique
-        self.leaf_count = len(leaves)
         # the empty set, a constant, broadcasts leaves that do not cover the clique (fill-in)
-        sets = list(leaves) if len(leaves) > 1 and bits(clique) == _union(leaves) else [*leaves, ()]
-        sets = sets if len(sets) > 1 else [*sets, ()]
+        sets = [*leaves, *([()] * max(1, 2 - len(leaves)))]
         merges: list[tuple[int, int, tuple[int, ...]]] = []
 
         def join(first: int, second: int, alive: set[int]) -> int:
@@ -34,39 +31,26 @@ class ProductTree:
         masks = [bits(s) for s in sets]
         logs = {p: log2(sizes[p]) for p in clique}
         greedy_pairs(masks.copy(), lambda mask: sum(v for p, v in logs.items() if mask >> p & 1), join)
-        self._sets = [*sets, *(union for _, _, union in merges)]
-        self._base = len(sets)
-        self._steps = []
-        for step, (left, right, union) in enumerate(merges):
-            shape = tuple(int(sizes[p]) for p in union)
-            place = {p: i for i, p in enumerate(union)}
-            self._steps.append(
-                (
-                    self._base + step,
-                    left,
-                    right,
-                    shape,
-                    tuple(place[p] for p in self._sets[left]),
-                    tuple(place[p] for p in self._sets[right]),
-                )
+        nodes = [*sets, *(union for _, _, union in merges)]
+        self._constants = len(sets) - len(leaves)
+        self._steps = [
+            (
+                left,
+                right,
+                tuple(sizes[p] for p in union),
+                tuple(union.index(p) for p in nodes[left]),
+                tuple(union.index(p) for p in nodes[right]),
             )
-        self.shape = tuple(int(sizes[p]) for p in clique)
-        self.cells = prod(self.shape)
+            for left, right, union in merges
+        ]
+        self.shape = tuple(sizes[p] for p in clique)
 
     def multiply(self, tables: Sequence[np.ndarray], *, logs: bool = False) -> np.ndarray:
         """The product of the leaves' tables (the sum of their logarithms) over the clique."""
-        nodes: list[np.ndarray] = [*tables]
-        nodes.extend(np.full(1, 0.0 if logs else 1.0) for _ in range(self._base - len(nodes)))
-        for _, left, right, shape, left_axes, right_axes in self._steps:
+        nodes = [*tables, *([np.full(1, 0.0 if logs else 1.0)] * self._constants)]
+        for left, right, shape, left_axes, right_axes in self._steps:
             nodes.append(combine(shape, nodes[left], left_axes, nodes[right], right_axes, logs=logs))
         return nodes[-1]
-
-
-def _union(sets: Iterable[tuple[int, ...]]) -> int:
-    union = 0
-    for positions in sets:
-        union |= bits(positions)
-    return union
 
 
 def greedy_pairs(

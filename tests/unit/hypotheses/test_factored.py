@@ -93,7 +93,7 @@ def test_save_load_copy_and_replay_are_bit_identical(seed: int) -> None:
 
 
 def test_a_copy_is_independent() -> None:
-    hypothesis, generator = updated(3)
+    hypothesis, _ = updated(3)
     form = Product(("a0", "a5"), (np.eye(hypothesis.domain["a0"].size)[0], np.eye(hypothesis.domain["a5"].size)[1]))
     before, twin = hypothesis.expect(form), hypothesis.copy()
     twin.project(form, 0.7)
