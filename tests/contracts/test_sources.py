@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,27 +12,89 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nasty import ATTRIBUTES, COLUMNS
+from servers import postgres_server, spark_session
 
 from reticent.domain import Domain
 from reticent.sources.codes import coding
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import load
+from reticent.sources.postgres import PostgresEngine
+from reticent.sources.spark import SparkEngine
 
 Opener = Callable[[pa.Table], Engine]
 
 
-@pytest.fixture(params=["duckdb"])
-def open_table(request: pytest.FixtureRequest) -> Iterator[Opener]:
-    opened: list[Engine] = []
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    pytest.importorskip("psycopg", reason="psycopg is not installed here")
+    with postgres_server() as url:
+        yield url
 
-    def opener(table: pa.Table) -> Engine:
-        opened.append(DuckDBEngine.over(table, label="nasty"))
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with spark_session() as session:
+        yield session
+
+
+@pytest.fixture(params=["duckdb", "postgres", "spark"])
+def open_table(request: pytest.FixtureRequest) -> Iterator[Opener]:
+    """Copies an Arrow table into the engine and opens it there."""
+    opened: list[Engine] = []
+    opener = {"duckdb": open_in_duckdb, "postgres": open_in_postgres, "spark": open_in_spark}[request.param]
+    place = None if request.param == "duckdb" else request.getfixturevalue(request.param)
+
+    def open_instead(table: pa.Table) -> Engine:
+        while opened:
+            opened.pop().close()
+        opened.append(opener(table, place))
         return opened[-1]
 
-    yield opener
-    for engine in opened:
-        engine.close()
+    yield open_instead
+    while opened:
+        opened.pop().close()
+
+
+def open_in_duckdb(table: pa.Table, _: None) -> Engine:
+    return DuckDBEngine.over(table, label="nasty")
+
+
+POSTGRES_TYPES = {
+    pa.string(): "text",
+    pa.float64(): "double precision",
+    pa.float32(): "real",
+    pa.int64(): "bigint",
+    pa.int16(): "smallint",
+    pa.decimal128(10, 2): "numeric(10, 2)",
+    pa.decimal128(38, 20): "numeric",
+    pa.bool_(): "boolean",
+    pa.date32(): "date",
+    pa.timestamp("us"): "timestamp",
+    pa.timestamp("us", tz="UTC"): "timestamptz",
+    pa.binary(): "bytea",
+}
+
+
+def open_in_postgres(table: pa.Table, url: str) -> Engine:
+    import psycopg
+
+    name = f"t{uuid.uuid4().hex}"
+    columns = ", ".join(f'"{field.name}" {POSTGRES_TYPES[field.type]}' for field in table.schema)
+    with psycopg.connect(url) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE {name} ({columns})")
+        with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+            for row in table.to_pylist():
+                copy.write_row(list(row.values()))
+    return PostgresEngine.connect(url, f"SELECT * FROM {name}")
+
+
+def open_in_spark(table: pa.Table, session: Any) -> Engine:
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    # Left to itself Spark takes timestamps without a zone for local times and makes instants of them.
+    schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+    return SparkEngine.of_frame(session.createDataFrame(table, schema), label="nasty")
 
 
 def codes_in(engine: Engine, column: str, rows: int) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ from reticent.sources.engine import Engine
 from reticent.sources.files import open_file
 from reticent.sources.grouping import load
 from reticent.sources.objects import open_object
+from reticent.sources.postgres import PostgresEngine
 
 __all__ = ["Table", "open_rows"]
 
@@ -58,6 +59,8 @@ class Table(kernel.Table):
 
 def open_rows(rows: Any, domain: Domain, *, query: str | None = None, name: str = "table") -> Engine:
     """The engine behind a path, a URL or an object."""
+    if isinstance(rows, str) and rows.startswith(("postgresql://", "postgres://")):
+        return PostgresEngine.connect(rows, query)
     if isinstance(rows, (str, Path)):
         return open_file(rows, domain, query)
     return open_object(rows, domain, name)

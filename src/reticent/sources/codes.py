@@ -131,7 +131,7 @@ def _comparable(attribute: Categorical, kind: Kind, dialect: Dialect) -> list[tu
             found.append((float(value), dialect.number(float(value)), code))
         elif attribute.kind == "truth values":
             found.append((value, "TRUE" if value else "FALSE", code))
-        elif kind == "text":
+        elif kind == "text" and dialect.can_hold(value):
             found.append((value.encode(), dialect.literal(value), code))
         elif kind == "date" and (day := _iso_date(value)):
             found.append((day, dialect.date(day), code))

@@ -22,6 +22,10 @@ _HEADER_BYTES = 1 << 20
 
 def open_file(path: str | Path, domain: Domain, query: str | None) -> DuckDBEngine:
     """The engine over one file, a Parquet folder or a glob of them; a query sees it as the table `rows`."""
+    if "://" in str(path):
+        # A URL may hold a password: only its scheme is repeated.
+        scheme = str(path).split("://", 1)[0]
+        raise SourceError(f"{scheme}:// is not supported; use postgresql://, a file, or Table.of with Ibis or Spark")
     location = Path(path).expanduser()
     scan = _scan(location, domain if query is None else None)
     return DuckDBEngine.over(scan, label=location.name, query=query)

@@ -9,7 +9,8 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.sources.codes import coding
 from reticent.sources.engine import Engine
-from reticent.sources.grouping import present_person, required_columns
+from reticent.sources.grouping import required_columns
+from reticent.sources.readings import present
 
 _NULL, _UNFIT, _OUTSIDE = 1, 2, 3
 
@@ -33,9 +34,9 @@ def count_misfits(engine: Engine, domain: Domain, person: str | None) -> Misfits
     counted = ["COUNT(*)", "COUNT(*)", "0"]
     if person is not None:
         projected.append(f"{dialect.quoted(person)} AS person")
-        present = present_person("person", columns[person], dialect)
-        counted[1] = f"COUNT(DISTINCT CASE WHEN {present} THEN person END)"
-        counted[2] = f"COUNT(CASE WHEN {present} THEN NULL ELSE 1 END)"
+        named = present("person", columns[person], dialect)
+        counted[1] = f"COUNT(DISTINCT CASE WHEN {named} THEN person END)"
+        counted[2] = f"COUNT(CASE WHEN {named} THEN NULL ELSE 1 END)"
     for made in codings:
         counted += [f"COUNT(CASE WHEN {made.status} = {status} THEN 1 END)" for status in (_NULL, _UNFIT, _OUTSIDE)]
     listed = ", ".join(f"CAST({sql} AS {dialect.bigint}) AS n{place}" for place, sql in enumerate(counted))

@@ -11,8 +11,8 @@ from reticent.domain import Domain
 from reticent.errors import SourceError
 from reticent.kernel.records import Records, plane_layout, spread
 from reticent.sources.codes import coding
-from reticent.sources.dialects import Dialect
 from reticent.sources.engine import ColumnType, Engine
+from reticent.sources.readings import present
 
 _KEY_LIMIT = 1 << 62
 
@@ -73,12 +73,6 @@ def _listed(names: Sequence[str], most: int) -> str:
     return ", ".join(map(repr, names[:most])) + more
 
 
-def present_person(column: str, kind: ColumnType, dialect: Dialect) -> str:
-    """Whether a row names its person; one that does not weighs nothing (docs/proofs/person-weights.md)."""
-    present = f"{column} IS NOT NULL"
-    return f"({present} AND NOT {dialect.is_nan(column)})" if kind.kind == "float" else present
-
-
 def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | None) -> str:
     """A subquery of every row's packed keys k0, k1, ... and, if persons are the unit, its person."""
     dialect = engine.dialect
@@ -93,7 +87,8 @@ def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | N
         column = dialect.quoted(person)
         projected.append(f"{column} AS person")
         listed.append("person")
-        where = f" WHERE {present_person(column, columns[person], dialect)}"
+        # A row that names no person weighs nothing (docs/proofs/person-weights.md).
+        where = f" WHERE {present(column, columns[person], dialect)}"
     inner = f"SELECT {', '.join(projected) or '0 AS nothing'} FROM {engine.relation}{where}"
     return f"SELECT {', '.join(listed)} FROM ({inner}) AS reading"
 

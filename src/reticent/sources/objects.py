@@ -10,12 +10,20 @@ import pyarrow as pa
 from reticent.domain import Domain
 from reticent.errors import SourceError
 from reticent.sources.duckdb import DuckDBEngine
+from reticent.sources.engine import Engine
+from reticent.sources.ibis import open_expression
+from reticent.sources.spark import SparkEngine
 
 
-def open_object(rows: Any, domain: Domain, name: str) -> DuckDBEngine:
-    """The engine over a dataframe, an Arrow table or a DuckDB relation."""
+def open_object(rows: Any, domain: Domain, name: str) -> Engine:
+    """The engine over a dataframe, an Arrow table, a DuckDB relation, an Ibis expression or a Spark frame."""
     if isinstance(rows, duckdb.DuckDBPyRelation):
         return DuckDBEngine.of_relation(rows, label=name)
+    package = type(rows).__module__.split(".")[0]
+    if package == "ibis":
+        return open_expression(rows, name)
+    if package == "pyspark" and hasattr(rows, "sparkSession"):
+        return SparkEngine.of_frame(rows, label=name)
     table, coded = _arrow(rows, domain)
     return DuckDBEngine.over(table, label=name, coded=coded)
 

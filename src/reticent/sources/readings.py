@@ -44,50 +44,52 @@ def read(attribute: Attribute, column: str, kind: ColumnType, dialect: Dialect) 
     return _number(column, kind, dialect)
 
 
-def _present(column: str, kind: ColumnType, dialect: Dialect) -> str:
-    present = f"{column} IS NOT NULL"
-    return f"({present} AND NOT {dialect.is_nan(column)})" if kind.kind == "float" else f"({present})"
+def present(column: str, kind: ColumnType, dialect: Dialect) -> str:
+    """Whether a row has a value at all; NaN counts as none."""
+    nan = dialect.nan(kind.kind)
+    return f"{column} IS NOT NULL" if nan is None else f"({column} IS NOT NULL AND {column} <> {nan})"
 
 
 def _number(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
     if kind.kind in _NUMBERS:
         double = dialect.as_double(column, wide=kind.wide)
-        return Reading(f"NULLIF({double}, {dialect.nan})" if kind.kind != "integer" else double, "float")
+        return Reading(
+            double if dialect.nan(kind.kind) is None else f"NULLIF({double}, {dialect.nan('float')})", "float"
+        )
     if kind.kind == "boolean":
         return Reading(f"CAST(CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END AS {dialect.double})", "float")
-    present = _present(column, kind, dialect)
+    given = present(column, kind, dialect)
     if kind.kind == "text":
         text = dialect.as_text(column)
         matched = dialect.matches(text, NUMBER_PATTERN)
         reading = f"CASE WHEN {matched} THEN {dialect.parsed_double(text)} END"
-        return Reading(reading, "float", f"({present} AND NOT {matched})")
-    return Reading(f"CAST(NULL AS {dialect.double})", "float", present)
+        return Reading(reading, "float", f"({given} AND NOT {matched})")
+    return Reading(f"CAST(NULL AS {dialect.double})", "float", given)
 
 
 def _time(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
     if kind.kind in _TIMES:
         return Reading(dialect.as_microseconds(column) if kind.wide else column, kind.kind)
-    present = _present(column, kind, dialect)
+    given = present(column, kind, dialect)
     if kind.kind == "text":
         text = dialect.as_text(column)
         # Year 0 exists in SQL calendars but not in Python's.
         matched = f"({dialect.matches(text, INSTANT_PATTERN)} AND {text} NOT LIKE '0000%')"
         reading = f"CASE WHEN {matched} THEN {dialect.parsed_timestamp(text)} END"
-        return Reading(reading, "timestamp", f"({present} AND NOT {matched})")
-    return Reading("CAST(NULL AS TIMESTAMP)", "timestamp", present)
+        return Reading(reading, "timestamp", f"({given} AND NOT {matched})")
+    return Reading(f"CAST(NULL AS {dialect.plain_timestamp})", "timestamp", given)
 
 
 def _text(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
     """Whole numbers and dates stay what they are: categories are compared in the column's own type."""
     if kind.kind == "text":
         return Reading(dialect.as_text(column), "text")
-    if kind.kind in ("integer", "date"):
-        return Reading(column, kind.kind)
-    if kind.kind in ("float", "decimal"):
-        return Reading(f"NULLIF({column}, {dialect.nan})" if kind.kind == "float" else column, kind.kind)
+    if kind.kind in ("integer", "decimal", "float", "date"):
+        nan = dialect.nan(kind.kind)
+        return Reading(column if nan is None else f"NULLIF({column}, {nan})", kind.kind)
     if kind.kind == "boolean":
         return Reading(f"CASE WHEN {column} THEN 'true' WHEN NOT {column} THEN 'false' END", "text")
-    return Reading(f"CAST(NULL AS {dialect.text})", "text", _present(column, kind, dialect))
+    return Reading(f"CAST(NULL AS {dialect.text})", "text", present(column, kind, dialect))
 
 
 def _truth(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
@@ -101,4 +103,4 @@ def _truth(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
         truth = f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
     else:
         truth = "CAST(NULL AS BOOLEAN)"
-    return Reading(truth, "boolean", f"({_present(column, kind, dialect)} AND {truth} IS NULL)")
+    return Reading(truth, "boolean", f"({present(column, kind, dialect)} AND {truth} IS NULL)")

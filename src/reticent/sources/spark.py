@@ -1,0 +1,79 @@
+"""Spark bins, weighs and groups on its cluster; only distinct keys and their weights are collected."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from reticent.errors import SourceError
+from reticent.sources import dialects
+from reticent.sources.engine import ColumnType
+
+_DOUBLE_DIGITS = 15
+_KINDS = {
+    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), ColumnType("integer")),
+    **dict.fromkeys(("float", "double"), ColumnType("float")),
+    "boolean": ColumnType("boolean"),
+    "date": ColumnType("date"),
+    "timestamp": ColumnType("instant"),
+    "timestamp_ntz": ColumnType("timestamp"),
+}
+
+
+class SparkEngine:
+    """A relation of the caller's own session, which stays open; configuration alone makes it a cluster."""
+
+    dialect: dialects.Dialect = dialects.Spark()
+
+    def __init__(self, session: Any, relation: str, *, label: str, filtered: bool) -> None:
+        self._session = session
+        self._view: str | None = None
+        self.label = label
+        self.filtered = filtered
+        self.relation = f"{relation} AS queried"
+
+    @classmethod
+    def of_frame(cls, frame: Any, *, label: str) -> SparkEngine:
+        """A data frame may be a filter, so its size is no public fact."""
+        view = f"reticent_{uuid.uuid4().hex}"
+        engine = cls(frame.sparkSession, view, label=label, filtered=True)
+        engine._guarded(lambda: frame.createOrReplaceTempView(view))
+        engine._view = view
+        return engine
+
+    def columns(self) -> Mapping[str, ColumnType]:
+        described = self._guarded(lambda: self._session.sql(f"SELECT * FROM {self.relation}").dtypes)
+        return {name: _column_type(declared) for name, declared in described}
+
+    def fetch(self, statement: str, width: int) -> Iterator[np.ndarray]:
+        table = self._guarded(lambda: self._session.sql(statement).toArrow())
+        for batch in table.to_batches():
+            yield np.stack([column.to_numpy(zero_copy_only=False).astype(np.int64) for column in batch.columns])
+
+    def close(self) -> None:
+        if self._view is not None:
+            self._session.catalog.dropTempView(self._view)
+
+    def _guarded(self, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except Exception as error:
+            # pyspark is the caller's, not imported here; whatever else fails keeps its own name and message.
+            if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
+                raise
+            analysed = type(error).__name__ in ("AnalysisException", "ParseException")
+        # Spark's messages quote cells and plans; neither they nor their context are passed on.
+        reason = "does not run; check its tables and columns" if analysed else "failed on the cluster; see its log"
+        raise SourceError(f"{self.label}: the query {reason}")
+
+
+def _column_type(declared: str) -> ColumnType:
+    name = declared.split("(")[0].split(" ")[0]
+    if name == "decimal":
+        return ColumnType("decimal", wide=int(declared[8:].split(",")[0]) > _DOUBLE_DIGITS)
+    if name in ("string", "varchar", "char"):
+        return ColumnType("text")
+    return _KINDS.get(name, ColumnType("other"))

@@ -1,0 +1,85 @@
+"""A PostgreSQL server and a Spark session of the tests' own; where one cannot be had the tests say so and skip."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PASSWORD = "open-sesame"
+
+
+def _binaries() -> Path:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [Path(p) for p in [shutil.which("initdb")] if p]
+    if not found:
+        pytest.skip("PostgreSQL is not installed here (no initdb)")
+    return found[-1].parent
+
+
+def _account() -> str:
+    """The server refuses to run as root."""
+    if os.geteuid() != 0:
+        return getpass.getuser()
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@contextlib.contextmanager
+def postgres_server() -> Iterator[str]:
+    """A cluster in a temporary folder on the loopback; yields its URL (password authentication)."""
+    binaries, account, port = _binaries(), _account(), _free_port()
+    folder = Path(tempfile.mkdtemp(prefix="reticent-pg-"))
+    options: dict[str, Any] = {"user": account, "group": pwd.getpwnam(account).pw_gid} if os.geteuid() == 0 else {}
+    options |= {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    if os.geteuid() == 0:
+        shutil.chown(folder, account)
+    secret = folder / "password"
+    secret.write_text(PASSWORD)
+    secret.chmod(0o644)
+    data = str(folder / "data")
+    initialise = [binaries / "initdb", "-D", data, "-U", "keeper", "-A", "scram-sha-256", "--pwfile", secret, "-N"]
+    subprocess.run([*initialise, "-E", "UTF8", "--locale", "C.UTF-8"], **options)
+    settings = f"-p {port} -h 127.0.0.1 -k {folder} -c fsync=off -c max_connections=10"
+    subprocess.run([binaries / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", settings, "start"], **options)
+    try:
+        yield f"postgresql://keeper:{PASSWORD}@127.0.0.1:{port}/postgres"
+    finally:
+        subprocess.run([binaries / "pg_ctl", "-D", data, "-m", "immediate", "stop"], **options)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def spark_session() -> Iterator[Any]:
+    """Spark in local mode, one thread, quiet."""
+    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed here")
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed here, which Spark needs")
+    builder = sql.SparkSession.builder.master("local[1]").appName("reticent-tests")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.log.level": "OFF",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
