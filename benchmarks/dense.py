@@ -115,7 +115,7 @@ def free_answers() -> float:
 
 def run(quick: bool) -> dict[str, Any]:
     """The marks of issue 3 as ratios; quick: fewer repetitions."""
-    repeats = 5 if quick else 15
+    repeats = 10 if quick else 25
     moved = rounds(_uniform_domain(8, 8), repeats)
     binary = marginals(_uniform_domain(2, 24), repeats, 6)
     octal = marginals(_uniform_domain(8, 8), repeats, 6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -103,9 +102,12 @@ def form_of(query: Linear | Product | Dense, domain: Domain) -> Product | Dense:
     """The compiled form of a query; forms pass through."""
     if not isinstance(query, Product | Dense):
         return query.compile(domain)
-    places = [domain.index(name) for name in query.attributes]
-    if any(first >= second for first, second in pairwise(places)):
-        raise QueryError(f"attributes {', '.join(query.attributes)} must come in the domain's order")
+    last = -1
+    for name in query.attributes:
+        place = domain.index(name)
+        if place <= last:
+            raise QueryError(f"attributes {', '.join(query.attributes)} must come in the domain's order")
+        last = place
     return query
 
 

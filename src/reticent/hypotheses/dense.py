@@ -13,6 +13,7 @@ import numpy as np
 from reticent.errors import DomainError
 from reticent.hypotheses.base import FitReport, Measurement, average, form_of
 from reticent.hypotheses.boxes import Box, Factor, alike_rows
+from reticent.hypotheses.exponential import softmax_in_place
 from reticent.hypotheses.marginal_tree import COMPILED_CELLS, marginal_tree
 from reticent.hypotheses.packing import pack, unpack
 from reticent.hypotheses.projection import binary_eta, finite_target, solve_tilt
@@ -181,8 +182,8 @@ class DenseHypothesis:
         self._model, report = fit_loglinear(measurements, self._domain, engine, start=self._model, **options)
         axis_sets = tuple(self._axes(names) for names in self._model.sets)
         logits = marginal_tree(self._domain.shape, axis_sets).expand(self._model.potentials)
-        logits -= logits.max()
-        self.assign(np.exp(logits, out=logits))
+        softmax_in_place(logits)
+        self.assign(logits)
         return report
 
     def assign(self, weights: np.ndarray) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log
 
 import numpy as np
 
+from reticent.hypotheses.exponential import softmax_in_place
 from reticent.hypotheses.marginal_tree import marginal_tree
 
 __all__ = ["DenseEngine"]
@@ -22,12 +22,7 @@ class DenseEngine:
 
     def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
         table = self._tree.expand(parameters, self.probabilities)
-        peak = float(table.max())
-        table -= peak
-        np.exp(table, out=table)
-        total = float(table.sum())
-        table /= total
-        return log(total) + peak, self._tree.reduce(table)
+        return softmax_in_place(table), self._tree.reduce(table)
 
     def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
         product = self._tree.expand(weights, self._scratch)

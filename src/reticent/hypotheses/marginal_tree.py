@@ -66,9 +66,9 @@ class MarginalTree:
             raise ValueError(f"a tensor of shape {np.shape(tensor)} does not fit a tree of shape {self.shape}")
         space = np.empty(self._space)
         if self._compiled:
-            from reticent.hypotheses import dense_kernels
+            from reticent.hypotheses import marginal_kernels
 
-            dense_kernels.reduce_fans(root, space, self._table)
+            marginal_kernels.reduce_fans(root, space, self._table)
         else:
             self._reduce_plainly(root, space)
         return [self._view(root, space, node).copy().reshape(shape) for node, shape in self._outputs]
@@ -88,9 +88,9 @@ class MarginalTree:
             view = self._view(root, space, node)
             view += np.ravel(array)
         if self._compiled:
-            from reticent.hypotheses import dense_kernels
+            from reticent.hypotheses import marginal_kernels
 
-            dense_kernels.expand_fans(root, space, self._table, fresh)
+            marginal_kernels.expand_fans(root, space, self._table, fresh)
         else:
             self._expand_plainly(root, space)
         return root.reshape(self.shape)
