@@ -186,6 +186,7 @@ def test_a_crash_leaves_a_pending_key_one_redemption_and_an_epoch_none(path: Pat
         ledger.reserve("epoch", "watch", 20, {"t": 1}, redeemable=False)
     with opened(path) as ledger:
         assert ledger.spent == 30
+        assert [(event.kind, event.key) for event in ledger.events()][3:] == [("forfeit", "epoch")]
         with pytest.raises(LedgerError, match="forfeited and stays charged"):
             ledger.reserve("epoch", "watch", 20, {"t": 1}, redeemable=False)
         ledger.reserve("k", "measure", 10, {"q": 1})
