@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from reticent.domain import Domain
 from reticent.errors import DomainError
-from reticent.hypotheses import DenseHypothesis
+from reticent.hypotheses import DenseHypothesis, Measurement
 from reticent.hypotheses.boxes import Box
 from reticent.queries.forms import Dense, Product
+from reticent.queries.linear import Marginal
 
 LARGE = Domain({f"a{place}": size for place, size in enumerate((8, 3, 16, 2, 5, 4, 16))})
 
@@ -154,3 +155,16 @@ Snapshot(h).expect(Product(("a",), (np.eye(8)[0],)))
 sys.exit("numba" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_the_warm_start_of_a_fit_is_saved_too() -> None:
+    domain = Domain({"a": 3, "b": 4})
+    random = np.random.default_rng(8)
+    first, second = (
+        [Measurement(Marginal(domain.names), random.dirichlet(np.ones(12)).reshape(3, 4), 0.01)] for _ in "ab"
+    )
+    hypothesis = DenseHypothesis(domain)
+    hypothesis.fit(first)
+    loaded = DenseHypothesis.from_bytes(hypothesis.to_bytes())
+    assert loaded.fit(second) == hypothesis.fit(second)
+    assert loaded.to_bytes() == hypothesis.to_bytes()
