@@ -15,10 +15,12 @@ from nasty import ATTRIBUTES, COLUMNS
 from servers import postgres_server, spark_session
 
 from reticent.domain import Domain
+from reticent.queries.conjunctions import Conjunctions
 from reticent.sources.codes import coding
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import load
+from reticent.sources.ondemand import OnDemand
 from reticent.sources.postgres import PostgresEngine
 from reticent.sources.spark import SparkEngine
 
@@ -180,6 +182,7 @@ def test_a_person_weighs_exactly_the_grid(open_table: Opener, rows: list, grid: 
     for code, weight in expected.items():
         counts[code] = weight
     records = load(open_table(table), domain, person="who", grid=grid)
+    assert records is not None
     np.testing.assert_array_equal(records.marginal(("small", "large")), counts)
     assert records.total() == grid * len({p for p in persons if p is not None})
 
@@ -193,6 +196,7 @@ def test_wide_domains_need_several_keys(open_table: Opener) -> None:
     domain = Domain(dict.fromkeys(names, 300))
     for person, grid in ((None, 1), ("who", 60)):
         records = load(open_table(table), domain, person=person, grid=grid)
+        assert records is not None
         persons = table["who"].to_pylist() if person else list(range(200))
         expected = reference_weights(persons, codes, grid)
         for i, name in enumerate(names):
@@ -206,5 +210,28 @@ def test_a_relation_without_rows_counts_nothing(open_table: Opener) -> None:
     table = pa.table({"a": pa.array([], pa.int64()), "who": pa.array([], pa.int64())})
     for person in (None, "who"):
         records = load(open_table(table), Domain(a=3), person=person, grid=60 if person else 1)
+        assert records is not None
         assert records.total() == 0
         assert records.marginal(("a",)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("person", [None, "who"])
+def test_counts_on_demand_equal_records_in_memory(open_table: Opener, person: str | None) -> None:
+    rng = np.random.default_rng(4)
+    sizes = {"a": 3, "b": 5, "c": 300, "d": 2, "e": 1, "f": 2000, "g": 2000}
+    columns = {name: rng.integers(-1, size + 1, 300) for name, size in sizes.items()}
+    table = pa.table(columns | {"who": rng.integers(0, 50, 300)})
+    domain = Domain(sizes)
+    grid = 60 if person else 1
+    engine = open_table(table)
+    held, asked = load(engine, domain, person=person, grid=grid), OnDemand(engine, domain, person=person, grid=grid)
+    assert held is not None
+    assert load(engine, domain, person=person, grid=grid, hold=10) is None
+    sets = [(), ("a",), ("b", "c"), ("a", "d", "e"), ("c", "f")]
+    for left, right in zip(held.marginals(sets), asked.marginals(sets), strict=True):
+        np.testing.assert_array_equal(left, right)
+    vectors = {name: rng.integers(1 if size < 3 else 0, 3, size) for name, size in sizes.items()}
+    assert asked.weigh(vectors) == held.weigh(vectors) > 0
+    literals = np.array([[0, 1, -1], [2, 5, 6], [0, 1, -1]]), np.array([[1, 2, -1], [0, 0, 0], [0, 0, -1]])
+    wide = Conjunctions(domain, *literals)
+    assert asked.conjunctions(wide).tolist() == held.conjunctions(wide).tolist()

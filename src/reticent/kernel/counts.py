@@ -13,6 +13,10 @@ from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.counting import COVER_CELLS, covering
 from reticent.kernel.table import QUERY_GRID
+from reticent.queries.conjunctions import ABSENT, Conjunctions
+
+CONJUNCTION_CELLS = 1 << 22
+"""Conjunctions over fewer cells than this are read from one marginal."""
 
 MARGINAL_CELLS = 1 << 28
 """A dense marginal beyond this many cells (2 GiB) is refused, by its public size."""
@@ -104,6 +108,21 @@ class Counts:
             result = result @ array
         return int(result)
 
+    def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray:
+        """Each one's weight, read from the marginal of its attributes or, where that is too large, weighed alone."""
+        names = self._domain.names
+        counts = np.empty(len(conjunctions), dtype=np.int64)
+        for used in np.unique(conjunctions.attributes, axis=0):
+            which = (conjunctions.attributes == used).all(axis=1)
+            axes = used[used != ABSENT].tolist()
+            codes = conjunctions.codes[which][:, : len(axes)]
+            attributes = tuple(names[axis] for axis in axes)
+            if self._domain.cells(attributes) <= CONJUNCTION_CELLS:
+                counts[which] = self.marginal(attributes)[tuple(codes.T)]
+            else:
+                counts[which] = [self._weigh_rows(_ones(self._domain, attributes, row)) for row in codes.tolist()]
+        return counts
+
     def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
         raise NotImplementedError
 
@@ -118,6 +137,13 @@ class Counts:
                 f"a marginal over {', '.join(attributes)} has {cells} cells: at most {MARGINAL_CELLS}; ask for fewer"
             )
         return attributes
+
+
+def _ones(domain: Domain, attributes: tuple[str, ...], codes: list[int]) -> dict[str, np.ndarray]:
+    return {
+        name: (np.arange(domain[name].size) == code).astype(np.int64)
+        for name, code in zip(attributes, codes, strict=True)
+    }
 
 
 def _vector(name: str, values: np.ndarray, size: int) -> np.ndarray:

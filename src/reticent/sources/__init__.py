@@ -8,10 +8,12 @@ from typing import Any
 from reticent.domain import Domain
 from reticent.errors import SourceError
 from reticent.kernel import table as kernel
+from reticent.kernel.table import CountSource
 from reticent.sources.engine import Engine
 from reticent.sources.files import open_file
-from reticent.sources.grouping import load
+from reticent.sources.grouping import HOLD, load
 from reticent.sources.objects import open_object
+from reticent.sources.ondemand import OnDemand
 from reticent.sources.postgres import PostgresEngine
 
 __all__ = ["Table", "open_rows"]
@@ -33,11 +35,12 @@ class Table(kernel.Table):
         records: int | None = None,
         neighbours: kernel.Neighbours = "replace-one",
         version: str | None = None,
+        hold: int = HOLD,
     ) -> Table:
         """Read a file (CSV, Parquet, Arrow), a folder of Parquet, or a database by URL with `query`."""
         _validate(domain, query, person, records, neighbours)
         engine = open_rows(path, domain, query=query)
-        return _built(cls, engine, domain, person, records, neighbours, version)
+        return _built(cls, engine, domain, person, records, neighbours, version, hold)
 
     @classmethod
     def of(
@@ -50,11 +53,12 @@ class Table(kernel.Table):
         neighbours: kernel.Neighbours = "replace-one",
         name: str = "table",
         version: str | None = None,
+        hold: int = HOLD,
     ) -> Table:
         """Take a pandas, polars or Arrow table, a DuckDB relation or an Ibis expression."""
         _validate(domain, None, person, records, neighbours)
         engine = open_object(rows, domain, name)
-        return _built(cls, engine, domain, person, records, neighbours, version)
+        return _built(cls, engine, domain, person, records, neighbours, version, hold)
 
 
 def open_rows(rows: Any, domain: Domain, *, query: str | None = None, name: str = "table") -> Engine:
@@ -88,13 +92,22 @@ def _built(
     records: int | None,
     neighbours: kernel.Neighbours,
     version: str | None,
+    hold: int,
 ) -> Table:
     try:
         if engine.filtered and records is None and neighbours == "replace-one":
             raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")
         grid = 1 if person is None else kernel.person_grid(records)
-        source = load(engine, domain, person=person, grid=grid)
-    finally:
+        held = load(engine, domain, person=person, grid=grid, hold=hold)
+    except BaseException:
+        engine.close()
+        raise
+    source: CountSource
+    if held is None:
+        # Too many distinct records: the engine stays open. Only time tells, and only the custodian's.
+        source = OnDemand(engine, domain, person=person, grid=grid)
+    else:
+        source = held
         engine.close()
     if records is None and neighbours == "replace-one":
         # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import duckdb
@@ -105,7 +105,7 @@ class DuckDBEngine:
         types = dict(zip(described.columns, map(column_type, described.types), strict=True))
         return types | dict.fromkeys(self._coded, ColumnType("codes"))
 
-    def fetch(self, statement: str, width: int) -> Iterator[np.ndarray]:
+    def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
         reader = self._guarded(lambda: self._run(statement).to_arrow_reader(_BATCH))
         while (batch := self._guarded(lambda: next(reader, None))) is not None:
             block = np.empty((width, batch.num_rows), dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -36,8 +36,8 @@ class Engine(Protocol):
 
     def columns(self) -> Mapping[str, ColumnType]: ...
 
-    def fetch(self, statement: str, width: int) -> Iterator[np.ndarray]:
-        """Blocks of int64 of shape (width, rows), in any order."""
+    def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
+        """Blocks of int64 of shape (width, rows), in any order; closed early, it leaves the engine usable."""
         ...
 
     def close(self) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from reticent.sources.engine import ColumnType, Engine
 from reticent.sources.readings import present
 
 _KEY_LIMIT = 1 << 62
+
+HOLD = 1 << 27
+"""Distinct records kept in memory unless told otherwise: with 16 attributes 3 GiB."""
 
 
 @dataclass(frozen=True)
@@ -118,17 +122,22 @@ def grouping(
     return packing, f"SELECT {keys}, {summed} AS w FROM ({placed}) AS placed GROUP BY {keys} HAVING {summed} > 0"
 
 
-def load(engine: Engine, domain: Domain, *, person: str | None, grid: int) -> Records:
-    """The distinct encoded records of an engine's relation, with their weights."""
+def load(engine: Engine, domain: Domain, *, person: str | None, grid: int, hold: int = HOLD) -> Records | None:
+    """The distinct encoded records of an engine's relation, with their weights; None if they are more than `hold`."""
     packing, statement = grouping(engine, domain, domain.names, person=person, grid=grid)
     layout = plane_layout(domain)
     height = sum(map(len, layout.values()))
     keys = len(packing.groups)
     planes: list[np.ndarray] = [np.empty((height, 0), dtype=np.uint8)]
     weights: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
-    for block in engine.fetch(statement, keys + 1):
-        part = np.empty((height, block.shape[1]), dtype=np.uint8)
-        spread(layout, packing.unpacked(block[:keys]), part)
-        planes.append(part)
-        weights.append(block[keys].copy())
+    held = 0
+    with contextlib.closing(engine.fetch(statement, keys + 1)) as blocks:
+        for block in blocks:
+            held += block.shape[1]
+            if held > hold:
+                return None
+            part = np.empty((height, block.shape[1]), dtype=np.uint8)
+            spread(layout, packing.unpacked(block[:keys]), part)
+            planes.append(part)
+            weights.append(block[keys].copy())
     return Records(domain, np.concatenate(planes, axis=1), np.concatenate(weights))

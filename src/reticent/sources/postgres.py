@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -85,9 +85,11 @@ class PostgresEngine:
 
         return self._guarded(describe)
 
-    def fetch(self, statement: str, width: int) -> Iterator[np.ndarray]:
+    def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
         row = np.dtype([("fields", ">i2"), *((f"f{i}", [("size", ">i4"), ("value", ">i8")]) for i in range(width))])
         with contextlib.ExitStack() as stack:
+            # A result abandoned midway leaves its transaction failed; a fresh one starts with the next statement.
+            stack.callback(self._renew)
             chunks = self._guarded(lambda: self._copying(stack, statement))
             held = bytearray()
             self._guarded(lambda: _fill(held, chunks, _COPY_HEADER))
@@ -107,6 +109,10 @@ class PostgresEngine:
     def _copying(self, stack: contextlib.ExitStack, statement: str) -> Iterator[bytes]:
         cursor = stack.enter_context(self._connection.cursor())
         return iter(stack.enter_context(cursor.copy(f"COPY ({statement}) TO STDOUT (FORMAT BINARY)")))
+
+    def _renew(self) -> None:
+        if self._connection.info.transaction_status == _psycopg().pq.TransactionStatus.INERROR:
+            self._connection.rollback()
 
     def _textual(self, cursor: Any, codes: list[int]) -> frozenset[int]:
         """Enumerations and citext have types of their own and are read as text."""

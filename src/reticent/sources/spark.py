@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import numpy as np
@@ -48,7 +48,7 @@ class SparkEngine:
         described = self._guarded(lambda: self._session.sql(f"SELECT * FROM {self.relation}").dtypes)
         return {name: _column_type(declared) for name, declared in described}
 
-    def fetch(self, statement: str, width: int) -> Iterator[np.ndarray]:
+    def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
         table = self._guarded(lambda: self._session.sql(statement).toArrow())
         for batch in table.to_batches():
             yield np.stack([column.to_numpy(zero_copy_only=False).astype(np.int64) for column in batch.columns])

@@ -286,3 +286,21 @@ def test_what_is_no_table_is_refused(rows: object) -> None:
 def test_the_domain_must_be_one() -> None:
     with pytest.raises(SourceError, match="not dict"):
         Table.of(ROWS, {"age": 3})  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_held_is_counted_on_demand(tmp_path: Path) -> None:
+    path = as_parquet(tmp_path)
+    table = Table.read(path, DOMAIN, hold=2)
+    assert repr(table) == repr(Table.read(path, DOMAIN))
+    assert repr(table._source) == "<OnDemand: private>"
+    check(table)
+
+
+def test_a_database_url_is_never_repeated() -> None:
+    for url in (f"mysql://keeper:{SECRET}@host/db", f"postgresql://keeper:{SECRET}@127.0.0.1:1/db"):
+        with pytest.raises(SourceError) as raised:
+            Table.read(url, DOMAIN, query="SELECT 1", records=1)
+        assert SECRET not in "".join(traceback.format_exception(raised.value))
+        assert raised.value.__context__ is None
+    with pytest.raises(SourceError, match="needs query="):
+        Table.read("postgresql://host/db", DOMAIN)

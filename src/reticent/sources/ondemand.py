@@ -1,0 +1,95 @@
+"""Counts on demand: where distinct records are too many to hold, the engine stays open and counts covering sets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.kernel.counts import Counts
+from reticent.sources.engine import Engine
+from reticent.sources.grouping import Packing, coded_rows, grouping
+
+COVER_CELLS = 1 << 20
+"""An engine's pass costs so much more than a cell that covers may be larger than in memory."""
+
+
+class OnDemand(Counts):
+    """One grouping statement per covering set; the marginals served by it are cached (`kernel.counts`)."""
+
+    __slots__ = ("_engine", "_grid", "_lock", "_person")
+
+    def __init__(self, engine: Engine, domain: Domain, *, person: str | None, grid: int) -> None:
+        super().__init__(domain)
+        self._engine = engine
+        self._person = person
+        self._grid = grid
+        self._lock = threading.Lock()
+
+    def _cover_cells(self) -> int:
+        return COVER_CELLS
+
+    def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
+        for attributes in attribute_sets:
+            packing, statement = self._statement(attributes)
+            counts = np.zeros(self._domain.shape_of(attributes), dtype=np.int64)
+            width = len(packing.groups)
+            with self._lock:
+                for block in self._engine.fetch(statement, width + 1):
+                    codes = packing.unpacked(block[:width])
+                    place = tuple(codes[name] for name in attributes)
+                    counts[place if attributes else ...] = block[width] if attributes else block[width].sum()
+            yield counts
+
+    def _statement(self, attributes: tuple[str, ...]) -> tuple[Packing, str]:
+        if self._person is None:
+            return grouping(self._engine, self._domain, attributes, person=None, grid=1)
+        # A person's rows are weighed in the order of all codes, so the whole record is grouped before it is cut.
+        whole, weighed = grouping(self._engine, self._domain, self._domain.names, person=self._person, grid=self._grid)
+        packing = Packing.of(self._domain, attributes)
+        keys = packing.keys(self._codes_of(whole), self._engine.dialect.bigint)
+        listed = ", ".join(f"{key} AS j{place}" for place, key in enumerate(keys))
+        names = ", ".join(f"j{place}" for place in range(len(keys)))
+        total = f"CAST(SUM(w) AS {self._engine.dialect.bigint})"
+        cut = f"SELECT {listed}, w FROM ({weighed}) AS weighed"
+        return packing, f"SELECT {names}, {total} AS w FROM ({cut}) AS cut GROUP BY {names}"
+
+    def _codes_of(self, packing: Packing) -> dict[str, str]:
+        """Each attribute's code as a digit of the packed keys k0, k1, ..."""
+        digits = {}
+        for place, group in enumerate(packing.groups):
+            stride = 1
+            for name in reversed(group):
+                size = self._domain[name].size
+                digits[name] = f"({self._engine.dialect.divided(f'k{place}', str(stride))} % {size})"
+                stride *= size
+        return digits
+
+    def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
+        packing, weighed = self._statement_of_rows(tuple(vectors))
+        digits = self._codes_of(packing)
+        factors = ["w", *(_factor(digits[name], vector) for name, vector in vectors.items())]
+        bigint = self._engine.dialect.bigint
+        # COALESCE: a relation without rows sums to null.
+        statement = f"SELECT CAST(COALESCE(SUM({' * '.join(factors)}), 0) AS {bigint}) AS s FROM ({weighed}) AS weighed"
+        with self._lock:
+            return int(sum(int(block[0].sum()) for block in self._engine.fetch(statement, 1)))
+
+    def _statement_of_rows(self, attributes: tuple[str, ...]) -> tuple[Packing, str]:
+        """Packed keys with weights: the rows themselves where each weighs one, else the weighed records."""
+        if self._person is not None:
+            return grouping(self._engine, self._domain, self._domain.names, person=self._person, grid=self._grid)
+        packing = Packing.of(self._domain, attributes)
+        coded = coded_rows(self._engine, self._domain, packing, None)
+        return packing, f"SELECT coded.*, CAST(1 AS {self._engine.dialect.bigint}) AS w FROM ({coded}) AS coded"
+
+
+def _factor(code: str, vector: np.ndarray) -> str:
+    """The vector's value at a code, its codes listed value by value."""
+    branches = []
+    for value in np.unique(vector[vector != 0]).tolist():
+        listed = ", ".join(map(str, np.flatnonzero(vector == value).tolist()))
+        branches.append(f"WHEN {code} IN ({listed}) THEN {value}")
+    return f"CASE {' '.join(branches)} ELSE 0 END" if branches else "0"
