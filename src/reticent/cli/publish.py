@@ -1,0 +1,144 @@
+"""`release`: publish a table's answers and a synthetic copy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reticent.cli.options import (
+    budget_from,
+    budget_options,
+    console,
+    json_option,
+    print_json,
+    progress_bar,
+    read_table,
+    table_options,
+    workload_from,
+)
+from reticent.errors import QueryError
+
+ALGORITHMS = ("adaptive", "mwem", "textbook", "dualquery")
+
+
+def algorithm_named(name: str, error: float | None, rounds: int | None) -> Any:
+    """An offline algorithm by its name on the command line."""
+    import reticent as rt
+
+    if name == "textbook":
+        if error is None:
+            raise QueryError("the textbook algorithm needs --error, the largest error to allow, for example 0.1")
+        return rt.TextbookPMW(error=error)
+    if name == "mwem":
+        return rt.MWEM(rounds=rounds) if rounds else rt.MWEM()
+    return rt.DualQuery() if name == "dualquery" else rt.Adaptive()
+
+
+@click.command()
+@table_options
+@click.option(
+    "--workload", default="marginals:3", show_default=True, help="marginals:K, ranges:COL, a file, an .sql file."
+)
+@budget_options
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="adaptive", show_default=True)
+@click.option("--error", type=float, help="For the textbook algorithm.")
+@click.option("--rounds", type=int, help="For MWEM.")
+@click.option("--out", type=click.Path(path_type=Path), help="Synthetic rows: .parquet or .csv.")
+@click.option("--rows", type=int, help="How many synthetic rows; default: as many as records.")
+@click.option("--save", "save_file", type=click.Path(path_type=Path), help="The whole release, for `reticent ask`.")
+@click.option("--report", type=click.Path(path_type=Path), help="A self-contained HTML page.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="Durable account; also lets a crashed run resume.")
+@json_option
+def release(
+    table: str,
+    workload: str,
+    epsilon: float | None,
+    delta: float | None,
+    rho: float | None,
+    algorithm: str,
+    error: float | None,
+    rounds: int | None,
+    out: Path | None,
+    rows: int | None,
+    save_file: Path | None,
+    report: Path | None,
+    ledger: Path | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Learn a public distribution that answers the workload, and write synthetic rows and a report.
+
+    \b
+    Example:  reticent release census.parquet --domain census.toml --workload marginals:3 \\
+                  --epsilon 1 --delta 1e-9 --out synthetic.parquet --report report.html
+    """
+    from reticent.releases import release as publish
+
+    budget = budget_from(epsilon, delta, rho)
+    method = algorithm_named(algorithm, error, rounds)
+    _writable(out, save_file, report)
+    private = read_table(table, **reading)
+    wanted = workload_from(workload, private.domain)
+    with progress_bar(as_json) as listener:
+        published = publish(private, wanted, budget, algorithm=method, ledger=ledger, progress=listener)
+    written = write_outputs(published, out, rows, save_file, report)
+    if as_json:
+        print_json(
+            published.facts | {"certificates": [c.to_dict() for c in published.certificates], "written": written}
+        )
+        return
+    show_release(published, written)
+
+
+def _writable(*paths: Path | None) -> None:
+    """Refuse a wrong destination before anything is spent."""
+    for path in paths:
+        if path is None:
+            continue
+        if not path.resolve().parent.is_dir():
+            raise QueryError(f"{path}: the folder {path.resolve().parent} does not exist; create it first")
+    out = paths[0]
+    if out is not None and out.suffix not in (".parquet", ".csv"):
+        raise QueryError(f"{out}: synthetic rows are written as .parquet or .csv; choose one of these endings")
+
+
+def write_outputs(
+    published: Any, out: Path | None, rows: int | None, save_file: Path | None, report: Path | None
+) -> dict[str, str]:
+    """Writes what was asked for; returns what was written where."""
+    written = {}
+    if out is not None:
+        synthetic = published.synthesize(rows or max(1, round(published.records)))
+        write_rows(synthetic, out)
+        written["synthetic rows"] = f"{out} ({synthetic.num_rows:,} rows)"
+    if save_file is not None:
+        written["release"] = str(published.save(save_file))
+    if report is not None:
+        written["report"] = str(published.report(report))
+    return written
+
+
+def write_rows(synthetic: Any, out: Path) -> None:
+    if out.suffix == ".csv":
+        from pyarrow import csv
+
+        csv.write_csv(synthetic, out)
+    else:
+        from pyarrow import parquet
+
+        parquet.write_table(synthetic, out)
+
+
+def show_release(published: Any, written: dict[str, str]) -> None:
+    """What was spent and what is guaranteed, in a few lines."""
+    console.print(f"[bold]{published.facts['name']}[/bold] published: {published.privacy}")
+    for certificate in published.certificates:
+        console.print(
+            f"  every {certificate.kind[:-1] if certificate.kind.endswith('s') else certificate.kind} of the"
+            f" {len(certificate.sets)} workload sets errs at most [bold]{certificate.bound:.4f}[/bold]"
+            f" of the table (confidence {certificate.confidence:g}, all at once)"
+        )
+    for what, where in written.items():
+        console.print(f"  {what}: {where}")
