@@ -66,6 +66,14 @@ def test_every_domain_survives_files(tmp_path_factory: pytest.TempPathFactory, s
     assert Domain.read(path).fingerprint == domain.fingerprint
 
 
+@pytest.mark.parametrize("suffix", ["toml", "json"])
+def test_awkward_texts_survive_files(tmp_path: Path, suffix: str) -> None:
+    values = ["\x7f", "", "\n\r\t\b\f\x1b", '"', "\\", "''", "é\u2028", "\U0001f600", "a.b = 1 # c"]
+    domain = Domain({"income>50K": Categorical(values), "a.b]": Categorical(["x"]), 'q"uote': 2})
+    domain.write(tmp_path / f"domain.{suffix}")
+    assert Domain.read(tmp_path / f"domain.{suffix}") == domain
+
+
 def test_a_hand_written_file(tmp_path: Path) -> None:
     path = tmp_path / "census.toml"
     path.write_text(

@@ -146,6 +146,27 @@ def test_forms_are_products_whenever_possible(predicate: Predicate) -> None:
         assert isinstance(predicate.compile(DOMAIN), Product)
 
 
+SEX, PETS, SMOKER = col("sex"), col("pets"), col("smoker")
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        ((SEX == "f") | (PETS == 0)) & ((SEX == "m") | (PETS == 1)),
+        ((SEX == "f") | (PETS == 0)) & ((PETS == 1) | (SMOKER == "no")) & (PETS != 2),
+        (((SEX == "f") | (PETS == 0)) & (SMOKER == "no")) | ((SMOKER == "yes") & ((SEX == "m") | (PETS == 1))),
+        ~(((SEX == "f") | (PETS == 0)) & ((SEX == "m") | (PETS == 1))),
+        (SEX == "f") | ((PETS == 0) & (PETS == 1)) | (SMOKER == "no"),
+        ((SEX == "f") & (SEX == "m")) | ((PETS == 0) & (PETS == 1)),
+        ((SEX == "f") | (PETS == 0))
+        & (((PETS == 0) & (PETS == 1)) | (((SEX == "m") | (PETS == 1)) & (SMOKER == "no"))),
+    ],
+    ids=str,
+)
+def test_several_ors_compile_to_brute_force(predicate: Predicate) -> None:
+    np.testing.assert_array_equal(spread(predicate.compile(DOMAIN), DOMAIN), brute_force(predicate, DOMAIN))
+
+
 @given(st.lists(comparisons(), min_size=2, max_size=5), st.randoms(use_true_random=False))
 def test_text_does_not_depend_on_order_nesting_or_repetition(parts: list[Predicate], order: random.Random) -> None:
     shuffled = [*parts, parts[0]]
