@@ -113,6 +113,8 @@ def query_player(workload: Workload | Conjunctions, domain: Domain) -> QueryPlay
     """The player for a workload: cells where it is all marginals, else an explicit list."""
     if isinstance(workload, Conjunctions):
         return ConjunctionPlayer(workload)
+    if workload.ranges:
+        raise QueryError(_refusal(workload.ranges[0].text))
     if not workload.queries:
         return CellPlayer(domain, workload.marginals)
     parts = [_conjunctions(domain, workload.queries)]
@@ -139,7 +141,11 @@ def _literals(query: Linear, domain: Domain) -> list[tuple[int, int]]:
         chosen = [np.flatnonzero(vector) for vector in form.vectors]
         if all(len(codes) == 1 for codes in chosen):
             return [(domain.index(n), int(c[0])) for n, c in zip(form.attributes, chosen, strict=True)]
-    raise QueryError(
-        f"DualQuery plays conjunctions of attribute == value, and {query.text} is not one; "
+    raise QueryError(_refusal(query.text))
+
+
+def _refusal(text: str) -> str:
+    return (
+        f"DualQuery plays conjunctions of attribute == value, and {text} is not one; "
         "ask for the marginal over its attributes, or use another algorithm"
     )
