@@ -8,7 +8,7 @@ from math import log2, prod
 import numpy as np
 
 from reticent.errors import DomainError
-from reticent.hypotheses.potentials import reduce
+from reticent.hypotheses.potentials import combine, reduce
 from reticent.hypotheses.propagation import Propagation
 
 Table = tuple[tuple[int, ...], np.ndarray]
@@ -87,8 +87,17 @@ def _absorb(
 
 
 def contract(first: Table, second: Table, needed: Collection[int], limit: int) -> Table:
-    """The product of two tables, summed onto the needed axes: one batched matrix product."""
+    """The product of two tables, summed onto the needed axes.
+
+    One batched matrix product, or two passes over the first table when it has all axes of the second.
+    """
     (one, left_table), (two, right_table) = first, second
+    if set(two) <= set(one):
+        shape, every = left_table.shape, tuple(range(len(one)))
+        inside = tuple(one.index(a) for a in two)
+        product = combine(shape, left_table.reshape(-1), every, right_table.reshape(-1), inside)
+        rest = tuple(i for i in every if one[i] in needed)
+        return tuple(one[i] for i in rest), reduce(shape, product, rest).reshape([shape[i] for i in rest])
     size = dict(zip((*one, *two), (*left_table.shape, *right_table.shape), strict=True))
     batch = [a for a in one if a in two and a in needed]
     joint = [a for a in one if a in two and a not in needed]

@@ -16,6 +16,7 @@ import numba
 import numpy as np
 
 _INNER_BLOCKS = 512
+_LONGEST_RUN = 2048
 
 
 class Layout(NamedTuple):
@@ -31,8 +32,8 @@ class Layout(NamedTuple):
 def _layouts(shape: tuple[int, ...], subsets: tuple[tuple[int, ...], ...]) -> tuple[Layout, ...]:
     """Layouts of several subsets (axis numbers) that share blocks and run, for kernels that walk them together."""
     kept = [[axis in subset for axis in range(len(shape))] for subset in subsets]
-    first = len(shape)
-    while first > 0 and (first == len(shape) or all(k[first - 1] == k[-1] for k in kept)):
+    first = max(len(shape) - 1, 0)
+    while first > 0 and all(k[first - 1] == k[-1] for k in kept) and prod(shape[first - 1 :]) <= _LONGEST_RUN:
         first -= 1
     run = prod(shape[first:])
     middle = first
@@ -109,20 +110,44 @@ def _combine(
 
 
 @numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"})
-def _reduce(table, out, outer, inner, moving, run):  # pragma: no cover - compiled
+def _reduce_block(block, part, inner, moving, run):  # pragma: no cover - compiled
+    part[:] = 0.0
     position = 0
+    for b in range(inner.size):
+        target = inner[b]
+        if moving:
+            for i in range(run):
+                part[target + i] += block[position + i]
+        else:
+            total = 0.0
+            for i in range(run):
+                total += block[position + i]
+            part[target] += total
+        position += run
+
+
+@numba.njit(cache=True)
+def _reduce(table, out, outer, inner, moving, run):  # pragma: no cover - compiled
+    """Sum blocks plainly and blocks into the result with compensation: millions of equal cells would drift by 1e-12.
+
+    No fast mathematics here, it would cancel the compensation away.
+    """
+    cells = inner.size * run
+    width = inner[-1] + (run if moving else 1)
+    part = np.empty(width)
+    lost = np.zeros(out.size)
     for a in range(outer.size):
-        for b in range(inner.size):
-            target = outer[a] + inner[b]
-            if moving:
-                for i in range(run):
-                    out[target + i] += table[position + i]
-            else:
-                total = 0.0
-                for i in range(run):
-                    total += table[position + i]
-                out[target] += total
-            position += run
+        block = table[a * cells : (a + 1) * cells]
+        if width < cells:
+            _reduce_block(block, part, inner, moving, run)
+        else:
+            part = block
+        start = outer[a]
+        for i in range(width):
+            term = part[i] - lost[start + i]
+            total = out[start + i] + term
+            lost[start + i] = (total - out[start + i]) - term
+            out[start + i] = total
 
 
 @numba.njit(cache=True)

@@ -10,6 +10,7 @@ from reticent.errors import DomainError
 from reticent.hypotheses.crossing import across
 from reticent.hypotheses.factored_engine import FactoredEngine
 from reticent.hypotheses.junction import JunctionTree
+from reticent.hypotheses.potentials import reduce
 
 SCALES = (0.1, 1.0, 5.0, 300.0)
 """Nats of a factor's entries; the last leaves what probability space can hold."""
@@ -90,6 +91,15 @@ def test_engine_matches_enumeration(seed: int, scale: float) -> None:
             assert_close(marginal, collapse(tensor, positions), floor=1e-140)
             error = np.abs(covariance - collapse(bend, positions)).max() / np.abs(along).max()
             assert error < (1e-13 if scale < 100 else 1e-8)
+
+
+@pytest.mark.parametrize("axes", [(), (0,), (1,), (2,), (0, 2)])
+def test_sums_of_many_equal_cells_do_not_drift(axes: tuple[int, ...]) -> None:
+    shape = (100, 120, 140)
+    kept = [shape[a] for a in axes]
+    expected = 0.1 * float(np.prod(shape)) / float(np.prod(kept))
+    sums = reduce(shape, np.full(int(np.prod(shape)), 0.1), axes)
+    np.testing.assert_allclose(sums, np.full(int(np.prod(kept)), expected), rtol=2e-14)
 
 
 def test_one_hundred_binary_attributes() -> None:
