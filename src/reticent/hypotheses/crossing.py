@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import log2, prod
 
@@ -71,8 +72,11 @@ def _absorb(
 ) -> Table:
     """Multiply tables into a clique's and sum onto the wanted attributes."""
     members = beliefs.tree.cliques[clique]
-    # small tables first: each takes axes nobody else needs out of the big one
-    tables = sorted(tables, key=lambda t: t[1].size)
+    # first the table after which most can be summed out: the axes that it alone still needs
+    shared = Counter(a for axes, _ in tables for a in axes)
+    shared.update(wanted)
+    size = beliefs.tree.sizes
+    tables = sorted(tables, key=lambda t: -prod(size[a] for a in t[0] if shared[a] == 1))
     inside = wanted.union(*(axes for axes, _ in tables))
     kept = tuple(p for p in members if p in inside)
     shape = beliefs.tree.shape_of(members)

@@ -17,6 +17,7 @@ import numpy as np
 
 _INNER_BLOCKS = 512
 _LONGEST_RUN = 2048
+_PLAIN_BLOCKS = 512
 
 
 class Layout(NamedTuple):
@@ -128,14 +129,14 @@ def _reduce_block(block, part, inner, moving, run):  # pragma: no cover - compil
 
 @numba.njit(cache=True)
 def _reduce(table, out, outer, inner, moving, run):  # pragma: no cover - compiled
-    """Sum blocks plainly and blocks into the result with compensation: millions of equal cells would drift by 1e-12.
+    """Sum blocks plainly and many blocks into the result with compensation: millions of equal cells would drift.
 
     No fast mathematics here, it would cancel the compensation away.
     """
     cells = inner.size * run
     width = inner[-1] + (run if moving else 1)
     part = np.empty(width)
-    lost = np.zeros(out.size)
+    lost = np.zeros(out.size if outer.size > _PLAIN_BLOCKS else 0)
     for a in range(outer.size):
         block = table[a * cells : (a + 1) * cells]
         if width < cells:
@@ -143,6 +144,10 @@ def _reduce(table, out, outer, inner, moving, run):  # pragma: no cover - compil
         else:
             part = block
         start = outer[a]
+        if lost.size == 0:
+            for i in range(width):
+                out[start + i] += part[i]
+            continue
         for i in range(width):
             term = part[i] - lost[start + i]
             total = out[start + i] + term
