@@ -17,7 +17,7 @@ from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
 
 EXPECTED_SPREAD = 15.0
-"""Certified bound of an audited fit in standard deviations of its triples' cells, as seen on census tables (10 to 20)."""
+"""Certified bound of an audited fit, in standard deviations of its triples' cells: 10 to 20 on census tables."""
 
 VACUOUS = 0.5
 """A bound on fractions above this says nothing worth paying for."""
@@ -228,9 +228,10 @@ class Plan:
 
     def __str__(self) -> str:
         s = self.setting
+        facts = f"{s.queries:,} questions, {s.records:,} records, universe of {float(self.domain.size):.3g}"
         lines = [
-            f"{s.queries:,} questions, {s.records:,} records, universe of {float(self.domain.size):.3g},"
-            f" {self.budget.describe()}, confidence {1 - s.failure:g}",
+            f"{facts}, confidence {1 - s.failure:g}",
+            self.budget.describe(),
             "",
             f"{'mechanism':<26}{'error':>10}   what it is",
         ]
@@ -246,7 +247,7 @@ class Plan:
         """One sentence: what to choose, or what would be needed."""
         if self.choice.vacuous:
             factor = min(self.needed(0.05).values())
-            return f"No mechanism says anything here. An error of 0.05 needs about {factor:.3g} times this budget or records."
+            return f"No mechanism says anything here: an error of 0.05 needs about {factor:.3g} times this budget."
         text = f"Choose {self.choice.name}: about {self.choice.error:.2g} of the table."
         if self.crossover is not None:
             text += f" Below about {self.crossover:,} distinct questions plain Gaussian answers are enough."

@@ -7,6 +7,7 @@ import json
 import platform
 import zipfile
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -162,8 +163,8 @@ class Release:
     @property
     def privacy(self) -> str:
         """The guarantee in one line."""
-        budget = Budget.from_dict(self.facts["budget"])
-        return f"{budget}, {self.facts['neighbours']}, unit {self.facts['unit']}"
+        stated = ", ".join(f"{name} {float(Fraction(text)):g}" for name, text in self.facts["budget"].items())
+        return f"{stated}, {self.facts['neighbours']}, unit {self.facts['unit']}"
 
     def answer(self, query: Query) -> Answer:
         """Free and unlimited: a function of the released hypothesis."""

@@ -27,9 +27,7 @@ def table_options(function: Callable) -> Callable:
     for option in reversed(
         [
             click.argument("table", metavar="TABLE"),
-            click.option(
-                "--domain", "domain_file", required=True, help="Public description of the columns: .toml, .json."
-            ),
+            click.option("--domain", "domain_file", required=True, help="Public description of the columns."),
             click.option("--query", help="SQL that selects the rows when TABLE is a database URL."),
             click.option("--person", help="Column that names the person; each person then weighs one."),
             click.option("--records", type=int, help="Public number of records, where the reader cannot know it."),

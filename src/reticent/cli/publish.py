@@ -38,9 +38,7 @@ def algorithm_named(name: str, error: float | None, rounds: int | None) -> Any:
 
 @click.command()
 @table_options
-@click.option(
-    "--workload", default="marginals:3", show_default=True, help="marginals:K, ranges:COL, a file, an .sql file."
-)
+@click.option("--workload", default="marginals:3", show_default=True, help="marginals:K, ranges:COL, or a file.")
 @budget_options
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="adaptive", show_default=True)
 @click.option("--error", type=float, help="For the textbook algorithm.")

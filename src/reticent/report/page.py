@@ -1,0 +1,188 @@
+"""The pages: what was spent, what is guaranteed, what was measured, how to use it and how not to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent.kernel.accounting import Budget
+from reticent.queries.linear import Marginal
+from reticent.report.charts import bars, gauge
+from reticent.report.style import STYLE
+from reticent.report.words import certificate_sentence, epsilon_rows, privacy_rows, promise
+
+if TYPE_CHECKING:
+    from reticent.releases import Release
+    from reticent.session import Session
+
+CHARTS = 12
+LONGEST_CHART = 24
+SETS_SHOWN = 60
+READING = (
+    "Bars are the published shares. Whiskers show the noisy measurement, plus and minus two standard deviations of its"
+    " noise: where bar and whisker disagree, the fit trusted other measurements more."
+)
+WHISKER = 2.0
+"""Standard deviations of the noise that a whisker spans on each side."""
+
+
+def release_page(release: Release) -> str:
+    facts = release.facts
+    budget = Budget.from_dict(facts["budget"])
+    body = [
+        _head(facts["name"], f"Published under differential privacy by Reticent {facts.get('reticent', '')}"),
+        f'<p class="lead promise">{escape(promise(budget, facts["unit"], facts["neighbours"]))}</p>',
+        "<h2>What is guaranteed</h2>",
+        *(f"<p>{escape(certificate_sentence(c, facts['unit']))}</p>" for c in release.certificates),
+        "" if release.certificates else "<p>No error bound was bought: answers carry no certificate.</p>",
+        _rows([("Records", f"{release.records:,.0f}"), *privacy_rows(facts)]),
+        f"<details><summary>How it was computed</summary>{_rows(_algorithm(release))}</details>",
+        "<h2>What was measured, and what is published</h2>",
+        f'<p class="soft">{READING}</p>',
+        _charts(release),
+        "<h2>Expected error by attribute set</h2>",
+        _sets(release),
+        "<h2>Using the synthetic rows</h2>",
+        _advice(),
+    ]
+    return _page(facts["name"], body)
+
+
+def session_page(session: Session) -> str:
+    known = session.describe()
+    budget = session.budget
+    spent = session.spent / (session.spent + session.remaining)
+    body = [
+        _head(known["table"], "Questions answered under one differential privacy budget"),
+        f'<p class="lead promise">{escape(promise(budget, known.get("unit", "record"), known["neighbours"]))}</p>',
+        "<h2>Budget</h2>",
+        gauge(spent, f"{budget.unit} {session.spent:.4g} spent, {session.remaining:.4g} left"),
+        "" if budget.pure else _rows(epsilon_rows(known["guarantee"])),
+        "<h2>What is certified</h2>",
+        *(f"<p>{escape(certificate_sentence(c))}</p>" for c in session.certificates),
+        "" if session.certificates else "<p>Nothing yet: answers without a wanted error carry no certificate.</p>",
+        "<h2>Results that hold beyond this table</h2>",
+        f"<p>{escape(str(known.get('generalisation', _generalisation())))}</p>",
+    ]
+    return _page(known["table"], body)
+
+
+def _generalisation() -> str:
+    return (
+        "Because every answer was released with differential privacy, an answer that is accurate on this table is also"
+        " accurate on the population it was drawn from, even for questions chosen after seeing earlier answers"
+        " (Bassily et al. 2016; Jung et al. 2020)."
+    )
+
+
+def _page(title: str, body: Iterable[str]) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}: privacy report</title><style>{STYLE}</style></head><body><main>"
+        + "\n".join(body)
+        + "</main></body></html>\n"
+    )
+
+
+def _head(name: str, line: str) -> str:
+    return f'<h1>{escape(name)}</h1><p class="soft">{escape(line)}</p>'
+
+
+def _rows(rows: Sequence[tuple[str, str]]) -> str:
+    cells = "".join(f"<tr><th scope='row'>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f"<table>{cells}</table>"
+
+
+def _algorithm(release: Release) -> list[tuple[str, str]]:
+    described = dict(release.facts.get("algorithm", {}))
+    name = str(described.pop("algorithm", "")) or "unknown"
+    notes = {key: value for key, value in release.notes.items() if isinstance(value, (str, int, float))}
+    return [
+        ("Algorithm", name),
+        *((key.replace("_", " "), _plain(value)) for key, value in (described | notes).items()),
+    ]
+
+
+def _plain(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _charts(release: Release) -> str:
+    """One chart for each attribute, with its own measurement where there is one."""
+    measured = {m.query.attributes: m for m in release.measurements if isinstance(m.query, Marginal)}
+    parts = []
+    for name in release.domain.names[:CHARTS]:
+        attribute = release.domain[name]
+        shares = release.hypothesis.marginal((name,))
+        if attribute.size > LONGEST_CHART:
+            parts.append(_histogram(name, shares))
+            continue
+        seen = measured.get(frozenset((name,)))
+        values = None if seen is None else np.asarray(seen.values)
+        chart = bars(
+            attribute.labels, shares, values, None if seen is None else WHISKER * seen.sd, title=f"Shares of {name}"
+        )
+        parts.append(f"<figure><figcaption>{escape(name)}</figcaption>{chart}</figure>")
+    more = len(release.domain) - CHARTS
+    note = f'<p class="soft">{more} more attributes are in the release.</p>' if more > 0 else ""
+    return f'<div class="charts">{"".join(parts)}</div>{note}'
+
+
+def _histogram(name: str, shares: np.ndarray) -> str:
+    """A long attribute as columns."""
+    width, height = 560, 120
+    step = width / len(shares)
+    scale = (height - 6) / max(float(shares.max()), 1e-9)
+    columns = "".join(
+        f'<rect x="{i * step:.1f}" y="{height - float(share) * scale:.1f}" width="{max(step - 0.5, 0.5):.1f}"'
+        f' height="{float(share) * scale:.1f}"/>'
+        for i, share in enumerate(shares)
+    )
+    title = escape(f"Shares of {name}, {len(shares)} codes in order")
+    svg = f'<svg role="img" aria-label="{title}" viewBox="0 0 {width} {height}" class="bars">{columns}</svg>'
+    return f"<figure><figcaption>{title}</figcaption>{svg}</figure>"
+
+
+def _sets(release: Release) -> str:
+    """Noise of each measurement and how far the published marginal lies from it, largest noise first."""
+    rows = []
+    for m in release.measurements:
+        if not isinstance(m.query, Marginal):
+            continue
+        names = m.query.canonical(release.domain)
+        cells = int(np.asarray(m.values).size)
+        gap = float(np.abs(np.asarray(m.values) - release.hypothesis.marginal(names)).max())
+        rows.append((" × ".join(names), cells, m.sd, min(1.0, 0.4 * m.sd * cells), gap))
+    if not rows:
+        return "<p>No marginal was measured by itself; the certificate above is the statement to use.</p>"
+    rows.sort(key=lambda row: -row[3])
+    head = (
+        "<tr><th>attribute set</th><th class='number'>cells</th><th class='number'>noise per cell (sd)</th>"
+        "<th class='number'>noise in all (total variation)</th><th class='number'>largest distance from it</th></tr>"
+    )
+    body = "".join(
+        f"<tr><td>{escape(name)}</td><td class='number'>{cells:,}</td><td class='number'>{sd:.5f}</td>"
+        f"<td class='number'>{variation:.4f}</td><td class='number'>{gap:.5f}</td></tr>"
+        for name, cells, sd, variation, gap in rows[:SETS_SHOWN]
+    )
+    note = f'<p class="soft">The {SETS_SHOWN} noisiest of {len(rows)} are shown.</p>' if len(rows) > SETS_SHOWN else ""
+    lead = (
+        "<p>An estimate, not a bound: the fit is usually several times closer to the truth than the noise of one"
+        " measurement, because it combines all of them.</p>"
+    )
+    return f'{lead}<div class="wide"><table>{head}{body}</table></div>{note}'
+
+
+def _advice() -> str:
+    return (
+        "<ul><li>Use them for what the workload covers: counts, shares, tables and simple regressions on the attribute"
+        " sets above.</li><li>Quote the certified error with every figure. A difference smaller than it is not a"
+        " finding.</li><li>Ask the release itself where you can: its answers carry their bounds, rows add"
+        " rounding.</li><li>Do not look for individuals: no synthetic row is a person, and a rare combination may be"
+        " noise.</li><li>Do not use them for sets of attributes far beyond the workload, for tails of a few records, or"
+        " to compute p-values as if they were a sample.</li></ul>"
+    )
