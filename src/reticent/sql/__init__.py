@@ -1,0 +1,7 @@
+"""A SQL statement is a few linear queries and post-processing of their answers; what is neither is refused."""
+
+from reticent.sql.result import ResultTable
+from reticent.sql.statement import Statement, compile_sql, run
+from reticent.sql.workloads import read_sql_workload, workload_of_sql
+
+__all__ = ["ResultTable", "Statement", "compile_sql", "read_sql_workload", "run", "workload_of_sql"]

@@ -1,0 +1,135 @@
+"""A refusal says in one line why a piece of SQL cannot be answered and what comes nearest that can."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from reticent.domain.attribute import shown
+from reticent.errors import QueryError
+
+ONLY_SELECT = "ask a SELECT with COUNT(*), COUNT(x), SUM(x) or AVG(x)"
+
+
+def _each(*rows: tuple[str, str]) -> dict[str, str]:
+    """Several words that share one reason."""
+    return {word: reason for words, reason in rows for word in words.split()}
+
+
+STATEMENTS = _each(
+    ("INSERT UPDATE DELETE MERGE REPLACE TRUNCATE COPY LOAD IMPORT EXPORT", "would change data"),
+    ("CREATE DROP ALTER COMMENT GRANT REVOKE RENAME", "would change the schema"),
+    ("BEGIN COMMIT ROLLBACK START SAVEPOINT", "concerns transactions, and there are none"),
+    ("SET RESET PRAGMA USE ATTACH DETACH INSTALL CALL EXECUTE PREPARE", "would change settings"),
+    ("SHOW DESCRIBE DESC SUMMARIZE ANALYZE", "describes the table; print the domain instead"),
+    ("EXPLAIN", "asks for a plan; call cost(text, error=...) to see the price"),
+    ("VALUES", "lists constants and asks nothing of the table"),
+    ("PIVOT UNPIVOT", "reshapes rows; group by the columns instead"),
+)
+"""First words of statements that are not questions."""
+
+AGGREGATES = _each(
+    (
+        "Min Max Median Mode PercentileCont PercentileDisc Quantile ApproxQuantile ArgMax ArgMin First Last TopK",
+        "depends on single records; COUNT(*) ... GROUP BY the column shows its whole distribution",
+    ),
+    (
+        "AnyValue FirstValue LastValue NthValue ApproxTopK",
+        "depends on single records; COUNT(*) ... GROUP BY the column shows its whole distribution",
+    ),
+    (
+        "Stddev StddevPop StddevSamp Variance VariancePop VarSamp Skewness Kurtosis Corr CovarPop CovarSamp RegrSlope",
+        "is not linear in the records; COUNT(*) ... GROUP BY the column shows its spread",
+    ),
+    (
+        "GroupConcat ArrayAgg ArrayUniqueAgg JSONArrayAgg JSONObjectAgg Histogram",
+        "would list values of single records; COUNT(*) ... GROUP BY the column counts them",
+    ),
+    (
+        "LogicalAnd LogicalOr BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg",
+        "depends on single records; COUNT(*) FILTER (WHERE ...) counts where the condition holds",
+    ),
+    (
+        "ApproxDistinct Hll",
+        "counts distinct values, which single records decide; COUNT(*) ... GROUP BY the column counts each",
+    ),
+)
+"""Aggregates by sqlglot's class name."""
+
+CLAUSES: dict[str, str] = {
+    "joins": "joins another table; only one table is protected: join before it is read",
+    "laterals": "joins another table; only one table is protected: join before it is read",
+    "distinct": "SELECT DISTINCT shows which values occur; COUNT(*) ... GROUP BY the column counts them",
+    "qualify": "QUALIFY needs window functions, which rank records; use HAVING on aggregates",
+    "windows": "WINDOW functions rank records; use ORDER BY and LIMIT on aggregates",
+    "sample": "a sample of rows cannot be drawn; the answer covers all records, or use synthesize(rows)",
+    "pivots": "PIVOT reshapes rows; group by both columns instead",
+    "into": "SELECT INTO would write a table; leave INTO out",
+    "locks": "locks are not needed; leave FOR UPDATE out",
+    "hint": "hints have no meaning here; leave them out",
+    "cluster": "CLUSTER BY has no meaning here; use ORDER BY",
+    "distribute": "DISTRIBUTE BY has no meaning here; use GROUP BY",
+    "sort": "SORT BY has no meaning here; use ORDER BY",
+    "connect": "CONNECT BY walks through records; use COUNT(*) with a condition",
+    "match": "MATCH_RECOGNIZE walks through records; use COUNT(*) with a condition",
+    "prewhere": "PREWHERE is not known here; use WHERE",
+    "kind": "SELECT AS STRUCT or VALUE is not known here; list the aggregates",
+    "for_": "FOR XML and the like are not known here; use to_dict() of the result",
+    "when": "time travel is not possible; the table is read once",
+    "version": "time travel is not possible; the table is read once",
+    "ordinality": "WITH ORDINALITY numbers records; ask for counts",
+    "rows_from": "functions cannot stand for a table; name the protected table",
+    "by_name": "set operations are not possible; ask each part on its own",
+    "operation_modifiers": "modifiers of SELECT have no meaning here; leave them out",
+}
+"""Clauses by sqlglot's argument name."""
+
+CONDITIONS = _each(
+    ("Exists Any All Select Subquery Union", "a subquery in a condition would join; list the values: IN ('a', 'b')"),
+    ("RegexpLike RegexpILike RegexpFullMatch SimilarTo Glob", "regular expressions are not supported; use LIKE or IN"),
+    ("Placeholder Parameter SessionParameter", "parameters have no value here; write the value itself"),
+    ("Tuple Array Struct", "lists of columns cannot be compared; compare them one by one with AND"),
+    ("Window RowNumber Rank DenseRank Ntile", "window functions rank records; use ORDER BY and LIMIT on aggregates"),
+    ("CurrentDate CurrentTimestamp CurrentTime Rand Uuid", "it changes with each run; write a value"),
+    ("Interval", "intervals of time are not supported; write the date itself"),
+    ("Xor", "XOR is not supported; write (a AND NOT b) OR (b AND NOT a)"),
+    ("Case If", "CASE in a condition is not supported; write it with AND and OR"),
+)
+"""Pieces of conditions by sqlglot's class name."""
+
+
+def refused(what: str, instead: str) -> QueryError:
+    """`what` is wrong or impossible; `instead` is the nearest thing that can be answered."""
+    return QueryError(f"{' '.join(what.split())}; {instead}")
+
+
+def wording(node: exp.Expr) -> str:
+    """The user's own piece of SQL, shortened for a message."""
+    text = " ".join(node.sql(dialect="duckdb").split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def refused_node(node: exp.Expr, instead: str) -> QueryError:
+    """A node that has no place where it stands."""
+    name = type(node).__name__
+    if name in AGGREGATES:
+        return QueryError(f"{wording(node)} {AGGREGATES[name]}")
+    if name in CONDITIONS:
+        return QueryError(f"{wording(node)}: {CONDITIONS[name]}")
+    if isinstance(node, exp.Window):
+        return refused(
+            f"{wording(node)} is a window function and ranks records", "use ORDER BY and LIMIT on aggregates"
+        )
+    if isinstance(node, exp.Query):
+        return refused("a subquery stands where a value is needed", "ask it on its own")
+    if isinstance(node, exp.AggFunc):
+        return refused(f"{wording(node)} is not a sum over records", ONLY_SELECT)
+    return refused(f"{wording(node)} cannot be answered here", instead)
+
+
+def only(node: exp.Expr, *allowed: str) -> None:
+    """Refuse a node with an argument nobody looks at: an ignored word could change the meaning."""
+    for name, value in node.args.items():
+        if value and name not in allowed:
+            if name in CLAUSES:
+                raise QueryError(CLAUSES[name])
+            raise refused(f"{shown(name.strip('_').upper())} is not supported in {wording(node)}", "leave it out")
