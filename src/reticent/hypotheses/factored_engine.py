@@ -9,16 +9,13 @@ import numpy as np
 from reticent.errors import DomainError
 from reticent.hypotheses.contraction import Tape
 from reticent.hypotheses.junction import JunctionTree
-from reticent.hypotheses.propagation import Propagation
-
-_STEP = 1e-3
+from reticent.hypotheses.log_engine import LogEngine
 
 
 class FactoredEngine:
     """Exact inference for a fixed list of attribute sets: p(x) ~ exp(sum of parameters[c](x on set c)).
 
-    Works in probability space; parameters that span more nats than float64 can multiply fall back to logarithms
-    (slower; covariances there by fourth-order differences, to about 1e-9).
+    Works in probability space; parameters that span more nats than float64 can multiply fall back to logarithms.
     """
 
     def __init__(self, tree: JunctionTree, measured_sets: Sequence[Sequence[str]]) -> None:
@@ -27,7 +24,8 @@ class FactoredEngine:
         self._shapes = [tree.shape_of(s) for s in self.sets]
         self._ends = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1]
         self._tape = Tape(tree, self.sets)
-        self._extreme: np.ndarray | None = None
+        self._extreme = False
+        self._logs: LogEngine | None = None
 
     @property
     def products(self) -> int:
@@ -39,33 +37,22 @@ class FactoredEngine:
         flat = self._flat(parameters)
         try:
             log_partition, marginals = self._tape.evaluate(flat)
-            self._extreme = None
         except FloatingPointError:
-            log_partition, marginals = self._evaluate_logs(flat)
-            self._extreme = flat
+            self._extreme = True
+            return self._log_engine.evaluate(parameters)
+        self._extreme = False
         return log_partition, self._shaped(marginals)
 
     def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
         """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c, w(x) = sum of weights[c](x)."""
         flat = self._flat(weights)
-        if self._extreme is None:
-            return self._shaped(self._tape.covary(flat))
-        size = float(np.abs(flat).max(initial=0.0)) or 1.0
-        step = _STEP / size
-        outer, inner = (
-            self._evaluate_logs(self._extreme + h * flat)[1] - self._evaluate_logs(self._extreme - h * flat)[1]
-            for h in (2 * step, step)
-        )
-        return self._shaped((8.0 * inner - outer) / (12.0 * step))
+        return self._log_engine.covary(weights) if self._extreme else self._shaped(self._tape.covary(flat))
 
-    def _evaluate_logs(self, flat: np.ndarray) -> tuple[float, np.ndarray]:
-        factors: dict[tuple[int, ...], np.ndarray] = {}
-        for positions, array in zip(self.sets, self._shaped(flat), strict=True):
-            factors[positions] = factors[positions] + array if positions in factors else array
-        beliefs = Propagation(self.tree, factors)
-        hosts = self.tree.assign(self.sets)
-        inside = [beliefs.inside(s, c).ravel() for s, c in zip(self.sets, hosts, strict=True)]
-        return beliefs.log_partition, np.concatenate(inside)
+    @property
+    def _log_engine(self) -> LogEngine:
+        if self._logs is None:
+            self._logs = LogEngine(self.tree, self.sets)
+        return self._logs
 
     def _flat(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
         if [np.shape(a) for a in arrays] != self._shapes:
