@@ -30,7 +30,7 @@ class Tape:
         self.leaf_cells = recorder.leaf_starts[-1]
         self._starts = np.array(recorder.leaf_starts, np.int64)
         self._rows = np.array(recorder.rows, np.int64).reshape(-1, kernels.COLUMNS)
-        self._pool = np.concatenate([np.zeros(1, np.int64), *recorder.pool])
+        self._pool = np.concatenate([np.zeros(1, np.int32), *recorder.pool])
         self._totals = np.array([row[kernels.OUT] in recorder.totals for row in recorder.rows], np.bool_)
         self._scales = np.ones(len(self._rows))
         self._values = np.empty(recorder.space)
@@ -175,7 +175,8 @@ class _Recorder:
         for axis in reversed(axes):
             strides[axis] = stride
             stride *= self.sizes[axis]
-        offsets = np.zeros(1, np.int64)
+        offsets = np.zeros(1, np.int32)  # half the traffic of 64 bits; the size guard stays far below 2^31
         for axis in order:
-            offsets = (offsets[:, None] + np.arange(self.sizes[axis]) * strides[axis]).ravel()
+            steps = np.arange(self.sizes[axis], dtype=np.int32) * np.int32(strides[axis])
+            offsets = (offsets[:, None] + steps).ravel()
         return offsets

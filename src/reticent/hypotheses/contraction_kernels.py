@@ -40,10 +40,14 @@ def _unpack(pool, slopes, side):  # pragma: no cover - compiled
         return
     keep = pool[side[KEEP] : side[KEEP] + side[KEPT]]
     drop = pool[side[DROP] : side[DROP] + side[DROPPED]]
-    for k in range(keep.size):
-        slope = slopes[pack + k]
-        for d in range(drop.size):
-            slopes[node + keep[k] + drop[d]] = slope
+    if drop.size == 1:
+        for k in range(keep.size):
+            slopes[node + keep[k]] = slopes[pack + k]
+    else:
+        for k in range(keep.size):
+            slope = slopes[pack + k]
+            for d in range(drop.size):
+                slopes[node + keep[k] + drop[d]] = slope
 
 
 @numba.njit(cache=True)
@@ -74,6 +78,17 @@ def _multiply(row, a, b, out):  # pragma: no cover - compiled
                         y = b[bt + start : bt + stop]
                         for i in range(stop - start):
                             target[i] += x[i] * y[i]
+        return
+    if nr == 1:
+        for batch in range(nb):
+            y = b[batch * nj : (batch + 1) * nj]
+            for left in range(nl):
+                at = batch * nl + left
+                x = a[at * nj : (at + 1) * nj]
+                total = 0.0
+                for i in range(nj):
+                    total += x[i] * y[i]
+                out[at] += total
         return
     for batch in range(nb):
         for left in range(nl):
@@ -110,6 +125,20 @@ def _differentiate(row, a, b, slope, a_slope, b_slope):  # pragma: no cover - co
                         for i in range(stop - start):
                             ys[i] += s[i] * x[i]
         return
+    if nr == 1:
+        for batch in range(nb):
+            y = b[batch * nj : (batch + 1) * nj]
+            ys = b_slope[batch * nj : (batch + 1) * nj]
+            for left in range(nl):
+                at = batch * nl + left
+                x = a[at * nj : (at + 1) * nj]
+                xs = a_slope[at * nj : (at + 1) * nj]
+                fixed = slope[at]
+                for i in range(nj):
+                    xs[i] += fixed * y[i]
+                for i in range(nj):
+                    ys[i] += fixed * x[i]
+        return
     for batch in range(nb):
         for left in range(nl):
             at = batch * nl + left
@@ -127,17 +156,27 @@ def _differentiate(row, a, b, slope, a_slope, b_slope):  # pragma: no cover - co
                 a_slope[at * nj + joint] += total
 
 
+@numba.njit(cache=True, fastmath={"reassoc", "nnan", "ninf", "nsz"})
+def _extremes(table):  # pragma: no cover - compiled
+    """Lowest and highest entry of a table of finite numbers."""
+    lowest = highest = table[0]
+    for i in range(table.size):
+        lowest = min(lowest, table[i])
+        highest = max(highest, table[i])
+    return lowest, highest
+
+
 @numba.njit(cache=True)
 def forward(rows, pool, values, leaf_starts, scales):  # pragma: no cover - compiled
     """log Z, and the lowest value of any normalised table: far below 1 it warns of underflow."""
     log_partition, lowest = 0.0, 1.0
     for leaf in range(leaf_starts.size - 1):
         table = values[leaf_starts[leaf] : leaf_starts[leaf + 1]]
-        highest = table.max()
+        low, highest = _extremes(table)
         log_partition += highest
+        lowest = min(lowest, np.exp(low - highest))
         for i in range(table.size):
             table[i] = np.exp(table[i] - highest)
-            lowest = min(lowest, table[i])
     for step in range(rows.shape[0]):
         row = rows[step]
         a, b = row[_A : _A + 6], row[_B : _B + 6]
@@ -147,14 +186,13 @@ def forward(rows, pool, values, leaf_starts, scales):  # pragma: no cover - comp
         out[:] = 0.0
         _multiply(row, _side(values, a), _side(values, b), out)
         # dividing by a constant leaves the marginals alone and keeps every table at maximum 1
-        highest = out.max()
+        low, highest = _extremes(out)
         if not highest > 0.0:
             return -np.inf, 0.0
         log_partition += np.log(highest)
         scales[step] = 1.0 / highest
-        for i in range(out.size):
-            out[i] *= scales[step]
-            lowest = min(lowest, out[i])
+        lowest = min(lowest, low * scales[step])
+        out *= scales[step]
     return log_partition, lowest
 
 
