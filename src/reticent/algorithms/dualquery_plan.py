@@ -13,11 +13,13 @@ from reticent.kernel.mechanisms import Exponential
 
 # Chosen on Adult and KDD tables, see docs/dualquery.md; privacy does not depend on them.
 STEP = Fraction(5, 2)
-MEMORY = 4
 REPLIES = 16
 FEWEST_DRAWS = 2
 DRAWS_SCALE = 30_000
-WIDEST = 64
+FEWEST_ROUNDS = 16
+FEWEST_MEMORY = 4
+REMEMBERED = Fraction(5, 3)
+"""Conjunctions of recent rounds that the data player sees, per attribute of a record."""
 
 STEP_GRID = 10**6
 MOST_ROUNDS = 20_000
@@ -35,7 +37,7 @@ class DualQueryPlan:
     draws: int
     step: Fraction
     replies: int = REPLIES
-    memory: int = MEMORY
+    memory: int = FEWEST_MEMORY
 
     def __post_init__(self) -> None:
         for name in ("records", "rounds", "draws", "replies", "memory"):
@@ -82,14 +84,15 @@ def tuned(
     draws: int | None = None,
     step: Fraction | None = None,
     replies: int = REPLIES,
-    memory: int = MEMORY,
+    memory: int | None = None,
 ) -> DualQueryPlan:
     """The plan for `units` of a budget (default: all): what is given is kept, the rest is chosen from public facts."""
     allowed = budget.limit if units is None else units
     if allowed < 1:
         raise BudgetError("nothing is left to play with; raise the budget", requested=1 / NANO, remaining=0.0)
     chosen = _draws(records, attributes, budget, allowed) if draws is None else draws
-    plan = DualQueryPlan(records, 2, chosen, step or STEP, replies, memory)
+    remembered = max(FEWEST_MEMORY, math.ceil(REMEMBERED * attributes / chosen)) if memory is None else memory
+    plan = DualQueryPlan(records, 2, chosen, step or STEP, replies, remembered)
     if rounds is None:
         rounds = _largest(lambda t: replace(plan, rounds=t).fits(budget, allowed), MOST_ROUNDS)
     plan = replace(plan, rounds=max(rounds, 2))
@@ -121,7 +124,7 @@ def textbook(records: int, queries: int, log_universe: float, *, error: float, f
 
 
 def _draws(records: int, attributes: int, budget: Budget, units: int) -> int:
-    """More draws a round where the budget is ample or a record has many attributes to decide."""
+    """More draws a round where the budget is ample or a record has many attributes, while enough rounds remain."""
     amount = units / NANO
     if budget.pure:
         # The zCDP size of the run that a pure budget buys at the fewest draws.
@@ -129,7 +132,10 @@ def _draws(records: int, attributes: int, budget: Budget, units: int) -> int:
         size = FEWEST_DRAWS * float(STEP) ** 2 * rounds**3
     else:
         size = 6 * records**2 * amount
-    return max(FEWEST_DRAWS, round(min(attributes, WIDEST) * math.sqrt(size) / DRAWS_SCALE))
+    wanted = round(attributes * math.sqrt(size) / DRAWS_SCALE)
+    short = DualQueryPlan(records, FEWEST_ROUNDS, 1, STEP)
+    most = _largest(lambda draws: replace(short, draws=draws).fits(budget, units), 10**6)
+    return max(FEWEST_DRAWS, min(wanted, most))
 
 
 def _largest(fits: Callable[[int], bool], most: int) -> int:
