@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -19,7 +20,7 @@ COVER_CELLS = 1 << 20
 class OnDemand(Counts):
     """One grouping statement per covering set; the marginals served by it are cached (`kernel.counts`)."""
 
-    __slots__ = ("_engine", "_grid", "_lock", "_person")
+    __slots__ = ("__weakref__", "_engine", "_grid", "_lock", "_person")
 
     def __init__(self, engine: Engine, domain: Domain, *, person: str | None, grid: int) -> None:
         super().__init__(domain)
@@ -27,6 +28,8 @@ class OnDemand(Counts):
         self._person = person
         self._grid = grid
         self._lock = threading.Lock()
+        # The connection lives exactly as long as the table that counts with it.
+        weakref.finalize(self, engine.close)
 
     def _cover_cells(self) -> int:
         return COVER_CELLS

@@ -86,15 +86,24 @@ class PostgresEngine:
         return self._guarded(describe)
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
+        reason = None
+        try:
+            yield from self._copied(statement, width)
+        except _psycopg().Error as error:
+            reason = _reason(error)
+        finally:
+            self._renew()
+        if reason is not None:
+            raise SourceError(f"{self.label}: {reason}")
+
+    def _copied(self, statement: str, width: int) -> Iterator[np.ndarray]:
         row = np.dtype([("fields", ">i2"), *((f"f{i}", [("size", ">i4"), ("value", ">i8")]) for i in range(width))])
-        with contextlib.ExitStack() as stack:
-            # A result abandoned midway leaves its transaction failed; a fresh one starts with the next statement.
-            stack.callback(self._renew)
-            chunks = self._guarded(lambda: self._copying(stack, statement))
-            held = bytearray()
-            self._guarded(lambda: _fill(held, chunks, _COPY_HEADER))
+        copying = f"COPY ({statement}) TO STDOUT (FORMAT BINARY)"
+        with self._connection.cursor() as cursor, cursor.copy(copying) as copy:
+            chunks, held = iter(copy), bytearray()
+            _fill(held, chunks, _COPY_HEADER)
             del held[:_COPY_HEADER]
-            while len(held) >= row.itemsize or self._guarded(lambda: _fill(held, chunks, _BLOCK_BYTES)):
+            while len(held) >= row.itemsize or _fill(held, chunks, _BLOCK_BYTES):
                 whole = len(held) // row.itemsize * row.itemsize
                 rows = np.frombuffer(bytes(held[:whole]), dtype=row)
                 del held[:whole]
@@ -106,13 +115,12 @@ class PostgresEngine:
         else:
             self._guarded(self._connection.rollback)
 
-    def _copying(self, stack: contextlib.ExitStack, statement: str) -> Iterator[bytes]:
-        cursor = stack.enter_context(self._connection.cursor())
-        return iter(stack.enter_context(cursor.copy(f"COPY ({statement}) TO STDOUT (FORMAT BINARY)")))
-
     def _renew(self) -> None:
-        if self._connection.info.transaction_status == _psycopg().pq.TransactionStatus.INERROR:
-            self._connection.rollback()
+        """A failed or abandoned statement leaves its transaction failed; a fresh one starts with the next statement."""
+        psycopg = _psycopg()
+        if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
+            with contextlib.suppress(psycopg.Error):
+                self._connection.rollback()
 
     def _textual(self, cursor: Any, codes: list[int]) -> frozenset[int]:
         """Enumerations and citext have types of their own and are read as text."""
@@ -128,8 +136,7 @@ class PostgresEngine:
             return action()
         except psycopg.Error as error:
             reason = _reason(error)
-        with contextlib.suppress(psycopg.Error):
-            self._connection.rollback()
+        self._renew()
         raise SourceError(f"{self.label}: {reason}")
 
 
