@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from sqlglot import exp
 
-from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, all_of
 from reticent.queries.numbers import scaled_numbers
@@ -197,8 +196,6 @@ def _unusable(tree: exp.Expr) -> QueryError:
         return refused(f"{wording(tree)} is a condition, not a number", "count it: COUNT(*) FILTER (WHERE ...)")
     if isinstance(tree, exp.IgnoreNulls):
         return refused_node(tree.this, _NEAREST)
-    if isinstance(tree, exp.Anonymous):
-        return refused(f"unknown function {shown(tree.name)}", _NEAREST)
     return refused_node(tree, _NEAREST)
 
 

@@ -15,6 +15,9 @@ from reticent.sql.expressions import Measure
 from reticent.sql.intervals import Interval
 from reticent.sql.keys import Grouping, reachable
 
+RECORDS_FAILURE = 6.4e-5
+"""How often a released number of records strays beyond its stated error, four standard deviations (add-remove)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Block:
@@ -74,15 +77,16 @@ def share_interval(blocks: Sequence[Block], answers: Mapping[Query, Answer], row
     )
 
 
-def joint_confidence(answers: Sequence[Answer]) -> float | None:
+def joint_confidence(answers: Sequence[Answer], records_error: float) -> float | None:
     """With which probability all stated bounds hold at once.
 
     Certificates hold together by construction (the j-th audit may fail half as often as the one before); everything
-    else may fail on its own account.
+    else may fail on its own account, the released number of records included.
     """
     certified = [answer for answer in answers if answer.certified and answer.confidence is not None]
-    if len(certified) < len(answers) and not certified:
+    if answers and not certified:
         return None
     together = [1 - answer.confidence for answer in certified if answer.origin == "certificate" and answer.confidence]
     alone = [1 - answer.confidence for answer in certified if answer.origin != "certificate" and answer.confidence]
-    return max(0.0, 1.0 - max(together, default=0.0) - sum(alone))
+    size = RECORDS_FAILURE if records_error > 0 else 0.0
+    return max(0.0, 1.0 - max(together, default=0.0) - sum(alone) - size)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from reticent.domain import OTHER_LABEL, Domain, Numeric
+from reticent.domain import Domain, Numeric
 from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, all_of, any_of
 from reticent.queries.forms import Dense, Form
@@ -143,7 +143,7 @@ class Grouping:
         return [None if code == attribute.null_code else _short(label) for code, label in enumerate(attribute.labels)]
 
     def ranks(self, key: Key) -> np.ndarray:
-        """Where ORDER BY puts each code: numbers by size, text by its letters; NaN for null, `(other)` last."""
+        """Where ORDER BY puts each code: numbers by size, `(other)` after them, text by its letters; NaN for null."""
         if isinstance(key, ColumnKey):
             numbers = self.domain[key.attribute].representatives
             if numbers is not None:
@@ -158,7 +158,8 @@ class Grouping:
 
 
 def _sort_key(value: Any) -> tuple[bool, Any]:
-    return (value == OTHER_LABEL, value)
+    """`(other)` beside truth values comes last; among text it is text."""
+    return (isinstance(value, str), value)
 
 
 def _short(label: str) -> Any:
@@ -204,4 +205,6 @@ def ungrouped(tree: exp.Expr, scope: Scope) -> QueryError:
     if isinstance(tree, exp.Column):
         name = scope.attribute(tree)
         return refused(f"{wording(tree)} is a raw column", f"add GROUP BY {name}, or use COUNT({name}), SUM or AVG")
+    if isinstance(tree, exp.Func):
+        return refused_node(tree, "use COUNT, SUM or AVG, or group by the column")
     return refused(f"{wording(tree)} is computed per record", "group by it, or put it inside COUNT, SUM or AVG")

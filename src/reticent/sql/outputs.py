@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
-from reticent.queries import Predicate
 from reticent.sql.aggregates import Compiler, has_aggregate
 from reticent.sql.conditions import condition
 from reticent.sql.constants import constant, is_constant, number
@@ -146,7 +145,12 @@ class Namer:
         loose = [name for name in self.scope.domain.names if name in predicate.attributes and name not in columns]
         if loose:
             raise refused(f"HAVING {wording(tree)} looks at {loose[0]}, which is not grouped", "use WHERE")
-        return lambda group: (_cells(predicate, group), _cells(~predicate, group))
+        # Compiled now, so that a comparison that cuts a bin is refused before anything is paid for.
+        true, false = (
+            reachable(wanted.compile(self.scope.domain), columns, self.scope.domain).ravel()
+            for wanted in (predicate, ~predicate)
+        )
+        return lambda group: (true[group.rows % true.size], false[group.rows % true.size])
 
     def _expanded(self, tree: exp.Expr) -> exp.Expr:
         """Aliases in a HAVING condition stand for what they name, unless a column has that name."""
@@ -220,12 +224,6 @@ def positioned(tree: exp.Expr, items: Sequence, clause: str):
 
 def _title(tree: exp.Expr) -> str:
     return tree.name if isinstance(tree, exp.Column) else " ".join(tree.sql(dialect="duckdb").split()).lower()
-
-
-def _cells(predicate: Predicate, group: Group) -> np.ndarray:
-    grouping = group.grouping
-    mask = reachable(predicate.compile(grouping.domain), grouping.columns, grouping.domain).ravel()
-    return mask[group.rows % mask.size]
 
 
 def _compared(compare: np.ufunc, left: Node, right: Node) -> Test:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
@@ -16,7 +14,6 @@ MAX_TEXT = 100_000
 """Characters of one statement."""
 
 _OPENING = ("SELECT", "WITH", "FROM", "(")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z /]*")
 
 
 def parse_one(text: str) -> exp.Select:
@@ -67,8 +64,8 @@ def _located(error: ParseError) -> str:
     first = error.errors[0] if error.errors else {}
     line, column = first.get("line"), first.get("col")
     place = f" at line {line}, column {column}" if line and column else ""
-    found = _PLAIN.match(str(first.get("description", "")))
-    words = found.group().strip().lower() if found else "not SQL"
+    said = str(first.get("description") or "not SQL")
+    words = "something is missing there" if "<" in said else " ".join(said.lower().rstrip(".").split())
     near = " ".join(str(first.get("highlight") or "").split())
     return f"the SQL cannot be read{place}{f' near {shown(near)}' if near else ''}: {words}"
 

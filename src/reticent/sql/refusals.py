@@ -56,8 +56,8 @@ AGGREGATES = _each(
 """Aggregates by sqlglot's class name."""
 
 CLAUSES: dict[str, str] = {
-    "joins": "joins another table; only one table is protected: join before it is read",
-    "laterals": "joins another table; only one table is protected: join before it is read",
+    "joins": "the statement joins another table; only one table is protected: join before it is read",
+    "laterals": "the statement joins another table; only one table is protected: join before it is read",
     "distinct": "SELECT DISTINCT shows which values occur; COUNT(*) ... GROUP BY the column counts them",
     "qualify": "QUALIFY needs window functions, which rank records; use HAVING on aggregates",
     "windows": "WINDOW functions rank records; use ORDER BY and LIMIT on aggregates",
@@ -79,12 +79,18 @@ CLAUSES: dict[str, str] = {
     "ordinality": "WITH ORDINALITY numbers records; ask for counts",
     "rows_from": "functions cannot stand for a table; name the protected table",
     "by_name": "set operations are not possible; ask each part on its own",
+    "db": "a table of another schema is out of reach; use the table's own name",
+    "limit_options": "LIMIT with PERCENT or TIES is not supported; use a number",
+    "except_": "EXCLUDE is not supported; name the columns to use",
     "operation_modifiers": "modifiers of SELECT have no meaning here; leave them out",
 }
 """Clauses by sqlglot's argument name."""
 
 CONDITIONS = _each(
-    ("Exists Any All Select Subquery Union", "a subquery in a condition would join; list the values: IN ('a', 'b')"),
+    (
+        "Exists Any All Select Subquery Union",
+        "a subquery would join; ask it on its own, or list values: IN (1, 2)",
+    ),
     ("RegexpLike RegexpILike RegexpFullMatch SimilarTo Glob", "regular expressions are not supported; use LIKE or IN"),
     ("Placeholder Parameter SessionParameter", "parameters have no value here; write the value itself"),
     ("Tuple Array Struct", "lists of columns cannot be compared; compare them one by one with AND"),
@@ -123,6 +129,8 @@ def refused_node(node: exp.Expr, instead: str) -> QueryError:
         return refused("a subquery stands where a value is needed", "ask it on its own")
     if isinstance(node, exp.AggFunc):
         return refused(f"{wording(node)} is not a sum over records", ONLY_SELECT)
+    if isinstance(node, exp.Anonymous):
+        return refused(f"unknown function {shown(node.name)}", instead)
     return refused(f"{wording(node)} cannot be answered here", instead)
 
 

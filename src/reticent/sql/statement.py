@@ -66,7 +66,7 @@ class Statement:
             chosen = chosen[self.having(group)[0]]
         chosen = self._ordered(chosen, group)
         stop = None if self.limit is None else self.offset + self.limit
-        return self._table(chosen[self.offset : stop], group, list(answers.values()))
+        return self._table(chosen[self.offset : stop], group, list(answers.values()), records_error)
 
     def _shares(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Shares:
         rows = self.grouping.rows
@@ -89,7 +89,7 @@ class Statement:
             return self.grouping.ranks(source)[self.grouping.codes(source, group.rows)]
         return source.evaluate(group.shares).value  # type: ignore[attr-defined]
 
-    def _table(self, chosen: np.ndarray, group: Group, answers: list[Answer]) -> ResultTable:
+    def _table(self, chosen: np.ndarray, group: Group, answers: list[Answer], records_error: float) -> ResultTable:
         columns, errors = [], []
         for output in self.outputs:
             if isinstance(output.source, (ColumnKey, ClassKey)):
@@ -115,7 +115,7 @@ class Statement:
             aggregates=numbers,
             rows=tuple(zip(*columns, strict=True)),
             errors=tuple(zip(*errors, strict=True)),
-            confidence=joint_confidence(answers),
+            confidence=joint_confidence(answers, records_error),
             certified=bounded and all(answer.certified for answer in answers),
             origin=" + ".join(origins) or "public",
             price=sum(answer.price for answer in answers),

@@ -1,0 +1,258 @@
+"""Whatever text or predicate arrives: an answer or one line, before any data is looked at."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sql_refusals import REFUSED
+from sql_statements import ORDERED, UNORDERED
+from sql_table import DOMAIN, ROWS, view
+
+from reticent.answer import Answer
+from reticent.errors import QueryError
+from reticent.queries import Query, predicate_from_dict
+from reticent.queries.linear import Count
+from reticent.sql import compile_sql
+
+CI_STATEMENTS = 4000
+CI_PREDICATES = 6000
+SLOW_SECONDS = 600
+LONGEST_LINE = 400
+
+_TOKEN = re.compile(r"\s+|'[^']*'|\"[^\"]*\"|[A-Za-z_]+|[0-9.]+|[<>=!]+|.", re.DOTALL)
+_SPICE = [
+    "COUNT(*)",
+    "SUM(",
+    "AVG(",
+    "(",
+    ")",
+    ",",
+    "*",
+    "/",
+    "+",
+    "-",
+    "=",
+    "<",
+    ">=",
+    "<>",
+    ".",
+    ";",
+    "::",
+    "?",
+    "$1",
+    "@x",
+    "{}",
+    "[]",
+    "\\",
+    "'",
+    '"',
+    "--",
+    "/*",
+    "*/",
+    "NULL",
+    "TRUE",
+    "0",
+    "1",
+    "45",
+    "1e999",
+    "NOT",
+    "AND",
+    "OR",
+    "IN",
+    "BETWEEN",
+    "LIKE",
+    "IS",
+    "FILTER",
+    "OVER",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "WHERE",
+    "GROUP",
+    "BY",
+    "HAVING",
+    "ORDER",
+    "LIMIT",
+    "SELECT",
+    "FROM",
+    "WITH",
+    "AS",
+    "JOIN",
+    "UNION",
+    "DISTINCT",
+    "EXISTS",
+    "CAST",
+    "DATE",
+    "INTERVAL",
+    "t",
+    "x",
+    "'north'",
+    "''",
+    "'%'",
+    "(SELECT",
+    "age",
+    "sex",
+    "region",
+    "income",
+    "smoker",
+    "children",
+    "visit",
+    "\x00",
+    "é",
+    "\u202e",
+]
+_LEAVES = [*DOMAIN.names, "45", "0.5", "-1", "'north'", "NULL", "TRUE", "COUNT(*)", "DATE '2024-04-01'"]
+_PLAIN = [None, True, 0, 45, -1, 1.5, 1e400, "north", "", "\ud800", [], {}, {"date": "2024-04-01"}, {"date": 3}, 2**70]
+_OPS = ["==", "!=", "<", "<=", ">", ">=", "in", "and", "or", "not", "is_null", "is_known", "everything", "x"]
+
+
+def mutated(generator: random.Random, seeds: list[str]) -> str:
+    """A known statement with a few tokens deleted, doubled, swapped, replaced, or spliced with another."""
+    tokens = _TOKEN.findall(generator.choice(seeds))
+    for _ in range(generator.randint(1, 4)):
+        place = generator.randrange(len(tokens) + 1)
+        kind = generator.randrange(6)
+        if kind == 0:
+            del tokens[place : place + generator.randint(1, 3)]
+        elif kind == 1:
+            tokens[place:place] = [" ", generator.choice(_SPICE), " "]
+        elif kind == 2:
+            tokens[place : place + 1] = [generator.choice(_SPICE)]
+        elif kind == 3:
+            tokens[place:place] = tokens[place : place + generator.randint(1, 6)]
+        elif kind == 4 and len(tokens) > 1:
+            other = generator.randrange(len(tokens))
+            here = min(place, len(tokens) - 1)
+            tokens[here], tokens[other] = tokens[other], tokens[here]
+        else:
+            other_tokens = _TOKEN.findall(generator.choice(seeds))
+            tokens[place:] = other_tokens[generator.randrange(len(other_tokens) + 1) :]
+        tokens = tokens or ["SELECT"]
+    return "".join(tokens)
+
+
+def grown(generator: random.Random, depth: int = 4) -> str:
+    """A random expression that is often meaningful."""
+    if depth == 0 or generator.random() < 0.2:
+        return generator.choice(_LEAVES)
+    one, two = grown(generator, depth - 1), grown(generator, depth - 1)
+    shapes = [
+        f"({one} {generator.choice(['+', '-', '*', '/', '%', '||'])} {two})",
+        f"{one} {generator.choice(['=', '<>', '<', '<=', '>', '>=', 'LIKE', 'IS DISTINCT FROM'])} {two}",
+        f"({one} {generator.choice(['AND', 'OR'])} {two})",
+        f"NOT {one}",
+        f"{one} IN ({two}, 1, 'north')",
+        f"{one} BETWEEN {two} AND 65",
+        f"{one} IS {generator.choice(['NULL', 'NOT NULL', 'TRUE', 'NOT FALSE'])}",
+        f"CASE WHEN {one} THEN {two} ELSE {grown(generator, depth - 1)} END",
+        f"{generator.choice(['COUNT', 'SUM', 'AVG', 'MIN', 'ROUND', 'ABS', 'COALESCE', 'UPPER', 'NULLIF'])}({one})",
+        f"{generator.choice(['COUNT(*)', f'SUM({one})', f'AVG({one})'])} FILTER (WHERE {two})",
+        f"CAST({one} AS {generator.choice(['DOUBLE', 'BIGINT', 'VARCHAR', 'DATE'])})",
+    ]
+    return generator.choice(shapes)
+
+
+def statement(generator: random.Random) -> str:
+    text = f"SELECT {grown(generator)}, COUNT(*) AS n FROM t"
+    if generator.random() < 0.7:
+        text += f" WHERE {grown(generator)}"
+    if generator.random() < 0.5:
+        text += f" GROUP BY {generator.choice(['1', 'sex', 'region, age', grown(generator, 2)])}"
+    if generator.random() < 0.3:
+        text += f" HAVING {grown(generator, 3)}"
+    if generator.random() < 0.3:
+        text += f" ORDER BY {generator.choice(['1', 'n DESC', grown(generator, 2)])} LIMIT {grown(generator, 0)}"
+    return text
+
+
+def texts(seed: int) -> Iterator[str]:
+    generator = random.Random(seed)
+    seeds = [*UNORDERED[::7], *ORDERED, *(text for text, _ in REFUSED)]
+    while True:
+        yield mutated(generator, seeds) if generator.random() < 0.5 else statement(generator)
+
+
+def refusal_of(text: str, asked: list[Query]) -> str | None:
+    """The message of a refusal, None if the statement was answered."""
+
+    def answer(query: Query) -> Answer:
+        asked.append(query)
+        return view().answer(query)
+
+    try:
+        repr(compile_sql(text, DOMAIN).run(answer, records=ROWS))
+    except QueryError as refusal:
+        return str(refusal)
+    return None
+
+
+def survives(text: str) -> bool:
+    """Whether it was answered; a refusal is one line, and comes before any answer is asked."""
+    asked: list[Query] = []
+    message = refusal_of(text, asked)
+    if message is None:
+        return True
+    assert not asked, f"a refusal is judged on the domain alone: {text}"
+    assert "\n" not in message, text
+    assert len(message) <= LONGEST_LINE, text
+    assert "not understood" not in message, f"an unforeseen shape: {text}"
+    return False
+
+
+def test_any_text_is_answered_or_refused_in_one_line() -> None:
+    answered = sum(survives(text) for _, text in zip(range(CI_STATEMENTS), texts(6), strict=False))
+    assert answered >= CI_STATEMENTS // 100, "the fuzzer must also reach statements that work"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SLOW_SECONDS + 120)
+def test_any_text_for_ten_minutes() -> None:
+    until = time.monotonic() + SLOW_SECONDS
+    for text in texts(random.SystemRandom().getrandbits(32)):
+        survives(text)
+        if time.monotonic() > until:
+            return
+
+
+def description(generator: random.Random, depth: int = 4) -> Any:
+    """A random JSON value that is often nearly a predicate."""
+    if depth == 0 or generator.random() < 0.1:
+        return generator.choice(_PLAIN)
+    column = generator.choice([*DOMAIN.names, "nobody", "", None])
+    op = generator.choice(_OPS)
+    entry: dict[str, Any] = {"op": op}
+    if op in ("and", "or"):
+        entry["of"] = [description(generator, depth - 1) for _ in range(generator.randint(1, 3))]
+    elif op == "not":
+        entry["of"] = description(generator, depth - 1)
+    elif op != "everything":
+        entry["column"] = column
+        if op == "in":
+            entry["values"] = generator.choices(_PLAIN, k=generator.randint(0, 3))
+        elif op not in ("is_null", "is_known"):
+            entry["value"] = generator.choice([*_PLAIN, 45, "north", "Male", 2])
+    if generator.random() < 0.05:
+        entry[generator.choice(["op", "of", "extra"])] = generator.choice(_PLAIN)
+    return entry
+
+
+def compiles(entry: Any) -> str | None:
+    try:
+        Count(predicate_from_dict(entry)).compile(DOMAIN)
+    except QueryError as refusal:
+        return str(refusal)
+    return None
+
+
+def test_any_predicate_description_compiles_or_is_refused_in_one_line() -> None:
+    generator = random.Random(7)
+    messages = [compiles(description(generator)) for _ in range(CI_PREDICATES)]
+    assert not any("\n" in message for message in messages if message is not None)
+    assert messages.count(None) >= CI_PREDICATES // 50, "the fuzzer must also reach predicates that work"
