@@ -22,6 +22,13 @@ _HOME = {
     "marginals": "queries",
     "ranges": "queries",
     "Workload": "queries",
+    "Squared": "queries.convex",
+    "Ridge": "queries.convex",
+    "Logistic": "queries.convex",
+    "Hinge": "queries.convex",
+    "Huber": "queries.convex",
+    "MeanVector": "queries.convex",
+    "Model": "models",
     "Adaptive": "algorithms.adaptive",
     "MWEM": "algorithms.mwem",
     "TextbookPMW": "algorithms.textbook",
@@ -48,8 +55,10 @@ if TYPE_CHECKING:
     from reticent.errors import BudgetError, DomainError, LedgerError, QueryError, ReticentError, SourceError
     from reticent.kernel.accounting import Budget
     from reticent.kernel.ledger import Ledger
+    from reticent.models import Model
     from reticent.planning import plan
     from reticent.queries import Workload, col, count, marginal, marginals, mean, ranges
+    from reticent.queries.convex import Hinge, Huber, Logistic, MeanVector, Ridge, Squared
     from reticent.releases import Release, release
     from reticent.sources import Table
 
@@ -70,6 +79,7 @@ def __dir__() -> list[str]:
 __all__ = [  # noqa: RUF022
     "Domain", "Categorical", "Integer", "Numeric", "Table", "Budget", "Ledger",
     "col", "count", "mean", "marginal", "marginals", "ranges", "Workload",
+    "Squared", "Ridge", "Logistic", "Hinge", "Huber", "MeanVector", "Model",
     "Adaptive", "MWEM", "TextbookPMW", "DualQuery", "plan", "release", "Release", "evaluate",
     "DomainError", "QueryError", "SourceError", "BudgetError", "LedgerError", "ReticentError",
 ]  # fmt: skip

@@ -1,0 +1,60 @@
+"""The risk of a loss on a public hypothesis, in whatever form the hypothesis holds its marginals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.hypotheses.support import SupportHypothesis
+from reticent.queries.minimum import minimum
+from reticent.queries.problem import Problem
+from reticent.queries.risk import LARGEST_TENSOR, ListedRisk, QuadraticRisk, Risk, TensorRisk
+
+SAMPLED_ROWS = 200_000
+"""Public records drawn where a loss spans too many cells for a tensor; their own error is about dimension / rows."""
+
+
+class Distribution(Protocol):
+    """What a risk needs of a hypothesis."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    def marginal(self, attributes: Sequence[str]) -> np.ndarray: ...
+
+
+def public_risk(distribution: Distribution, problem: Problem) -> Risk:
+    """Pairs for squared loss, a tensor while it fits, else weighted records (spec 8.5)."""
+    if problem.loss.quadratic:
+        many = getattr(distribution, "marginals", None)
+        marginals = many or (lambda sets: [distribution.marginal(names) for names in sets])
+        return QuadraticRisk.of_marginals(problem, marginals, 1.0)
+    cells = distribution.domain.cells(problem.attributes)
+    if cells <= LARGEST_TENSOR:
+        return TensorRisk(problem, distribution.marginal(problem.attributes))
+    return _listed(distribution, problem)
+
+
+def public_minimum(distribution: Distribution, problem: Problem) -> tuple[np.ndarray, float]:
+    """The hypothesis' own minimiser and its certified gap: the free answer to a loss."""
+    return minimum(public_risk(distribution, problem))
+
+
+def _listed(distribution: Any, problem: Problem) -> ListedRisk:
+    domain = distribution.domain
+    axes = [domain.index(name) for name in problem.attributes]
+    held = distribution.thaw() if hasattr(distribution, "thaw") else distribution
+    if isinstance(held, SupportHypothesis):
+        return ListedRisk(problem, held.codes[:, axes], held.weights / held.weights.sum())
+    if not hasattr(held, "sample"):
+        raise QueryError(
+            f"a loss over {', '.join(problem.attributes)} spans {domain.cells(problem.attributes)} cells; "
+            f"at most {LARGEST_TENSOR} here: use fewer or coarser features"
+        )
+    # A fixed public seed: the same snapshot gives the same model.
+    rows = held.sample(SAMPLED_ROWS, np.random.default_rng(8))[:, axes]
+    return ListedRisk(problem, rows, np.full(len(rows), 1.0 / len(rows)))

@@ -1,0 +1,237 @@
+"""A risk is a loss averaged over a weighted marginal: value, gradient and Hessian by groups, never by one-hot rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from reticent.errors import QueryError
+from reticent.queries.base import canonical
+from reticent.queries.features import Block, block_product
+from reticent.queries.problem import Problem
+
+LARGEST_TENSOR = 2**22
+"""Cells of a loss' own marginal up to which its risk is computed on a tensor."""
+
+
+class Risk(Protocol):
+    """The mean loss as a function of theta; `radius` is the ball's."""
+
+    problem: Problem
+
+    def value(self, theta: np.ndarray) -> float: ...
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray: ...
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray: ...
+
+
+class QuadraticRisk:
+    """`theta' G theta - 2 c' theta + s + ridge/2 |theta|^2`: squared loss and means need pairs of attributes only."""
+
+    def __init__(self, problem: Problem, gram: np.ndarray, cross: np.ndarray, second: float) -> None:
+        self.problem = problem
+        self.gram, self.cross, self.second = gram, cross, second
+
+    @classmethod
+    def of_marginals(
+        cls, problem: Problem, marginals: Callable[[Sequence[tuple[str, ...]]], Sequence[np.ndarray]], total: float
+    ) -> QuadraticRisk:
+        """From marginals that sum to `total`; all pairs of blocks, and each block with the label."""
+        gram, cross, second = moments(problem, marginals)
+        return cls(problem, gram / total, cross / total, second / total)
+
+    def value(self, theta: np.ndarray) -> float:
+        ridge = self.problem.strong_convexity / 2 * float(theta @ theta)
+        return float(theta @ self.gram @ theta - 2 * self.cross @ theta) + self.second + ridge
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        return 2 * (self.gram @ theta - self.cross) + self.problem.strong_convexity * theta
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        return 2 * self.gram + self.problem.strong_convexity * np.eye(len(self.cross))
+
+
+def moment_sets(problem: Problem) -> list[tuple[str, ...]]:
+    """The attribute sets whose marginals hold every second moment."""
+    design = problem.design
+    label = () if design.label is None else (design.label,)
+    sets = {canonical(design.domain, {*a.attributes, *label}) for a in design.blocks} | {label}
+    if problem.loss.kind != "mean":
+        sets |= {canonical(design.domain, {*a.attributes, *b.attributes}) for a in design.blocks for b in design.blocks}
+    return sorted(sets)
+
+
+def moments(
+    problem: Problem, marginals: Callable[[Sequence[tuple[str, ...]]], Sequence[np.ndarray]]
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Sums over records of `v v'`, `v y` and `y^2`; for a mean, zero, half the sum of v and zero."""
+    design = problem.design
+    sets = moment_sets(problem)
+    found = dict(zip(sets, marginals(sets), strict=True))
+    blocks, label = design.blocks, () if design.label is None else (design.label,)
+    outcome = Block(label, design.label_values.reshape(*design.domain.shape_of(label), 1), ((),))
+
+    def product(one: Block, other: Block) -> np.ndarray:
+        union = canonical(design.domain, {*one.attributes, *other.attributes})
+        return block_product(one, other, union, found[union])
+
+    cross = np.concatenate([product(block, outcome)[:, 0] for block in blocks])
+    if problem.loss.kind == "mean":
+        return np.zeros((design.dimension, design.dimension)), cross / 2, 0.0
+    rows: list[list[np.ndarray]] = [[np.empty(0)] * len(blocks) for _ in blocks]
+    for i, one in enumerate(blocks):
+        for j in range(i, len(blocks)):
+            rows[i][j] = product(one, blocks[j])
+            rows[j][i] = rows[i][j].T
+    return np.block(rows), cross, float(product(outcome, outcome)[0, 0])
+
+
+class TensorRisk:
+    """Any loss on the dense marginal of its own attributes (spec 8.5); margins are sums of small tables."""
+
+    def __init__(self, problem: Problem, weights: np.ndarray) -> None:
+        self.problem = problem
+        design = problem.design
+        weights = np.asarray(weights, dtype=np.float64)
+        self._names = tuple(name for name in design.attributes if name != design.label)
+        # The label first, its equal values merged: sums over it are then whole-array additions.
+        distinct, place = np.unique(design.label_values, return_inverse=True)
+        by_code = (
+            weights[None] if design.label is None else np.moveaxis(weights, design.attributes.index(design.label), 0)
+        )
+        merged = np.zeros((len(distinct), *by_code.shape[1:]))
+        np.add.at(merged, place, by_code)
+        self._weights = merged
+        self._labels = distinct.reshape(-1, *(1,) * len(self._names))
+        self._shape = merged.shape[1:]
+
+    @classmethod
+    def checked(cls, problem: Problem, cells: int) -> None:
+        """Refuse by public size alone."""
+        if cells > LARGEST_TENSOR:
+            raise QueryError(
+                f"a {problem.loss.kind} loss over {', '.join(problem.attributes)} spans {cells} cells; "
+                f"at most {LARGEST_TENSOR}: use fewer or coarser features, or squared loss, which needs pairs only"
+            )
+
+    def margins(self, theta: np.ndarray) -> np.ndarray:
+        """<theta, features> for every combination of feature codes."""
+        total = np.zeros((1,) * len(self._names))
+        parts = zip(self.problem.design.blocks, self.problem.design.split(theta), strict=True)
+        for block, part in sorted(parts, key=lambda pair: pair[0].table.size):
+            total = total + self._spread(block.table @ part, block.attributes)
+        return np.broadcast_to(total, self._shape)
+
+    def value(self, theta: np.ndarray) -> float:
+        losses = self.problem.loss.value(self.margins(theta)[None], self._labels)
+        return float(np.sum(self._weights * losses)) + self.problem.strong_convexity / 2 * float(theta @ theta)
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        slopes = self.problem.loss.slope(self.margins(theta)[None], self._labels)
+        return self.collect((self._weights * slopes).sum(axis=0)) + self.problem.strong_convexity * theta
+
+    def collect(self, pull: np.ndarray) -> np.ndarray:
+        """The sum over feature codes of pull * features."""
+        parts = []
+        for block in self.problem.design.blocks:
+            others = tuple(i for i, name in enumerate(self._names) if name not in block.attributes)
+            parts.append(np.ravel(pull.sum(axis=others)) @ block.table.reshape(-1, block.width))
+        return np.concatenate(parts)
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        curves = self.problem.loss.curvature(self.margins(theta)[None], self._labels)
+        weights = (self._weights * curves).sum(axis=0)
+        blocks = self.problem.design.blocks
+        rows: list[list[np.ndarray]] = [[np.empty(0)] * len(blocks) for _ in blocks]
+        sums: dict[tuple[str, ...], np.ndarray] = {self._names: weights}
+        for i, one in enumerate(blocks):
+            for j in range(i, len(blocks)):
+                union = tuple(n for n in self._names if n in {*one.attributes, *blocks[j].attributes})
+                rows[i][j] = block_product(one, blocks[j], union, _summed(sums, union))
+                rows[j][i] = rows[i][j].T
+        return np.block(rows) + self.problem.strong_convexity * np.eye(self.problem.dimension)
+
+    def feature_squares(self) -> np.ndarray:
+        """|features|^2 for every combination of feature codes."""
+        total = np.zeros((1,) * len(self._names))
+        for block in self.problem.design.blocks:
+            total = total + self._spread(np.square(block.table).sum(axis=-1), block.attributes)
+        return np.broadcast_to(total, self._shape)
+
+    def _spread(self, table: np.ndarray, attributes: Sequence[str]) -> np.ndarray:
+        sizes = dict(zip(attributes, table.shape, strict=True))
+        return table.reshape([sizes.get(name, 1) for name in self._names])
+
+
+def _summed(sums: dict[tuple[str, ...], np.ndarray], wanted: tuple[str, ...]) -> np.ndarray:
+    """The sum over all other attributes, from the smallest sum that already holds the wanted ones."""
+    if wanted not in sums:
+        held = min((names for names in sums if set(wanted) <= set(names)), key=lambda names: sums[names].size)
+        tensor = sums[held]
+        # one axis at a time, first ones first: each pass shrinks the next and stays contiguous
+        names = list(held)
+        for name in held:
+            if name not in wanted:
+                tensor = tensor.sum(axis=names.index(name))
+                names.remove(name)
+                sums[tuple(names)] = tensor
+    return sums[wanted]
+
+
+class ListedRisk:
+    """The same on a list of weighted records, for attribute sets whose tensor would be too large."""
+
+    def __init__(self, problem: Problem, codes: np.ndarray, weights: np.ndarray) -> None:
+        """`codes` has one row per record, columns in the order of `problem.attributes`."""
+        design = problem.design
+        columns = dict(zip(design.attributes, np.asarray(codes).T, strict=True))
+        self.problem = problem
+        self._weights = np.asarray(weights, dtype=np.float64)
+        self._labels = np.ones(1) if design.label is None else design.label_values[columns[design.label]]
+        self._cells = [
+            _flat([columns[name] for name in b.attributes], b.table.shape[:-1], len(self._weights))
+            for b in design.blocks
+        ]
+        self._tables = [b.table.reshape(-1, b.width) for b in design.blocks]
+
+    def margins(self, theta: np.ndarray) -> np.ndarray:
+        parts = self.problem.design.split(theta)
+        return sum(
+            ((table @ part)[cells] for cells, table, part in zip(self._cells, self._tables, parts, strict=True)),
+            start=np.zeros(1),
+        )
+
+    def value(self, theta: np.ndarray) -> float:
+        losses = self.problem.loss.value(self.margins(theta), self._labels)
+        return float(np.sum(self._weights * losses)) + self.problem.strong_convexity / 2 * float(theta @ theta)
+
+    def gradient(self, theta: np.ndarray) -> np.ndarray:
+        pull = self._weights * self.problem.loss.slope(self.margins(theta), self._labels)
+        parts = [
+            np.bincount(cells, pull, minlength=len(table)) @ table
+            for cells, table in zip(self._cells, self._tables, strict=True)
+        ]
+        return np.concatenate(parts) + self.problem.strong_convexity * theta
+
+    def hessian(self, theta: np.ndarray) -> np.ndarray:
+        weights = self._weights * self.problem.loss.curvature(self.margins(theta), self._labels)
+        count = len(self._tables)
+        rows: list[list[np.ndarray]] = [[np.empty(0)] * count for _ in range(count)]
+        for i in range(count):
+            for j in range(i, count):
+                a, b = len(self._tables[i]), len(self._tables[j])
+                joint = np.bincount(self._cells[i] * b + self._cells[j], weights, minlength=a * b).reshape(a, b)
+                rows[i][j] = self._tables[i].T @ joint @ self._tables[j]
+                rows[j][i] = rows[i][j].T
+        return np.block(rows) + self.problem.strong_convexity * np.eye(self.problem.dimension)
+
+
+def _flat(columns: Sequence[np.ndarray], shape: tuple[int, ...], length: int) -> np.ndarray:
+    """Codes of several attributes as one index."""
+    index = np.zeros(length, dtype=np.int64)
+    for column, size in zip(columns, shape, strict=True):
+        index = index * size + column
+    return index
