@@ -81,7 +81,7 @@ class Counts:
         found = {attributes: self._cache.get(attributes) for attributes in sets}
         wanted = [attributes for attributes, array in found.items() if array is None]
         index = self._domain.index
-        covers = covering([tuple(index(a) for a in s) for s in wanted], self._domain.shape, self._cover_cells())
+        covers = covering([tuple(index(a) for a in s) for s in wanted], self._domain.shape)
         names = [tuple(self._domain.names[axis] for axis in cover.axes) for cover in covers]
         for cover, cover_names, counted in zip(covers, names, self._count(names), strict=True):
             for position in cover.serves:
@@ -125,9 +125,6 @@ class Counts:
 
     def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
         raise NotImplementedError
-
-    def _cover_cells(self) -> int:
-        return COVER_CELLS
 
     def _checked(self, attributes: tuple[str, ...]) -> tuple[str, ...]:
         attributes = self._domain.canonical(attributes)

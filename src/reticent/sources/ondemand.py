@@ -13,9 +13,6 @@ from reticent.kernel.counts import Counts
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import Packing, coded_rows, grouping
 
-COVER_CELLS = 1 << 20
-"""An engine's pass costs so much more than a cell that covers may be larger than in memory."""
-
 
 class OnDemand(Counts):
     """One grouping statement per covering set; the marginals served by it are cached (`kernel.counts`)."""
@@ -30,9 +27,6 @@ class OnDemand(Counts):
         self._lock = threading.Lock()
         # The connection lives exactly as long as the table that counts with it.
         weakref.finalize(self, engine.close)
-
-    def _cover_cells(self) -> int:
-        return COVER_CELLS
 
     def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
         for attributes in attribute_sets:
