@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -235,3 +237,25 @@ def test_counts_on_demand_equal_records_in_memory(open_table: Opener, person: st
     literals = np.array([[0, 1, -1], [2, 5, 6], [0, 1, -1]]), np.array([[1, 2, -1], [0, 0, 0], [0, 0, -1]])
     wide = Conjunctions(domain, *literals)
     assert asked.conjunctions(wide).tolist() == held.conjunctions(wide).tolist()
+
+
+def test_types_that_only_duckdb_has() -> None:
+    """Nanoseconds before 1970 are floored; 128-bit integers round to doubles as Python's do."""
+    nanoseconds = [-1, 0, 1, -1_000, 946_684_799_999_999_999, 946_684_800_000_000_000]
+    moments = DuckDBEngine.over(
+        pa.table({"id": np.arange(6), "value": pa.array(nanoseconds, pa.timestamp("ns"))}), label="nanoseconds"
+    )
+    floored = [datetime(1970, 1, 1) + timedelta(microseconds=ns // 1000) for ns in nanoseconds]
+    check_codes(moments, floored)
+    moments.close()
+    huge = [2**63, 2**53 + 1, 2**54 + 3, -(2**126), 2**126 + 2**73 + 1, 3, 45]
+    listed = ", ".join(f"({place}, {value}::HUGEINT)" for place, value in enumerate(huge))
+    integers = DuckDBEngine(
+        duckdb.connect().sql, label="huge", query=f"SELECT * FROM (VALUES {listed}) AS v(id, value)"
+    )
+    check_codes(integers, huge)
+
+
+def check_codes(engine: Engine, values: list) -> None:
+    for name, found in codes_in(engine, "value", len(values)).items():
+        np.testing.assert_array_equal(found, ATTRIBUTES[name].encode(values), err_msg=name)
