@@ -14,6 +14,7 @@ ORIGINS = {
     "derived": "a sum of cells measured before",
     "measured": "measured for this question with fresh noise",
     "batch": "passed a joint audit of the declared batch",
+    "tested": "the hypothesis passed a noisy threshold test",
     "hypothesis": "read from the hypothesis; no certificate covers it",
 }
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from reticent.algorithms.certificates import Certificate
 from reticent.algorithms.knowledge import Knowledge
 from reticent.hypotheses import load
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import Noise, restore
+from reticent.kernel.curator import Noise
+from reticent.kernel.events import sha256
+from reticent.kernel.ledger import Event, Ledger
+from reticent.kernel.mechanisms import restore
 from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
 from reticent.queries.parsing import linear_from_dict
+from reticent.releases import Release
 
 ASK = "ask:"
 """Keys of what analysts paid for."""
+AUDIT = "session:audit:"
+"""Keys of audits, of classes and of batches: all of them share one failure probability."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +36,17 @@ class Bought:
     analyst: str | None
     queries: tuple[Linear | Marginal, ...]
     noises: tuple[Noise, ...]
+    sequence: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A snapshot with the place of its event: purchases before it went into its fit."""
+
+    snapshot: Snapshot
+    records: float
+    records_error: float
+    sequence: int
 
 
 class Journal:
@@ -35,10 +55,19 @@ class Journal:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
+    def settings(self) -> dict[str, Any] | None:
+        """What the session was opened with for the first time; None for a new one."""
+        event = next(self._events("session"), None)
+        return None if event is None else event.payload
+
+    def save_settings(self, settings: dict[str, Any]) -> None:
+        self._ledger.append("session", settings)
+
     def save_snapshot(self, knowledge: Knowledge) -> None:
         """Stored once: a refit need not be bit-identical on another processor, and certificates bind exact bytes."""
         snapshot = knowledge.current
-        if not any(event.payload["digest"] == snapshot.digest for event in self._events("snapshot")):
+        stored = [event.payload["digest"] for event in self._events("snapshot")]
+        if stored[-1:] != [snapshot.digest]:
             payload = {
                 "digest": snapshot.digest,
                 "records": knowledge.records,
@@ -46,18 +75,21 @@ class Journal:
             }
             self._ledger.append("snapshot", payload, blobs=[snapshot.to_bytes()])
 
-    def first(self) -> Knowledge | None:
-        """What the session started from, before any question; None for a new ledger."""
-        event = next(self._events("snapshot"), None)
-        if event is None:
+    def latest(self) -> Stored | None:
+        """The newest stored snapshot; None for a new ledger."""
+        events = list(self._events("snapshot"))
+        if not events:
             return None
-        snapshot = Snapshot(load(self._ledger.get_blob(event.payload["digest"])))
-        return Knowledge(snapshot, event.payload["records"], event.payload["records_error"])
+        event = events[-1]
+        return Stored(
+            self.snapshot(event.payload["digest"]),
+            event.payload["records"],
+            event.payload["records_error"],
+            event.sequence,
+        )
 
-    def snapshots(self) -> dict[str, Snapshot]:
-        """Every stored snapshot, oldest first."""
-        digests = [event.payload["digest"] for event in self._events("snapshot")]
-        return {digest: Snapshot(load(self._ledger.get_blob(digest))) for digest in digests}
+    def snapshot(self, digest: str) -> Snapshot:
+        return Snapshot(load(self._ledger.get_blob(digest)))
 
     def save_certificate(self, certificate: Certificate) -> None:
         if certificate not in self.certificates():
@@ -65,6 +97,48 @@ class Journal:
 
     def certificates(self) -> list[Certificate]:
         return [Certificate.from_dict(event.payload) for event in self._events("certificate")]
+
+    def save_batch(self, certificate: Certificate, digests: list[str]) -> None:
+        self._ledger.append("batch", {"certificate": certificate.to_dict(), "forms": digests})
+
+    def batches(self) -> Iterator[tuple[Certificate, tuple[str, ...]]]:
+        """Batches that passed their audit: the certificate, and the digests of their compiled forms."""
+        for event in self._events("batch"):
+            yield Certificate.from_dict(event.payload["certificate"]), tuple(event.payload["forms"])
+
+    def audit_index(self, key: str) -> int:
+        """Which audit of this ledger the key names, passed or not: the j-th may fail 2^-j as often."""
+        keys = [
+            event.key
+            for event in self._ledger.events()
+            if event.kind == "reserve" and (event.key or "").startswith(AUDIT)
+        ]
+        before = keys.index(key) if key in keys else len(keys)
+        return 1 + before + max((event.payload["audits"] for event in self._events("start")), default=0)
+
+    def save_start(self, release: Release) -> None:
+        """A release that a session starts from, whole: it can be read again without its file."""
+        with TemporaryDirectory() as folder:
+            data = release.save(Path(folder) / "start").read_bytes()
+        audits = max((certificate.index for certificate in release.certificates), default=0)
+        self._ledger.append("start", {"release": sha256(data), "audits": audits}, blobs=[data])
+
+    def start(self) -> Release | None:
+        event = next(self._events("start"), None)
+        if event is None:
+            return None
+        return Release.load(BytesIO(self._ledger.get_blob(event.payload["release"])))  # pyright: ignore[reportArgumentType]
+
+    def save_tests(self, count: int) -> None:
+        """Threshold tests that may have been made by the time this process ends."""
+        self._ledger.append("tests", {"count": count})
+
+    def epochs(self) -> int:
+        """Threshold runs opened so far; each was charged whole, and none survives its process."""
+        return sum(e.kind == "reserve" and e.payload["kind"] == "watch" for e in self._ledger.events())
+
+    def tests(self) -> int:
+        return max((event.payload["count"] for event in self._events("tests")), default=0)
 
     def bought(self, prefix: str) -> Iterator[Bought]:
         """Settled measurements under keys that start with `prefix`, in the order they were paid."""
@@ -78,9 +152,9 @@ class Journal:
                 queries = tuple(_question(described) for described in request["statistics"])
                 if all(query is not None for query in queries):
                     noises = tuple(restore(described) for described in request["mechanisms"])
-                    yield Bought(key, event.analyst, queries, noises)  # pyright: ignore[reportArgumentType]
+                    yield Bought(key, event.analyst, queries, noises, event.sequence)  # pyright: ignore[reportArgumentType]
 
-    def _events(self, kind: str) -> Iterator:
+    def _events(self, kind: str) -> Iterator[Event]:
         return (event for event in self._ledger.events() if event.kind == kind)
 
 

@@ -11,87 +11,102 @@ from typing import Any, Self
 
 import numpy as np
 
-from reticent.algorithms.knowledge import Knowledge, Reading, best
-from reticent.algorithms.online import learn, purchase
-from reticent.algorithms.outcome import Outcome, Report, silent
+from reticent.algorithms.epochs import Epochs
+from reticent.algorithms.knowledge import Certified, Knowledge, Reading, best
+from reticent.algorithms.online import Measured, Purchase, learn, purchase, refitted, understand
+from reticent.algorithms.outcome import Report, silent
 from reticent.algorithms.tails import check_confidence
 from reticent.answer import Answer
 from reticent.compound import ask_groups, ask_sql, compound_cost
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
 from reticent.journal import ASK, Journal
-from reticent.kernel.accounting import Budget
+from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
+from reticent.kernel.events import Reservation
 from reticent.kernel.ledger import Ledger
+from reticent.kernel.statistics import Kind
 from reticent.kernel.table import Table
+from reticent.opening import Terms, know
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.queries.workload import Workload
+from reticent.ratios import ask_ratio, ratio_cost
 from reticent.releases import Release
-from reticent.view import ratio_of
+from reticent.standing import published, standing
+from reticent.thresholds import ask_epochs
+from reticent.view import View
+from reticent.warmup import AUDIT_SHARE, certify
 
-WARM = "session:warm"
-AUDIT_SHARE = 0.05
-WIDEST_AUDIT = 3e9
-"""Kadane steps a default audit of boxes may take; beyond, it covers pairs instead of triples."""
+Question = Linear | Marginal
 
 
 class Session:
     """One table, one ledger, one budget; open it with `Session.open` and use it as a context manager.
 
-    Free answers are functions of the query and of stored public state; they run on an immutable value and never wait.
+    Free answers are functions of the query and of public state; they run on an immutable value and never wait.
     Paid answers are serialised: charged durably, measured, recorded, then returned.
     """
 
     def __init__(
-        self, curator: Curator, ledger: Ledger, knowledge: Knowledge, *, confidence: float, strict: bool, name: str
+        self,
+        table: Table,
+        curator: Curator,
+        ledger: Ledger,
+        knowledge: Knowledge,
+        epochs: Epochs | None,
+        *,
+        confidence: float,
+        strict: bool,
     ) -> None:
         self._curator = curator
         self._ledger = ledger
         self._journal = Journal(ledger)
         self._knowledge = knowledge
+        self._epochs = epochs
         self._paying = threading.RLock()
+        self._identity = table.identity
         self.confidence = confidence
         self.strict = strict
-        self.name = name
+        self.name = table.name
 
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        path: str | Path | None,
         table: Table,
         budget: Budget,
         *,
+        engine: str = "default",
         warm_start: float = 0.5,
         workload: Workload | None = None,
+        start: Release | None = None,
+        queries: int = 10_000,
+        support: int | None = None,
         confidence: float = 0.95,
         strict: bool = False,
         anchor: str | Path | None = None,
         progress: Report = silent,
     ) -> Session:
-        """Create the session of this ledger, or resume it after any crash: what was paid for is known again."""
-        from reticent.warmup import warm_up
+        """Create the session of this ledger, or resume it after any crash: what was paid for is known again.
 
-        check_confidence(confidence)
-        if not 0 <= warm_start <= 1 - AUDIT_SHARE:
-            raise QueryError(f"warm_start is {warm_start!r}; it is a share of the budget from 0 to {1 - AUDIT_SHARE}")
-        ledger = Ledger.open(path, identity=table.identity, budget=budget, anchor=anchor)
+        `engine` "default" spends `warm_start` of the budget now (or starts from a Release), then measures what is not
+        known well enough; "textbook" and "tuned" plan for so many `queries`. Without a path nothing outlives the
+        process. `strict` refuses what cannot be certified instead of answering from the hypothesis.
+        """
+        terms = Terms(engine, warm_start, workload, start, queries, support, check_confidence(confidence))
+        if path is None:
+            ledger = Ledger.memory(identity=table.identity, budget=budget)
+        else:
+            ledger = Ledger.open(path, identity=table.identity, budget=budget, anchor=anchor)
         try:
             curator = Curator(table, ledger)
-            knowledge = warm_up(curator, Journal(ledger), warm_start, workload, confidence, progress)
-            session = cls(curator, ledger, knowledge, confidence=confidence, strict=strict, name=table.name)
-            session._remember()
+            knowledge, epochs = know(curator, Journal(ledger), terms, progress)
         except BaseException:
             ledger.close()
             raise
-        return session
-
-    def _remember(self) -> None:
-        """Takes in what earlier runs paid for; every value comes from its settled event."""
-        for bought in self._journal.bought(ASK):
-            settled = self._curator.measure(bought.queries, bought.noises, key=bought.key, analyst=bought.analyst)
-            self._knowledge = learn(self._knowledge, bought.queries, bought.noises, settled)
+        return cls(table, curator, ledger, knowledge, epochs, confidence=terms.confidence, strict=strict)
 
     @property
     def domain(self) -> Domain:
@@ -109,6 +124,8 @@ class Session:
     def remaining(self) -> float:
         return self.budget.amount(self._ledger.remaining)
 
+    # -- asking --------------------------------------------------------------------------------------------
+
     def ask(
         self,
         question: Query | str,
@@ -118,7 +135,7 @@ class Session:
         key: str | None = None,
         analyst: str | None = None,
     ) -> Any:
-        """Answer within `error` with probability `confidence`, paying if need be; without `error`, the best free answer.
+        """Answer within `error` at `confidence`, paying if need be; without `error`, the best free answer.
 
         `error` is in the unit of the answer (a fraction for counts). `key` makes a paid answer repeatable: the same
         key returns the same bytes, also after a crash.
@@ -127,18 +144,61 @@ class Session:
         if isinstance(question, str):
             return ask_sql(self, question, error, confidence, key, analyst)
         query = question.resolve(self.domain)
+        if isinstance(query, (Linear, Marginal)):
+            return self._ask_one(query, error, confidence, key, analyst)
         if isinstance(query, Ratio):
-            return self._ask_ratio(query, error, confidence, key, analyst)
+            return ask_ratio(self, query, error, confidence, key, analyst)
         if isinstance(query, Groups):
+            if self._epochs is not None and error is None:
+                error = self._epochs.plan.error
             return ask_groups(self, query, error, confidence, key, analyst)
+        raise QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
+
+    def ask_all(
+        self,
+        questions: Sequence[Query],
+        *,
+        error: float,
+        confidence: float | None = None,
+        analyst: str | None = None,
+    ) -> list[Answer]:
+        """A declared batch: what is not free yet is audited together, and only if that fails asked singly."""
+        from reticent.batches import ask_batch
+
+        confidence = self.confidence if confidence is None else check_confidence(confidence)
+        return ask_batch(self, questions, error, confidence, analyst)
+
+    def minimize(self, loss: Any) -> Any:
+        """The minimiser of a convex loss on what is certified so far: free."""
+        from reticent.models import minimize_on
+
+        return minimize_on(self.view, loss)
+
+    def cost(self, question: Query | str, *, error: float, confidence: float | None = None) -> float:
+        """The most that `ask` with the same arguments would charge now, in the budget's unit; asking costs nothing."""
+        confidence = self.confidence if confidence is None else check_confidence(confidence)
+        query = question if isinstance(question, str) else question.resolve(self.domain)
+        if isinstance(query, (str, Groups)):
+            return compound_cost(self, query, error, confidence)
+        if isinstance(query, Ratio):
+            return ratio_cost(self, query, error, confidence)
         if not isinstance(query, (Linear, Marginal)):
-            raise QueryError(
-                f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal"
-            )
+            raise QueryError(f"{query.text} is not one question; ask its parts")
+        wanted = self._fraction(query, error)
+        if self._free(query, confidence, wanted) is not None:
+            return 0.0
+        if self._epochs is not None:
+            return self.budget.amount(self._epochs.cost(query))
+        return self.budget.amount(purchase(self._curator, self._knowledge, query, wanted, confidence).cost)
+
+    def _ask_one(
+        self, query: Question, error: float | None, confidence: float, key: str | None, analyst: str | None
+    ) -> Answer:
         wanted = None if error is None else self._fraction(query, error)
-        paid = None if key is None or wanted is None else self._repeated(query, key, wanted, confidence, analyst)
-        if paid is not None:
-            return paid
+        if self._epochs is not None:
+            return ask_epochs(self, self._epochs, query, wanted, confidence, key, analyst)
+        if key is not None and wanted is not None and self._ledger.lookup(ASK + key) is not None:
+            return self._pay(query, wanted, confidence, key, analyst)
         reading = self._free(query, confidence, wanted)
         if reading is not None:
             return self._answer(query, reading, confidence)
@@ -146,57 +206,25 @@ class Session:
             return self._guess(query)
         return self._pay(query, wanted, confidence, key, analyst)
 
-    def cost(self, question: Query | str, *, error: float, confidence: float | None = None) -> float:
-        """What `ask` with the same arguments would charge now, in the budget's unit; asking costs nothing."""
-        confidence = self.confidence if confidence is None else check_confidence(confidence)
-        query = question if isinstance(question, str) else question.resolve(self.domain)
-        if isinstance(query, (str, Groups)):
-            return compound_cost(self, query, error, confidence)
-        if isinstance(query, Ratio):
-            part = self._part_error(query, error, confidence)
-            return sum(
-                self.cost(q, error=part, confidence=_half(confidence)) for q in (query.numerator, query.denominator)
-            )
-        if not isinstance(query, (Linear, Marginal)):
-            raise QueryError(f"{query.text} is not one question; ask its parts")
-        wanted = self._fraction(query, error)
-        if self._free(query, confidence, wanted) is not None:
-            return 0.0
-        bought = purchase(self._curator, self._knowledge, query, wanted, confidence)
-        return self.budget.amount(bought.cost)
-
-    def _fraction(self, query: Linear | Marginal, error: float) -> float:
+    def _fraction(self, query: Question, error: float) -> float:
         """The wanted error on the scale of fractions."""
         if not error > 0:
             raise QueryError(f"an error of {error!r} cannot be met; ask for one above 0")
         return error / abs(query.units(self.domain)[1]) if isinstance(query, Linear) else error
 
-    def _free(self, query: Linear | Marginal, confidence: float, wanted: float | None) -> Reading | None:
+    def _free(self, query: Question, confidence: float, wanted: float | None) -> Reading | None:
         if isinstance(query, Linear):
-            return best(self._knowledge.readings(query, confidence), wanted)
+            return self._knowledge.free(query, confidence, wanted)
         return best(self._knowledge.cells(query.canonical(self.domain), confidence), wanted)
 
-    def _repeated(
-        self, query: Linear | Marginal, key: str, wanted: float, confidence: float, analyst: str | None
-    ) -> Answer | None:
-        """The answer this key already paid for: same key, same bytes."""
-        bought = purchase(self._curator, self._knowledge, query, wanted, confidence)
-        if self._ledger.lookup(ASK + key) is None:
-            return None
+    def _pay(self, query: Question, wanted: float, confidence: float, key: str | None, analyst: str | None) -> Answer:
+        """Buy the answer, or read again what this key bought: same key, same bytes."""
         with self._paying:
-            settled = self._curator.measure([bought.query], bought.noise, key=ASK + key, analyst=analyst)
-            fresh = learn(_bare(self._knowledge), [bought.query], [bought.noise], settled)
-        return self._measured(query, fresh, confidence, settled.cost)
-
-    def _pay(
-        self, query: Linear | Marginal, wanted: float, confidence: float, key: str | None, analyst: str | None
-    ) -> Answer:
-        with self._paying:
-            reading = self._free(query, confidence, wanted)
-            if reading is not None:
-                return self._answer(query, reading, confidence)
+            if key is None and (reading := self._free(query, confidence, wanted)) is not None:
+                return self._answer(query, reading, confidence)  # another thread was faster
             bought = purchase(self._curator, self._knowledge, query, wanted, confidence)
-            ledger_key = ASK + (key or f"{bought.query.digest[:24]}:{float(bought.noise.sd):.17g}")
+            ledger_key = self._own_key(bought, analyst) if key is None else ASK + key
+            fresh = not self._answered(ledger_key)
             try:
                 settled = self._curator.measure([bought.query], bought.noise, key=ledger_key, analyst=analyst)
             except BudgetError:
@@ -204,140 +232,148 @@ class Session:
                     raise
                 reading = self._free(query, confidence, None)
                 return self._guess(query) if reading is None else self._answer(query, reading, confidence)
-            fresh = learn(_bare(self._knowledge), [bought.query], [bought.noise], settled)
-            self._knowledge = learn(self._knowledge, [bought.query], [bought.noise], settled)
-        return self._measured(query, fresh, confidence, settled.cost)
+            measured = understand(self._knowledge, [bought.query], [bought.noise], settled)
+            if fresh:
+                self._knowledge = learn(self._knowledge, measured)
+        return self._measured(query, measured, confidence, settled.cost)
 
-    def _measured(self, query: Linear | Marginal, fresh: Knowledge, confidence: float, cost: int) -> Answer:
+    def _answered(self, key: str) -> bool:
+        found = self._ledger.lookup(key)
+        return found is not None and not isinstance(found, Reservation)
+
+    def _own_key(self, bought: Purchase, analyst: str | None) -> str:
+        """One key per purchase, so that a crash loses no answer; what a second crash forfeited gets a new one."""
+        named = f"{ASK}{bought.query.digest[:24]}:{float(bought.noise.sd):.17g}:{analyst or ''}"
+        attempt = 0
+        while True:
+            key = f"{named}:{attempt}"
+            found = self._ledger.lookup(key)
+            if not (isinstance(found, Reservation) and found.status == "forfeited"):
+                return key
+            attempt += 1
+
+    def _measured(self, query: Question, measured: Sequence[Measured], confidence: float, cost: int) -> Answer:
         """The answer from one purchase alone, so that a repeated key yields the same bytes whatever else is known."""
-        readings = (
-            fresh.readings(query, confidence)
-            if isinstance(query, Linear)
-            else fresh.cells(query.canonical(self.domain), confidence)
-        )
-        reading = best(readings)
+        known = self._knowledge
+        alone = learn(Knowledge(known.current, known.records, known.records_error), measured, fitted=True)
+        if isinstance(query, Linear):
+            reading = best(alone.readings(query, confidence))
+        else:
+            reading = best(alone.cells(query.canonical(self.domain), confidence))
         assert reading is not None, "a purchase answers its own question"
-        measured = Reading(reading.error, "measured", reading.compute, None, reading.ledger_id)
-        return self._answer(query, measured, confidence, cost)
+        return self._answer(query, reading._replace(origin="measured"), confidence, cost)
 
-    def _guess(self, query: Linear | Marginal) -> Answer:
+    def _guess(self, query: Question) -> Answer:
         """The working hypothesis' own answer, without any certificate."""
+        if self.strict:
+            raise QueryError(
+                f"{query.text}: no certificate covers it; give error= to pay for an answer, or strict=False"
+            )
         current = self._knowledge.current
         if isinstance(query, Linear):
             compute = partial(current.expect, query)
         else:
             compute = partial(current.marginal, query.canonical(self.domain))
-        return self._answer(query, Reading(np.inf, "hypothesis", compute, current.digest), None)
+        return self._answer(query, Reading(math.inf, "hypothesis", compute, current.digest), None)
 
-    def _answer(self, query: Linear | Marginal, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
+    def _answer(self, query: Question, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
         records = self._knowledge.records
         certified = reading.error < math.inf
-        shared: dict[str, Any] = {
-            "query": query.text,
-            "confidence": confidence if certified else None,
-            "origin": reading.origin,
-            "certified": certified,
-            "price": self.budget.amount(cost),
-            "snapshot": reading.snapshot,
-            "ledger_id": reading.ledger_id,
-        }
-        if isinstance(query, Marginal):
+        labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+        if isinstance(query, Linear):
+            offset, scale = query.units(self.domain)
+            share = float(reading.compute())
+            value = offset + scale * share
+            count = share * records if scale == 1 and offset == 0 else None
+            error = abs(scale) * reading.error
+        else:
             canonical = query.canonical(self.domain)
             value = np.transpose(np.asarray(reading.compute()), [canonical.index(name) for name in query.names])
             labels = tuple((name, self.domain[name].labels) for name in query.names)
-            error = reading.error if certified else None
-            return Answer(value=value, count=value * records, error=error, labels=labels, **shared)
-        offset, scale = query.units(self.domain)
-        share = float(reading.compute())
+            count, error = value * records, reading.error
         return Answer(
-            value=offset + scale * share,
-            count=share * records if (offset, scale) == (0, 1) else None,
-            error=abs(scale) * reading.error if certified else None,
-            **shared,
+            query.text,
+            value,
+            count,
+            error if certified else None,
+            confidence if certified else None,
+            reading.origin,
+            certified,
+            cost / NANO,
+            reading.snapshot,
+            reading.ledger_id,
+            labels,
         )
 
-    def _ask_ratio(
-        self, query: Ratio, error: float | None, confidence: float, key: str | None, analyst: str | None
-    ) -> Answer:
-        part = None if error is None else self._part_error(query, error, confidence)
-        answers = [
-            self.ask(q, error=part, confidence=_half(confidence), key=key and f"{key}:{name}", analyst=analyst)
-            for name, q in (("top", query.numerator), ("bottom", query.denominator))
-        ]
-        return ratio_of(query, answers[0], answers[1], self.domain)
+    # -- certifying and publishing ---------------------------------------------------------------------------
 
-    def _part_error(self, query: Ratio, error: float, confidence: float) -> float:
-        """Equal errors e for both parts give a quotient within about e (1 + ratio) / bottom."""
-        top, bottom = (
-            float(self.ask(q, confidence=_half(confidence)).value) for q in (query.numerator, query.denominator)
-        )
-        if bottom <= 0:
-            raise QueryError(f"{query.text}: hardly any record satisfies the condition; ask for its count first")
-        scale = abs(query.units(self.domain)[1])
-        e = error / scale
-        return e * bottom / (1 + min(1.0, max(0.0, top / bottom)) + e)
+    def refit(self) -> bool:
+        """Fit the working hypothesis to everything measured so far: free. Says whether there was anything new.
 
-    def ask_all(self, questions: Sequence[Query], *, error: float, confidence: float | None = None) -> list[Answer]:
-        """A declared batch: what is not free yet is audited together, and only if that fails asked singly."""
-        from reticent.batches import ask_batch
+        An audit and `release` do it by themselves: only then does the hypothesis speak for the session.
+        """
+        with self._paying:
+            if self._epochs is not None or not self._knowledge.unfitted:
+                return False
+            self._knowledge = refitted(self._knowledge)
+            self._journal.save_snapshot(self._knowledge)
+            return True
 
-        return ask_batch(
-            self, questions, error, self.confidence if confidence is None else check_confidence(confidence)
-        )
+    def audit(self, kind: Kind = "boxes", *, order: int = 2, amount: float | None = None) -> Any:
+        """Certify the working hypothesis for a class of queries over all sets of up to `order` attributes.
 
-    def audit(self, kind: str = "boxes", *, order: int = 2, rho: float | None = None) -> Any:
-        """Certify the working hypothesis for a class of queries over all sets of `order` attributes; pays for one audit."""
-        from reticent.warmup import certify
-
+        Pays `amount` in the budget's unit, by default a twentieth of the budget.
+        """
+        self.refit()
+        units = int(self.budget.limit * AUDIT_SHARE) if amount is None else int(amount * NANO)
         with self._paying:
             self._knowledge, certificate = certify(
-                self._curator, self._journal, self._knowledge, kind, order, self.confidence, rho
+                self._curator, self._journal, self._knowledge, kind, order, self.confidence, units
             )
         return certificate
+
+    @property
+    def view(self) -> View:
+        """The newest certified snapshot, or the working hypothesis without certificates: answers from it are free."""
+        known = self._knowledge
+        newest = known.certified[-1] if known.certified else Certified(known.current, ())
+        return View(newest.snapshot, newest.certificates, known.records, newest.snapshot.digest)
 
     @property
     def certificates(self) -> tuple[Any, ...]:
         return tuple(c for certified in self._knowledge.certified for c in certified.certificates)
 
+    def release(self) -> Release:
+        """What is known so far, as a Release: free to publish, it was paid for already.
+
+        The newest certified snapshot with its certificates; without one, the working hypothesis refitted.
+        """
+        if not self._knowledge.certified:
+            self.refit()
+        return published(self)
+
+    # -- standing --------------------------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> str:
+        return "default" if self._epochs is None else self._epochs.plan.engine
+
     def describe(self) -> dict[str, Any]:
         """Public facts: what is guaranteed, what is spent, what is certified."""
-        return {
-            "table": self.name,
-            "neighbours": self._curator.neighbours,
-            "budget": str(self.budget.describe()),
-            "spent": self.spent,
-            "remaining": self.remaining,
-            "guarantee": self.budget.guarantee(self._ledger.spent),
-            "certificates": [
-                {"kind": c.kind, "sets": len(c.sets), "bound": c.bound, "confidence": c.confidence}
-                for c in self.certificates
-            ],
-            "measured": len(self._knowledge.marginals) + len(self._knowledge.queries),
-        }
+        return standing(self)
 
-    def release(self) -> Release:
-        """What is known so far, as a Release: free to publish, it was paid for already."""
-        knowledge = self._knowledge
-        newest = knowledge.certified[-1] if knowledge.certified else None
-        snapshot = newest.snapshot if newest else knowledge.current
-        outcome = Outcome(
-            snapshot.thaw(), (), newest.certificates if newest else (), knowledge.records, {"origin": "session"}
-        )
-        facts = {
-            "name": self.name,
-            "unit": self._ledger.identity["unit"],
-            "neighbours": self._curator.neighbours,
-            "version": self._ledger.identity["version"],
-            "budget": self.budget.to_dict(),
-            "spent": self._ledger.spent,
-            "privacy": self.budget.guarantee(self._ledger.spent),
-            "algorithm": {"algorithm": "Session"},
-        }
-        return Release.of(outcome, facts)
+    def set_cap(self, analyst: str, amount: float) -> None:
+        """The most this analyst may spend in all, in the budget's unit; may be raised again up to the budget."""
+        self._ledger.set_cap(analyst, int(amount * NANO))
 
-    def set_cap(self, analyst: str, amount: float | None) -> None:
-        """The most this analyst may spend, in the budget's unit; None lifts the cap."""
-        self._ledger.set_cap(analyst, None if amount is None else int(amount * 1e9))
+    def spent_by(self, analyst: str) -> float:
+        return self.budget.amount(self._ledger.spent_by(analyst))
+
+    def report(self, path: str | Path) -> Path:
+        """One self-contained HTML page: what was spent, what is guaranteed, what is certified."""
+        from reticent.report import write_session
+
+        return write_session(self, Path(path))
 
     def close(self) -> None:
         self._ledger.close()
@@ -351,13 +387,3 @@ class Session:
     def __repr__(self) -> str:
         unit = self.budget.unit
         return f"<Session on {self.name!r}: {unit} {self.spent:.4g} spent, {self.remaining:.4g} left>"
-
-
-def _half(confidence: float) -> float:
-    """Two parts that each fail half as often hold together."""
-    return 1 - (1 - confidence) / 2
-
-
-def _bare(knowledge: Knowledge) -> Knowledge:
-    """The same hypothesis and size, nothing measured: what a purchase means on its own."""
-    return Knowledge(knowledge.current, knowledge.records, knowledge.records_error)

@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from reticent.algorithms.adaptive import Adaptive
+from reticent.algorithms.allocation import noise_costing
 from reticent.algorithms.audit import audit
 from reticent.algorithms.certificates import Certificate
-from reticent.algorithms.knowledge import Knowledge
-from reticent.algorithms.online import learn
+from reticent.algorithms.derived import MeasuredMarginal
+from reticent.algorithms.knowledge import Knowledge, PassedBatch
+from reticent.algorithms.online import Measured, learn, understand
 from reticent.algorithms.outcome import Report
 from reticent.domain import Domain
 from reticent.errors import QueryError
+from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import choose
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.journal import Journal
-from reticent.kernel.accounting import NANO, Budget
+from reticent.journal import AUDIT, Journal
+from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
-from reticent.kernel.mechanisms import Gaussian, Laplace, Noise, Sensitivity
+from reticent.kernel.mechanisms import Gaussian, Laplace, Sensitivity
 from reticent.kernel.statistics import Kind
-from reticent.queries.linear import Count
+from reticent.queries.linear import Count, Marginal
 from reticent.queries.workload import Workload, marginals
+from reticent.releases import Release
 
 WARM = "session:warm"
 AUDIT_SHARE = Fraction(1, 20)
@@ -35,40 +40,80 @@ LONGEST_AUDIT = 4e9
 
 
 def warm_up(
-    curator: Curator,
-    journal: Journal,
-    share: float,
-    workload: Workload | None,
-    confidence: float,
-    progress: Report,
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
 ) -> Knowledge:
     """The knowledge a session starts from; a second call finds everything in the ledger and spends nothing."""
-    knowledge = journal.first()
-    if knowledge is None:
-        knowledge = _fresh(curator, share, workload, progress)
+    stored, start = journal.latest(), journal.start()
+    if stored is None:
+        knowledge = _fresh(curator, settings["warm"], workload, progress) if start is None else _of_release(start)
         journal.save_snapshot(knowledge)
+    else:
+        knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error)
+    if start is not None:
+        knowledge = learn(knowledge, _of_measurements(start), fitted=True)
+        for certificate in start.certificates:
+            journal.save_certificate(certificate)
     for bought in journal.bought(WARM):
         settled = curator.measure(bought.queries, bought.noises, key=bought.key)
-        knowledge = learn(knowledge, bought.queries, bought.noises, settled)
-    stored = journal.snapshots()
-    for certificate in journal.certificates():
-        knowledge = knowledge.with_certificate(stored[certificate.snapshot], certificate)
-    if share and not knowledge.certified:
+        measured = understand(knowledge, bought.queries, bought.noises, settled, declared=False)
+        knowledge = learn(knowledge, measured, fitted=True)
+    knowledge = certified_knowledge(journal, knowledge)
+    if settings["audit"] and not knowledge.certified:
         order = default_order(curator.domain)
-        knowledge, _ = certify(curator, journal, knowledge, "boxes", order, confidence, None)
+        knowledge, _ = certify(curator, journal, knowledge, "boxes", order, settings["confidence"], settings["audit"])
     return knowledge
 
 
-def _fresh(curator: Curator, share: float, workload: Workload | None, progress: Report) -> Knowledge:
-    limit = curator.budget.limit
-    if share == 0:
-        uniform = Snapshot(choose(curator.domain, marginals(curator.domain, 1)).build())
-        return Knowledge(uniform, *counted(curator, int(limit * TOTAL_SHARE)))
+def certified_knowledge(journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """All certificates and passed batches of earlier runs, each with its stored snapshot."""
+    snapshots = {knowledge.current.digest: knowledge.current}
+
+    def snapshot(digest: str) -> Snapshot:
+        if digest not in snapshots:
+            snapshots[digest] = journal.snapshot(digest)
+        return snapshots[digest]
+
+    for certificate in journal.certificates():
+        knowledge = knowledge.with_certificate(snapshot(certificate.snapshot), certificate)
+    for certificate, digests in journal.batches():
+        knowledge = knowledge.with_batch(digests, PassedBatch(snapshot(certificate.snapshot), certificate))
+    return knowledge
+
+
+def warm_units(remaining: int, share: float) -> tuple[int, int]:
+    """Ledger units for the warm start and for its audit, fixed when a session is first opened."""
+    return int(remaining * Fraction(share)), int(remaining * AUDIT_SHARE) if share else 0
+
+
+def _fresh(curator: Curator, units: int, workload: Workload | None, progress: Report) -> Knowledge:
+    if units == 0:
+        return untouched(curator, choose(curator.domain, marginals(curator.domain, 1)).build())
     asked = (workload or default_workload(curator.domain)).on(curator.domain)
-    outcome = Adaptive(audit_share=Fraction(0)).run(
-        curator, asked, allowance=int(limit * Fraction(share)), key=WARM, report=progress
-    )
+    outcome = Adaptive(audit_share=Fraction(0)).run(curator, asked, allowance=units, key=WARM, report=progress)
     return Knowledge(Snapshot(outcome.hypothesis), outcome.records, outcome.notes["records_error"])
+
+
+def untouched(curator: Curator, hypothesis: Hypothesis) -> Knowledge:
+    """A hypothesis that has learned nothing, and the number of records, paid for where it is private."""
+    return Knowledge(Snapshot(hypothesis), *counted(curator, int(curator.budget.limit * TOTAL_SHARE)))
+
+
+def _of_release(release: Release) -> Knowledge:
+    return Knowledge(Snapshot(release.hypothesis), release.records, float(release.notes.get("records_error", 0.0)))
+
+
+def _of_measurements(release: Release) -> list[Measured]:
+    """What a release measured; its noise was Laplace under a pure budget, else Gaussian."""
+    pure = Budget.from_dict(release.facts["budget"]).pure
+    count, found = release.records, []
+    for measurement in release.measurements:
+        sd = measurement.sd * count
+        noise = Laplace(sd / math.sqrt(2)) if pure else Gaussian(sd)
+        error = float(release.notes.get("records_error", 0.0))
+        if isinstance(measurement.query, Marginal):
+            names, values = measurement.query.canonical(release.domain), measurement.values
+            found.append(MeasuredMarginal(names, values, noise, count, error, None, declared=False).balanced())
+    return found
 
 
 def certify(
@@ -78,26 +123,26 @@ def certify(
     kind: Kind,
     order: int,
     confidence: float,
-    amount: float | None,
+    units: int,
 ) -> tuple[Knowledge, Certificate]:
-    """Audit the working hypothesis over all sets of up to `order` attributes; `amount` in the budget's unit."""
+    """Audit the working hypothesis over all sets of up to `order` attributes, paying `units` of the ledger."""
     domain, snapshot = curator.domain, knowledge.current
     if not 1 <= order <= len(domain):
         raise QueryError(f"order={order}: an audit covers sets of 1 to {len(domain)} attributes")
-    units = int(curator.budget.limit * AUDIT_SHARE) if amount is None else int(amount * NANO)
     journal.save_snapshot(knowledge)
+    key = f"{AUDIT}{kind}:{order}:{snapshot.digest[:24]}:{units}"
     certificate = audit(
         curator,
         snapshot,
         kind,
         covered_sets(domain, kind, order),
-        audit_noise(curator.budget, units),
+        noise_costing(curator.budget, Sensitivity.scalar(), units),
         snapshot=snapshot.digest,
         records=knowledge.records,
         records_error=knowledge.records_error,
-        index=1 + len(journal.certificates()),
+        index=journal.audit_index(key),
         confidence=confidence,
-        key=f"session:audit:{kind}:{order}:{snapshot.digest[:24]}:{units}",
+        key=key,
     )
     journal.save_certificate(certificate)
     return knowledge.with_certificate(snapshot, certificate), certificate
@@ -109,19 +154,11 @@ def covered_sets(domain: Domain, kind: Kind, order: int) -> list[tuple[str, ...]
     return [names for size in sizes for names in itertools.combinations(domain.names, size)]
 
 
-def audit_noise(budget: Budget, units: int) -> Noise:
-    """The least noise that `units` can pay for; an audit has sensitivity one."""
-    amount = Fraction(units, NANO)
-    if budget.pure:
-        return Laplace.costing(sensitivity=Sensitivity.scalar(), epsilon=amount)
-    return Gaussian.costing(sensitivity=Sensitivity.scalar(), rho=amount)
-
-
 def counted(curator: Curator, units: int) -> tuple[float, float]:
     """The number of records and a bound on its relative error; paid for where it is private (spec 1.1)."""
     if curator.records is not None:
         return float(curator.records), 0.0
-    noise = audit_noise(curator.budget, units)
+    noise = noise_costing(curator.budget, Sensitivity.scalar(), units)
     settled = curator.measure([Count()], noise, key="session:total")
     total = max(1.0, float(settled.values[0]))
     return total, min(0.5, 5 * noise.sd / total)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from reticent.algorithms.certificates import Certificate
 from reticent.hypotheses.base import Hypothesis
-from reticent.kernel.curator import Curator
-from reticent.kernel.mechanisms import Noise
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.statistics import Kind, MaxError, fine
 
 
 def audit(
     curator: Curator,
-    hypothesis: Hypothesis,
+    hypothesis: Hypothesis | Snapshot,
     kind: Kind,
     sets: Sequence[tuple[str, ...]],
     noise: Noise,

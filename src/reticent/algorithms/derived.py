@@ -2,55 +2,115 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, prod
+from math import inf, lgamma, log, prod, sqrt
 
 import numpy as np
 
 from reticent.algorithms.certificates import ascent
 from reticent.algorithms.tails import box_reach, reach, sum_reach
-from reticent.kernel.mechanisms import Noise
+from reticent.kernel.curator import Noise
+from reticent.kernel.mechanisms import Gaussian
 from reticent.queries.forms import Dense, Form, Product
+
+_TILTS = np.linspace(0.01, 0.99, 99)
+"""Exponents tried in Chernoff's bound for sums of Laplace noises; every one of them gives a valid bound."""
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredMarginal:
-    """Noisy cells of one attribute set, as fractions, kept for sums asked later."""
+    """Noisy cells of one attribute set, as fractions, kept for sums asked later.
+
+    `rank` counts the measured marginals of a session: an analyst may choose among them after seeing all noise, so the
+    sums of the i-th may fail 1/(i (i + 1)) as often, together no more than they should. The cells of a marginal that
+    was `declared` (bought for a question about them) need no such share.
+    """
 
     attributes: tuple[str, ...]
     values: np.ndarray
     noise: Noise
     records: float
     records_error: float
-    ledger_id: int
+    ledger_id: int | None
+    rank: int = 1
+    declared: bool = True
 
     @cached_property
     def sd(self) -> float:
         return self.noise.sd / self.records
+
+    def ranked(self, rank: int) -> MeasuredMarginal:
+        return replace(self, rank=rank)
+
+    def balanced(self) -> MeasuredMarginal:
+        """Cells that sum to one where the number of records is public and the noise Gaussian.
+
+        Taking the mean of the noise away leaves every sum of cells with less variance and still sub-Gaussian, so all
+        bounds stand, and parts add up to the known total.
+        """
+        if self.records_error or not isinstance(self.noise, Gaussian):
+            return self
+        return replace(self, values=self.values + (1 - self.values.sum()) / self.values.size)
 
     def covers(self, form: Form) -> bool:
         return set(form.attributes) <= set(self.attributes)
 
     def value_of(self, form: Form) -> float:
         """The sum of the measured cells, weighted by the query."""
-        kept = tuple(i for i, name in enumerate(self.attributes) if name not in form.attributes)
-        return float(np.sum(self.values.sum(axis=kept) * form.tensor()))
+        dropped = tuple(i for i, name in enumerate(self.attributes) if name not in form.attributes)
+        return float(np.sum(self.values.sum(axis=dropped) * form.tensor()))
 
     def error_of(self, form: Form, confidence: float) -> float:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
         if not self.covers(form):
             return inf
         shape, failure = self.values.shape, 1 - confidence
-        chosen = _weight(form) * prod(
-            n for n, name in zip(shape, self.attributes, strict=True) if name not in form.attributes
-        )
-        candidates = [sum_reach(self.sd, chosen, self.values.size, failure)]
+        chosen = failure / (self.rank * (self.rank + 1))
+        merged = prod(n for n, name in zip(shape, self.attributes, strict=True) if name not in form.attributes)
+        candidates = [self._layers(form, merged, chosen)]
         if is_cell(form, self.attributes):
-            candidates.append(reach(self.noise, failure / (2 * self.values.size)) / self.records)
+            cells = self.values.size
+            candidates.append(reach(self.noise, (failure if self.declared else chosen) / (2 * cells)) / self.records)
         elif is_box(form):
-            candidates.append(box_reach(self.sd, chosen, shape, failure))
+            candidates.append(self._box_sum(merged * int(_weight(form)), chosen))
         return min(candidates) + self.records_error + 1 / self.records
+
+    def _layers(self, form: Form, merged: int, failure: float) -> float:
+        """A weighted sum is an average of plain sums over the sets where the weight exceeds a level (layer cake)."""
+        if form.binary:
+            return self._any_sum(int(_weight(form)) * merged, failure)
+        weights = np.sort(form.tensor(), axis=None)
+        levels, first = np.unique(weights, return_index=True)
+        steps = np.diff(levels, prepend=0.0)
+        sizes = (weights.size - first) * merged
+        return float(sum(s * self._any_sum(int(j), failure) for s, j in zip(steps, sizes, strict=True) if s > 0))
+
+    def _any_sum(self, chosen: int, failure: float) -> float:
+        """All sums of `chosen` cells at once, for all sizes at once: a union over the choices and the sizes."""
+        cells = self.values.size
+        if isinstance(self.noise, Gaussian):
+            return sum_reach(self.sd, chosen, cells, failure)
+        return self._laplace_sum(chosen, _log_choices(cells, chosen) + log(2 * cells / failure))
+
+    def _box_sum(self, chosen: int, failure: float) -> float:
+        """All boxes at once."""
+        shape = self.values.shape
+        if isinstance(self.noise, Gaussian):
+            return box_reach(self.sd, chosen, shape, failure)
+        return self._laplace_sum(chosen, log(2 * prod(size * (size + 1) // 2 for size in shape) / failure))
+
+    def _laplace_sum(self, chosen: int, exponent: float) -> float:
+        """t with P(sum of `chosen` noises > t) <= exp(-exponent), by Chernoff.
+
+        The moment generating function of Laplace noise of scale B at x/B is 1/(1 - x^2), that of a discrete one less.
+        """
+        scale = self.sd / sqrt(2)
+        return float(scale * np.min((exponent - chosen * np.log1p(-(_TILTS**2))) / _TILTS))
+
+
+def _log_choices(cells: int, chosen: int) -> float:
+    return lgamma(cells + 1) - lgamma(chosen + 1) - lgamma(cells - chosen + 1) + 1e-9
 
 
 def _weight(form: Form) -> float:

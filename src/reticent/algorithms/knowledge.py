@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +14,12 @@ from reticent.algorithms.certificates import Certificate, essential, tightest
 from reticent.algorithms.derived import MeasuredMarginal
 from reticent.algorithms.tails import reach
 from reticent.domain import Domain
+from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.mechanisms import Noise
+from reticent.kernel.curator import Noise
 from reticent.queries.base import Linear
-from reticent.queries.forms import Product
+from reticent.queries.forms import Form, Product
+from reticent.queries.linear import Marginal
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,14 @@ class Certified:
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class PassedBatch:
+    """A declared batch whose largest error was audited: the certificate speaks of these questions only."""
+
+    snapshot: Snapshot
+    certificate: Certificate
+
+
+class Reading(NamedTuple):
     """One way to answer a query for free: its error, where it comes from, and how to compute the fraction."""
 
     error: float
@@ -54,7 +64,7 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """Certified snapshots, the working hypothesis, measured marginals and measured queries."""
+    """Certified snapshots, the working hypothesis, measured marginals, measured queries and audited batches."""
 
     current: Snapshot
     records: float
@@ -62,18 +72,27 @@ class Knowledge:
     certified: tuple[Certified, ...] = ()
     marginals: tuple[MeasuredMarginal, ...] = ()
     queries: Mapping[str, tuple[MeasuredQuery, ...]] = field(default_factory=dict)
+    """By digest of the compiled form: one question in two wordings is one question."""
+    batches: Mapping[str, PassedBatch] = field(default_factory=dict)
+    unfitted: int = 0
+    """Purchases since the working hypothesis was last fitted to everything."""
 
     @property
     def domain(self) -> Domain:
         return self.current.domain
 
-    def with_query(self, measured: MeasuredQuery, current: Snapshot) -> Knowledge:
-        digest = measured.query.digest
-        queries = {**self.queries, digest: (*self.queries.get(digest, ()), measured)}
-        return replace(self, queries=queries, current=current)
+    def form(self, query: Linear) -> Form:
+        """The compiled query without attributes that it does not constrain."""
+        return essential(query.compile(self.domain))
 
-    def with_marginal(self, measured: MeasuredMarginal, current: Snapshot) -> Knowledge:
-        return replace(self, marginals=(*self.marginals, measured), current=current)
+    def with_query(self, measured: MeasuredQuery, current: Snapshot) -> Knowledge:
+        digest = self.form(measured.query).digest
+        queries = {**self.queries, digest: (*self.queries.get(digest, ()), measured)}
+        return replace(self, queries=queries, current=current, unfitted=self.unfitted + 1)
+
+    def with_marginal(self, measured: MeasuredMarginal, *, fitted: bool = False) -> Knowledge:
+        marginals = (*self.marginals, measured.ranked(1 + len(self.marginals)))
+        return replace(self, marginals=marginals, unfitted=self.unfitted + (not fitted))
 
     def with_certificate(self, snapshot: Snapshot, certificate: Certificate) -> Knowledge:
         """Adds to the snapshot's certificates; the newest certified snapshot comes last."""
@@ -82,13 +101,26 @@ class Knowledge:
         certificates = (*(earlier[0].certificates if earlier else ()), certificate)
         return replace(self, certified=(*kept, Certified(snapshot, certificates)))
 
+    def with_batch(self, digests: tuple[str, ...], batch: PassedBatch) -> Knowledge:
+        return replace(self, batches={**self.batches, **dict.fromkeys(digests, batch)})
+
+    def with_current(self, current: Snapshot) -> Knowledge:
+        """A working hypothesis that was fitted to all that is known."""
+        return replace(self, current=current, unfitted=0)
+
+    def measurements(self) -> list[Measurement]:
+        """Everything measured, as a fit takes it."""
+        found = [Measurement(Marginal(m.attributes), m.values, m.sd) for m in self.marginals]
+        for repeats in self.queries.values():
+            found += [Measurement(m.query, np.asarray(m.value), m.noise.sd / self.records) for m in repeats]
+        return found
+
     def readings(self, query: Linear, confidence: float) -> list[Reading]:
         """Every certified way to answer, in the ladder's order: cache, certificate, derived (spec online.md 2)."""
-        form = essential(query.compile(self.domain))
-        found = []
-        for measured in self.queries.get(query.digest, ()) if self.queries else ():
-            error = measured.error_at(confidence, self.records, self.records_error)
-            found.append(Reading(error, "cache", partial(float, measured.value), None, measured.ledger_id))
+        form = self.form(query)
+        found: list[Reading] = []
+        if self.queries or self.batches:
+            self._repeats(form, confidence, found)
         for certified in self.certified:
             error, certificate = tightest(certified.certificates, form, confidence)
             if certificate is not None:
@@ -98,6 +130,46 @@ class Knowledge:
             error = measured.error_of(form, confidence)
             found.append(Reading(error, "derived", partial(measured.value_of, form), None, measured.ledger_id))
         return found
+
+    def free(self, query: Linear, confidence: float, wanted: float | None) -> Reading | None:
+        """The first reading of the ladder within `wanted`; without one, that of least error."""
+        if not self.queries and not self.batches and len(self.certified) == 1:
+            reading = self._certified(query, confidence, wanted)
+            if reading is not None:
+                return reading
+        return best(self.readings(query, confidence), wanted)
+
+    def _certified(self, query: Linear, confidence: float, wanted: float | None) -> Reading | None:
+        """The common case at once: one certified snapshot, and nothing measured could do better."""
+        form = self.form(query)
+        certified = self.certified[0]
+        error, certificate = tightest(certified.certificates, form, confidence)
+        if certificate is None or (error > wanted if wanted is not None else error > self._floor(form, confidence)):
+            return None
+        snapshot = certified.snapshot
+        return Reading(error, "certificate", partial(snapshot.expect, form), snapshot.digest, certificate.ledger_id)
+
+    def _floor(self, form: Form, confidence: float) -> float:
+        """Below every bound that measured marginals could give for these attributes: one cell's noise."""
+        key = (form.attributes, confidence)
+        floor = self._floors.get(key)
+        if floor is None:
+            covering = self._covering(form.attributes)
+            floor = min((reach(m.noise, (1 - confidence) / 2) / m.records for m in covering), default=inf)
+            self._floors[key] = floor
+        return floor
+
+    def _repeats(self, form: Form, confidence: float, found: list[Reading]) -> None:
+        """The exact question was answered before."""
+        digest = form.digest
+        for measured in self.queries.get(digest, ()):
+            error = measured.error_at(confidence, self.records, self.records_error)
+            found.append(Reading(error, "cache", partial(float, measured.value), None, measured.ledger_id))
+        batch = self.batches.get(digest)
+        if batch is not None:
+            snapshot, certificate = batch.snapshot, batch.certificate
+            error, compute = certificate.bound_at(confidence), partial(snapshot.expect, form)
+            found.append(Reading(error, "batch", compute, snapshot.digest, certificate.ledger_id))
 
     def cells(self, attributes: tuple[str, ...], confidence: float) -> list[Reading]:
         """The same for all cells of a marginal at once: one bound serves every cell."""
@@ -111,7 +183,7 @@ class Knowledge:
         for measured in self._covering(attributes):
             error = measured.error_of(first, confidence)
             dropped = tuple(i for i, name in enumerate(measured.attributes) if name not in attributes)
-            origin = "derived" if dropped else "cache"
+            origin = "derived" if dropped or not measured.declared else "cache"
             found.append(Reading(error, origin, partial(measured.values.sum, axis=dropped), None, measured.ledger_id))
         return found
 
@@ -127,6 +199,10 @@ class Knowledge:
 
     @cached_property
     def _index(self) -> dict[tuple[str, ...], tuple[MeasuredMarginal, ...]]:
+        return {}
+
+    @cached_property
+    def _floors(self) -> dict[tuple[tuple[str, ...], float], float]:
         return {}
 
 

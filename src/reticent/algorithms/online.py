@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from reticent.algorithms.derived import MeasuredMarginal, is_cell
 from reticent.algorithms.knowledge import Knowledge, MeasuredQuery
 from reticent.algorithms.tails import noise_within
 from reticent.hypotheses.projection import conservative_target
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.curator import Curator, Settled
-from reticent.kernel.mechanisms import Noise
+from reticent.kernel.curator import Curator, Noise, Settled
 from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
+
+Measured = MeasuredQuery | MeasuredMarginal
+
+FITTED_CELLS = 2**20
+"""A fit holds the values of a query on all cells of its attributes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +38,7 @@ def purchase(
     domain, failure = knowledge.domain, 1 - confidence
     room = (error - knowledge.records_error) * knowledge.records - 1
     if isinstance(query, Linear):
-        form = query.compile(domain)
+        form = knowledge.form(query)
         if not is_cell(form, form.attributes) or not form.attributes:
             return _priced(curator, query, noise_within(room, failure, pure=curator.budget.pure))
         query = Marginal(form.attributes)
@@ -44,28 +50,70 @@ def _priced(curator: Curator, query: Linear | Marginal, noise: Noise) -> Purchas
     return Purchase(query, noise, curator.budget.cost(curator.price([query], noise)))
 
 
-def learn(
-    knowledge: Knowledge, queries: Sequence[Linear | Marginal], noises: Sequence[Noise], settled: Settled
-) -> Knowledge:
-    """Add settled measurements; the working hypothesis moves only as far as the noise allows (spec 4.3)."""
-    count = knowledge.records
+def understand(
+    knowledge: Knowledge,
+    queries: Sequence[Linear | Marginal],
+    noises: Sequence[Noise],
+    settled: Settled,
+    *,
+    declared: bool = True,
+) -> list[Measured]:
+    """Settled noisy counts as fractions, each with its noise: a function of the purchase alone."""
+    count, found = knowledge.records, []
     for query, noise, values in zip(queries, noises, settled.values, strict=True):
         if isinstance(query, Marginal):
-            names = query.canonical(knowledge.domain)
-            marginal = MeasuredMarginal(names, values / count, noise, count, knowledge.records_error, settled.ledger_id)
-            knowledge = knowledge.with_marginal(marginal, knowledge.current)
+            names, cells = query.canonical(knowledge.domain), np.asarray(values) / count
+            marginal = MeasuredMarginal(
+                names, cells, noise, count, knowledge.records_error, settled.ledger_id, declared=declared
+            )
+            found.append(marginal.balanced())
         else:
-            measured = MeasuredQuery(query, float(values) / count, noise, settled.ledger_id)
-            knowledge = knowledge.with_query(measured, projected(knowledge, measured))
-    return knowledge
+            found.append(MeasuredQuery(query, float(values) / count, noise, settled.ledger_id))
+    return found
+
+
+def learn(knowledge: Knowledge, measured: Sequence[Measured], *, fitted: bool = False) -> Knowledge:
+    """Add measurements; the working hypothesis moves only as far as the noise allows (spec 4.3).
+
+    `fitted` says that it has seen them already. Marginals wait for the next refit.
+    """
+    for item in measured:
+        if isinstance(item, MeasuredMarginal):
+            knowledge = knowledge.with_marginal(item, fitted=fitted)
+        else:
+            current = knowledge.current if fitted else projected(knowledge, item)
+            knowledge = knowledge.with_query(item, current)
+    return knowledge.with_current(knowledge.current) if fitted else knowledge
 
 
 def projected(knowledge: Knowledge, measured: MeasuredQuery) -> Snapshot:
     """The working hypothesis with one measured answer taken in: conservative by two standard deviations."""
-    hypothesis = knowledge.current.thaw()
-    guess = hypothesis.expect(measured.query)
     margin = 2 * measured.noise.sd / knowledge.records
-    target = conservative_target(measured.value, margin, guess)
-    if target is not None:
-        hypothesis.project(measured.query, target)
+    target = conservative_target(measured.value, margin, knowledge.current.expect(measured.query))
+    if target is None:
+        return knowledge.current
+    hypothesis = knowledge.current.thaw()
+    hypothesis.project(measured.query, target)
     return Snapshot(hypothesis)
+
+
+def refitted(knowledge: Knowledge) -> Knowledge:
+    """The working hypothesis fitted anew to everything measured: free post-processing (spec 4.4).
+
+    Queries over more cells than a fit can hold are projected once more at the end.
+    """
+    if not knowledge.unfitted:
+        return knowledge
+    hypothesis, wide = knowledge.current.thaw(), []
+    measurements = []
+    for measurement in knowledge.measurements():
+        cells = knowledge.domain.cells(knowledge.domain.canonical(measurement.query.attributes))
+        (measurements if cells <= FITTED_CELLS else wide).append(measurement)
+    hypothesis.fit(measurements)
+    for measurement in wide:
+        if isinstance(measurement.query, Linear):
+            guess = hypothesis.expect(measurement.query)
+            target = conservative_target(float(measurement.values), 2 * measurement.sd, guess)
+            if target is not None:
+                hypothesis.project(measurement.query, target)
+    return knowledge.with_current(Snapshot(hypothesis))

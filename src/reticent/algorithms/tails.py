@@ -6,7 +6,8 @@ from math import comb, isfinite, lgamma, log, sqrt
 from statistics import NormalDist
 
 from reticent.errors import QueryError
-from reticent.kernel.mechanisms import Gaussian, Laplace, Noise
+from reticent.kernel.curator import Noise
+from reticent.kernel.mechanisms import Gaussian, Laplace
 
 _NORMAL = NormalDist()
 _MARGIN = 1 + 1e-9

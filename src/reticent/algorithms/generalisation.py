@@ -1,0 +1,49 @@
+"""How far adaptively asked answers stray from the population: privacy itself limits overfitting (spec 8.7)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from reticent.kernel.accounting import Budget, epsilon_of
+
+_DELTAS = tuple(10.0**power for power in range(-14, -3))
+_SPENT = tuple(np.geomspace(1e-5, 0.3, 40).tolist())
+
+
+def generalisation(budget: Budget, sample_error: Callable[[float], float], *, failure: float) -> float:
+    """A bound on abs(answer - population value) that all answers meet together but with probability `failure`.
+
+    Records drawn independently from the population, queries with values in [0, 1], chosen adaptively. If answers are
+    within `sample_error(b)` of the table but with probability b, and the session is (e, d)-DP, then for all c, g > 0
+    they are within sample_error + (exp(e) - 1) + c + 2 g of the population but with probability b/c + d/g (Jung,
+    Ligett, Neel, Roth, Sharifi-Malvajerdi, Shenfeld 2020, transfer theorem; sharper than Bassily et al. 2016).
+    One where nothing is known: fractions differ by at most 1.
+    """
+    best = 1.0
+    for epsilon, delta in _guarantees(budget):
+        half = failure / 2 if delta else failure
+        strayed = math.expm1(epsilon) + (4 * delta / failure)
+        for c in _SPENT:
+            best = min(best, sample_error(half * c) + strayed + c)
+    return best
+
+
+def expected_bias(budget: Budget) -> float:
+    """A bound on abs(E[table value - population value]) of any one query chosen from the session's answers.
+
+    rho-zCDP bounds the mutual information of n independent records with the transcript by n rho (Bun and Steinke
+    2016), and so the bias of a query with values in [0, 1] by sqrt(rho / 2) (Russo and Zou 2016; Xu and Raginsky 2017).
+    """
+    rho = (
+        float(budget.epsilon) ** 2 / 2 if budget.rho is None and budget.epsilon is not None else float(budget.rho or 0)
+    )
+    return min(1.0, math.sqrt(rho / 2))
+
+
+def _guarantees(budget: Budget) -> list[tuple[float, float]]:
+    if budget.rho is None:
+        return [(float(budget.epsilon or 0), 0.0)]
+    return [(epsilon_of(budget.rho, delta), delta) for delta in _DELTAS]

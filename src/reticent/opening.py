@@ -1,0 +1,138 @@
+"""Opening a session: its first terms are written before anything is spent, and rule every later opening."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Any
+
+import numpy as np
+
+from reticent.algorithms.epochs import EpochPlan, Epochs
+from reticent.algorithms.knowledge import Knowledge
+from reticent.algorithms.online import learn, understand
+from reticent.algorithms.outcome import Report
+from reticent.epoch_planning import ENGINES, epoch_plan
+from reticent.errors import LedgerError, QueryError
+from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.choose import choose
+from reticent.hypotheses.support import SupportHypothesis
+from reticent.journal import ASK, Journal
+from reticent.kernel.curator import Curator
+from reticent.planning import Setting
+from reticent.queries.workload import Workload, marginals
+from reticent.releases import Release
+from reticent.warmup import AUDIT_SHARE, certified_knowledge, untouched, warm_units, warm_up
+
+PUBLIC_SEED = 20240301
+"""Draws a support: public post-processing, the same at every opening."""
+
+
+@dataclass(frozen=True, eq=False)
+class Terms:
+    """What the caller of `Session.open` chose; only the first opening of a ledger counts."""
+
+    engine: str = "default"
+    warm_start: float = 0.5
+    workload: Workload | None = None
+    start: Release | None = None
+    queries: int = 10_000
+    support: int | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.engine not in ("default", *ENGINES):
+            raise QueryError(f"engine={self.engine!r} is unknown; use 'default', 'textbook' or 'tuned'")
+        if not 0 <= self.warm_start <= 1 - AUDIT_SHARE:
+            bound = float(1 - AUDIT_SHARE)
+            raise QueryError(f"warm_start={self.warm_start!r} is a share of the budget from 0 to {bound}")
+        for name, least in (("queries", 1), ("support", 2)):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+                raise QueryError(f"{name}={value!r} must be a whole number, at least {least}")
+
+
+def know(curator: Curator, journal: Journal, terms: Terms, progress: Report) -> tuple[Knowledge, Epochs | None]:
+    """All that the ledger's session knows; a new session spends its warm start here."""
+    settings = journal.settings()
+    if settings is None:
+        settings = _settle_terms(curator, journal, terms)
+    elif settings["engine"] != terms.engine:
+        raise LedgerError(
+            f"this ledger's session runs engine {settings['engine']!r}, not {terms.engine!r}: open it with that engine"
+        )
+    if terms.engine == "default":
+        return _remember(curator, journal, warm_up(curator, journal, settings, terms.workload, progress)), None
+    return _epochs(curator, journal, settings)
+
+
+def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str, Any]:
+    settings: dict[str, Any] = {"engine": terms.engine, "confidence": terms.confidence}
+    if terms.engine == "default":
+        share = 0.0 if terms.start is not None else terms.warm_start
+        settings["warm"], settings["audit"] = warm_units(curator.remaining, share)
+        if terms.start is not None:
+            journal.save_start(_fitting(terms.start, curator))
+    else:
+        if terms.start is not None:
+            raise QueryError(
+                f"engine={terms.engine!r} starts from uniform: its bound on updates needs that; drop start="
+            )
+        settings |= {"queries": terms.queries, "support": terms.support}
+        knowledge = untouched(curator, _uniform(curator, terms.support))
+        setting = Setting(
+            records=int(knowledge.records),
+            log_universe=max(knowledge.current.log_size, log(2)),
+            queries=terms.queries,
+            failure=1 - terms.confidence,
+            pure=curator.budget.pure,
+            amount=curator.budget.amount(curator.remaining),
+        )
+        settings["plan"] = epoch_plan(terms.engine, setting).widened(knowledge.records_error).to_dict()
+    journal.save_settings(settings)
+    return settings
+
+
+def _fitting(start: Release, curator: Curator) -> Release:
+    for name, ours in (("domain", curator.domain.fingerprint), ("neighbours", curator.neighbours)):
+        theirs = start.domain.fingerprint if name == "domain" else start.facts["neighbours"]
+        if theirs != ours:
+            raise QueryError(f"the release was made for another {name}; start from one of the same table")
+    return start
+
+
+def _uniform(curator: Curator, support: int | None) -> Hypothesis:
+    if support is not None:
+        return SupportHypothesis.uniform(curator.domain, support, np.random.default_rng(PUBLIC_SEED))
+    return choose(curator.domain, marginals(curator.domain, 1)).build(np.random.default_rng(PUBLIC_SEED))
+
+
+def _remember(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """Takes in what earlier runs paid for; every value comes from its settled event."""
+    stored = journal.latest()
+    fitted_to = 0 if stored is None else stored.sequence
+    for bought in journal.bought(ASK):
+        settled = curator.measure(bought.queries, bought.noises, key=bought.key, analyst=bought.analyst)
+        measured = understand(knowledge, bought.queries, bought.noises, settled)
+        knowledge = learn(knowledge, measured, fitted=bought.sequence < fitted_to)
+    return knowledge
+
+
+def _epochs(curator: Curator, journal: Journal, settings: dict[str, Any]) -> tuple[Knowledge, Epochs]:
+    """The mechanism with every update made again; an epoch that was open counts as spent (spec 2.1)."""
+    knowledge = untouched(curator, _uniform(curator, settings["support"]))
+    epochs = Epochs(
+        curator,
+        EpochPlan.from_dict(settings["plan"]),
+        knowledge,
+        certified=not isinstance(knowledge.current.thaw(), SupportHypothesis),
+        opened=journal.epochs(),
+        tests=journal.tests(),
+        log_tests=journal.save_tests,
+    )
+    for bought in journal.bought(ASK):
+        settled = curator.measure(bought.queries, bought.noises, key=bought.key, analyst=bought.analyst)
+        epochs.absorb(bought.queries[0], np.asarray(settled.values[0]) / knowledge.records, settled.ledger_id)
+        measured = understand(knowledge, bought.queries, bought.noises, settled)
+        knowledge = learn(knowledge, measured, fitted=True)
+    return certified_knowledge(journal, knowledge.with_current(epochs.snapshot)), epochs

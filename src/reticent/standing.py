@@ -1,0 +1,88 @@
+"""A session's standing: what is guaranteed, spent, certified and publishable, and how far answers generalise."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING, Any
+
+from reticent.algorithms.generalisation import expected_bias, generalisation
+from reticent.algorithms.outcome import Outcome
+from reticent.queries.workload import Workload
+from reticent.releases import Release
+
+if TYPE_CHECKING:
+    from reticent.session import Session
+
+
+def standing(session: Session) -> dict[str, Any]:
+    """JSON-ready; nothing in it depends on rows beyond what was released."""
+    knowledge, budget = session._knowledge, session.budget
+    facts: dict[str, Any] = {
+        "table": session.name,
+        "engine": session.engine,
+        "neighbours": session._curator.neighbours,
+        "budget": budget.describe(),
+        "spent": session.spent,
+        "remaining": session.remaining,
+        "guarantee": budget.guarantee(session._ledger.spent),
+        "certificates": [
+            {"kind": c.kind, "sets": len(c.sets), "bound": c.bound, "confidence": c.confidence}
+            for c in session.certificates
+        ],
+        "measured": len(knowledge.marginals) + len(knowledge.queries),
+        "generalisation": _generalisation(session),
+    }
+    if session._epochs is not None:
+        epochs, plan = session._epochs, session._epochs.plan
+        facts["epochs"] = {
+            "error": plan.error,
+            "planned": plan.epochs,
+            "opened": epochs.opened,
+            "updates": epochs.updates,
+            "questions": plan.queries,
+            "tested": epochs.tests,
+            "certified": epochs.certified,
+        }
+    return facts
+
+
+def _generalisation(session: Session) -> dict[str, Any]:
+    """What answers within their error say about the population the records were drawn from (spec 8.7)."""
+    facts: dict[str, Any] = {"expected_bias": expected_bias(session.budget), "confidence": session.confidence}
+    certificates = session.certificates
+    if certificates:
+        newest = certificates[-1]
+        failure = 1 - session.confidence
+        bound = generalisation(session.budget, lambda b: newest.bound_at(1 - b), failure=failure)
+        facts["population_error"] = bound if bound < 1 else None
+    return facts
+
+
+def published(session: Session) -> Release:
+    """The newest certified snapshot with its certificates; without one, the working hypothesis."""
+    knowledge = session._knowledge
+    newest = knowledge.certified[-1] if knowledge.certified else None
+    snapshot = newest.snapshot if newest else knowledge.current
+    certificates = newest.certificates if newest else ()
+    notes = {"origin": "session", "records_error": knowledge.records_error}
+    outcome = Outcome(snapshot.thaw(), tuple(knowledge.measurements()), certificates, knowledge.records, notes)
+    return Release.of(outcome, _facts(session))
+
+
+def _facts(session: Session) -> dict[str, Any]:
+    from reticent import __version__
+
+    spent = session._ledger.spent
+    return {
+        "name": session.name,
+        "unit": session._identity["unit"],
+        "neighbours": session._curator.neighbours,
+        "version": session._identity["version"],
+        "budget": session.budget.to_dict(),
+        "spent": spent,
+        "privacy": session.budget.guarantee(spent),
+        "algorithm": {"algorithm": "Session", "engine": session.engine},
+        "workload": Workload().to_dict(),
+        "reticent": __version__,
+        "python": platform.python_version(),
+    }

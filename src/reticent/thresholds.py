@@ -1,0 +1,63 @@
+"""Questions put to a session with a textbook engine: a free test first, a measurement when the hypothesis fails it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reticent.algorithms.epochs import Epochs, Verdict
+from reticent.algorithms.knowledge import Reading
+from reticent.algorithms.online import learn, understand
+from reticent.answer import Answer
+from reticent.errors import BudgetError, QueryError
+from reticent.journal import ASK
+from reticent.kernel.curator import Settled
+from reticent.queries.base import Linear
+from reticent.queries.linear import Marginal
+
+if TYPE_CHECKING:
+    from reticent.session import Session
+
+Question = Linear | Marginal
+
+
+def ask_epochs(
+    session: Session,
+    epochs: Epochs,
+    query: Question,
+    wanted: float | None,
+    confidence: float,
+    key: str | None,
+    analyst: str | None,
+) -> Answer:
+    """Serialised: every test belongs to the one running epoch. Without budget the hypothesis answers, uncertified."""
+    with session._paying:
+        if key is not None and session._ledger.lookup(ASK + key) is not None:
+            return _judged(session, epochs, query, epochs.measure(query, key=ASK + key, analyst=analyst))
+        reading = session._free(query, confidence, epochs.plan.error if wanted is None else wanted)
+        if reading is not None:
+            return session._answer(query, reading, confidence)
+        if wanted is not None and wanted < epochs.plan.error:
+            raise QueryError(
+                f"this session certifies errors of {epochs.plan.error:.3g}, not {wanted:.3g}: use engine='default'"
+            )
+        named = key or f"epoch:{epochs.opened}:{query.digest[:24]}:{epochs.tests}"
+        try:
+            verdict = epochs.ask(query, key=ASK + named, analyst=analyst)
+        except BudgetError:
+            if session.strict:
+                raise
+            verdict = epochs.guess(query)
+        return _judged(session, epochs, query, verdict)
+
+
+def _judged(session: Session, epochs: Epochs, query: Question, verdict: Verdict) -> Answer:
+    """What was measured is known from now on, as after a restart."""
+    if verdict.cost and verdict.ledger_id is not None and verdict.origin == "measured":
+        knowledge = session._knowledge
+        known = {m.ledger_id for repeats in knowledge.queries.values() for m in repeats}
+        if verdict.ledger_id not in known | {m.ledger_id for m in knowledge.marginals}:
+            settled = Settled((verdict.values * knowledge.records,), verdict.cost, verdict.ledger_id)
+            measured = understand(knowledge, [query], [epochs.noise(query)], settled)
+            session._knowledge = learn(knowledge, measured, fitted=True).with_current(epochs.snapshot)
+    reading = Reading(verdict.error, verdict.origin, lambda: verdict.values, verdict.snapshot, verdict.ledger_id)
+    return session._answer(query, reading, session.confidence, verdict.cost)
