@@ -10,7 +10,7 @@ HEAD = """# Validation
 
 Every figure on this page was measured by `make bench` on the machine described first, and is written here by
 `benchmarks/render.py` from `benchmarks/results/full.json`. Run `python -m benchmarks NAME` for one suite. Ratios
-compare within one run; absolute seconds depend on the machine and on what else it was doing. True errors are computed in
+compare within one run; absolute seconds depend on the machine and its load. True errors are computed in
 benchmarks only.
 """
 
