@@ -1,0 +1,96 @@
+"""Metrics count requests and answers, without data; times and memory are shown to the custodian only.
+
+Every process adds to its own row of one small file, so that readers and writer report together.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from bisect import bisect_left
+from pathlib import Path
+
+import numpy as np
+
+from reticent.answer import ORIGINS
+
+ROUTES = (
+    "page", "health", "metrics", "openapi", "me", "tables", "table", "ask", "cost", "minimise", "certificates",
+    "history", "answer", "budget", "releases", "publish", "download", "caps", "spending", "verify", "tokens",
+    "token", "refused",
+)  # fmt: skip
+CLASSES = ("2xx", "3xx", "4xx", "5xx")
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+KINDS = ("free", "paid")
+
+_REQUESTS = [("requests", route, status) for route in ROUTES for status in CLASSES]
+_ANSWERS = [("answers", origin) for origin in (*ORIGINS, "public", "mixed")]
+_TIMES = [("time", kind, str(place)) for kind in KINDS for place in range(len(BOUNDS) + 1)]
+_SUMS = [("seconds", kind) for kind in KINDS]
+_PLACES = {name: place for place, name in enumerate([*_REQUESTS, *_ANSWERS, *_TIMES, *_SUMS])}
+
+
+class Metrics:
+    """Counters of one process; `rows` processes share a file."""
+
+    def __init__(self, path: Path | None = None, row: int = 0, rows: int = 1) -> None:
+        size = rows * len(_PLACES) * 8
+        if path is None:
+            buffer: bytearray | mmap.mmap = bytearray(size)
+        else:
+            with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+                file.truncate(size)
+                buffer = mmap.mmap(file.fileno(), size)
+        self._all = np.frombuffer(buffer, dtype=np.float64).reshape(rows, len(_PLACES))
+        self._own = self._all[row]
+
+    def request(self, route: str, status: int) -> None:
+        name = route if route in ROUTES else "refused"
+        self._own[_PLACES["requests", name, f"{status // 100}xx"]] += 1
+
+    def answered(self, origin: str, paid: bool, seconds: float) -> None:
+        self._own[_PLACES["answers", origin if origin in ORIGINS or origin == "public" else "mixed"]] += 1
+        kind = KINDS[paid]
+        self._own[_PLACES["time", kind, str(bisect_left(BOUNDS, seconds))]] += 1
+        self._own[_PLACES["seconds", kind]] += seconds
+
+    def text(self, gauges: dict[str, dict[str, float]], *, private: bool) -> str:
+        """Prometheus' text format; `private` adds times and memory."""
+        totals = self._all.sum(axis=0)
+        lines = [
+            "# HELP reticent_requests_total Requests by route and status.",
+            "# TYPE reticent_requests_total counter",
+        ]
+        for name in _REQUESTS:
+            if value := totals[_PLACES[name]]:
+                lines.append(f'reticent_requests_total{{route="{name[1]}",status="{name[2]}"}} {value:.0f}')
+        lines += ["# HELP reticent_answers_total Answers by origin.", "# TYPE reticent_answers_total counter"]
+        for name in _ANSWERS:
+            lines.append(f'reticent_answers_total{{origin="{name[1]}"}} {totals[_PLACES[name]]:.0f}')
+        for metric, series in gauges.items():
+            lines.append(f"# TYPE reticent_{metric} gauge")
+            lines += [f'reticent_{metric}{{table="{table}"}} {value:.9g}' for table, value in series.items()]
+        if private:
+            lines += self._times(totals) + _memory()
+        return "\n".join(lines) + "\n"
+
+    def _times(self, totals: np.ndarray) -> list[str]:
+        metric = "reticent_answer_seconds"
+        lines = [f"# HELP {metric} Time to answer, for the custodian only.", f"# TYPE {metric} histogram"]
+        for kind in KINDS:
+            running = 0.0
+            for place, bound in enumerate([*map(str, BOUNDS), "+Inf"]):
+                running += totals[_PLACES["time", kind, str(place)]]
+                lines.append(f'{metric}_bucket{{kind="{kind}",le="{bound}"}} {running:.0f}')
+            lines.append(f'{metric}_sum{{kind="{kind}"}} {totals[_PLACES["seconds", kind]]:.6f}')
+            lines.append(f'{metric}_count{{kind="{kind}"}} {running:.0f}')
+        return lines
+
+
+def _memory() -> list[str]:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (OSError, ValueError):
+        return []
+    size = pages * os.sysconf("SC_PAGE_SIZE")
+    return ["# TYPE process_resident_memory_bytes gauge", f"process_resident_memory_bytes {size}"]

@@ -1,0 +1,232 @@
+"""The shapes of requests and responses, as the OpenAPI document shows them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from reticent.service.settings import TABLE_NAME
+from reticent.service.tokens import NAME
+
+
+class Strict(BaseModel):
+    """Requests with unknown members are refused: a misspelt option must not be ignored."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class ProblemDocument(BaseModel):
+    """RFC 9457; `type` is stable, further members depend on it."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    title: str
+    status: int
+    detail: str
+
+
+class Question(Strict):
+    """Exactly one of `sql` and `query`; with `error` the answer may be paid for."""
+
+    sql: str | None = Field(None, max_length=20_000, examples=["SELECT sex, COUNT(*) FROM census GROUP BY sex"])
+    query: dict[str, Any] | None = Field(
+        None, examples=[{"query": "count", "where": {"op": ">=", "column": "age", "value": 45}}]
+    )
+    error: float | None = Field(None, gt=0, description="Wanted error, in the unit of the answer; may cost.")
+    confidence: float | None = Field(None, gt=0, lt=1, description="Probability that the error bound holds.")
+    max_price: float | None = Field(None, ge=0, description="Refuse rather than pay more than this.")
+
+
+class Reply(BaseModel):
+    """`result` is an answer (one number or the cells of a marginal) or a table (SQL)."""
+
+    kind: Literal["answer", "table"]
+    result: dict[str, Any]
+    guarantee: str
+    meaning: str
+
+
+class Cost(BaseModel):
+    price: float
+    unit: str
+    free: bool
+    affordable: bool
+    remaining: float
+
+
+class Loss(Strict):
+    """A convex loss by name, with its parameters."""
+
+    loss: str = Field(max_length=40, pattern="^[A-Za-z]+$")
+    features: list[str] = Field(max_length=1000)
+    label: str
+    options: dict[str, float] = Field(default_factory=dict, max_length=20)
+
+
+class Model(BaseModel):
+    model: dict[str, Any]
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+    version: str
+
+
+class Me(BaseModel):
+    name: str
+    role: Literal["custodian", "analyst"]
+    expires: int | None
+    tables: list[str]
+
+
+class TableSummary(BaseModel):
+    name: str
+    title: str
+    attributes: int
+    records: float
+    unit: str
+
+
+class TableList(BaseModel):
+    tables: list[TableSummary]
+
+
+class AttributeFacts(BaseModel):
+    """`values` are what a filter may compare with: categories, or the lower edges of bins."""
+
+    name: str
+    type: str
+    ordered: bool
+    labels: list[str]
+    declaration: dict[str, Any]
+
+
+class TableFacts(TableSummary):
+    attributes: int
+    domain: list[AttributeFacts]
+    neighbours: str
+    confidence: float
+    promise: str
+    fingerprint: str
+
+
+class CertificateFacts(BaseModel):
+    kind: str
+    sets: list[list[str]]
+    bound: float
+    confidence: float
+    snapshot: str
+    sentence: str
+
+
+class CertificateList(BaseModel):
+    certificates: list[CertificateFacts]
+
+
+class Budgeted(BaseModel):
+    unit: str
+    limit: float
+    spent: float
+    remaining: float
+    own_spent: float
+    own_remaining: float
+    own_cap: float | None
+    guarantee: str
+
+
+class HistoryEntry(BaseModel):
+    sequence: int
+    at: int
+    analyst: str
+    question: str
+    price: float
+    error: float | None
+
+
+class HistoryPage(BaseModel):
+    entries: list[HistoryEntry]
+    next: int | None = Field(description="Pass as `before` to get the next page; null on the last one.")
+
+
+class ReleaseFacts(BaseModel):
+    id: str
+    title: str
+    rows: int
+    by: str
+    at: int
+    privacy: str
+    formats: list[str]
+
+
+class ReleaseList(BaseModel):
+    releases: list[ReleaseFacts]
+
+
+class Publication(Strict):
+    title: str = Field(min_length=1, max_length=200)
+    rows: int | None = Field(None, ge=1, le=1_000_000)
+
+
+class TokenFacts(BaseModel):
+    id: str
+    name: str
+    role: Literal["custodian", "analyst"]
+    created: int
+    expires: int | None
+    revoked: int | None
+    tables: list[str] | None
+
+
+class TokenList(BaseModel):
+    tokens: list[TokenFacts]
+
+
+class FreshToken(TokenFacts):
+    token: str = Field(description="Shown this once; only its hash is kept.")
+
+
+class NewToken(Strict):
+    name: str = Field(pattern=NAME)
+    role: Literal["custodian", "analyst"] = "analyst"
+    days: float | None = Field(None, gt=0, le=3650, description="Valid for so many days; null: until revoked.")
+    tables: list[Annotated[str, Field(pattern=TABLE_NAME)]] | None = Field(None, max_length=100)
+
+
+class Rotation(Strict):
+    days: float | None = Field(None, gt=0, le=3650)
+
+
+class Cap(Strict):
+    amount: float | None = Field(None, ge=0, description="The most this analyst may spend; null lifts the cap.")
+
+
+class CapFacts(BaseModel):
+    analyst: str
+    cap: float | None
+    spent: float
+
+
+class CapList(BaseModel):
+    caps: list[CapFacts]
+
+
+class Charge(BaseModel):
+    at: int
+    analyst: str | None
+    cost: float
+    total: float
+
+
+class Spending(BaseModel):
+    unit: str
+    limit: float
+    charges: list[Charge]
+
+
+class Verification(BaseModel):
+    verified: bool
+    events: int
+    spent: float
+    anchored: bool
+    problem: str | None

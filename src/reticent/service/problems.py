@@ -1,0 +1,91 @@
+"""A problem is what a client sees when something is refused: one line, a stable type, never a value from the table."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from reticent.errors import BudgetError, DomainError, LedgerError, QueryError, ReticentError, SourceError
+
+MEDIA_TYPE = "application/problem+json"
+PREFIX = "urn:reticent:problem:"
+
+TITLES: dict[str, tuple[int, str]] = {
+    "unauthorized": (401, "A valid token is needed"),
+    "budget": (402, "The budget cannot pay"),
+    "forbidden": (403, "This token may not do that"),
+    "not-found": (404, "There is no such thing here"),
+    "unavailable": (404, "This server does not offer that"),
+    "method": (405, "Not with this method"),
+    "slow": (408, "The request took too long to arrive"),
+    "busy": (409, "The same key is being answered right now"),
+    "conflict": (409, "That contradicts what is already there"),
+    "price": (409, "The price is above what you allowed"),
+    "forfeited": (410, "The key was charged and can no longer be answered"),
+    "too-large": (413, "The request is too large"),
+    "media-type": (415, "Send JSON"),
+    "question": (422, "The question cannot be asked as it stands"),
+    "too-complex": (422, "The question is too much work"),
+    "key-reused": (422, "The key belongs to another question"),
+    "request": (422, "The request is not understood"),
+    "rate": (429, "Too many requests"),
+    "internal": (500, "The server failed"),
+    "ledger": (503, "The ledger cannot be used"),
+    "source": (503, "The table cannot be read"),
+}
+"""Type to status and title; clients may rely on the types."""
+
+
+class Problem(Exception):
+    """Raised anywhere below the front; `facts` are further members of the document, public all of them."""
+
+    def __init__(self, kind: str, detail: str, *, retry_after: int | None = None, **facts: Any) -> None:
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+        self.retry_after = retry_after
+        self.facts = facts
+
+    @property
+    def status(self) -> int:
+        return TITLES[self.kind][0]
+
+    def headers(self) -> dict[str, str]:
+        headers = {"content-type": MEDIA_TYPE}
+        if self.status == 401:
+            headers["www-authenticate"] = 'Bearer realm="reticent"'
+        if self.retry_after is not None:
+            headers["retry-after"] = str(self.retry_after)
+        return headers
+
+    def document(self) -> dict[str, Any]:
+        status, title = TITLES[self.kind]
+        return {"type": PREFIX + self.kind, "title": title, "status": status, "detail": self.detail, **self.facts}
+
+    def body(self) -> bytes:
+        return json.dumps(self.document()).encode()
+
+
+def problem_of(error: ReticentError) -> Problem:
+    """The problem behind one of our own errors; their messages are public by contract."""
+    detail = str(error)
+    if isinstance(error, BudgetError):
+        return Problem("budget", detail, requested=error.requested, remaining=error.remaining)
+    if isinstance(error, LedgerError):
+        return _ledger_problem(detail)
+    if isinstance(error, (QueryError, DomainError)):
+        return Problem("question", detail)
+    return Problem("source" if isinstance(error, SourceError) else "question", detail)
+
+
+def _ledger_problem(detail: str) -> Problem:
+    """The ledger tells its refusals apart by words only."""
+    if "right now" in detail:
+        return Problem("busy", detail, retry_after=1)
+    if "another request" in detail or "another analyst" in detail:
+        return Problem("key-reused", detail)
+    if "forfeited" in detail:
+        return Problem("forfeited", detail)
+    if "above the limit" in detail or "must be a text" in detail:
+        return Problem("request", detail)
+    return Problem("ledger", detail)

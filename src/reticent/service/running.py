@@ -1,0 +1,158 @@
+"""Running a server: one writer that holds the tables, and readers beside it that share its public socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.service.app import create_app
+from reticent.service.desk import Desk
+from reticent.service.logs import Log, take_over
+from reticent.service.metrics import Metrics
+from reticent.service.settings import Settings
+from reticent.service.tokens import Tokens
+from reticent.session import Session
+from reticent.sources import Table
+
+GRACE_SECONDS = 20
+FIRST = "custodian"
+
+
+def open_desks(settings: Settings, progress: Callable[[Any], None] | None = None) -> dict[str, Desk]:
+    """Every table with its session; warming up happens here, once in a ledger's life."""
+    desks: dict[str, Desk] = {}
+    try:
+        for entry in settings.tables:
+            table = Table.read(entry.table, Domain.read(entry.domain), **entry.reading)
+            session = Session.open(
+                entry.ledger,
+                table,
+                entry.budget,
+                warm_start=entry.warm_start,
+                confidence=entry.confidence,
+                strict=True,
+                anchor=entry.anchor,
+                **({} if progress is None else {"progress": progress}),
+            )
+            desks[entry.name] = Desk(session, entry, settings)
+    except BaseException:
+        for desk in desks.values():
+            desk.close()
+        raise
+    return desks
+
+
+def first_token(tokens: Tokens, settings: Settings, *, renew: bool = False) -> Path | None:
+    """The first custodian's token, in a file that only the operator can read; None if there is one already."""
+    custodians = [
+        principal for principal in tokens.all() if principal.role == "custodian" and principal.revoked is None
+    ]
+    if custodians and not renew:
+        return None
+    if custodians:
+        text = tokens.rotate(custodians[0].id)[1]
+    else:
+        text = tokens.create(FIRST, "custodian")[1]
+    path = Path(f"{settings.tokens}.custodian")
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text + "\n")
+    return path
+
+
+def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
+    """How uvicorn serves us; TLS on the public side only."""
+    tls = {"ssl_certfile": settings.tls_certificate, "ssl_keyfile": settings.tls_key} if public else {}
+    return uvicorn.Config(
+        app,
+        uds=uds,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=65_536,
+        **tls,
+    )
+
+
+def listening(settings: Settings) -> socket.socket:
+    """The public socket, bound before anything slow happens, so that a taken port shows at once."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((settings.host, settings.port))
+    except OSError as error:
+        listener.close()
+        raise QueryError(f"{settings.host}:{settings.port} cannot be used ({error.strerror}); choose another") from None
+    listener.listen(2048)
+    return listener
+
+
+def serve(settings: Settings, listener: socket.socket, desks: dict[str, Desk], tokens: Tokens) -> None:
+    """Until a signal ends it; requests under way are finished first."""
+    log = Log(settings.log_level)
+    if settings.readers == 0:
+        server = uvicorn.Server(configuration(create_app(settings, desks, tokens, log=log), settings, public=True))
+        take_over(log)
+        server.run(sockets=[listener])
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="reticent-") as name,
+        _readers(settings, Path(name), listener, log) as metrics,
+    ):
+        app = create_app(settings, desks, tokens, metrics=metrics, log=log)
+        server = uvicorn.Server(configuration(app, settings, public=False, uds=str(Path(name) / "writer.sock")))
+        take_over(log)
+        server.run()
+
+
+@contextmanager
+def _readers(settings: Settings, folder: Path, listener: socket.socket, log: Log) -> Iterator[Metrics]:
+    """Reader processes, replaced when one dies, ended when the writer ends."""
+    (folder / "settings.json").write_text(json.dumps(settings.to_dict()))
+    metrics = Metrics(folder / "metrics", settings.readers, settings.readers + 1)
+    stay, hold = os.pipe()
+    ending = threading.Event()
+
+    def keep(row: int) -> None:
+        command = [
+            sys.executable,
+            "-m",
+            "reticent.service.reader",
+            str(folder),
+            str(listener.fileno()),
+            str(stay),
+            str(row),
+        ]
+        while not ending.is_set():
+            process = subprocess.Popen(command, pass_fds=(listener.fileno(), stay), stdin=subprocess.DEVNULL)
+            code = process.wait()
+            if not ending.wait(0.5):
+                log.warning("reader ended", code=code)
+
+    threads = [threading.Thread(target=keep, args=(row,)) for row in range(settings.readers)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield metrics
+    finally:
+        ending.set()
+        os.close(hold)
+        for thread in threads:
+            thread.join(GRACE_SECONDS)
+        os.close(stay)
