@@ -21,6 +21,10 @@ from reticent.queries.forms import Product
 from reticent.queries.linear import Linear
 from reticent.queries.workload import Workload
 
+LISTED_SETS = 256
+LISTED_CELLS = 1 << 22
+"""More marginals than the first, with no more cells than the second, are one list: the kernel counts it in one pass."""
+
 
 class QueryPlayer(Protocol):
     """Queries 0..k-1 and their complements k..2k-1."""
@@ -110,16 +114,18 @@ def _unsigned(indices: np.ndarray, queries: int) -> tuple[np.ndarray, np.ndarray
 
 
 def query_player(workload: Workload | Conjunctions, domain: Domain) -> QueryPlayer:
-    """The player for a workload: cells where it is all marginals, else an explicit list."""
+    """The player for a workload: cells where it is a few large marginals, else a list of conjunctions."""
     if isinstance(workload, Conjunctions):
         return ConjunctionPlayer(workload)
     if workload.ranges:
         raise QueryError(_refusal(workload.ranges[0].text))
-    if not workload.queries:
-        return CellPlayer(domain, workload.marginals)
-    parts = [_conjunctions(domain, workload.queries)]
-    if workload.marginals:
-        parts.insert(0, Conjunctions.of_cells(domain, [domain.canonical(names) for names in workload.marginals]))
+    sets = [domain.canonical(names) for names in workload.marginals]
+    many = len(sets) > LISTED_SETS and sum(domain.cells(names) for names in sets) <= LISTED_CELLS
+    if not workload.queries and not many:
+        return CellPlayer(domain, sets)
+    parts = [Conjunctions.of_cells(domain, sets)] if sets else []
+    if workload.queries:
+        parts.append(_conjunctions(domain, workload.queries))
     return ConjunctionPlayer(Conjunctions.stack(parts))
 
 

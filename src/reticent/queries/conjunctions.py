@@ -92,10 +92,6 @@ class Conjunctions:
         pairs = zip(self.attributes[index].tolist(), self.codes[index].tolist(), strict=True)
         return {self.domain.names[attribute]: code for attribute, code in pairs if attribute != ABSENT}
 
-    def take(self, indices: np.ndarray) -> Conjunctions:
-        """Some of the conjunctions, in the order given."""
-        return Conjunctions(self.domain, self.attributes[indices], self.codes[indices])
-
     @classmethod
     def of_cells(cls, domain: Domain, sets: Sequence[tuple[str, ...]]) -> Conjunctions:
         """Every cell of every marginal, in C order, set after set."""

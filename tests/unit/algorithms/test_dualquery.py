@@ -221,6 +221,10 @@ def test_workloads_of_conjunctions_and_nothing_else():
     clauses = listed.clauses(np.array([2]))
     np.testing.assert_array_equal(clauses.attributes, [[0, 1]])
     np.testing.assert_array_equal(clauses.codes, [[1, 2]])
+    wide = Domain({f"a{place}": 2 for place in range(13)})
+    many = query_player(marginals(wide, 3), wide)
+    assert isinstance(many, ConjunctionPlayer)
+    assert len(many) == 286 * 8
     explicit = Conjunctions.random(DOMAIN, 2, 5, np.random.default_rng(0))
     assert len(query_player(explicit, DOMAIN)) == 5
     for refused in (Workload([Range({"b": (1, 2)})]), ranges("b")):
