@@ -36,6 +36,7 @@ _HOME = {
     "plan": "planning",
     "release": "releases",
     "Release": "releases",
+    "Session": "session",
     "evaluate": "evaluation",
     "DomainError": "errors",
     "QueryError": "errors",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from reticent.queries import Workload, col, count, marginal, marginals, mean, ranges
     from reticent.queries.convex import Hinge, Huber, Logistic, MeanVector, Ridge, Squared
     from reticent.releases import Release, release
+    from reticent.session import Session
     from reticent.sources import Table
 
 
@@ -80,6 +82,6 @@ __all__ = [  # noqa: RUF022
     "Domain", "Categorical", "Integer", "Numeric", "Table", "Budget", "Ledger",
     "col", "count", "mean", "marginal", "marginals", "ranges", "Workload",
     "Squared", "Ridge", "Logistic", "Hinge", "Huber", "MeanVector", "Model",
-    "Adaptive", "MWEM", "TextbookPMW", "DualQuery", "plan", "release", "Release", "evaluate",
+    "Adaptive", "MWEM", "TextbookPMW", "DualQuery", "plan", "release", "Release", "Session", "evaluate",
     "DomainError", "QueryError", "SourceError", "BudgetError", "LedgerError", "ReticentError",
 ]  # fmt: skip

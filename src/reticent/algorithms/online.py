@@ -18,6 +18,8 @@ from reticent.queries.linear import Marginal
 
 Measured = MeasuredQuery | MeasuredMarginal
 
+ROUNDED = 1 - 1e-9
+"""So that the same question asked again finds its own answer good enough."""
 FITTED_CELLS = 2**20
 """A fit holds the values of a query on all cells of its attributes."""
 
@@ -36,7 +38,7 @@ def purchase(
 ) -> Purchase:
     """The cheapest measurement that meets `error`: one cell and a GROUP BY both buy their whole marginal."""
     domain, failure = knowledge.domain, 1 - confidence
-    room = (error - knowledge.records_error) * knowledge.records - 1
+    room = ((error - knowledge.records_error) * knowledge.records - 1) * ROUNDED
     if isinstance(query, Linear):
         form = knowledge.form(query)
         if not is_cell(form, form.attributes) or not form.attributes:

@@ -1,0 +1,322 @@
+"""A session answers from what it knows, pays for what it does not, and says which of the two it did."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import reticent as rt
+from reticent.answer import ORIGINS, Answer
+from reticent.errors import BudgetError, LedgerError, QueryError
+from reticent.kernel.statement import verify
+from reticent.queries.linear import Range
+from reticent.session import Session
+from session_tables import DOMAIN, codes, forbidden, inside, of_codes, random_boxes, table
+
+BUDGET = rt.Budget(epsilon=1, delta=1e-9)
+QUESTION = rt.count((rt.col("a") >= 1) & (rt.col("e") == 1))
+WIDE = rt.count((rt.col("a") == 0) & (rt.col("b") == 1) & (rt.col("c") >= 1) & (rt.col("e") == 0))
+MISSES = 40
+"""Of 400 answers at confidence 0.95, 20 may miss; more than 40 are a fault (chance below 1e-5)."""
+
+
+@pytest.fixture(scope="module")
+def warm() -> Session:
+    return Session.open(None, table(), BUDGET)
+
+
+@pytest.fixture
+def plain() -> Session:
+    return Session.open(None, table(), BUDGET, warm_start=0)
+
+
+def test_boxes_on_three_attributes_are_free_and_within_their_certificate(warm: Session) -> None:
+    columns, spent = codes(), warm.spent
+    for box in random_boxes(DOMAIN, 300, np.random.default_rng(0)):
+        answer = warm.ask(Range(box))
+        assert answer.certified
+        assert answer.price == 0
+        assert abs(answer.value - inside(columns, box)) <= answer.error
+    assert warm.spent == spent
+
+
+def test_a_question_wider_than_every_certificate_says_so(warm: Session) -> None:
+    answer = warm.ask(WIDE)
+    assert (answer.origin, answer.certified, answer.error, answer.confidence) == ("hypothesis", False, None, None)
+    assert "no certificate" in ORIGINS[answer.origin]
+
+
+def test_the_ladder_pays_only_once_and_only_when_it_must(plain: Session) -> None:
+    announced = plain.cost(QUESTION, error=0.01)
+    first = plain.ask(QUESTION, error=0.01)
+    assert first.origin == "measured"
+    assert first.price == pytest.approx(announced)
+    assert first.error <= 0.01
+    again = plain.ask(QUESTION, error=0.01)
+    assert (again.origin, again.price, again.value) == ("cache", 0, first.value)
+    assert plain.cost(QUESTION, error=0.01) == 0
+    assert plain.ask(QUESTION, error=0.002).origin == "measured"
+    assert plain.spent == pytest.approx(announced + plain.ask(QUESTION, error=0.002).price + plain.spent - announced)
+
+
+def test_two_wordings_are_one_question(plain: Session) -> None:
+    plain.ask(rt.count(rt.col("c") >= 2), error=0.01)
+    assert plain.ask(rt.count(rt.col("c") > 1), error=0.01).origin == "cache"
+
+
+def test_a_cell_and_a_group_by_buy_their_marginal_and_its_sums_are_free(plain: Session) -> None:
+    cell = rt.count((rt.col("a") == 1) & (rt.col("b") == 2))
+    assert plain.ask(cell, error=0.01).origin == "measured"
+    spent = plain.spent
+    whole = plain.ask(rt.marginal("b", "a"), error=0.01)
+    assert whole.origin == "cache"
+    assert np.shape(whole.value) == (3, 4)
+    assert whole.labels[0][0] == "b"
+    derived = plain.ask(rt.count(rt.col("a") <= 1))
+    assert derived.origin == "derived"
+    assert plain.spent == spent
+    # parts and totals agree: the cells sum to the derived answer, and all of them to one
+    assert derived.value == pytest.approx(np.asarray(whole.value)[:, :2].sum())
+    assert np.sum(whole.value) == pytest.approx(1)
+
+
+def test_measured_answers_miss_no_more_often_than_they_say() -> None:
+    columns, truth_of = codes(), {}
+    session = Session.open(None, table(), rt.Budget(rho=50), warm_start=0)
+    missed = 0
+    for box in random_boxes(DOMAIN, 400, np.random.default_rng(3)):
+        answer = session.ask(Range(box), error=0.01)
+        truth_of[answer.query] = inside(columns, box)
+        missed += abs(answer.value - truth_of[answer.query]) > answer.error
+    assert missed <= MISSES
+
+
+def test_an_adaptive_analyst_cannot_break_the_bound_of_derived_sums() -> None:
+    columns = codes()
+    for _ in range(5):
+        session = Session.open(None, table(), BUDGET, warm_start=0)
+        cells = np.asarray(session.ask(rt.marginal("a", "b", "c"), error=0.02).value)
+        exact = np.zeros((4, 3, 5))
+        np.add.at(exact, (columns["a"], columns["b"], columns["c"]), 1 / len(columns["a"]))
+        high = rt.count(_any_of(cells > exact))  # the worst choice there is: all cells whose noise went up
+        answer = session.ask(high)
+        assert answer.origin == "derived"
+        assert abs(answer.value - exact[cells > exact].sum()) <= answer.error
+
+
+def _any_of(mask: np.ndarray) -> Any:
+    parts = [(rt.col("a") == i) & (rt.col("b") == j) & (rt.col("c") == k) for i, j, k in np.argwhere(mask).tolist()]
+    found = parts[0]
+    for part in parts[1:]:
+        found = found | part
+    return found
+
+
+def test_pure_budgets_use_laplace_and_keep_their_bounds() -> None:
+    columns = codes()
+    session = Session.open(None, table(), rt.Budget(epsilon=1), warm_start=0)
+    assert session.ask(QUESTION, error=0.01).origin == "measured"
+    session.ask(rt.marginal("a", "b"), error=0.01)
+    derived = session.ask(rt.count(rt.col("b") >= 1))
+    assert derived.origin == "derived"
+    assert abs(derived.value - float(np.mean(columns["b"] >= 1))) <= derived.error
+
+
+def test_add_remove_pays_for_the_number_of_records() -> None:
+    session = Session.open(None, table(neighbours="add-remove"), BUDGET)
+    assert session.spent > 0
+    answer = session.ask(rt.count(rt.col("a") >= 1))
+    assert answer.certified
+    assert abs(answer.value - float(np.mean(codes()["a"] >= 1))) <= answer.error
+    assert abs(answer.count - 20_000 * answer.value) < 2_000
+
+
+def test_a_batch_that_passes_its_audit_is_cheaper_than_its_questions() -> None:
+    session = Session.open(None, table(weight=1000), BUDGET)
+    columns = codes()
+    boxes = random_boxes(DOMAIN, 200, np.random.default_rng(5), widest=4)
+    wide = [box for box in boxes if len(box) == 4]
+    singly = sum(session.cost(Range(box), error=0.03) for box in wide)
+    spent = session.spent
+    answers = session.ask_all([Range(box) for box in wide], error=0.03)
+    assert {answer.origin for answer in answers} <= {"batch", "certificate"}
+    assert "batch" in {answer.origin for answer in answers}
+    assert session.spent - spent < singly / 2
+    for box, answer in zip(wide, answers, strict=True):
+        assert abs(answer.value - inside(columns, box)) <= answer.error <= 0.03
+    before = session.spent
+    assert session.ask(Range(wide[0]), error=0.03).origin in ("batch", "certificate")
+    assert session.spent == before
+
+
+def test_a_batch_that_fails_its_audit_is_asked_singly() -> None:
+    session = Session.open(None, table(weight=1000), BUDGET, warm_start=0)
+    boxes = [Range({"a": (0, i), "b": (0, j), "c": (0, k)}) for i in range(3) for j in range(2) for k in range(4)]
+    answers = session.ask_all(boxes, error=0.01)  # uniform errs by far more than that
+    assert {answer.origin for answer in answers} == {"measured"}
+    assert all(answer.certified for answer in answers)
+
+
+def test_strict_refuses_what_it_cannot_certify() -> None:
+    lax, strict = (Session.open(None, table(), rt.Budget(rho=1e-6), warm_start=0, strict=s) for s in (False, True))
+    assert lax.ask(QUESTION, error=0.001).origin == "hypothesis"
+    with pytest.raises(BudgetError) as refused:
+        strict.ask(QUESTION, error=0.001)
+    assert refused.value.requested > refused.value.remaining
+    with pytest.raises(QueryError, match="no certificate"):
+        strict.ask(QUESTION)
+
+
+def test_wrong_words_are_refused_in_one_line(plain: Session) -> None:
+    for call in (
+        lambda: plain.ask(QUESTION, error=0),
+        lambda: plain.ask(QUESTION, error=0.01, confidence=1.5),
+        lambda: plain.ask(rt.count(rt.col("nowhere") == 1)),
+        lambda: plain.audit("boxes", order=9),
+        lambda: Session.open(None, table(), BUDGET, warm_start=0.99),
+        lambda: Session.open(None, table(), BUDGET, engine="magic"),
+        lambda: Session.open(None, table(), BUDGET, engine="tuned", queries=0),
+    ):
+        with pytest.raises(QueryError) as refused:
+            call()
+        assert "\n" not in str(refused.value)
+
+
+def test_audits_refit_first_and_their_certificates_hold() -> None:
+    session = Session.open(None, table(), BUDGET, warm_start=0.3)
+    before = session.certificates
+    session.ask(rt.marginal("a", "b", "c", "e"), error=0.01)
+    certificate = session.audit("boxes", order=4)
+    assert certificate.index == 2
+    assert session.certificates == (*before, certificate)
+    columns = codes()
+    assert session.ask(WIDE).certified
+    for box in random_boxes(DOMAIN, 200, np.random.default_rng(4), widest=4):
+        answer = session.ask(Range(box))
+        assert answer.certified
+        assert abs(answer.value - inside(columns, box)) <= answer.error
+    assert not session.refit()
+
+
+def test_ratios_and_conditional_groups_hold_together(plain: Session) -> None:
+    columns = codes()
+    answer = plain.ask(rt.mean("c", where=rt.col("a") == 0), error=0.2)
+    assert abs(answer.value - columns["c"][columns["a"] == 0].mean()) <= answer.error <= 0.21
+    assert answer.price > 0
+    rows = plain.ask("SELECT b, COUNT(*) AS n FROM census WHERE a = 0 GROUP BY b", error=0.02)
+    assert len(list(rows)) >= 3
+
+
+# ---- durability
+
+
+def test_everything_known_comes_back_without_touching_a_row(tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.ledger", table()
+    with Session.open(path, rows, BUDGET, warm_start=0.3) as session:
+        session.ask(QUESTION, error=0.004, key="mine")
+        session.ask(rt.marginal("a", "c"), error=0.01)
+        session.ask_all([Range({"a": (0, 1), "b": (0, 1), "c": (0, k), "e": (0, 0)}) for k in range(4)], error=0.05)
+        questions = [Range(box) for box in random_boxes(DOMAIN, 50, np.random.default_rng(6), widest=4)]
+        asked = [session.ask(question).to_dict() for question in [*questions, QUESTION, rt.marginal("a", "c")]]
+        keyed = session.ask(QUESTION, error=0.004, key="mine").to_dict()
+        release, spent = session.release(), session.spent
+    with Session.open(path, forbidden(rows), BUDGET, warm_start=0.3) as session:
+        assert session.spent == spent
+        again = [session.ask(question).to_dict() for question in [*questions, QUESTION, rt.marginal("a", "c")]]
+        assert json.dumps(again) == json.dumps(asked)
+        assert session.ask(QUESTION, error=0.004, key="mine").to_dict() == keyed
+        assert session.release().hypothesis.to_bytes() == release.hypothesis.to_bytes()
+    verify(path)
+
+
+def test_a_refit_is_stored_and_not_repeated(tmp_path: Path) -> None:
+    path, rows = tmp_path / "a.ledger", table()
+    with Session.open(path, rows, BUDGET, warm_start=0.3) as session:
+        session.ask(rt.marginal("a", "b", "c"), error=0.02)
+        session.ask(WIDE, error=0.01)
+        assert session.refit()
+        session.ask(rt.count(rt.col("c") == 4), error=0.01)
+        current = session._knowledge.current.digest
+    with Session.open(path, forbidden(rows), BUDGET, warm_start=0.3) as session:
+        assert session._knowledge.current.digest == current
+
+
+def test_one_key_is_one_question(tmp_path: Path) -> None:
+    with Session.open(tmp_path / "a.ledger", table(), BUDGET, warm_start=0) as session:
+        first = session.ask(QUESTION, error=0.01, key="k")
+        assert session.ask(QUESTION, error=0.01, key="k").to_dict() == first.to_dict()
+        with pytest.raises(LedgerError, match="another request"):
+            session.ask(QUESTION, error=0.02, key="k")
+
+
+def test_caps_bound_each_analyst_and_the_budget_bounds_all(tmp_path: Path) -> None:
+    with Session.open(tmp_path / "a.ledger", table(), BUDGET, warm_start=0, strict=True) as session:
+        price = session.cost(QUESTION, error=0.01)
+        session.set_cap("ann", 1.5 * price)
+        session.ask(QUESTION, error=0.01, analyst="ann")
+        with pytest.raises(BudgetError, match="cap"):
+            session.ask(rt.count(rt.col("b") >= 1), error=0.01, analyst="ann")
+        session.ask(rt.count(rt.col("b") >= 1), error=0.01, analyst="bob")
+        assert session.spent_by("ann") == pytest.approx(price)
+        assert session.spent == pytest.approx(session.spent_by("ann") + session.spent_by("bob"))
+
+
+def test_threads_share_one_session(tmp_path: Path) -> None:
+    answers: dict[int, list[Answer]] = {}
+    with Session.open(tmp_path / "a.ledger", table(), BUDGET, warm_start=0) as session:
+
+        def work(worker: int) -> None:
+            answers[worker] = [session.ask(rt.count(rt.col("c") >= k), error=0.02) for k in range(1, 5)]
+
+        threads = [threading.Thread(target=work, args=(worker,)) for worker in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(answers) == 6
+        # one purchase per question, whoever came first
+        assert sum(answer.price > 0 for found in answers.values() for answer in found) == 4
+        for k in range(4):
+            assert len({answers[worker][k].value for worker in range(6)}) == 1
+        session._ledger.verify()
+
+
+def test_a_release_starts_a_session_and_a_session_ends_in_one(tmp_path: Path) -> None:
+    rows = table()
+    release = rt.release(rows, rt.marginals(DOMAIN, 2), rt.Budget(rho=0.01))
+    path = tmp_path / "a.ledger"
+    with Session.open(path, rows, BUDGET, start=release) as session:
+        assert session.spent == 0
+        cell = rt.count((rt.col("a") == 1) & (rt.col("e") == 0))
+        assert session.ask(cell).error <= release.answer(cell).error
+        assert session.audit("boxes", order=3).index == 1 + max(c.index for c in release.certificates)
+        known = session.ask(cell).to_dict()
+        ended = session.release()
+        assert len(ended.measurements) == len(release.measurements)
+        assert ended.answer(QUESTION).certified
+        saved = ended.save(tmp_path / "ended")
+        assert rt.Release.load(saved).answer(QUESTION).value == ended.answer(QUESTION).value
+    with Session.open(path, forbidden(rows), BUDGET) as session:
+        assert session.ask(cell).to_dict() == known
+    other = of_codes(rt.Domain({"a": 4}), {"a": codes()["a"]})
+    with pytest.raises(QueryError, match="another domain"):
+        Session.open(None, other, BUDGET, start=release)
+
+
+def test_a_ledger_keeps_its_engine(tmp_path: Path) -> None:
+    Session.open(tmp_path / "a.ledger", table(), BUDGET, warm_start=0).close()
+    with pytest.raises(LedgerError, match="engine 'default'"):
+        Session.open(tmp_path / "a.ledger", table(), BUDGET, engine="tuned")
+
+
+def test_the_standing_is_public_and_states_how_answers_generalise(warm: Session) -> None:
+    facts = warm.describe()
+    json.dumps(facts)
+    assert facts["engine"] == "default"
+    assert 0 < facts["generalisation"]["expected_bias"] < 0.1
+    assert "<Session" in repr(warm)
