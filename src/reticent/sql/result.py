@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from html import escape
@@ -149,16 +150,18 @@ def _text(value: Cell, error: float | None, number: bool) -> str:
         return "NULL"
     if not number or isinstance(value, str):
         return str(value)
-    if error is None:
-        return _digits(float(value), None)
-    return f"{_digits(float(value), error)} ± {_digits(error, error)}"
+    decimals = _decimals(float(value), error)
+    shown = f"{value:,.{decimals}f}"
+    return shown if error is None else f"{shown} ± {error:,.{decimals}f}"
 
 
-def _digits(number: float, error: float | None) -> str:
-    """Large numbers without decimals; digits far below the error say nothing."""
-    if abs(number) >= 1000 or (error is not None and error >= 100):
-        return f"{number:,.0f}"
-    return f"{number:.4g}" if error is None or error == 0 or abs(number) < 1 else f"{number:.2f}"
+def _decimals(value: float, error: float | None) -> int:
+    """Two digits of the error are enough, and digits of the value below them say nothing."""
+    if error:
+        return min(12, max(0, 1 - math.floor(math.log10(error))))
+    if value == round(value):
+        return 0
+    return min(12, max(0, 5 - math.floor(math.log10(abs(value)))))
 
 
 def _uniform(values: list[Cell]) -> list[Cell]:

@@ -211,7 +211,8 @@ def _limits(select: exp.Select) -> tuple[int | None, int]:
         only(limit, "expression")
         found = whole_number(limit.expression, "LIMIT", MAX_ROWS)
     elif isinstance(limit, exp.Fetch):
-        if limit.args["limit_options"].args.get("percent") or limit.args["limit_options"].args.get("with_ties"):
+        options = limit.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
             raise refused("FETCH with PERCENT or TIES is not supported", "use LIMIT and a number")
         found = 1 if limit.args.get("count") is None else whole_number(limit.args["count"], "FETCH", MAX_ROWS)
     elif limit is not None:

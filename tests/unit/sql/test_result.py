@@ -1,0 +1,92 @@
+"""The result table: honest in print, lossless in JSON, one error column per aggregate in Arrow."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from sql_table import ask
+
+from reticent.errors import QueryError
+from reticent.sql import ResultTable
+
+TABLE = ResultTable(
+    sql="SELECT ...",
+    columns=("place", "n", "n_error", "mean"),
+    aggregates=(False, True, False, True),
+    rows=(("north", 1234.5, 3, 0.25), (None, 12.0, 4, None), ("<b>", 0.0, 5, 1.5)),
+    errors=((None, 20.0, None, 0.001), (None, 3.25, None, None), (None, 0.0, None, None)),
+    confidence=0.95,
+    certified=False,
+    origin="certificate + measured",
+    price=0.125,
+)
+
+
+def test_the_text_shows_errors_and_the_guarantee() -> None:
+    head, line, *rows, footer = repr(TABLE).splitlines()
+    assert head.split() == ["place", "n", "n_error", "mean"]
+    assert set(line) == {"-", " "}
+    assert [" ".join(row.split()) for row in rows] == [
+        "north 1,234 ± 20 3 0.2500 ± 0.0010",
+        "NULL 12.0 ± 3.2 4 NULL",
+        "<b> 0 ± 0 5 1.50000",
+    ]
+    assert footer.startswith("(3 rows; all bounds hold together with probability 0.95; values without ±")
+    assert footer.endswith("certificate + measured; price 0.125)")
+
+
+def test_long_tables_are_cut_in_print_only() -> None:
+    table = ask("SELECT age, region, sex, COUNT(*) FROM t GROUP BY age, region, sex")
+    assert len(table) == 72
+    assert "... 32 more rows" in repr(table)
+    assert "(32 more rows not shown)" in table._repr_html_()
+    assert table.to_arrow().num_rows == 72
+
+
+def test_json_is_lossless() -> None:
+    again = ResultTable.from_dict(json.loads(json.dumps(TABLE.to_dict(), allow_nan=False)))
+    assert again.to_dict() == TABLE.to_dict()
+    assert repr(again) == repr(TABLE)
+    assert list(again) == list(TABLE)
+
+
+def test_each_aggregate_has_its_error_column() -> None:
+    table = TABLE.to_arrow()
+    assert table.column_names == ["place", "n", "n_error_", "n_error", "mean", "mean_error"]
+    assert table["n_error_"].to_pylist() == [20.0, 3.25, 0.0]
+    assert table["mean"].to_pylist() == [0.25, None, 1.5]
+    assert TABLE.to_pandas().shape == (3, 6)
+
+
+def test_numbers_beside_other_become_text_in_arrow() -> None:
+    mixed = ResultTable(
+        "", ("k", "n"), (False, True), ((1, 1.0), ("(other)", 2.0)), ((None, None),) * 2, None, False, "", 0.0
+    )
+    assert mixed.to_arrow()["k"].to_pylist() == ["1", "(other)"]
+
+
+def test_html_escapes_what_the_domain_says() -> None:
+    page = TABLE._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert "measured for this question with fresh noise" in page
+
+
+@pytest.mark.parametrize(
+    ("rows", "confidence", "expected"),
+    [((), 0.9, "no group is left"), (((1.0,),), None, "uncertified")],
+)
+def test_the_guarantee_claims_nothing_without_bounds(rows, confidence, expected) -> None:
+    empty = ResultTable("", ("n",), (True,), rows, tuple((None,) for _ in rows), confidence, False, "", 0.0)
+    assert empty.guarantee == expected
+
+
+def test_a_ragged_table_is_refused() -> None:
+    with pytest.raises(QueryError, match="one value and one error per row and column"):
+        ResultTable("", ("a", "b"), (True, True), ((1.0,),), ((None,),), None, False, "", 0.0)
+
+
+def test_plots_have_a_panel_per_aggregate() -> None:
+    pytest.importorskip("matplotlib")
+    assert len(TABLE.plot().axes) == 2
