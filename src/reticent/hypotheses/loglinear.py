@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import sqrt
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
+from reticent.errors import QueryError
 from reticent.hypotheses.base import FitReport, Measurement
 from reticent.hypotheses.prior import Prior, empirical_scale, product_base
 from reticent.hypotheses.quasi_newton import Descent, Objective, descend
@@ -119,6 +120,11 @@ class Problem:
         self._point = np.zeros(self.size)
         self._weighted = np.zeros(self.size)
 
+    @property
+    def unit(self) -> float:
+        """What noise alone adds to the objective: half a nat for each cell."""
+        return max(self.size / 2, 1.0)
+
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Flat parameters as one array per set; several terms on a set add up."""
         arrays: list[np.ndarray | None] = [None] * len(self.sets)
@@ -168,6 +174,7 @@ def fit_loglinear(
     domain: Domain,
     make_engine: MakeEngine,
     *,
+    method: Literal["map", "entropy"] = "map",
     prior: Prior | None = None,
     start: LogLinear | None = None,
     tolerance: float = 1e-4,
@@ -176,8 +183,10 @@ def fit_loglinear(
 ) -> tuple[LogLinear, FitReport]:
     """Fit first the sets of at most two attributes, then all; without a `prior` its scales are empirical.
 
-    Stops when the gap bound falls below `tolerance` per two cells (then the report says converged), when ten
-    steps gain less than `progress` per two cells, or after `iterations`.
+    `method="entropy"` is the plain maximum-entropy fit of `entropy.py` instead: no base, no shrinkage.
+
+    Stops when the gap bound falls below `tolerance` of the objective's unit (then the report says converged), when ten
+    steps gain less than `progress` of it, or after `iterations`.
     """
     terms = terms_of(measurements, domain, prior or Prior())
     base = product_base(domain, [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None])
@@ -186,7 +195,7 @@ def fit_loglinear(
     known = dict(start.parameters) if start is not None else {}
     reached = _Reached()
     for keys in _stages(terms, known):
-        problem = Problem([terms[key] for key in keys], base, make_engine)
+        problem = _problem(method, [terms[key] for key in keys], base, make_engine)
         point = np.concatenate([np.zeros(0), *(known.get(key, np.zeros(terms[key].values.size)) for key in keys)])
         point = reached.extend(problem, point, tolerance, progress, iterations)
         known |= {key: point[place] for key, place in zip(keys, problem.places, strict=True)}
@@ -196,7 +205,17 @@ def fit_loglinear(
             {key: known[key] for key in keys},
             {key: terms[key].scale for key in keys},
         )
-    return reached.model, reached.report()
+    return reached.model, reached.report(method)
+
+
+def _problem(method: str, terms: Sequence[Term], base: dict[str, np.ndarray], make_engine: MakeEngine) -> Problem:
+    if method == "entropy":
+        from reticent.hypotheses.entropy import EntropyProblem
+
+        return EntropyProblem(terms, base, make_engine)
+    if method != "map":
+        raise QueryError(f"method={method!r} is unknown: use 'map' or 'entropy'")
+    return Problem(terms, base, make_engine)
 
 
 def _with_learnt_scale(term: Term, base: dict[str, np.ndarray]) -> Term:
@@ -227,7 +246,7 @@ class _Reached:
         self, problem: Problem, point: np.ndarray, tolerance: float, progress: float, iterations: int
     ) -> np.ndarray:
         """The curvature drifts as p moves: a short first leg, then again with the diagonal of where it led."""
-        unit = max(problem.size / 2, 1.0)
+        unit = problem.unit
         for share in (0.2, 0.8):
             self._last = descend(
                 Objective(problem.value, problem.gradient),
@@ -243,9 +262,9 @@ class _Reached:
             self._evaluations += self._last.evaluations + 1
         return point
 
-    def report(self) -> FitReport:
+    def report(self, method: str) -> FitReport:
         last = self._last
         if last is None:
-            return FitReport(0.0, 0.0, 0, 0, True, "map", "nothing was measured")
+            return FitReport(0.0, 0.0, 0, 0, True, method, "nothing was measured")
         message = "" if last.certified else "stopped on small progress: the gap bound was not reached"
-        return FitReport(last.objective, last.gap, self._iterations, self._evaluations, last.certified, "map", message)
+        return FitReport(last.objective, last.gap, self._iterations, self._evaluations, last.certified, method, message)

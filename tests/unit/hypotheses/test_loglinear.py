@@ -161,6 +161,37 @@ def test_nothing_measured_is_uniform():
     assert distribution(model) == pytest.approx(np.full(DOMAIN.shape, 1 / DOMAIN.size))
 
 
+@pytest.mark.parametrize("iterations", [5, 10, 400])
+def test_the_entropy_fit_certifies_its_gap(iterations):
+    """However early it stops, the gap bounds the distance to the optimum of an independent primal formulation."""
+    measurements = measured(9, [("a", "b"), ("b", "c"), ("d",)], sd=0.02)
+
+    def primal(p):
+        total = float(np.sum(p * np.log(p * p.size)))
+        for m in measurements:
+            dropped = tuple(i for i, name in enumerate(DOMAIN.names) if name not in m.query.attributes)
+            total += float(np.sum((p.sum(axis=dropped) - m.values) ** 2)) / (2 * m.sd)
+        return total
+
+    def softmax(logits):
+        weights = np.exp(logits - logits.max())
+        return (weights / weights.sum()).reshape(DOMAIN.shape)
+
+    best = minimize(lambda x: primal(softmax(x)), np.zeros(DOMAIN.size), method="L-BFGS-B", options={"maxfun": 10**5})
+    options = {"iterations": iterations, "progress": 0.0, "tolerance": 1e-7}
+    model, report = fit_loglinear(measurements, DOMAIN, dense, method="entropy", **options)
+    reached = primal(distribution(model))
+    assert best.fun - 1e-6 <= reached <= best.fun + report.gap + 1e-6
+    # strong duality: the reported dual value and the gap give the primal value
+    assert reached == pytest.approx(report.gap - report.objective, abs=1e-9)
+    assert report.converged == (iterations == 400)
+
+
+def test_refuses_an_unknown_method():
+    with pytest.raises(QueryError, match="entropy"):
+        fit_loglinear(measured(0, [("a",)]), DOMAIN, dense, method="guess")
+
+
 @pytest.mark.parametrize("scale", [0.1, 0.6])
 def test_excess_variance_reveals_the_scale(scale):
     generator = np.random.default_rng(8)
