@@ -64,7 +64,10 @@ def ask_groups(
 
 
 def compound_cost(session: Session, question: Groups | str, error: float, confidence: float) -> float:
-    """What asking would charge: the sum over its parts, unless it is free as a whole."""
+    """At most what asking would charge: the sum over its parts, unless it is free as a whole.
+
+    A part may buy a marginal that answers the next one for free.
+    """
     if isinstance(question, Groups):
         if best(group_readings(session._knowledge, question, confidence), error) is not None:
             return 0.0
