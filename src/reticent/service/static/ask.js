@@ -1,0 +1,150 @@
+// The view where questions are asked: clicked together or written as SQL, free or with a wanted error.
+
+import * as api from "./api.js";
+import { newQuestion, numeric, sqlOf, wordsOf } from "./builder.js";
+import { filterControls } from "./filters.js";
+import { busy, debounce, field, h, notice, refusal, say, show } from "./dom.js";
+import { resultView } from "./result.js";
+import { amount, number, percent } from "./words.js";
+
+export function askView(view, state) {
+  const { table } = state;
+  const question = newQuestion();
+  let mode = "build";
+  let asked = 0;
+  const sql = h("textarea", { rows: 7, spellcheck: "false", autocapitalize: "off", class: "code" });
+  const preview = h("pre", { class: "code preview", tabindex: "0", "aria-label": "The question as SQL" });
+  const summary = h("p", { class: "summary", "aria-live": "polite" });
+  const columns = h("div", { class: "columns" });
+  const builder = h("div", null);
+  const price = h("div", { class: "price", "aria-live": "polite" });
+  const answer = h("div", { class: "answer" });
+  const button = h("button", { type: "submit", class: "primary" }, "Ask");
+  const free = h("input", { type: "radio", name: "precision", id: "p-free", checked: true });
+  const bound = h("input", { type: "radio", name: "precision", id: "p-bound" });
+  const wanted = h("input", { type: "number", min: "0", step: "any", inputmode: "decimal", "aria-label": "Wanted error" });
+  const unit = h("span", null);
+
+  const records = () => mode === "sql" || question.measure === "count";
+  const text = () => (mode === "sql" ? sql.value.trim() : sqlOf(question, table));
+
+  function request() {
+    const body = { sql: text() };
+    if (bound.checked) {
+      const error = Number(wanted.value);
+      if (!(error > 0)) return null;
+      body.error = records() ? error / table.records : error;
+    }
+    return body;
+  }
+
+  function changed() {
+    if (mode === "build") {
+      summary.textContent = wordsOf(question, table);
+      preview.textContent = sqlOf(question, table);
+    }
+    unit.textContent = records() ? `${table.unit}s` : `in units of ${question.measure}`;
+    if (!wanted.value || wanted.dataset.own !== "yes") wanted.value = records() ? Math.max(1, Math.round(table.records * 0.01)) : "";
+    button.textContent = "Ask";
+    button.disabled = false;
+    if (!bound.checked) return show(price, h("p", { class: "hint" }, "Free: the best answer from what has been learned already. Nothing is spent."));
+    show(price, busy("Asking for the price …"));
+    quote();
+  }
+
+  const quote = debounce(async () => {
+    const body = request();
+    if (!body) return show(price, h("p", { class: "hint" }, "State how large the error may be."));
+    try {
+      const cost = await api.post(`/v1/tables/${table.name}/cost`, body);
+      if (!bound.checked) return;
+      show(price, priced(cost));
+      button.textContent = cost.free ? "Ask (free)" : `Pay ${amount(cost.price)} ${state.symbol} and ask`;
+      button.disabled = !cost.affordable;
+    } catch (error) {
+      show(price, refusal(error));
+      button.disabled = true;
+    }
+  }, 350);
+
+  function priced(cost) {
+    if (cost.free) return h("p", { class: "good" }, "Free: what is known already is precise enough.");
+    if (!cost.affordable) {
+      return notice("warn", "Not enough budget left", `This would cost ${amount(cost.price)} ${state.symbol}; ${amount(cost.remaining)} ${state.symbol} is left. Allow a larger error, or ask for the free answer.`);
+    }
+    return h("dl", { class: "quote" },
+      h("div", null, h("dt", null, "Price"), h("dd", null, `${amount(cost.price)} ${state.symbol}`)),
+      h("div", null, h("dt", null, "Share of what is left"), h("dd", null, percent(cost.price / cost.remaining))),
+      h("div", null, h("dt", null, "Left afterwards"), h("dd", null, `${amount(cost.remaining - cost.price)} ${state.symbol}`)));
+  }
+
+  async function submit(event) {
+    event.preventDefault();
+    const body = request();
+    if (!body || !body.sql) return;
+    const mine = (asked += 1);
+    const words = mode === "sql" ? body.sql : wordsOf(question, table);
+    show(answer, busy("Asking …"));
+    button.disabled = true;
+    try {
+      const reply = await api.ask(table.name, body);
+      if (mine !== asked) return;
+      show(answer, resultView(reply, words, table, state.symbol));
+      say(`Answered. ${reply.guarantee}`);
+      answer.querySelector("h2")?.focus({ preventScroll: false });
+      if (body.error) await state.refresh();
+    } catch (error) {
+      if (mine === asked) show(answer, error.kind === "budget" ? notice("warn", error.problem.title, error.problem.detail, "Free answers remain: choose “Best free answer”.") : refusal(error));
+    } finally {
+      button.disabled = false;
+      changed();
+    }
+  }
+
+  function setMode(next) {
+    if (next === "sql" && mode === "build") sql.value = sqlOf(question, table);
+    mode = next;
+    show(builder, tabs(), mode === "sql"
+      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table.")
+      : [measure(), summary, h("details", { class: "as-sql" }, h("summary", null, "As SQL"), preview)]);
+    columns.hidden = mode === "sql";
+    changed();
+  }
+
+  function tabs() {
+    const tab = (name, label) => h("button", {
+      type: "button", role: "tab", "aria-selected": String(mode === name), tabindex: mode === name ? "0" : "-1", id: `tab-${name}`,
+      onclick: () => { setMode(name); document.getElementById(`tab-${name}`).focus(); },
+      onkeydown: (event) => { if (event.key.startsWith("Arrow")) { event.preventDefault(); setMode(name === "sql" ? "build" : "sql"); document.getElementById(`tab-${mode}`).focus(); } },
+    }, label);
+    return h("div", { class: "tabs", role: "tablist", "aria-label": "How to ask" }, tab("build", "Build"), tab("sql", "SQL"));
+  }
+
+  function measure() {
+    const options = [["count", `Number of ${table.unit}s`], ...table.domain.filter(numeric).map((a) => [a.name, `Average of ${a.name}`])];
+    return field("What", h("select", { onchange: (event) => { question.measure = event.target.value; wanted.dataset.own = ""; wanted.value = ""; changed(); } },
+      options.map(([value, label]) => h("option", { value, selected: value === question.measure }, label))));
+  }
+
+  for (const control of [free, bound]) control.addEventListener("change", changed);
+  wanted.addEventListener("input", () => { wanted.dataset.own = "yes"; bound.checked = true; changed(); });
+  sql.addEventListener("input", changed);
+  sql.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit(); });
+  const form = h("form", { class: "card ask", onsubmit: submit, "aria-label": "Question" }, builder,
+    h("fieldset", { class: "precision" }, h("legend", null, "How precise"),
+      h("div", { class: "choice" }, free, h("label", { for: "p-free" }, "Best free answer")),
+      h("div", { class: "choice" }, bound, h("label", { for: "p-bound" }, "Error at most ±"), wanted, unit, h("span", { class: "quiet" }, ` with ${percent(table.confidence)} confidence`))),
+    price, h("div", { class: "row" }, button, h("span", { class: "hint" }, "Ctrl + Enter asks, too.")));
+  show(columns, filterControls(table, question, changed));
+  show(view, h("h1", { class: "hidden-text" }, "Ask a question"),
+    h("div", { class: "split" }, h("aside", { "aria-label": "The table" }, about(table), columns), h("div", { class: "work" }, form, answer)));
+  show(answer, h("div", { class: "empty card" }, h("p", null, "The answer will stand here, with a bar for each number and a line for its certified error."),
+    h("p", { class: "hint" }, "Choose columns on the left to break the count down, open a column to restrict it, then press Ask.")));
+  setMode("build");
+}
+
+function about(table) {
+  return h("section", { class: "about" }, h("h2", null, table.title),
+    h("p", { class: "facts" }, `${number(table.records)} ${table.unit}s · ${table.attributes} columns`),
+    h("details", null, h("summary", null, "The promise to the people in it"), h("p", null, table.promise)));
+}

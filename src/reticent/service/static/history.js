@@ -1,0 +1,52 @@
+// Paid answers of the past: free to look at again.
+
+import * as api from "./api.js";
+import { busy, h, refusal, show } from "./dom.js";
+import { resultView } from "./result.js";
+import { amount, number, time } from "./words.js";
+
+const PAGE = 25;
+
+export async function historyView(view, state) {
+  const everybody = state.me.role === "custodian";
+  const rows = h("tbody");
+  const more = h("div", { class: "row" });
+  const answer = h("div", { class: "answer", "aria-live": "polite" });
+  const path = `/v1/tables/${state.table.name}/history`;
+  const head = ["When", everybody ? "Who" : null, "Question", "Wanted error", "Price", ""].filter((name) => name !== null);
+  const table = h("div", { class: "wide card", tabindex: "0", role: "region", "aria-label": "Paid answers" },
+    h("table", null, h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name || h("span", { class: "hidden-text" }, "Show"))))), rows));
+  const place = h("div", null, busy("Loading the history …"));
+  show(view, h("h1", null, "History"), h("p", { class: "lead" }, everybody ? "Every paid answer of every analyst. Free answers leave no trace in the ledger." : "What you have paid for. Looking at it again costs nothing."), place, answer);
+
+  async function load(before) {
+    try {
+      const page = await api.get(`${path}?limit=${PAGE}${before ? `&before=${before}` : ""}`);
+      rows.append(...page.entries.map(line));
+      show(more, page.next ? h("button", { type: "button", onclick: () => load(page.next) }, "Load older ones") : null);
+      show(place, rows.children.length ? [table, more] : h("div", { class: "empty card" }, h("p", null, "Nothing has been paid for yet."), h("p", { class: "hint" }, "Free answers are not listed: they follow from what is public already.")));
+    } catch (error) {
+      show(place, refusal(error));
+    }
+  }
+
+  function line(entry) {
+    return h("tr", null,
+      h("td", null, time(entry.at)), everybody ? h("td", null, entry.analyst) : null,
+      h("td", { class: "code-cell" }, entry.question), h("td", { class: "number" }, entry.error === null ? "–" : number(entry.error)),
+      h("td", { class: "number" }, `${amount(entry.price)} ${state.symbol}`),
+      h("td", null, h("button", { type: "button", class: "plain", "aria-label": `Show answer ${entry.sequence}`, onclick: () => open(entry) }, "Show")));
+  }
+
+  async function open(entry) {
+    show(answer, busy("Loading …"));
+    try {
+      const reply = await api.get(`${path}/${entry.sequence}`);
+      show(answer, resultView(reply, entry.question, state.table, state.symbol));
+      answer.querySelector("h2").focus();
+    } catch (error) {
+      show(answer, refusal(error));
+    }
+  }
+  await load();
+}

@@ -1,0 +1,87 @@
+// The custodian's list of people: tokens, roles, caps.
+
+import * as api from "./api.js";
+import { busy, dialog, field, h, refusal, say, show } from "./dom.js";
+import { amount, day } from "./words.js";
+
+export async function peopleView(view, state) {
+  const list = h("div", null, busy("Loading …"));
+  const problem = h("div", { "aria-live": "polite" });
+  const caps = `/v1/tables/${state.table.name}/caps`;
+
+  async function attempt(action) {
+    show(problem);
+    try {
+      await action();
+      await load();
+    } catch (error) {
+      show(problem, refusal(error));
+    }
+  }
+
+  async function load() {
+    const [{ tokens }, bounds] = await Promise.all([api.get("/v1/tokens"), api.get(caps)]);
+    const spent = new Map(bounds.caps.map((entry) => [entry.analyst, entry]));
+    show(list, h("div", { class: "wide card", tabindex: "0", role: "region", "aria-label": "People with tokens" }, h("table", null,
+      h("thead", null, h("tr", null, ["Name", "Role", "Since", "Until", "Spent", "Cap", ""].map((name) => h("th", { scope: "col", class: name === "Spent" ? "number" : null }, name || h("span", { class: "hidden-text" }, "Actions"))))),
+      h("tbody", null, tokens.map((person) => line(person, spent.get(person.name)))))));
+  }
+
+  function line(person, account) {
+    const ended = person.revoked !== null || (person.expires !== null && person.expires * 1000 < Date.now());
+    const until = person.revoked ? `revoked ${day(person.revoked)}` : person.expires ? day(person.expires) : "revoked";
+    return h("tr", { class: ended ? "ended" : null },
+      h("th", { scope: "row" }, person.name), h("td", null, person.role), h("td", null, day(person.created)),
+      h("td", null, person.revoked || person.expires ? until : "no end"),
+      h("td", { class: "number" }, account ? amount(account.spent) : "–"), h("td", null, account && !ended ? cap(person, account) : "–"),
+      h("td", null, ended ? null : h("div", { class: "row" },
+        h("button", { type: "button", class: "plain", "aria-label": `New token for ${person.name}`, onclick: () => renew(person) }, "New token"),
+        h("button", { type: "button", class: "plain danger", "aria-label": `Revoke ${person.name}`, onclick: () => revoke(person) }, "Revoke"))));
+  }
+
+  function cap(person, account) {
+    const input = h("input", { type: "number", min: 0, step: "any", class: "narrow", value: account.cap === null ? "" : Number(account.cap.toPrecision(4)), placeholder: "none", "aria-label": `Cap of ${person.name}` });
+    const submit = (event) => {
+      event.preventDefault();
+      attempt(async () => {
+        await api.put(`${caps}/${person.name}`, { amount: input.value === "" ? null : Number(input.value) });
+        say(`Cap of ${person.name} set`);
+      });
+    };
+    return h("form", { class: "row tight", onsubmit: submit }, input, h("button", { type: "submit", class: "plain", "aria-label": `Set cap of ${person.name}` }, "Set"));
+  }
+
+  async function reveal(person) {
+    const text = h("output", { class: "token code", tabindex: "0" }, person.token);
+    const body = h("div", null, h("p", null, `This is the token of ${person.name}. It is shown only now: the server keeps a hash.`), text);
+    if (await dialog("New token", body, [["Copy and close", "copy", "primary"], ["Close", ""]]) === "copy") await navigator.clipboard?.writeText(person.token).catch(() => {});
+  }
+
+  async function renew(person) {
+    const sure = await dialog(`New token for ${person.name}?`, h("p", null, "The present token stops working at once."), [["Make a new one", "yes", "primary"], ["Cancel", ""]]);
+    if (sure === "yes") attempt(async () => reveal(await api.post(`/v1/tokens/${person.id}/rotate`, {})));
+  }
+
+  async function revoke(person) {
+    const sure = await dialog(`Revoke ${person.name}?`, h("p", null, "The token stops working at once. What was spent stays spent."), [["Revoke", "yes", "primary"], ["Cancel", ""]]);
+    if (sure === "yes") attempt(() => api.remove(`/v1/tokens/${person.id}`));
+  }
+
+  const name = h("input", { name: "name", required: true, pattern: "[a-z0-9][a-z0-9._\\-]{0,39}", autocapitalize: "off", placeholder: "a.lovelace" });
+  const role = h("select", null, h("option", { value: "analyst" }, "Analyst"), h("option", { value: "custodian" }, "Custodian"));
+  const days = h("input", { type: "number", min: 1, max: 3650, placeholder: "no end", inputmode: "numeric" });
+  const submit = (event) => {
+    event.preventDefault();
+    attempt(async () => {
+      const made = await api.post("/v1/tokens", { name: name.value.trim(), role: role.value, days: days.value ? Number(days.value) : null });
+      name.value = "";
+      await load();
+      await reveal(made);
+    });
+  };
+  show(view, h("h1", null, "Analysts"), h("p", { class: "lead" }, "Who may ask. All of them draw on one budget; a cap bounds what one person may take of it."),
+    h("form", { class: "card", onsubmit: submit, "aria-label": "Add a person" }, h("h2", null, "Add a person"),
+      h("div", { class: "fields" }, field("Name", name, "Lower-case letters, digits, dot, dash."), field("Role", role), field("Days", days, "After so many days the token ends.")),
+      h("button", { type: "submit", class: "primary" }, "Create token")), problem, list);
+  await load().catch((error) => show(list, refusal(error)));
+}

@@ -1,0 +1,99 @@
+// An answer on the page: the numbers, a chart with error bars, the guarantee in words.
+
+import { bars } from "./chart.js";
+import { h, save } from "./dom.js";
+import { amount, number, percent, sentence } from "./words.js";
+
+const CHARTED = 48;
+
+// Both kinds of replies as one table: {columns, aggregates, rows, errors}.
+function tabled(reply, records) {
+  const { result } = reply;
+  if (reply.kind === "table") return result;
+  if (!result.labels.length) {
+    const counted = result.count !== null;
+    return {
+      columns: [counted ? "records" : "value"], aggregates: [true],
+      rows: [[counted ? result.count : result.value]],
+      errors: [[result.error === null ? null : counted ? result.error * records : result.error]],
+    };
+  }
+  const names = result.labels.map(([name]) => name);
+  const rows = [];
+  const walk = (value, keys, depth) => {
+    if (depth === names.length) rows.push([...keys, value]);
+    else value.forEach((part, place) => walk(part, [...keys, result.labels[depth][1][place]], depth + 1));
+  };
+  walk(result.count ?? result.value, [], 0);
+  const error = result.error === null ? null : result.count === null ? result.error : result.error * records;
+  return {
+    columns: [...names, result.count === null ? "value" : "records"], aggregates: [...names.map(() => false), true],
+    rows, errors: rows.map(() => [...names.map(() => null), error]),
+  };
+}
+
+export function resultView(reply, question, table, symbol) {
+  const data = tabled(reply, table.records);
+  const { result } = reply;
+  return h("article", { class: "card result", "aria-labelledby": "answer-title" },
+    h("div", { class: "row between" }, h("h2", { id: "answer-title", tabindex: "-1" }, "Answer"), badge(reply, symbol)),
+    h("p", { class: "question" }, question),
+    data.rows.length === 0 ? h("p", { class: "empty" }, "No group is left after the conditions on the groups.")
+      : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : [charts(data), grid(data)],
+    h("p", { class: "promise" }, sentence(reply), " ", h("span", { class: "quiet" }, `${capital(reply.meaning)}.`)),
+    h("div", { class: "row" },
+      h("button", { type: "button", class: "plain", onclick: () => save(`${table.name}-answer.csv`, csv(data)) }, "Download as CSV"),
+      result.snapshot ? h("span", { class: "hint" }, `Snapshot ${result.snapshot.slice(0, 8)}`) : null,
+      result.ledger_id ? h("span", { class: "hint" }, `Ledger entry ${result.ledger_id}`) : null));
+}
+
+function capital(text) {
+  return text ? text[0].toUpperCase() + text.slice(1) : "";
+}
+
+function badge(reply, symbol) {
+  const { price } = reply.result;
+  return price > 0 ? h("span", { class: "badge paid" }, `Paid ${amount(price)} ${symbol}`) : h("span", { class: "badge free" }, "Free");
+}
+
+function figure(data, table) {
+  return h("dl", { class: "figures" }, data.columns.map((name, place) => {
+    const value = data.rows[0][place];
+    const error = data.errors[0][place];
+    const share = /^(count\(|records$)/.test(name) && table.records ? ` · ${percent(value / table.records)} of the table` : "";
+    return h("div", null, h("dt", null, name),
+      h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, ` ± ${number(error)}${share}`)));
+  }));
+}
+
+function charts(data) {
+  const keys = data.aggregates.map((is, place) => (is ? -1 : place)).filter((place) => place >= 0);
+  if (data.rows.length > CHARTED) return h("p", { class: "hint" }, `${data.rows.length} rows: too many for a chart that can be read.`);
+  return data.columns.map((name, place) => {
+    if (!data.aggregates[place]) return null;
+    const entries = data.rows.map((row, index) => ({
+      label: keys.map((key) => (row[key] === null ? "(null)" : String(row[key]))).join(" · ") || name,
+      value: row[place] ?? 0, error: data.errors[index][place],
+    }));
+    return [data.aggregates.filter(Boolean).length > 1 ? h("h3", null, name) : null, bars(entries, name)];
+  });
+}
+
+function grid(data) {
+  const head = data.columns.map((name, place) => h("th", { scope: "col", class: data.aggregates[place] ? "number" : null }, name));
+  const body = data.rows.map((row, index) => h("tr", null, row.map((cell, place) => {
+    if (!data.aggregates[place]) return h("td", null, cell === null ? "(null)" : String(cell));
+    const error = data.errors[index][place];
+    return h("td", { class: "number" }, number(cell, error), error === null ? null : h("span", { class: "error" }, ` ± ${number(error)}`));
+  })));
+  return h("details", { class: "numbers", open: data.rows.length <= 12 }, h("summary", null, `Table of ${data.rows.length} rows`),
+    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of the answer" },
+      h("table", null, h("thead", null, h("tr", null, head)), h("tbody", null, body))));
+}
+
+function csv(data) {
+  const quoted = (cell) => (cell === null ? "" : typeof cell === "number" ? String(cell) : `"${String(cell).replaceAll('"', '""')}"`);
+  const head = data.columns.flatMap((name, place) => (data.aggregates[place] ? [name, `${name} error`] : [name]));
+  const lines = data.rows.map((row, index) => row.flatMap((cell, place) => (data.aggregates[place] ? [cell, data.errors[index][place]] : [cell])).map(quoted).join(","));
+  return new Blob([[head.map(quoted).join(","), ...lines].join("\r\n")], { type: "text/csv" });
+}
