@@ -1,6 +1,6 @@
 """Offline release on real tables beside private-pgm's own mechanisms, scored alike in one run.
 
-Peers run from an external checkout: RETICENT_PGM names it, RETICENT_PEERS a folder with an environment `mbi`.
+Peers run from an external checkout: RETICENT_PGM names it, RETICENT_PEERS a folder with an environment `pgm` (jax 0.4.35).
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def peer(algorithm: str, epsilon: float) -> dict[str, Any]:
         with gzip.open(rows) as packed, plain.open("wb") as out:
             shutil.copyfileobj(packed, out)
         sets.write_text(json.dumps([list(s) for s in itertools.combinations(table.domain.names, 3)]))
-        python = Path(folder) / "mbi" / "bin" / "python"
+        python = Path(folder) / "pgm" / "bin" / "python"
         script = Path(__file__).parent / "peers" / "pgm_release.py"
         command = [python, "-W", "ignore", script, checkout, algorithm, plain, domain, sets, str(epsilon), str(DELTA)]
         try:
