@@ -19,6 +19,7 @@ ALLOWED: dict[str, set[str]] = {
     "synthetic": BASE | {"hypotheses"},
     "sources": BASE | {"kernel"},
     "algorithms": BASE | {"queries", "kernel", "hypotheses"},
+    "sql": BASE | {"queries", "answer"},
     "planning": BASE | {"queries", "kernel", "hypotheses", "algorithms"},
 }
 KERNEL_LIBRARIES = {"numpy", "numba", "opendp", "scipy"}
