@@ -211,6 +211,8 @@ class Adaptive:
         factored = FactoredHypothesis(domain, dict(zip(model.sets, model.potentials, strict=True)))
         records = min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
         codes = factored.systematic(records, np.random.default_rng(PUBLIC_SEED))
+        # Neighbours alike: rows drawn at equal steps through the weights are then stratified.
+        codes = codes[np.lexsort([codes[:, i] for i in np.argsort(domain.shape, kind="stable")])]
         density = np.zeros(len(codes))
         for names, potential in zip(model.sets, model.potentials, strict=True):
             density += potential[tuple(codes[:, domain.index(name)] for name in names)]
