@@ -37,8 +37,10 @@ from reticent.hypotheses.loglinear import LogLinear, fit_loglinear
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.accounting import Real, exact
+from reticent.kernel.boxes import box_steps
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms import Sensitivity
+from reticent.kernel.statistics import Kind
 from reticent.queries.workload import Workload
 
 __all__ = ["Adaptive"]
@@ -60,6 +62,8 @@ PUBLIC_SEED = 20240229
 SUPPORT_WORK = 2**25
 """Records times fitted sets: an iteration of the last fit passes four times over these, half a second in all."""
 STEPS = 4
+LONGEST_AUDIT = 4e9
+"""Steps of the search for the worst range that a closing audit may take: some seconds."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ class Adaptive:
         certificates = ()
         if self.audit_share:
             report(Progress(STEPS - 1, STEPS, "auditing the workload", collection.spent_share))
-            certificates = (self._certify(curator, collection, hypothesis, workload, list(targets), key),)
+            certificates = self._certify(curator, collection, hypothesis, list(targets), key)
         count, error = collection.records
         report(Progress(STEPS, STEPS, "done", collection.spent_share))
         measurements = tuple(collection.measurements())
@@ -221,29 +225,33 @@ class Adaptive:
     # -- the end -------------------------------------------------------------------------------------------
 
     def _certify(
-        self,
-        curator: Curator,
-        collection: Collection,
-        hypothesis: Hypothesis,
-        workload: Workload,
-        sets: Sequence[Set],
-        key: str,
-    ) -> Certificate:
-        """All that is left buys the audit: cells for marginals, boxes where ranges or predicates are asked."""
+        self, curator: Curator, collection: Collection, hypothesis: Hypothesis, sets: Sequence[Set], key: str
+    ) -> tuple[Certificate, ...]:
+        """All that is left buys two audits: every cell tightly, every range of codes more widely.
+
+        Ranges are left out where looking for the worst one would take minutes; public sizes decide.
+        """
         count, error = collection.records
-        return audit(
-            curator,
-            hypothesis,
-            "boxes" if workload.ranges or workload.queries else "cells",
-            sets,
-            noise_costing(curator.budget, Sensitivity.scalar(), collection.left),
-            snapshot=Snapshot(hypothesis).digest,
-            records=count,
-            records_error=error,
-            index=1,
-            confidence=self.confidence,
-            key=f"{key}:audit",
-        )
+        steps = sum(box_steps(curator.domain.shape_of(s)) for s in sets)
+        kinds: list[Kind] = ["cells", "boxes"] if steps <= LONGEST_AUDIT else ["cells"]
+        snapshot = Snapshot(hypothesis).digest
+        certificates = []
+        for index, (kind, units) in enumerate(zip(kinds, divide(collection.left, [1.0] * len(kinds)), strict=True)):
+            certificate = audit(
+                curator,
+                hypothesis,
+                kind,
+                sets,
+                noise_costing(curator.budget, Sensitivity.scalar(), units),
+                snapshot=snapshot,
+                records=count,
+                records_error=error,
+                index=index + 1,
+                confidence=self.confidence,
+                key=f"{key}:audit:{kind}",
+            )
+            certificates.append(certificate)
+        return tuple(certificates)
 
 
 def _gains(real: Mapping[Set, Interaction], targets: Mapping[Set, float]) -> dict[Set, float]:

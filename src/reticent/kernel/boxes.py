@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 from numba import njit
 
@@ -28,6 +31,12 @@ def _largest(prefix: np.ndarray) -> int:
                         lowest = min(lowest + value, value, 0)
                         best = max(best, highest, -lowest)
     return best
+
+
+def box_steps(shape: Sequence[int]) -> float:
+    """How many steps `largest_box` takes: a public cost, known before any row is read."""
+    longest = max(shape, default=1)
+    return longest * prod(size * (size + 1) / 2 for size in shape) / (longest * (longest + 1) / 2)
 
 
 def largest_box(difference: np.ndarray) -> int:
