@@ -37,6 +37,7 @@ _HOME = {
     "release": "releases",
     "Release": "releases",
     "Session": "session",
+    "connect": "client",
     "evaluate": "evaluation",
     "DomainError": "errors",
     "QueryError": "errors",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from reticent.algorithms.mwem import MWEM
     from reticent.algorithms.textbook import TextbookPMW
     from reticent.evaluation import evaluate
+    from reticent.client import connect
     from reticent.domain import Categorical, Domain, Integer, Numeric
     from reticent.errors import BudgetError, DomainError, LedgerError, QueryError, ReticentError, SourceError
     from reticent.kernel.accounting import Budget
@@ -82,6 +84,6 @@ __all__ = [  # noqa: RUF022
     "Domain", "Categorical", "Integer", "Numeric", "Table", "Budget", "Ledger",
     "col", "count", "mean", "marginal", "marginals", "ranges", "Workload",
     "Squared", "Ridge", "Logistic", "Hinge", "Huber", "MeanVector", "Model",
-    "Adaptive", "MWEM", "TextbookPMW", "DualQuery", "plan", "release", "Release", "Session", "evaluate",
+    "Adaptive", "MWEM", "TextbookPMW", "DualQuery", "plan", "release", "Release", "Session", "connect", "evaluate",
     "DomainError", "QueryError", "SourceError", "BudgetError", "LedgerError", "ReticentError",
 ]  # fmt: skip

@@ -16,6 +16,8 @@ COMMANDS = {
     "plan": "data",
     "release": "publish",
     "ledger": "ledger",
+    "serve": "serve",
+    "ask": "online",
 }
 INTERRUPTED = 130
 

@@ -8,11 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from reticent.compound import shared_confidence
 from reticent.domain import Domain
 from reticent.errors import BudgetError, LedgerError
 from reticent.journal import ASK
 from reticent.kernel.accounting import Budget
 from reticent.kernel.statement import verify
+from reticent.queries.linear import Ratio
+from reticent.ratios import part_error
 from reticent.service.answers import Answers
 from reticent.service.asking import Request, Requests, encode
 from reticent.service.free import MustPay, NoCredit, free_session
@@ -22,6 +25,10 @@ from reticent.service.shelf import Shelf
 from reticent.service.ticks import Ticks
 from reticent.service.tokens import Principal
 from reticent.session import Session
+from reticent.view import ratio_of
+
+PARTS = "parts"
+"""Ledger events that fix the error asked of a ratio's two parts."""
 
 
 class Desk:
@@ -100,13 +107,39 @@ class Desk:
         """In the paying thread: check the whole price, pay, keep, return."""
         full_key = f"{analyst}/{key}"
         self._affordable(request, analyst, full_key)
-        result = self.session.ask(
-            request.question, error=request.error, confidence=request.confidence, key=full_key, analyst=analyst
-        )
+        result = self._bought(request, full_key, analyst)
         body = encode(result)
         if result.price > 0:
             self.answers.keep(analyst, key, request, result.price, body)
         return body, result.origin, True
+
+    def _bought(self, request: Request, full_key: str, analyst: str) -> Any:
+        question = request.question if isinstance(request.question, str) else request.question.resolve(self.domain)
+        if isinstance(question, Ratio):
+            return self._bought_ratio(question, request, full_key, analyst)
+        return self.session.ask(
+            question, error=request.error, confidence=request.confidence, key=full_key, analyst=analyst
+        )
+
+    def _bought_ratio(self, question: Ratio, request: Request, full_key: str, analyst: str) -> Any:
+        """The error of its parts depends on what is known now: written down, so that a retry asks for the same."""
+        assert request.error is not None
+        confidence = self.session.confidence if request.confidence is None else request.confidence
+        found = [e.payload["error"] for e in self.ledger.events() if e.kind == PARTS and e.payload["key"] == full_key]
+        error = found[0] if found else part_error(self.session, question, request.error, confidence)
+        if not found:
+            self.ledger.append(PARTS, {"key": full_key, "error": error})
+        top, bottom = (
+            self.session.ask(
+                part,
+                error=error,
+                confidence=shared_confidence(confidence, 2),
+                key=f"{full_key}:{name}",
+                analyst=analyst,
+            )
+            for name, part in (("top", question.numerator), ("bottom", question.denominator))
+        )
+        return ratio_of(question, top, bottom, self.domain)
 
     def _affordable(self, request: Request, analyst: str, full_key: str) -> None:
         """A question of several parts is refused whole rather than paid in part."""

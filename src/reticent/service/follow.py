@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from reticent.algorithms.knowledge import Knowledge
 from reticent.algorithms.outcome import silent
 from reticent.errors import LedgerError
 from reticent.journal import Journal
@@ -14,9 +13,11 @@ from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.events import Event, sha256
 from reticent.kernel.store import SqliteStore
+from reticent.opening import Terms, know
 from reticent.service.free import NoCredit, free_session, public_table
 from reticent.session import Session
-from reticent.warmup import warm_up
+
+WORTH_KNOWING = ("settle", "snapshot", "certificate", "batch")
 
 
 class PublicLedger(NoCredit):
@@ -68,23 +69,23 @@ class Follower:
         if version == self._version:
             return False
         self._version = version
-        if not any(e.sequence > self._seen and e.kind in ("settle", "certificate") for e in self._ledger.events()):
+        if not any(e.sequence > self._seen and e.kind in WORTH_KNOWING for e in self._ledger.events()):
             return False
         self.session = self._rebuilt()
         return True
 
     def _rebuilt(self) -> Session:
+        """As a session resumes, from the same events by the same code."""
         events = list(self._ledger.events())
         self._seen = events[-1].sequence
-        journal: Any = Journal(self._ledger)  # pyright: ignore[reportArgumentType]
-        first = journal.first()
-        if first is None:
+        credit: Any = self._ledger
+        journal = Journal(credit)
+        stored = journal.latest()
+        if stored is None:
             raise LedgerError("the ledger holds no snapshot yet: start the writer first")
-        curator = Curator(public_table(first.domain, self._ledger.identity, self._name), self._ledger)  # pyright: ignore[reportArgumentType]
-        knowledge: Knowledge = warm_up(curator, journal, 0.0, None, self._confidence, silent)
-        session = free_session(knowledge, self._ledger, confidence=self._confidence, name=self._name)
-        session._remember()
-        return session
+        curator = Curator(public_table(stored.snapshot.domain, credit.identity, self._name), credit)
+        knowledge, _ = know(curator, journal, Terms(), silent)
+        return free_session(knowledge, self._ledger, confidence=self._confidence, name=self._name)
 
     def close(self) -> None:
         self._ledger.close()

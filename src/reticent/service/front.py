@@ -60,7 +60,7 @@ class Front:
             return
         started = time.perf_counter()
         exchange = _Exchange(send)
-        scope[NOTE] = note = {"route": "refused"}
+        scope[NOTE] = note = {"route": "openapi" if scope["path"] == "/openapi.json" else "refused"}
         try:
             headers = _single_headers(scope)
             scope[PRINCIPAL] = self._principal(scope, headers)

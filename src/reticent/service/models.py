@@ -56,12 +56,9 @@ class Cost(BaseModel):
 
 
 class Loss(Strict):
-    """A convex loss by name, with its parameters."""
+    """A convex loss, as `to_dict()` of the library's losses writes it."""
 
-    loss: str = Field(max_length=40, pattern="^[A-Za-z]+$")
-    features: list[str] = Field(max_length=1000)
-    label: str
-    options: dict[str, float] = Field(default_factory=dict, max_length=20)
+    loss: dict[str, Any]
 
 
 class Model(BaseModel):

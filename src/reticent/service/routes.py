@@ -122,14 +122,12 @@ async def cost(http: HttpRequest, table: TableName) -> Any:
     }
 
 
-@router.post("/tables/{table}/minimise", response_model=models.Model, openapi_extra=_body(models.Loss) | _key())
+@router.post("/tables/{table}/minimise", response_model=models.Model, openapi_extra=_body(models.Loss))
 async def minimise_route(http: HttpRequest, table: TableName) -> Any:
-    """Fit a model by minimising a convex loss; pays."""
+    """Fit a model by minimising a convex loss on what is certified so far; free."""
     named(http, "minimise")
     desk = desk_of(http, table)
-    content = parsed_json(_json_body(http))
-    key = checked_key(http.headers.get("idempotency-key"))
-    return {"model": await minimise(desk, content, who(http).name, key)}
+    return {"model": await minimise(desk, parsed_json(_json_body(http)))}
 
 
 @router.get("/tables/{table}/certificates", response_model=models.CertificateList)

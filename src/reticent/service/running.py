@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
+from reticent.algorithms.outcome import Report, silent
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.service.app import create_app
@@ -31,7 +32,7 @@ GRACE_SECONDS = 20
 FIRST = "custodian"
 
 
-def open_desks(settings: Settings, progress: Callable[[Any], None] | None = None) -> dict[str, Desk]:
+def open_desks(settings: Settings, progress: Report = silent) -> dict[str, Desk]:
     """Every table with its session; warming up happens here, once in a ledger's life."""
     desks: dict[str, Desk] = {}
     try:
@@ -45,7 +46,7 @@ def open_desks(settings: Settings, progress: Callable[[Any], None] | None = None
                 confidence=entry.confidence,
                 strict=True,
                 anchor=entry.anchor,
-                **({} if progress is None else {"progress": progress}),
+                progress=progress,
             )
             desks[entry.name] = Desk(session, entry, settings)
     except BaseException:
@@ -75,7 +76,6 @@ def first_token(tokens: Tokens, settings: Settings, *, renew: bool = False) -> P
 
 def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
     """How uvicorn serves us; TLS on the public side only."""
-    tls = {"ssl_certfile": settings.tls_certificate, "ssl_keyfile": settings.tls_key} if public else {}
     return uvicorn.Config(
         app,
         uds=uds,
@@ -85,7 +85,8 @@ def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
         h11_max_incomplete_event_size=65_536,
-        **tls,
+        ssl_certfile=settings.tls_certificate if public else None,
+        ssl_keyfile=settings.tls_key if public else None,
     )
 
 

@@ -93,8 +93,8 @@ class Settings:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Settings:
-        tables = tuple(TableSettings(**entry) for entry in content["tables"])
-        return cls(**(dict(content) | {"tables": tables}))
+        rest = {name: value for name, value in content.items() if name != "tables"}
+        return cls(tables=tuple(TableSettings(**entry) for entry in content["tables"]), **rest)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""`ask`: one question to a running server."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from reticent.cli.options import console, json_option, print_json
+from reticent.errors import QueryError
+
+TOKEN = "RETICENT_TOKEN"
+
+
+@click.command()
+@click.argument("url")
+@click.argument("sql")
+@click.option("--table", help="Which table, where the token sees several.")
+@click.option("--error", type=float, help="Wanted error, as a fraction of the table for counts; may cost.")
+@click.option("--confidence", type=float, help="Probability that the error bound holds.")
+@click.option("--key", help="Makes a paid answer repeatable: the same key is charged once.")
+@click.option("--max-price", type=float, help="Refuse rather than pay more than this.")
+@click.option("--cost", "only_cost", is_flag=True, help="Print the price instead of asking.")
+@json_option
+def ask(
+    url: str,
+    sql: str,
+    table: str | None,
+    error: float | None,
+    confidence: float | None,
+    key: str | None,
+    max_price: float | None,
+    only_cost: bool,
+    as_json: bool,
+) -> None:
+    """Ask a server in SQL; the token comes from the environment variable RETICENT_TOKEN.
+
+    \b
+    Example:  reticent ask http://localhost:8000 "SELECT sex, COUNT(*) FROM census GROUP BY sex"
+    """
+    try:
+        from reticent.client import connect
+    except ImportError:
+        raise QueryError("asking a server needs more packages: pip install 'reticent[serve]'") from None
+    token = os.environ.get(TOKEN)
+    if not token:
+        raise QueryError(f"no token: set the environment variable {TOKEN}")
+    with connect(url, token, table=table) as connection:
+        if only_cost:
+            if error is None:
+                raise QueryError("state --error: without one every answer is free")
+            price = connection.cost(sql, error=error, confidence=confidence)
+            print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
+            return
+        answer = connection.ask(sql, error=error, confidence=confidence, key=key, max_price=max_price)
+    if as_json:
+        print_json(answer.to_dict())
+    else:
+        console.print(repr(answer), markup=False)
