@@ -14,6 +14,8 @@ from reticent.queries.minimum import minimum
 from reticent.queries.problem import Problem
 from reticent.queries.risk import LARGEST_TENSOR, ListedRisk, QuadraticRisk, Risk, TensorRisk
 
+SMALL_TENSOR = 2**17
+"""Beyond this many cells a hypothesis that is itself a list of records is used as one."""
 SAMPLED_ROWS = 200_000
 """Public records drawn where a loss spans too many cells for a tensor; their own error is about dimension / rows."""
 
@@ -34,9 +36,12 @@ def public_risk(distribution: Distribution, problem: Problem) -> Risk:
         marginals = many or (lambda sets: [distribution.marginal(names) for names in sets])
         return QuadraticRisk.of_marginals(problem, marginals, 1.0)
     cells = distribution.domain.cells(problem.attributes)
+    support = _support(distribution) if cells > SMALL_TENSOR else None
+    if support is not None:
+        return _of_support(support, problem)
     if cells <= LARGEST_TENSOR:
         return TensorRisk(problem, distribution.marginal(problem.attributes))
-    return _listed(distribution, problem)
+    return _sampled(distribution, problem)
 
 
 def public_minimum(distribution: Distribution, problem: Problem) -> tuple[np.ndarray, float]:
@@ -44,17 +49,24 @@ def public_minimum(distribution: Distribution, problem: Problem) -> tuple[np.nda
     return minimum(public_risk(distribution, problem))
 
 
-def _listed(distribution: Any, problem: Problem) -> ListedRisk:
-    domain = distribution.domain
-    axes = [domain.index(name) for name in problem.attributes]
+def _support(distribution: Any) -> SupportHypothesis | None:
     held = distribution.thaw() if hasattr(distribution, "thaw") else distribution
-    if isinstance(held, SupportHypothesis):
-        return ListedRisk(problem, held.codes[:, axes], held.weights / held.weights.sum())
-    if not hasattr(held, "sample"):
+    return held if isinstance(held, SupportHypothesis) else None
+
+
+def _of_support(held: SupportHypothesis, problem: Problem) -> ListedRisk:
+    axes = [held.domain.index(name) for name in problem.attributes]
+    return ListedRisk(problem, held.codes[:, axes], held.weights)
+
+
+def _sampled(distribution: Any, problem: Problem) -> ListedRisk:
+    domain = distribution.domain
+    if not hasattr(distribution, "sample"):
         raise QueryError(
             f"a loss over {', '.join(problem.attributes)} spans {domain.cells(problem.attributes)} cells; "
             f"at most {LARGEST_TENSOR} here: use fewer or coarser features"
         )
+    axes = [domain.index(name) for name in problem.attributes]
     # A fixed public seed: the same snapshot gives the same model.
-    rows = held.sample(SAMPLED_ROWS, np.random.default_rng(8))[:, axes]
+    rows = distribution.sample(SAMPLED_ROWS, np.random.default_rng(8))[:, axes]
     return ListedRisk(problem, rows, np.full(len(rows), 1.0 / len(rows)))

@@ -12,21 +12,33 @@ import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.excess_risk import ExcessRisk, ExcessRisks
 from reticent.kernel.ledger import Event, Ledger
 from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Watch
-from reticent.kernel.statistics import STATISTICS, LinearCount, MarginalCounts, Statistic
+from reticent.kernel.minimizers import MINIMIZERS, Minimizer
+from reticent.kernel.statistics import (
+    STATISTICS,
+    CellScores,
+    ConjunctionScores,
+    LinearCount,
+    MarginalCounts,
+    MarginalErrors,
+    Statistic,
+)
 from reticent.kernel.table import Table
 from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
 
 Noise = Laplace | Gaussian
+
+SCORES = (MarginalErrors, CellScores, ConjunctionScores, ExcessRisks)
+"""Lists whose sensitivity is that of each entry alone: candidates to select from, never numbers to measure."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +48,6 @@ class Settled:
     values: tuple[np.ndarray, ...]
     cost: int
     ledger_id: int
-
-
-class Minimizable(Protocol):
-    """A private minimiser for one loss (kernel/minimizers.py): price, exact inputs and release in one object."""
-
-    def price(self, neighbours: str) -> Price: ...
-
-    def release(self, table: Table) -> np.ndarray: ...
-
-    def describe(self) -> dict[str, object]: ...
 
 
 class Epoch:
@@ -169,14 +171,21 @@ class Curator:
             raise QueryError("an epoch compares statistics of one sensitivity and resolution; open another epoch")
         return epoch._watch.exceeds(int(error.evaluate(self._table._source, self._table.grid)))
 
-    def minimize(self, minimizer: Minimizable, *, key: str | None = None, analyst: str | None = None) -> Settled:
+    def minimize(self, minimizer: Minimizer, *, key: str | None = None, analyst: str | None = None) -> Settled:
         """Parameters from a private minimiser of one convex loss."""
-        request = {"minimizer": minimizer.describe()}
+        if type(minimizer) not in MINIMIZERS:
+            raise QueryError(
+                f"{type(minimizer).__name__} is not a minimiser of the kernel; use one of those it defines"
+            )
+        if minimizer.domain != self.domain or minimizer.neighbours != self.neighbours:
+            raise QueryError("this minimiser was declared for another domain or kind of neighbours; declare it anew")
+        request: dict[str, object] = {"minimizer": minimizer.describe()}
 
         def sample() -> Callable[[], list[np.ndarray]]:
-            return lambda: [minimizer.release(self._table)]
+            exact = minimizer.fetch(self._table._source, self._table.grid)
+            return lambda: [minimizer.release(exact)]
 
-        event = self._paid("minimize", minimizer.price(self.neighbours), request, sample, key, analyst)
+        event = self._paid("minimize", minimizer.price(), request, sample, key, analyst)
         return Settled(tuple(unpack(text) for text in event.payload["values"]), event.cost, event.sequence)
 
     def _priced(
@@ -196,6 +205,8 @@ class Curator:
             return MarginalCounts(query, self.domain)
         if isinstance(query, Linear):
             return LinearCount(query, self.domain)
+        if type(query) in SCORES:
+            raise QueryError(f"{type(query).__name__} are scores to select from; measure a single statistic instead")
         return known(query)
 
     def _paid(
@@ -227,7 +238,7 @@ class Curator:
 
 def known(statistic: Statistic) -> Statistic:
     """Only the kernel's own statistics reach the rows: their sensitivities are proven, a caller's are claimed."""
-    if type(statistic) not in STATISTICS:
+    if type(statistic) not in (*STATISTICS, ExcessRisk, ExcessRisks):
         raise QueryError(f"{type(statistic).__name__} is not a statistic of the kernel; use one of those it defines")
     return statistic
 

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import numpy as np
 
-from reticent.errors import QueryError
 from reticent.queries.base import canonical
 from reticent.queries.features import Block, block_product
 from reticent.queries.problem import Problem
@@ -103,19 +102,11 @@ class TensorRisk:
             weights[None] if design.label is None else np.moveaxis(weights, design.attributes.index(design.label), 0)
         )
         merged = np.zeros((len(distinct), *by_code.shape[1:]))
-        np.add.at(merged, place, by_code)
+        for code, value in enumerate(place):
+            merged[value] += by_code[code]
         self._weights = merged
         self._labels = distinct.reshape(-1, *(1,) * len(self._names))
         self._shape = merged.shape[1:]
-
-    @classmethod
-    def checked(cls, problem: Problem, cells: int) -> None:
-        """Refuse by public size alone."""
-        if cells > LARGEST_TENSOR:
-            raise QueryError(
-                f"a {problem.loss.kind} loss over {', '.join(problem.attributes)} spans {cells} cells; "
-                f"at most {LARGEST_TENSOR}: use fewer or coarser features, or squared loss, which needs pairs only"
-            )
 
     def margins(self, theta: np.ndarray) -> np.ndarray:
         """<theta, features> for every combination of feature codes."""
@@ -130,11 +121,15 @@ class TensorRisk:
         return float(np.sum(self._weights * losses)) + self.problem.strong_convexity / 2 * float(theta @ theta)
 
     def gradient(self, theta: np.ndarray) -> np.ndarray:
-        slopes = self.problem.loss.slope(self.margins(theta)[None], self._labels)
-        return self.collect((self._weights * slopes).sum(axis=0)) + self.problem.strong_convexity * theta
+        return self.gather(self.slopes(theta)) + self.problem.strong_convexity * theta
 
-    def collect(self, pull: np.ndarray) -> np.ndarray:
-        """The sum over feature codes of pull * features."""
+    def slopes(self, theta: np.ndarray) -> np.ndarray:
+        """f' for every label value (first axis) and combination of feature codes."""
+        return self.problem.loss.slope(self.margins(theta)[None], self._labels)
+
+    def gather(self, pulls: np.ndarray) -> np.ndarray:
+        """The sum over cells of weight * pull * features."""
+        pull = (self._weights * pulls).sum(axis=0)
         parts = []
         for block in self.problem.design.blocks:
             others = tuple(i for i, name in enumerate(self._names) if name not in block.attributes)

@@ -1,0 +1,399 @@
+"""A private minimiser answers one convex loss with noise it prices itself (spec 8.4).
+
+Each is a frozen public declaration. `records` is the public number the sums are divided by; it scales the answer and no
+guarantee rests on it being the true number. `bound(failure)` says how large the excess risk can be.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.accounting import Price, Real, exact
+from reticent.kernel.minimizer_steps import (
+    GRID,
+    Ridged,
+    Shape,
+    cells_of,
+    chi_square_reach,
+    clipped_sum,
+    counted_risk,
+    float_slack,
+    into_ball,
+    located_minimum,
+    moved,
+    noisy,
+    refuse_slow,
+    sum_sensitivity,
+)
+from reticent.kernel.noise import Gaussian, Sensitivity
+from reticent.kernel.table import CountSource
+from reticent.queries.convex import ConvexLoss, checked_loss
+from reticent.queries.minimum import quadratic_minimum
+from reticent.queries.problem import Problem
+from reticent.queries.risk import Risk, TensorRisk, moments
+
+MOST_ROUNDS = 400
+"""Noisy gradient steps: more would cost time and, under one budget, gain next to nothing."""
+LOCATED = Fraction(1, 64)
+"""How far the solver may stop from the exact minimiser, as a share of what one record moves it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Minimizer(ABC):
+    """What all share: a loss of the closed list, verified on the domain, and a zCDP price."""
+
+    loss: ConvexLoss
+    domain: Domain
+    neighbours: str
+    records: Fraction
+    rho: Fraction
+
+    proof: ClassVar[str]
+
+    def __init__(self, loss: ConvexLoss, domain: Domain, *, neighbours: str, records: Real, rho: Real) -> None:
+        if neighbours not in ("replace-one", "add-remove"):
+            raise QueryError(f"neighbours={neighbours!r} is unknown: use 'replace-one' or 'add-remove'")
+        fields = {
+            "loss": checked_loss(loss),
+            "domain": domain,
+            "neighbours": neighbours,
+            "records": exact(records, "records"),
+            "rho": exact(rho, "rho"),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        self._check(self.problem)
+
+    @cached_property
+    def problem(self) -> Problem:
+        return self.loss.on(self.domain)
+
+    @abstractmethod
+    def _check(self, problem: Problem) -> None:
+        """Refuse a loss of the wrong family, on public facts."""
+
+    @abstractmethod
+    def price(self) -> Price: ...
+
+    @abstractmethod
+    def fetch(self, source: CountSource, person_grid: int) -> Any:
+        """Everything the release needs of the rows; called before the ledger reserves."""
+
+    @abstractmethod
+    def release(self, exact: Any) -> np.ndarray:
+        """theta; draws the noise."""
+
+    @abstractmethod
+    def bound(self, failure: float) -> float:
+        """Excess risk exceeds this with probability at most `failure`, where `records` is the true number."""
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "minimizer": type(self).__name__,
+            "loss": self.loss.to_dict(),
+            "records": str(self.records),
+            "rho": str(self.rho),
+        }
+
+    def _slack(self) -> Fraction:
+        return float_slack(cells_of(self.problem), float(self.records))
+
+
+class NoisyGradientDescent(Minimizer):
+    """Projected descent on noisy sums of clipped gradients, averaged.
+
+    A record's gradient is clipped to the Lipschitz bound, so one person moves each sum by at most 2 (replace-one) in
+    units of that bound, whatever the loss claims. Guarantee: zCDP, `rounds` times the price of one noisy sum.
+    """
+
+    proof: ClassVar[str] = "docs/proofs/noisy-gradient-descent.md"
+
+    def _check(self, problem: Problem) -> None:
+        self._slack()
+
+    def _slack(self) -> Fraction:
+        return float_slack(cells_of(self.problem, tensor=True), float(self.records))
+
+    @property
+    def _sensitivity(self) -> Sensitivity:
+        return sum_sensitivity(Fraction(moved(self.neighbours)), self.problem.dimension, self._slack())
+
+    @cached_property
+    def rounds(self) -> int:
+        """Balances the descent's own error against the noise that more rounds bring (docs/proofs)."""
+        problem, spread = self.problem, self._spread
+        if problem.strong_convexity > 0:
+            wanted = problem.lipschitz**2 / (problem.dimension * spread**2)
+        else:
+            wanted = problem.radius * problem.smoothness / (spread * math.sqrt(2 * problem.dimension))
+        return max(1, min(MOST_ROUNDS, round(wanted)))
+
+    @property
+    def _spread(self) -> float:
+        """Noise per coordinate of the mean gradient if a single round took the whole price."""
+        per_sum = math.sqrt(float(self._sensitivity.l2_squared / (2 * self.rho)))
+        return per_sum * self.problem.lipschitz / float(self.records)
+
+    @cached_property
+    def noise(self) -> Gaussian:
+        return Gaussian.costing(sensitivity=self._sensitivity, rho=self.rho / self.rounds)
+
+    def price(self) -> Price:
+        return self.noise.price(self._sensitivity) * self.rounds
+
+    def fetch(self, source: CountSource, person_grid: int) -> np.ndarray:
+        return source.marginal(self.problem.attributes) / person_grid
+
+    def release(self, exact: np.ndarray) -> np.ndarray:
+        problem, risk = self.problem, TensorRisk(self.problem, exact)
+        theta, total = np.zeros(problem.dimension), np.zeros(problem.dimension)
+        weight = 0.0
+        for t in range(1, self.rounds + 1):
+            pull = noisy(clipped_sum(risk, theta, problem.lipschitz), self.noise)
+            gradient = pull * problem.lipschitz / float(self.records) + problem.strong_convexity * theta
+            here = theta
+            theta = into_ball(theta - self._step(t) * gradient, problem.radius)
+            if problem.strong_convexity > 0:
+                total, weight = total + t * here, weight + t
+            else:
+                total, weight = total + theta, weight + 1
+        return into_ball(total / weight, problem.radius)
+
+    def _step(self, t: int) -> float:
+        convexity = self.problem.strong_convexity
+        return 2 / (convexity * (t + 1)) if convexity > 0 else 1 / self.problem.smoothness
+
+    def bound(self, failure: float) -> float:
+        problem, rounds = self.problem, self.rounds
+        noise = self._spread**2 * rounds
+        if problem.strong_convexity > 0:
+            slopes = (problem.lipschitz + problem.strong_convexity * problem.radius) ** 2 + problem.dimension * noise
+            return min(problem.scale, 2 * slopes / (problem.strong_convexity * (rounds + 1)) / failure)
+        drift = problem.smoothness * problem.radius**2 / (2 * rounds)
+        stray = noise * chi_square_reach(problem.dimension * rounds, failure / 2) / (rounds * problem.smoothness)
+        walk = 2 * problem.radius * math.sqrt(noise * 2 * math.log(2 / failure) / rounds)
+        return min(problem.scale, drift + stray + walk)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"rounds": self.rounds, "sigma": str(self.noise.sigma)}
+
+
+class OutputPerturbation(Minimizer):
+    """The minimiser of a strongly convex loss over its ball, plus Gaussian noise.
+
+    One record moves the exact minimiser by at most `moved * L / (convexity * records)`; the solver stops within a known
+    distance of it, counted twice. Guarantee: zCDP of one Gaussian release of that sensitivity.
+    """
+
+    proof: ClassVar[str] = "docs/proofs/output-perturbation.md"
+
+    def _check(self, problem: Problem) -> None:
+        if not self.convexity > 0:
+            raise QueryError("output perturbation needs a strongly convex loss; give it a ridge above 0")
+        refuse_slow(self._shape.steps(float(LOCATED) * self.unit))
+        self._slack()
+
+    @property
+    def convexity(self) -> float:
+        return self.problem.strong_convexity
+
+    @property
+    def _shape(self) -> Shape:
+        problem = self.problem
+        return Shape(problem.radius, problem.lipschitz, problem.smoothness, self.convexity)
+
+    @property
+    def unit(self) -> float:
+        """How far one added record moves the exact minimiser: L / (convexity records)."""
+        return self._shape.lipschitz / (self.convexity * float(self.records))
+
+    @property
+    def _sensitivity(self) -> Sensitivity:
+        # In units: the true move, the solver twice, and float error of the gradient seen through 1/convexity.
+        units = moved(self.neighbours) + 2 * LOCATED + self._slack()
+        return sum_sensitivity(units, self.problem.dimension, Fraction(1, GRID))
+
+    @cached_property
+    def noise(self) -> Gaussian:
+        return Gaussian.costing(sensitivity=self._sensitivity, rho=self.rho)
+
+    def price(self) -> Price:
+        return self.noise.price(self._sensitivity)
+
+    def fetch(self, source: CountSource, person_grid: int) -> tuple[Risk, float]:
+        ratio = source.total() / (person_grid * float(self.records))
+        return counted_risk(self.problem, source, person_grid, float(self.records)), ratio
+
+    def release(self, exact: tuple[Risk, float]) -> np.ndarray:
+        risk, ratio = exact
+        theta = located_minimum(self._tilted(risk), self._shape.heavier(ratio), float(LOCATED) * self.unit)
+        return into_ball(noisy(theta / self.unit, self.noise) * self.unit, self.problem.radius)
+
+    def _tilted(self, risk: Risk) -> Risk:
+        return risk
+
+    def bound(self, failure: float) -> float:
+        problem = self.problem
+        stray = math.sqrt(chi_square_reach(problem.dimension, failure)) * float(self.noise.sigma) * self.unit
+        stray += float(LOCATED) * self.unit
+        slopes = (problem.lipschitz + problem.strong_convexity * problem.radius) * stray
+        if self._interior:
+            slopes = min(slopes, self._shape.smoothness / 2 * stray**2)
+        return min(problem.scale, slopes)
+
+    @property
+    def _interior(self) -> bool:
+        """convexity/2 |best|^2 <= risk at 0 minus its minimum: whether that keeps the minimiser inside the ball."""
+        return math.sqrt(2 * _height(self.problem) / self.convexity) < self.problem.radius
+
+
+def _height(problem: Problem) -> float:
+    """How far f at margin 0 can lie above its minimum, over all labels."""
+    loss, labels = problem.loss, np.unique(problem.design.label_values)
+    if loss.kind == "mean":
+        return problem.feature_norm**2 / 2
+    return float(loss.value(np.zeros_like(labels), labels).max())
+
+
+class RidgeGLM(OutputPerturbation):
+    """Output perturbation of a generalised linear loss with a ridge added for the occasion.
+
+    The minimiser is sought in a ball that surely holds it, so only the margin's noise counts and the error does not
+    grow with the dimension, until the answer is drawn back into the loss' own ball. Guarantee: as output perturbation.
+    """
+
+    proof: ClassVar[str] = "docs/proofs/ridge-glm.md"
+
+    def _check(self, problem: Problem) -> None:
+        if not (math.isfinite(problem.loss.steepest) and problem.loss.kind != "mean"):
+            raise QueryError(f"{problem.loss.kind} loss has no bounded slope; use logistic, hinge or Huber loss")
+        super()._check(problem)
+
+    @property
+    def convexity(self) -> float:
+        """lam/2 R^2 (bias) against slope * noise of the margin ~ 1/lam: lam ~ (n e)^(-1/2)."""
+        problem = self.problem
+        spread = moved(self.neighbours) / math.sqrt(2 * float(self.rho)) / float(self.records)
+        own = math.sqrt(2 * problem.loss.steepest * problem.feature_norm * self._steepness * spread) / problem.radius
+        return max(problem.strong_convexity, own)
+
+    @property
+    def _steepness(self) -> float:
+        """The gradient's bound on all of space, not only on the ball."""
+        return self.problem.loss.steepest * self.problem.feature_norm
+
+    @property
+    def _shape(self) -> Shape:
+        problem = self.problem
+        reach = math.sqrt(2 * _height(problem) / self.convexity) * (1 + 1e-9)
+        smoothness = problem.smoothness - problem.strong_convexity + self.convexity
+        return Shape(reach, self._steepness, smoothness, self.convexity)
+
+    def _tilted(self, risk: Risk) -> Risk:
+        return Ridged(risk, self.convexity - self.problem.strong_convexity)
+
+    def bound(self, failure: float) -> float:
+        problem = self.problem
+        bias = (self.convexity - problem.strong_convexity) / 2 * problem.radius**2
+        sigma = float(self.noise.sigma) * self.unit
+        stray = sigma * math.sqrt(chi_square_reach(problem.dimension, failure)) + float(LOCATED) * self.unit
+        return min(problem.scale, bias + self._steepness * stray + problem.strong_convexity * problem.radius * stray)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"ridge": self.convexity}
+
+
+class SufficientStatistics(Minimizer):
+    """Noisy second moments of squared loss; the rest is post-processing with an adaptive ridge.
+
+    Replace-one: sum of vv' moves by sqrt2 B^2 (Frobenius), sum of vy by 2BY, the smallest eigenvalue by B^2.
+    Guarantee: zCDP, the sum of three Gaussian prices (45%, 45% and 10% of rho).
+    """
+
+    proof: ClassVar[str] = "docs/proofs/sufficient-statistics.md"
+    shares: ClassVar[tuple[Fraction, ...]] = (Fraction(9, 20), Fraction(9, 20), Fraction(1, 10))
+
+    def _check(self, problem: Problem) -> None:
+        if problem.family != "squared":
+            raise QueryError(f"{problem.loss.kind} loss has no sufficient statistics; use squared or ridge loss")
+        self._slack()
+
+    @property
+    def _label_bound(self) -> float:
+        return max(float(np.abs(self.problem.design.label_values).max()), 1e-9)
+
+    @property
+    def _units(self) -> tuple[float, float]:
+        """B^2 and B Y: the sums are released in these."""
+        norm = self.problem.feature_norm
+        return norm**2, norm * self._label_bound
+
+    @property
+    def _sensitivities(self) -> tuple[Sensitivity, Sensitivity, Sensitivity]:
+        d, slack, replaced = self.problem.dimension, self._slack(), self.neighbours == "replace-one"
+        gram = Fraction(141421357, 10**8) if replaced else Fraction(1)
+        return (
+            sum_sensitivity(gram, d * (d + 1) // 2, slack),
+            sum_sensitivity(Fraction(moved(self.neighbours)), d, slack),
+            # An eigenvalue is a float of its own: eigh errs by far less than the entries' slack times d.
+            sum_sensitivity(Fraction(1), 1, slack * d),
+        )
+
+    @cached_property
+    def noises(self) -> tuple[Gaussian, ...]:
+        parts = zip(self._sensitivities, self.shares, strict=True)
+        return tuple(Gaussian.costing(sensitivity=s, rho=self.rho * share) for s, share in parts)
+
+    def price(self) -> Price:
+        total = Price.free()
+        for noise, sensitivity in zip(self.noises, self._sensitivities, strict=True):
+            total = total + noise.price(sensitivity)
+        return total
+
+    def fetch(self, source: CountSource, person_grid: int) -> tuple[np.ndarray, np.ndarray]:
+        gram, cross, _ = moments(self.problem, source.marginals)
+        square, product = self._units
+        return gram / (person_grid * square), cross / (person_grid * product)
+
+    def release(self, exact: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        gram, cross = exact
+        square, product = self._units
+        rows, columns = np.triu_indices(len(gram))
+        # Off-diagonal entries count twice in the Frobenius norm: released times sqrt2, so that L2 distances agree.
+        doubled = np.where(rows == columns, 1.0, math.sqrt(2))
+        upper = noisy(gram[rows, columns] * doubled, self.noises[0]) / doubled
+        matrix = np.zeros_like(gram)
+        matrix[rows, columns] = matrix[columns, rows] = upper
+        pull = noisy(cross, self.noises[1])
+        smallest = float(noisy(np.linalg.eigvalsh(gram)[:1], self.noises[2])[0])
+        lift = max(0.0, self._gram_reach(0.05) - max(0.0, smallest))
+        hessian = 2 * (matrix + lift * np.eye(len(gram))) * square / float(self.records)
+        hessian += self.problem.strong_convexity * np.eye(len(gram))
+        return quadratic_minimum(hessian, -2 * pull * product / float(self.records), self.problem.radius)
+
+    def _gram_reach(self, failure: float) -> float:
+        """Operator norm of the symmetric noise: sigma (sqrt(2d) + sqrt(2 ln(1/failure))), diagonal included."""
+        d = self.problem.dimension
+        return float(self.noises[0].sigma) * (math.sqrt(2 * d) + math.sqrt(2 * math.log(1 / failure)))
+
+    def bound(self, failure: float) -> float:
+        problem, (square, product) = self.problem, self._units
+        gram = self._gram_reach(failure / 2) * square
+        cross = float(self.noises[1].sigma) * math.sqrt(chi_square_reach(problem.dimension, failure / 2)) * product
+        lift = self._gram_reach(0.05) * square
+        radius = problem.radius
+        total = 2 * (radius**2 * gram + 2 * radius * cross) + radius**2 * lift
+        return min(problem.scale, total / float(self.records))
+
+
+MINIMIZERS = (NoisyGradientDescent, OutputPerturbation, RidgeGLM, SufficientStatistics)
+"""All that may minimise on rows; the curator accepts these exact types."""
