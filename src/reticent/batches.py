@@ -92,7 +92,7 @@ def _try_audit(
         guesses = np.array([knowledge.current.expect(query) for query in unknown]) * knowledge.records
         digests = [knowledge.form(query).digest for query in unknown]
         named = hashlib.sha256("".join([knowledge.current.digest, *digests]).encode()).hexdigest()[:24]
-        key = f"{AUDIT}batch:{named}:{float(noise.sd):.17g}:{analyst or ''}"
+        key = session._journal.usable(f"{AUDIT}batch:{named}:{float(noise.sd):.17g}:{analyst or ''}")
         index = session._journal.audit_index(key)
         session._journal.save_snapshot(knowledge)
         try:

@@ -14,7 +14,7 @@ from reticent.algorithms.knowledge import Knowledge
 from reticent.hypotheses import load
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Noise
-from reticent.kernel.events import sha256
+from reticent.kernel.events import Reservation, sha256
 from reticent.kernel.ledger import Event, Ledger
 from reticent.kernel.mechanisms import restore
 from reticent.queries.base import Linear
@@ -56,12 +56,29 @@ class Journal:
         self._ledger = ledger
 
     def settings(self) -> dict[str, Any] | None:
-        """What the session was opened with for the first time; None for a new one."""
-        event = next(self._events("session"), None)
-        return None if event is None else event.payload
+        """What the session was opened with; None for a new one. A warm start that failed twice wrote it again."""
+        events = list(self._events("session"))
+        return events[-1].payload if events else None
 
     def save_settings(self, settings: dict[str, Any]) -> None:
         self._ledger.append("session", settings)
+
+    def forfeited(self, prefix: str) -> bool:
+        """Whether a charge under such a key was lost for good: two crashes before its result was written."""
+        keys = {event.key or "" for event in self._ledger.events() if event.kind == "reserve"}
+        return any(self._lost(key) for key in keys if key.startswith(prefix))
+
+    def usable(self, key: str) -> str:
+        """This key, or the first of its successors that is not forfeited."""
+        attempt, named = 0, key
+        while self._lost(named):
+            attempt += 1
+            named = f"{key}:{attempt}"
+        return named
+
+    def _lost(self, key: str) -> bool:
+        found = self._ledger.lookup(key)
+        return isinstance(found, Reservation) and found.status == "forfeited"
 
     def save_snapshot(self, knowledge: Knowledge) -> None:
         """Stored once: a refit need not be bit-identical on another processor, and certificates bind exact bytes."""

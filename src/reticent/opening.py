@@ -70,6 +70,7 @@ def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str,
     settings: dict[str, Any] = {"engine": terms.engine, "confidence": terms.confidence}
     if terms.engine == "default":
         share = 0.0 if terms.start is not None else terms.warm_start
+        settings |= {"share": share, "attempt": 0}
         settings["warm"], settings["audit"] = warm_units(curator.remaining, share)
         if terms.start is not None:
             journal.save_start(_fitting(terms.start, curator))
@@ -79,7 +80,7 @@ def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str,
                 f"engine={terms.engine!r} starts from uniform: its bound on updates needs that; drop start="
             )
         settings |= {"queries": terms.queries, "support": terms.support}
-        knowledge = untouched(curator, _uniform(curator, terms.support))
+        knowledge = untouched(curator, journal, _uniform(curator, terms.support))
         setting = Setting(
             records=int(knowledge.records),
             log_universe=max(knowledge.current.log_size, log(2)),
@@ -120,7 +121,7 @@ def _remember(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowl
 
 def _epochs(curator: Curator, journal: Journal, settings: dict[str, Any]) -> tuple[Knowledge, Epochs]:
     """The mechanism with every update made again; an epoch that was open counts as spent (spec 2.1)."""
-    knowledge = untouched(curator, _uniform(curator, settings["support"]))
+    knowledge = untouched(curator, journal, _uniform(curator, settings["support"]))
     epochs = Epochs(
         curator,
         EpochPlan.from_dict(settings["plan"]),

@@ -244,13 +244,7 @@ class Session:
     def _own_key(self, bought: Purchase, analyst: str | None) -> str:
         """One key per purchase, so that a crash loses no answer; what a second crash forfeited gets a new one."""
         named = f"{ASK}{bought.query.digest[:24]}:{float(bought.noise.sd):.17g}:{analyst or ''}"
-        attempt = 0
-        while True:
-            key = f"{named}:{attempt}"
-            found = self._ledger.lookup(key)
-            if not (isinstance(found, Reservation) and found.status == "forfeited"):
-                return key
-            attempt += 1
+        return self._journal.usable(named)
 
     def _measured(self, query: Question, measured: Sequence[Measured], confidence: float, cost: int) -> Answer:
         """The answer from one purchase alone, so that a repeated key yields the same bytes whatever else is known."""

@@ -45,8 +45,9 @@ def warm_up(
     """The knowledge a session starts from; a second call finds everything in the ledger and spends nothing."""
     stored, start = journal.latest(), journal.start()
     if stored is None:
-        knowledge = _fresh(curator, settings["warm"], workload, progress) if start is None else _of_release(start)
+        knowledge = _fresh(curator, journal, settings, workload, progress) if start is None else _of_release(start)
         journal.save_snapshot(knowledge)
+        settings = journal.settings() or settings
     else:
         knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error)
     if start is not None:
@@ -85,17 +86,30 @@ def warm_units(remaining: int, share: float) -> tuple[int, int]:
     return int(remaining * Fraction(share)), int(remaining * AUDIT_SHARE) if share else 0
 
 
-def _fresh(curator: Curator, units: int, workload: Workload | None, progress: Report) -> Knowledge:
-    if units == 0:
-        return untouched(curator, choose(curator.domain, marginals(curator.domain, 1)).build())
+def _fresh(
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
+) -> Knowledge:
+    if settings["warm"] == 0:
+        return untouched(curator, journal, choose(curator.domain, marginals(curator.domain, 1)).build())
+    if journal.forfeited(warm_key(settings)):
+        # Two crashes lost what was paid for: the same share of what is left starts anew, under another key.
+        warm, audited = warm_units(curator.remaining, settings["share"])
+        settings = {**settings, "warm": warm, "audit": audited, "attempt": settings["attempt"] + 1}
+        journal.save_settings(settings)
     asked = (workload or default_workload(curator.domain)).on(curator.domain)
-    outcome = Adaptive(audit_share=Fraction(0)).run(curator, asked, allowance=units, key=WARM, report=progress)
+    outcome = Adaptive(audit_share=Fraction(0)).run(
+        curator, asked, allowance=settings["warm"], key=warm_key(settings), report=progress
+    )
     return Knowledge(Snapshot(outcome.hypothesis), outcome.records, outcome.notes["records_error"])
 
 
-def untouched(curator: Curator, hypothesis: Hypothesis) -> Knowledge:
+def warm_key(settings: Mapping[str, Any]) -> str:
+    return f"{WARM}:{settings['attempt']}"
+
+
+def untouched(curator: Curator, journal: Journal, hypothesis: Hypothesis) -> Knowledge:
     """A hypothesis that has learned nothing, and the number of records, paid for where it is private."""
-    return Knowledge(Snapshot(hypothesis), *counted(curator, int(curator.budget.limit * TOTAL_SHARE)))
+    return Knowledge(Snapshot(hypothesis), *counted(curator, journal))
 
 
 def _of_release(release: Release) -> Knowledge:
@@ -130,7 +144,7 @@ def certify(
     if not 1 <= order <= len(domain):
         raise QueryError(f"order={order}: an audit covers sets of 1 to {len(domain)} attributes")
     journal.save_snapshot(knowledge)
-    key = f"{AUDIT}{kind}:{order}:{snapshot.digest[:24]}:{units}"
+    key = journal.usable(f"{AUDIT}{kind}:{order}:{snapshot.digest[:24]}:{units}")
     certificate = audit(
         curator,
         snapshot,
@@ -154,12 +168,13 @@ def covered_sets(domain: Domain, kind: Kind, order: int) -> list[tuple[str, ...]
     return [names for size in sizes for names in itertools.combinations(domain.names, size)]
 
 
-def counted(curator: Curator, units: int) -> tuple[float, float]:
+def counted(curator: Curator, journal: Journal) -> tuple[float, float]:
     """The number of records and a bound on its relative error; paid for where it is private (spec 1.1)."""
     if curator.records is not None:
         return float(curator.records), 0.0
+    units = int(curator.budget.limit * TOTAL_SHARE)
     noise = noise_costing(curator.budget, Sensitivity.scalar(), units)
-    settled = curator.measure([Count()], noise, key="session:total")
+    settled = curator.measure([Count()], noise, key=journal.usable("session:total"))
     total = max(1.0, float(settled.values[0]))
     return total, min(0.5, 5 * noise.sd / total)
 
