@@ -105,7 +105,7 @@ function signIn(error) {
   };
   show(main, h("div", { class: "signin" },
     h("section", null, h("h1", null, "Ask about people without knowing anyone."),
-      h("p", { class: "lead" }, "Reticent answers questions about a sensitive table. Each answer carries a proven bound on its error, and all answers together stay within one privacy budget that the custodian has fixed.")),
+      h("p", { class: "lead" }, "Reticent answers questions about a sensitive table. Each answer says what is proven about its error, and all answers together stay within one privacy budget that the custodian has fixed.")),
     h("form", { class: "card", onsubmit: submit, "aria-label": "Sign in" }, h("h2", null, "Sign in"),
       field("Token", input, "The custodian of the data gave it to you. It stays in this tab."), problem,
       h("button", { type: "submit", class: "primary" }, "Sign in"))));

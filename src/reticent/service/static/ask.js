@@ -1,7 +1,7 @@
 // The view where questions are asked: clicked together or written as SQL, free or with a wanted error.
 
 import * as api from "./api.js";
-import { newQuestion, numeric, sqlOf, wordsOf } from "./builder.js";
+import { bodyOf, newQuestion, numeric, sqlOf, wordsOf } from "./builder.js";
 import { filterControls } from "./filters.js";
 import { busy, debounce, field, h, notice, refusal, say, show } from "./dom.js";
 import { resultView } from "./result.js";
@@ -26,10 +26,10 @@ export function askView(view, state) {
   const unit = h("span", null);
 
   const records = () => mode === "sql" || question.measure === "count";
-  const text = () => (mode === "sql" ? sql.value.trim() : sqlOf(question, table));
+  const payable = () => mode === "sql" || question.measure === "count" || !question.groups.length;
 
   function request() {
-    const body = { sql: text() };
+    const body = mode === "sql" ? { sql: sql.value.trim() } : bodyOf(question, table);
     if (bound.checked) {
       const error = Number(wanted.value);
       if (!(error > 0)) return null;
@@ -44,12 +44,21 @@ export function askView(view, state) {
       preview.textContent = sqlOf(question, table);
     }
     unit.textContent = records() ? `${table.unit}s` : `in units of ${question.measure}`;
-    if (!wanted.value || wanted.dataset.own !== "yes") wanted.value = records() ? Math.max(1, Math.round(table.records * 0.01)) : "";
+    if (wanted.dataset.own !== "yes") wanted.value = suggestion();
+    bound.disabled = wanted.disabled = !payable();
+    if (bound.disabled) free.checked = true;
     button.textContent = "Ask";
     button.disabled = false;
-    if (!bound.checked) return show(price, h("p", { class: "hint" }, "Free: the best answer from what has been learned already. Nothing is spent."));
+    if (!bound.checked) return show(price, h("p", { class: "hint" }, payable() ? "Free: the best answer from what has been learned already. Nothing is spent." : "Averages of groups are free only. For a bound of your choice, restrict to one group and ask for its average."));
     show(price, busy("Asking for the price …"));
     quote();
+  }
+
+  // One record in a hundred, or a hundredth of the column's range.
+  function suggestion() {
+    if (records()) return Math.max(1, Math.round(table.records * 0.01));
+    const edges = table.domain.find((a) => a.name === question.measure).declaration.edges;
+    return edges ? Number(((edges.at(-1) - edges[0]) / 100).toPrecision(2)) : 0.1;
   }
 
   const quote = debounce(async () => {
@@ -81,7 +90,7 @@ export function askView(view, state) {
   async function submit(event) {
     event.preventDefault();
     const body = request();
-    if (!body || !body.sql) return;
+    if (!body || body.sql === "") return;
     const mine = (asked += 1);
     const words = mode === "sql" ? body.sql : wordsOf(question, table);
     show(answer, busy("Asking …"));
@@ -105,9 +114,9 @@ export function askView(view, state) {
     if (next === "sql" && mode === "build") sql.value = sqlOf(question, table);
     mode = next;
     show(builder, tabs(), mode === "sql"
-      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table.")
+      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table. A wanted error bounds the counts.")
       : [measure(), summary, h("details", { class: "as-sql" }, h("summary", null, "As SQL"), preview)]);
-    columns.hidden = mode === "sql";
+    columns.classList.toggle("reference", mode === "sql");
     changed();
   }
 
@@ -122,7 +131,7 @@ export function askView(view, state) {
 
   function measure() {
     const options = [["count", `Number of ${table.unit}s`], ...table.domain.filter(numeric).map((a) => [a.name, `Average of ${a.name}`])];
-    return field("What", h("select", { onchange: (event) => { question.measure = event.target.value; wanted.dataset.own = ""; wanted.value = ""; changed(); } },
+    return field("What", h("select", { onchange: (event) => { question.measure = event.target.value; wanted.dataset.own = ""; changed(); } },
       options.map(([value, label]) => h("option", { value, selected: value === question.measure }, label))));
   }
 
@@ -134,7 +143,7 @@ export function askView(view, state) {
     h("fieldset", { class: "precision" }, h("legend", null, "How precise"),
       h("div", { class: "choice" }, free, h("label", { for: "p-free" }, "Best free answer")),
       h("div", { class: "choice" }, bound, h("label", { for: "p-bound" }, "Error at most ±"), wanted, unit, h("span", { class: "quiet" }, ` with ${percent(table.confidence)} confidence`))),
-    price, h("div", { class: "row" }, button, h("span", { class: "hint" }, "Ctrl + Enter asks, too.")));
+    price, h("div", { class: "row" }, button, h("span", { class: "hint keys" }, "Ctrl + Enter asks, too.")));
   show(columns, filterControls(table, question, changed));
   show(view, h("h1", { class: "hidden-text" }, "Ask a question"),
     h("div", { class: "split" }, h("aside", { "aria-label": "The table" }, about(table), columns), h("div", { class: "work" }, form, answer)));

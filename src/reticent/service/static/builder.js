@@ -65,14 +65,53 @@ function span(name, attribute, from, to, count) {
   return low && high ? `(${low} AND ${high})` : low ?? high;
 }
 
+// The same conditions as a predicate of the JSON interface; null where nothing is restricted.
+export function predicateOf(question, table) {
+  const parts = restricted(question, table).map(([attribute, codes]) => joined("or", alternatives(attribute, codes)));
+  return parts.length ? joined("and", parts) : null;
+}
+
+function joined(op, parts) {
+  return parts.length === 1 ? parts[0] : { op, of: parts };
+}
+
+function alternatives(attribute, codes) {
+  const count = known(attribute);
+  const column = attribute.name;
+  const declared = codes.filter((code) => code < count);
+  const { declaration } = attribute;
+  const parts = declaration.type === "numeric"
+    ? runs(declared).map(([from, to]) => {
+        const ends = [];
+        if (from > 0) ends.push({ op: ">=", column, value: declaration.edges[from] });
+        if (to < count - 1) ends.push({ op: "<", column, value: declaration.edges[to + 1] });
+        return ends.length ? joined("and", ends) : { op: "is_known", column };
+      })
+    : declared.length ? [{ op: "in", column, values: declared.map((code) => valueOf(attribute, code)) }] : [];
+  for (const code of codes.filter((c) => c >= count)) {
+    parts.push(attribute.labels[code] === "(null)" ? { op: "is_null", column } : { op: "==", column, value: "(other)" });
+  }
+  return parts;
+}
+
+function restricted(question, table) {
+  return table.domain
+    .map((attribute) => [attribute, question.filters.get(attribute.name) ?? []])
+    .filter(([attribute, codes]) => codes.length && codes.length < attribute.labels.length);
+}
+
+// An average alone is asked as one mean, whose error is in the column's unit; everything else is SQL.
+export function bodyOf(question, table) {
+  if (question.measure === "count" || question.groups.length) return { sql: sqlOf(question, table) };
+  const where = predicateOf(question, table);
+  return { query: { query: "mean", column: question.measure, ...(where ? { where } : {}) } };
+}
+
 export function sqlOf(question, table) {
   const by = question.groups.map(quoteName);
   const average = question.measure !== "count";
   const what = average ? `AVG(${quoteName(question.measure)}) AS average` : "COUNT(*) AS records";
-  const where = table.domain
-    .map((attribute) => [attribute, question.filters.get(attribute.name) ?? []])
-    .filter(([attribute, codes]) => codes.length && codes.length < attribute.labels.length)
-    .map(([attribute, codes]) => condition(attribute, codes));
+  const where = restricted(question, table).map(([attribute, codes]) => condition(attribute, codes));
   return [
     `SELECT ${[...by, what].join(", ")}`,
     `FROM ${quoteName(table.name)}`,

@@ -1,30 +1,30 @@
 // Charts as SVG elements: bars with error bars, and a staircase of spending.
 
 import { h, svg } from "./dom.js";
-import { amount, number } from "./words.js";
+import { amount, number, plusMinus } from "./words.js";
 
 const ROW = 26;
-const LABEL = 168;
-const VALUE = 128;
-const WIDTH = 720;
 
 // entries: [{label, value, error}]; the table beside the chart carries the same numbers for screen readers.
 export function bars(entries, title) {
+  const narrow = window.innerWidth < 560;
+  const [WIDTH, LABEL, VALUE, letters] = narrow ? [360, 104, 104, 14] : [720, 168, 128, 24];
   const top = Math.max(...entries.map((e) => Math.max(0, e.value) + (e.error ?? 0)), 1e-12);
   const plot = WIDTH - LABEL - VALUE;
   const place = (value) => LABEL + (Math.max(0, value) / top) * plot;
   const height = entries.length * ROW + 10;
   const marks = entries.flatMap((entry, index) => {
     const y = index * ROW + 6;
-    const middle = y + ROW / 2 - 3;
+    const middle = y + (ROW - 9) / 2;
     const bound = entry.error === null || entry.error === undefined;
     const low = place(entry.value - (entry.error ?? 0));
     const high = place(entry.value + (entry.error ?? 0));
     return [
-      svg("text", { x: LABEL - 10, y: middle + 4, class: "label" }, short(entry.label)),
+      svg("text", { x: LABEL - 10, y: middle + 4, class: "label" }, short(entry.label, letters)),
       svg("rect", { x: LABEL, y, width: Math.max(1, place(entry.value) - LABEL), height: ROW - 9, rx: 2, class: bound ? "bar unsure" : "bar" }),
+      bound ? null : svg("path", { class: "halo", d: `M${low} ${middle}H${high}` }),
       bound ? null : svg("path", { class: "whisker", d: `M${low} ${middle - 5}v10M${low} ${middle}H${high}M${high} ${middle - 5}v10` }),
-      svg("text", { x: WIDTH - 4, y: middle + 4, class: "value" }, `${number(entry.value, entry.error)}${bound ? "" : ` ± ${number(entry.error)}`}`),
+      svg("text", { x: WIDTH - 4, y: middle + 4, class: "value" }, `${number(entry.value, entry.error)}${bound ? "" : ` ± ${plusMinus(entry.error)}`}`),
     ];
   });
   return h("figure", { class: "chart" },
@@ -32,13 +32,13 @@ export function bars(entries, title) {
       svg("line", { x1: LABEL, x2: LABEL, y1: 2, y2: height - 4, class: "axis" }), marks));
 }
 
-function short(text) {
-  return text.length > 24 ? `${text.slice(0, 23)}…` : text;
+function short(text, letters) {
+  return text.length > letters ? `${text.slice(0, letters - 1)}…` : text;
 }
 
 // charges: [{at, total}], the limit as a dashed line.
 export function staircase(charges, limit, unit) {
-  const [width, height, left, bottom, right] = [720, 250, 66, 30, 14];
+  const [width, height, left, bottom, right] = [720, 220, 66, 30, 14];
   const first = charges[0]?.at ?? 0;
   const last = Math.max(charges.at(-1)?.at ?? 1, first + 1);
   const x = (at) => left + ((at - first) / (last - first)) * (width - left - right);

@@ -2,7 +2,7 @@
 
 import { bars } from "./chart.js";
 import { h, save } from "./dom.js";
-import { amount, number, percent, sentence } from "./words.js";
+import { amount, number, percent, plusMinus, sentence } from "./words.js";
 
 const CHARTED = 48;
 
@@ -39,8 +39,9 @@ export function resultView(reply, question, table, symbol) {
     h("div", { class: "row between" }, h("h2", { id: "answer-title", tabindex: "-1" }, "Answer"), badge(reply, symbol)),
     h("p", { class: "question" }, question),
     data.rows.length === 0 ? h("p", { class: "empty" }, "No group is left after the conditions on the groups.")
-      : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : [charts(data), grid(data)],
+      : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : charts(data),
     h("p", { class: "promise" }, sentence(reply), " ", h("span", { class: "quiet" }, `${capital(reply.meaning)}.`)),
+    data.rows.length > 1 || !data.aggregates.every(Boolean) ? grid(data) : null,
     h("div", { class: "row" },
       h("button", { type: "button", class: "plain", onclick: () => save(`${table.name}-answer.csv`, csv(data)) }, "Download as CSV"),
       result.snapshot ? h("span", { class: "hint" }, `Snapshot ${result.snapshot.slice(0, 8)}`) : null,
@@ -62,7 +63,7 @@ function figure(data, table) {
     const error = data.errors[0][place];
     const share = /^(count\(|records$)/.test(name) && table.records ? ` · ${percent(value / table.records)} of the table` : "";
     return h("div", null, h("dt", null, name),
-      h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, ` ± ${number(error)}${share}`)));
+      h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, ` ± ${plusMinus(error)}${share}`)));
   }));
 }
 
@@ -84,7 +85,7 @@ function grid(data) {
   const body = data.rows.map((row, index) => h("tr", null, row.map((cell, place) => {
     if (!data.aggregates[place]) return h("td", null, cell === null ? "(null)" : String(cell));
     const error = data.errors[index][place];
-    return h("td", { class: "number" }, number(cell, error), error === null ? null : h("span", { class: "error" }, ` ± ${number(error)}`));
+    return h("td", { class: "number" }, number(cell, error), error === null ? null : h("span", { class: "error" }, ` ± ${plusMinus(error)}`));
   })));
   return h("details", { class: "numbers", open: data.rows.length <= 12 }, h("summary", null, `Table of ${data.rows.length} rows`),
     h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of the answer" },

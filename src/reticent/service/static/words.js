@@ -8,8 +8,16 @@ export function number(value, error) {
   const size = Math.abs(error || value);
   if (Math.abs(value) >= 1000 || size >= 100) return WHOLE.format(value);
   if (value === 0) return "0";
-  const digits = error ? Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(error)))) : null;
+  const digits = error ? Math.max(0, Math.min(9, 1 - Math.floor(Math.log10(error)))) : null;
   return digits === null ? String(Number(value.toPrecision(4))) : value.toFixed(digits);
+}
+
+// A bound is rounded up, to two digits: it must stay one.
+export function plusMinus(error) {
+  if (error === 0) return "0";
+  if (error >= 100) return WHOLE.format(Math.ceil(error));
+  const digits = Math.max(0, 1 - Math.floor(Math.log10(error)));
+  return (Math.ceil(error * 10 ** digits - 1e-9) / 10 ** digits).toFixed(digits);
 }
 
 export function amount(value) {
@@ -29,10 +37,6 @@ export function day(seconds) {
   return new Date(seconds * 1000).toLocaleDateString("en-GB", { dateStyle: "medium" });
 }
 
-export function units(unit, symbol) {
-  return symbol === "rho" ? "ρ" : "ε";
-}
-
 // The guarantee of an answer, as a sentence anyone can read.
 export function sentence(reply) {
   const { result } = reply;
@@ -44,5 +48,5 @@ export function sentence(reply) {
     return `With ${percent(result.confidence)} probability, ${together}.${rest}`;
   }
   if (!result.certified) return "No bound is certified for this number: it is the model's best guess.";
-  return `With ${percent(result.confidence)} probability, the truth lies within ±${number(result.error)} of this answer.`;
+  return `With ${percent(result.confidence)} probability, the truth lies within ±${plusMinus(result.error)} of this answer.`;
 }
