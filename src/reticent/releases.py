@@ -15,6 +15,7 @@ import numpy as np
 
 from reticent.algorithms.adaptive import Adaptive
 from reticent.algorithms.certificates import Certificate
+from reticent.algorithms.estimates import expected_variation
 from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.answer import Answer
 from reticent.domain import Domain
@@ -178,6 +179,10 @@ class Release:
             view = self.view
             return run(question, self.domain, view.answer, records=view.records, records_error=view.records_error)
         return self.answer(question)
+
+    def expected_variation(self) -> dict[tuple[str, ...], float]:
+        """An estimate, not a bound, of the total variation of each measured marginal."""
+        return expected_variation(self.hypothesis, self.measurements)
 
     def synthesize(self, rows: int, *, seed: int | None = None, independent: bool = False) -> pa.Table:
         """Synthetic rows with decoded values; marginals are closer than independent sampling allows.

@@ -148,31 +148,25 @@ def _histogram(name: str, shares: np.ndarray) -> str:
 
 
 def _sets(release: Release) -> str:
-    """Noise of each measurement and how far the published marginal lies from it, largest noise first."""
-    rows = []
-    for m in release.measurements:
-        if not isinstance(m.query, Marginal):
-            continue
-        names = m.query.canonical(release.domain)
-        cells = int(np.asarray(m.values).size)
-        gap = float(np.abs(np.asarray(m.values) - release.hypothesis.marginal(names)).max())
-        rows.append((" × ".join(names), cells, m.sd, min(1.0, 0.4 * m.sd * cells), gap))
+    """Estimated error and noise of each measured marginal, largest first."""
+    estimates = release.expected_variation()
+    noise = {m.query.canonical(release.domain): m.sd for m in release.measurements if isinstance(m.query, Marginal)}
+    rows = sorted(((v, names) for names, v in estimates.items()), reverse=True)
     if not rows:
         return "<p>No marginal was measured by itself; the certificate above is the statement to use.</p>"
-    rows.sort(key=lambda row: -row[3])
     head = (
         "<tr><th>attribute set</th><th class='number'>cells</th><th class='number'>noise per cell (sd)</th>"
-        "<th class='number'>noise in all (total variation)</th><th class='number'>largest distance from it</th></tr>"
+        "<th class='number'>estimated total variation</th></tr>"
     )
     body = "".join(
-        f"<tr><td>{escape(name)}</td><td class='number'>{cells:,}</td><td class='number'>{sd:.5f}</td>"
-        f"<td class='number'>{variation:.4f}</td><td class='number'>{gap:.5f}</td></tr>"
-        for name, cells, sd, variation, gap in rows[:SETS_SHOWN]
+        f"<tr><td>{escape(' × '.join(names))}</td><td class='number'>{release.domain.cells(names):,}</td>"
+        f"<td class='number'>{noise[names]:.5f}</td><td class='number'>{variation:.4f}</td></tr>"
+        for variation, names in rows[:SETS_SHOWN]
     )
-    note = f'<p class="soft">The {SETS_SHOWN} noisiest of {len(rows)} are shown.</p>' if len(rows) > SETS_SHOWN else ""
+    note = f'<p class="soft">The {SETS_SHOWN} largest of {len(rows)} are shown.</p>' if len(rows) > SETS_SHOWN else ""
     lead = (
-        "<p>An estimate, not a bound: the fit is usually several times closer to the truth than the noise of one"
-        " measurement, because it combines all of them.</p>"
+        "<p>Half the sum of all cells' errors, estimated from the noise that the fit could not average away."
+        " An estimate, not a bound: the certificates above are the bounds.</p>"
     )
     return f'{lead}<div class="wide"><table>{head}{body}</table></div>{note}'
 
