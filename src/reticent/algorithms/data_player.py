@@ -11,7 +11,7 @@ import numpy as np
 from reticent.algorithms.data_player_kernels import anneal
 from reticent.errors import QueryError
 
-MOVES, MOVES_PER_CLAUSE = 2_000, 20
+MOVES, MOVES_PER_CLAUSE = 2_000, 4
 STAGES = 32
 # Acceptance of a loss is tabulated: beyond this loss it is below 2^-31 at every temperature used.
 LOSSES = 64
