@@ -168,11 +168,23 @@ class Session:
         confidence = self.confidence if confidence is None else check_confidence(confidence)
         return ask_batch(self, questions, error, confidence, analyst)
 
-    def minimize(self, loss: Any) -> Any:
-        """The minimiser of a convex loss on what is certified so far: free."""
-        from reticent.models import minimize_on
+    def minimize(
+        self,
+        loss: Any,
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Any:
+        """The model of a convex loss: free from the hypothesis, or within `error` of the best excess risk.
 
-        return minimize_on(self.view, loss)
+        A list of losses is a declared batch: one audit of their largest excess risk may certify them all.
+        """
+        from reticent.fitting import minimize
+
+        confidence = self.confidence if confidence is None else check_confidence(confidence)
+        return minimize(self, loss, error, confidence, key, analyst)
 
     def cost(self, question: Query | str, *, error: float, confidence: float | None = None) -> float:
         """The most that `ask` with the same arguments would charge now, in the budget's unit; asking costs nothing."""

@@ -110,11 +110,7 @@ class TensorRisk:
 
     def margins(self, theta: np.ndarray) -> np.ndarray:
         """<theta, features> for every combination of feature codes."""
-        total = np.zeros((1,) * len(self._names))
-        parts = zip(self.problem.design.blocks, self.problem.design.split(theta), strict=True)
-        for block, part in sorted(parts, key=lambda pair: pair[0].table.size):
-            total = total + self._spread(block.table @ part, block.attributes)
-        return np.broadcast_to(total, self._shape)
+        return np.broadcast_to(spread_margins(self.problem, theta, self._names), self._shape)
 
     def value(self, theta: np.ndarray) -> float:
         losses = self.problem.loss.value(self.margins(theta)[None], self._labels)
@@ -153,12 +149,43 @@ class TensorRisk:
         """|features|^2 for every combination of feature codes."""
         total = np.zeros((1,) * len(self._names))
         for block in self.problem.design.blocks:
-            total = total + self._spread(np.square(block.table).sum(axis=-1), block.attributes)
+            total = total + _spread(np.square(block.table).sum(axis=-1), block.attributes, self._names)
         return np.broadcast_to(total, self._shape)
 
-    def _spread(self, table: np.ndarray, attributes: Sequence[str]) -> np.ndarray:
-        sizes = dict(zip(attributes, table.shape, strict=True))
-        return table.reshape([sizes.get(name, 1) for name in self._names])
+
+def spread_margins(problem: Problem, theta: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    """<theta, features> with one axis per name, of length one where it does not matter."""
+    total = np.zeros((1,) * len(names))
+    parts = zip(problem.design.blocks, problem.design.split(theta), strict=True)
+    for block, part in sorted(parts, key=lambda pair: pair[0].table.size):
+        total = total + _spread(block.table @ part, block.attributes, names)
+    return total
+
+
+def _spread(table: np.ndarray, attributes: Sequence[str], names: Sequence[str]) -> np.ndarray:
+    sizes = dict(zip(attributes, table.shape, strict=True))
+    return table.reshape([sizes.get(name, 1) for name in names])
+
+
+def loss_tensor(problem: Problem, theta: np.ndarray) -> np.ndarray:
+    """The loss of every record of the universe, over the loss' own attributes."""
+    margins = spread_margins(problem, theta, problem.attributes)
+    ridge = problem.strong_convexity / 2 * float(theta @ theta)
+    return np.broadcast_to(problem.loss.value(margins, _label_axis(problem)) + ridge, problem.design.shape)
+
+
+def certificate_tensor(problem: Problem, there: np.ndarray, here: np.ndarray) -> np.ndarray:
+    """<there - here, gradient of the loss at here> for every record: the paper's dual certificate (001, Fig. 3)."""
+    margins = spread_margins(problem, here, problem.attributes)
+    ahead = spread_margins(problem, there - here, problem.attributes)
+    ridge = problem.strong_convexity * float((there - here) @ here)
+    return np.broadcast_to(problem.loss.slope(margins, _label_axis(problem)) * ahead + ridge, problem.design.shape)
+
+
+def _label_axis(problem: Problem) -> np.ndarray:
+    design = problem.design
+    sizes = [len(design.label_values) if name == design.label else 1 for name in design.attributes]
+    return design.label_values.reshape(sizes)
 
 
 def _summed(sums: dict[tuple[str, ...], np.ndarray], wanted: tuple[str, ...]) -> np.ndarray:
