@@ -11,7 +11,7 @@ from reticent.errors import BudgetError, QueryError
 from reticent.kernel.accounting import NANO, Budget, Price
 from reticent.kernel.mechanisms import Exponential
 
-# Chosen on Adult and KDD tables, see docs/dualquery.md; privacy does not depend on them.
+# Tuned on public Adult and KDD tables (docs/dualquery.md), never on the table at hand; privacy does not depend on them.
 STEP = Fraction(5, 2)
 REPLIES = 16
 FEWEST_DRAWS = 2
