@@ -15,8 +15,9 @@ from reticent.sources.grouping import HOLD, load
 from reticent.sources.objects import open_object
 from reticent.sources.ondemand import OnDemand
 from reticent.sources.postgres import PostgresEngine
+from reticent.sources.progress import ReadListener, ReadProgress, Stopwatch
 
-__all__ = ["Table", "open_rows"]
+__all__ = ["ReadListener", "ReadProgress", "Table", "open_rows"]
 
 
 class Table(kernel.Table):
@@ -36,11 +37,14 @@ class Table(kernel.Table):
         neighbours: kernel.Neighbours = "replace-one",
         version: str | None = None,
         hold: int = HOLD,
+        progress: ReadListener | None = None,
     ) -> Table:
         """Read a file (CSV, Parquet, Arrow), a folder of Parquet, or a database by URL with `query`."""
         _validate(domain, query, person, records, neighbours)
+        stopwatch = Stopwatch(progress)
+        stopwatch.tell("opening")
         engine = open_rows(path, domain, query=query)
-        return _built(cls, engine, domain, person, records, neighbours, version, hold)
+        return _built(cls, engine, domain, person, records, neighbours, version, hold, stopwatch)
 
     @classmethod
     def of(
@@ -54,11 +58,14 @@ class Table(kernel.Table):
         name: str = "table",
         version: str | None = None,
         hold: int = HOLD,
+        progress: ReadListener | None = None,
     ) -> Table:
         """Take a pandas, polars or Arrow table, a DuckDB relation or an Ibis expression."""
         _validate(domain, None, person, records, neighbours)
+        stopwatch = Stopwatch(progress)
+        stopwatch.tell("opening")
         engine = open_object(rows, domain, name)
-        return _built(cls, engine, domain, person, records, neighbours, version, hold)
+        return _built(cls, engine, domain, person, records, neighbours, version, hold, stopwatch)
 
 
 def open_rows(rows: Any, domain: Domain, *, query: str | None = None, name: str = "table") -> Engine:
@@ -93,33 +100,25 @@ def _built(
     neighbours: kernel.Neighbours,
     version: str | None,
     hold: int,
+    stopwatch: Stopwatch,
 ) -> Table:
+    unit: kernel.Unit = "record" if person is None else "person"
     try:
         if engine.filtered and records is None and neighbours == "replace-one":
             raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")
         grid = 1 if person is None else kernel.person_grid(records)
-        held = load(engine, domain, person=person, grid=grid, hold=hold)
+        held = load(engine, domain, person=person, grid=grid, hold=hold, stopwatch=stopwatch)
+        # Too many distinct records: the engine stays open. Only time tells, and only the custodian's.
+        source: CountSource = OnDemand(engine, domain, person=person, grid=grid) if held is None else held
+        if records is None and neighbours == "replace-one":
+            # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).
+            records = source.total()
+            if records == 0:
+                raise SourceError(f"{engine.label} has no rows; replace-one needs at least one")
+        stopwatch.tell("ready")
     except BaseException:
         engine.close()
         raise
-    source: CountSource
-    if held is None:
-        # Too many distinct records: the engine stays open. Only time tells, and only the custodian's.
-        source = OnDemand(engine, domain, person=person, grid=grid)
-    else:
-        source = held
+    if held is not None:
         engine.close()
-    if records is None and neighbours == "replace-one":
-        # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).
-        records = source.total()
-        if records == 0:
-            raise SourceError(f"{engine.label} has no rows; replace-one needs at least one")
-    return cls(
-        source,
-        domain,
-        records=records,
-        neighbours=neighbours,
-        unit="record" if person is None else "person",
-        name=engine.label,
-        version=version,
-    )
+    return cls(source, domain, records=records, neighbours=neighbours, unit=unit, name=engine.label, version=version)

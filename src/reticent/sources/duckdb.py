@@ -62,6 +62,7 @@ class DuckDBEngine:
     ) -> None:
         self._run = run
         self._coded = coded
+        self._connection: duckdb.DuckDBPyConnection | None = None
         self._closing: list[Callable[[], None]] = []
         self.label = label
         self.relation = "rows" if query is None else f"({query}) AS queried"
@@ -73,13 +74,15 @@ class DuckDBEngine:
     ) -> DuckDBEngine:
         """A connection of its own over a table function (SQL text) or Arrow data."""
         connection = duckdb.connect()
-        engine = cls(connection.sql, label=label, query=query, coded=coded)
+        engine = cls.of_connection(connection, label=label, query=query, coded=coded)
         # Spilled rows are private: a folder only this user can read, removed on close, never the working folder.
         spill = tempfile.mkdtemp(prefix="reticent-")
         engine._closing = [connection.close, lambda: shutil.rmtree(spill, ignore_errors=True)]
 
         def prepare() -> None:
-            connection.execute(f"SET temp_directory = {literal(spill)}; SET enable_progress_bar = false")
+            connection.execute(f"SET temp_directory = {literal(spill)}")
+            # Counted, so that `scanned` knows, and never printed.
+            connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
             connection.execute("SET preserve_insertion_order = false")
             if isinstance(scan, str):
                 connection.execute(f"CREATE TEMP VIEW rows AS SELECT * FROM {scan}")
@@ -94,8 +97,22 @@ class DuckDBEngine:
         return engine
 
     @classmethod
+    def of_connection(
+        cls,
+        connection: duckdb.DuckDBPyConnection,
+        *,
+        label: str,
+        query: str | None,
+        coded: frozenset[str] = frozenset(),
+    ) -> DuckDBEngine:
+        """A query on a connection that somebody else opened and closes."""
+        engine = cls(connection.sql, label=label, query=query, coded=coded)
+        engine._connection = connection
+        return engine
+
+    @classmethod
     def of_relation(cls, relation: Any, *, label: str) -> DuckDBEngine:
-        """A relation of the caller's own connection, which stays open."""
+        """A relation of the caller's own connection, which stays open; it hides it, so nothing can interrupt it."""
         engine = cls(lambda statement: relation.query("rows", statement), label=label, query=None)
         engine.filtered = relation.type not in _WHOLE_RELATIONS
         return engine
@@ -112,6 +129,15 @@ class DuckDBEngine:
             for row, column in zip(block, batch.columns, strict=True):
                 row[:] = column.to_numpy(zero_copy_only=False)
             yield block
+
+    def scanned(self) -> float | None:
+        if self._connection is None or (percent := self._connection.query_progress()) < 0:
+            return None
+        return min(percent / 100, 1.0)
+
+    def interrupt(self) -> None:
+        if self._connection is not None:
+            self._connection.interrupt()
 
     def close(self) -> None:
         while self._closing:

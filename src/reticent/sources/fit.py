@@ -10,6 +10,7 @@ from reticent.domain import Domain
 from reticent.sources.codes import coding
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import required_columns
+from reticent.sources.progress import watched
 from reticent.sources.readings import present
 
 _NULL, _UNFIT, _OUTSIDE = 1, 2, 3
@@ -41,6 +42,6 @@ def count_misfits(engine: Engine, domain: Domain, person: str | None) -> Misfits
         counted += [f"COUNT(CASE WHEN {made.status} = {status} THEN 1 END)" for status in (_NULL, _UNFIT, _OUTSIDE)]
     listed = ", ".join(f"CAST({sql} AS {dialect.bigint}) AS n{place}" for place, sql in enumerate(counted))
     statement = f"SELECT {listed} FROM (SELECT {', '.join(projected)} FROM {engine.relation}) AS reading"
-    counts = np.concatenate(list(engine.fetch(statement, len(counted))), axis=1)[:, 0].tolist()
+    counts = np.concatenate(list(watched(engine, statement, len(counted))), axis=1)[:, 0].tolist()
     by_name = {name: tuple(counts[3 * place : 3 * place + 3]) for place, name in enumerate(domain.names, start=1)}
     return Misfits(counts[0], counts[1], counts[2], by_name)

@@ -13,6 +13,7 @@ from reticent.errors import SourceError
 from reticent.kernel.records import Records, plane_layout, spread
 from reticent.sources.codes import coding
 from reticent.sources.engine import ColumnType, Engine
+from reticent.sources.progress import Stopwatch, watched
 from reticent.sources.readings import present
 
 _KEY_LIMIT = 1 << 62
@@ -122,7 +123,15 @@ def grouping(
     return packing, f"SELECT {keys}, {summed} AS w FROM ({placed}) AS placed GROUP BY {keys} HAVING {summed} > 0"
 
 
-def load(engine: Engine, domain: Domain, *, person: str | None, grid: int, hold: int = HOLD) -> Records | None:
+def load(
+    engine: Engine,
+    domain: Domain,
+    *,
+    person: str | None,
+    grid: int,
+    hold: int = HOLD,
+    stopwatch: Stopwatch | None = None,
+) -> Records | None:
     """The distinct encoded records of an engine's relation, with their weights; None if they are more than `hold`."""
     packing, statement = grouping(engine, domain, domain.names, person=person, grid=grid)
     layout = plane_layout(domain)
@@ -131,7 +140,7 @@ def load(engine: Engine, domain: Domain, *, person: str | None, grid: int, hold:
     planes: list[np.ndarray] = [np.empty((height, 0), dtype=np.uint8)]
     weights: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
     held = 0
-    with contextlib.closing(engine.fetch(statement, keys + 1)) as blocks:
+    with contextlib.closing(watched(engine, statement, keys + 1, stopwatch)) as blocks:
         for block in blocks:
             held += block.shape[1]
             if held > hold:

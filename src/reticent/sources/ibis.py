@@ -31,7 +31,7 @@ def open_expression(expression: Any, label: str) -> Engine:
     # Only a plain table is known to leave no row out.
     filtered = not isinstance(operation, operations.DatabaseTable)
     if name == "duckdb":
-        engine = DuckDBEngine(backend.con.sql, label=label, query=query)
+        engine = DuckDBEngine.of_connection(backend.con, label=label, query=query)
         engine.filtered = filtered
         return engine
     if name == "postgres":

@@ -12,6 +12,7 @@ from reticent.domain import Domain
 from reticent.kernel.counts import Counts
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import Packing, coded_rows, grouping
+from reticent.sources.progress import watched
 
 
 class OnDemand(Counts):
@@ -34,7 +35,7 @@ class OnDemand(Counts):
             counts = np.zeros(self._domain.shape_of(attributes), dtype=np.int64)
             width = len(packing.groups)
             with self._lock:
-                for block in self._engine.fetch(statement, width + 1):
+                for block in watched(self._engine, statement, width + 1):
                     codes = packing.unpacked(block[:width])
                     place = tuple(codes[name] for name in attributes)
                     counts[place if attributes else ...] = block[width] if attributes else block[width].sum()
@@ -72,7 +73,7 @@ class OnDemand(Counts):
         # COALESCE: a relation without rows sums to null.
         statement = f"SELECT CAST(COALESCE(SUM({' * '.join(factors)}), 0) AS {bigint}) AS s FROM ({weighed}) AS weighed"
         with self._lock:
-            return int(sum(int(block[0].sum()) for block in self._engine.fetch(statement, 1)))
+            return int(sum(int(block[0].sum()) for block in watched(self._engine, statement, 1)))
 
     def _statement_of_rows(self, attributes: tuple[str, ...]) -> tuple[Packing, str]:
         """Packed keys with weights: the rows themselves where each weighs one, else the weighed records."""

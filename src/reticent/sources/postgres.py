@@ -109,6 +109,14 @@ class PostgresEngine:
                 del held[:whole]
                 yield np.stack([rows[f"f{i}"]["value"].astype(np.int64) for i in range(width)])
 
+    def scanned(self) -> float | None:
+        return None
+
+    def interrupt(self) -> None:
+        # A connection that is already gone has nothing to cancel.
+        with contextlib.suppress(_psycopg().Error):
+            self._connection.cancel_safe(timeout=_CONNECT_SECONDS)
+
     def close(self) -> None:
         if self._owned:
             self._connection.close()

@@ -31,6 +31,7 @@ class SparkEngine:
     def __init__(self, session: Any, relation: str, *, label: str, filtered: bool) -> None:
         self._session = session
         self._view: str | None = None
+        self._tag = f"reticent_{uuid.uuid4().hex}"
         self.label = label
         self.filtered = filtered
         self.relation = f"{relation} AS queried"
@@ -49,9 +50,23 @@ class SparkEngine:
         return {name: _column_type(declared) for name, declared in described}
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
-        table = self._guarded(lambda: self._session.sql(statement).toArrow())
+        def collected() -> Any:
+            # Tags belong to the thread that runs the job.
+            self._session.addTag(self._tag)
+            try:
+                return self._session.sql(statement).toArrow()
+            finally:
+                self._session.removeTag(self._tag)
+
+        table = self._guarded(collected)
         for batch in table.to_batches():
             yield np.stack([column.to_numpy(zero_copy_only=False).astype(np.int64) for column in batch.columns])
+
+    def scanned(self) -> float | None:
+        return None
+
+    def interrupt(self) -> None:
+        self._guarded(lambda: self._session.interruptTag(self._tag))
 
     def close(self) -> None:
         if self._view is not None:
