@@ -39,6 +39,19 @@ class Answer:
     labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """For a marginal: the attributes in the order asked, each with the text of its codes."""
 
+    @classmethod
+    def built(cls, asked: Any, **fields: Any) -> Answer:
+        """From a query and all other fields at once, for free answers by the thousand; its text waits for a reader."""
+        answer = object.__new__(cls)
+        answer.__dict__.update(fields, _asked=asked)
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        asked = self.__dict__.get("_asked")
+        if name != "query" or asked is None:
+            raise AttributeError(f"an answer has no {name!r}")
+        return self.__dict__.setdefault("query", asked.text)
+
     def __float__(self) -> float:
         return float(self.value)
 

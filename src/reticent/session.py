@@ -297,18 +297,18 @@ class Session:
             value = np.transpose(np.asarray(reading.compute()), [canonical.index(name) for name in query.names])
             labels = tuple((name, self.domain[name].labels) for name in query.names)
             count, error = value * records, reading.error
-        return Answer(
-            query.text,
-            value,
-            count,
-            error if certified else None,
-            confidence if certified else None,
-            reading.origin,
-            certified,
-            cost / NANO,
-            reading.snapshot,
-            reading.ledger_id,
-            labels,
+        return Answer.built(
+            query,
+            value=value,
+            count=count,
+            error=error if certified else None,
+            confidence=confidence if certified else None,
+            origin=reading.origin,
+            certified=certified,
+            price=cost / NANO,
+            snapshot=reading.snapshot,
+            ledger_id=reading.ledger_id,
+            labels=labels,
         )
 
     # -- certifying and publishing ---------------------------------------------------------------------------

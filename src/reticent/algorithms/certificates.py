@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import inf, prod
+from typing import Any
 
 import numpy as np
 
 from reticent.algorithms.tails import reach
-from reticent.kernel.mechanisms import Noise, restore
+from reticent.kernel.curator import Noise
+from reticent.kernel.mechanisms import restore
 from reticent.kernel.statistics import Kind
 from reticent.queries.forms import Dense, Product
 
@@ -92,7 +94,7 @@ class Certificate:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, fields: dict) -> Certificate:
+    def from_dict(cls, fields: dict[str, Any]) -> Certificate:
         return cls(**(fields | {"sets": tuple(tuple(s) for s in fields["sets"])}))
 
 
@@ -109,10 +111,18 @@ def tightest(
 
 
 def essential(form: Form) -> Form:
-    """The form without attributes that it does not constrain."""
+    """The form without attributes that it does not constrain; found once per form."""
+    found = form.__dict__.get("_essential")
+    if found is None:
+        found = _essential(form)
+        form.__dict__["_essential"] = found.__dict__["_essential"] = found
+    return found
+
+
+def _essential(form: Form) -> Form:
     if isinstance(form, Dense):
         return form
-    kept = [(a, v) for a, v in zip(form.attributes, form.vectors, strict=True) if v.min() < 1.0]
+    kept = [(a, v) for a, v in zip(form.attributes, form.vectors, strict=True) if min(v.tolist()) < 1.0]
     if len(kept) == len(form.attributes):
         return form
     return Product(tuple(a for a, _ in kept), tuple(v for _, v in kept))

@@ -65,21 +65,46 @@ class MeasuredMarginal:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
         if not self.covers(form):
             return inf
-        shape, failure = self.values.shape, 1 - confidence
-        chosen = failure / (self.rank * (self.rank + 1))
-        merged = prod(n for n, name in zip(shape, self.attributes, strict=True) if name not in form.attributes)
-        candidates = [self._layers(form, merged, chosen)]
-        if is_cell(form, self.attributes):
-            cells = self.values.size
-            candidates.append(reach(self.noise, (failure if self.declared else chosen) / (2 * cells)) / self.records)
-        elif is_box(form):
-            candidates.append(self._box_sum(merged * int(_weight(form)), chosen))
-        return min(candidates) + self.records_error + 1 / self.records
+        if not form.binary:
+            return self._bound(self._layers(form, self._merged(form), self._chosen(confidence)))
+        kind = "cell" if is_cell(form, self.attributes) else "box" if is_box(form) else "sum"
+        key = (kind, int(weight_of(form)) * self._merged(form), confidence)
+        known = self._errors.get(key)
+        if known is None:
+            known = self._errors[key] = self._bound(self._plain(*key))
+        return known
+
+    def _plain(self, kind: str, chosen: int, confidence: float) -> float:
+        """The least of the bounds that hold for a plain sum of so many cells."""
+        failure = self._chosen(confidence)
+        bounds = [self._any_sum(chosen, failure)]
+        if kind == "cell":
+            own = 1 - confidence if self.declared else failure
+            bounds.append(reach(self.noise, own / (2 * self.values.size)) / self.records)
+        elif kind == "box":
+            bounds.append(self._box_sum(chosen, failure))
+        return min(bounds)
+
+    def _chosen(self, confidence: float) -> float:
+        """The share of the failure for sums that are chosen after the noise was seen."""
+        return (1 - confidence) / (self.rank * (self.rank + 1))
+
+    def _bound(self, noise: float) -> float:
+        return noise + self.records_error + 1 / self.records
+
+    def _merged(self, form: Form) -> int:
+        """Cells of this marginal for each cell of the form's attributes."""
+        sizes = zip(self.values.shape, self.attributes, strict=True)
+        return prod(size for size, name in sizes if name not in form.attributes)
+
+    @cached_property
+    def _errors(self) -> dict[tuple[str, int, float], float]:
+        return {}
 
     def _layers(self, form: Form, merged: int, failure: float) -> float:
         """A weighted sum is an average of plain sums over the sets where the weight exceeds a level (layer cake)."""
         if form.binary:
-            return self._any_sum(int(_weight(form)) * merged, failure)
+            return self._any_sum(int(weight_of(form)) * merged, failure)
         weights = np.sort(form.tensor(), axis=None)
         levels, first = np.unique(weights, return_index=True)
         steps = np.diff(levels, prepend=0.0)
@@ -113,16 +138,17 @@ def _log_choices(cells: int, chosen: int) -> float:
     return lgamma(cells + 1) - lgamma(chosen + 1) - lgamma(cells - chosen + 1) + 1e-9
 
 
-def _weight(form: Form) -> float:
-    """How many cells of its own attributes a query takes."""
-    return prod(v.sum() for v in form.vectors) if isinstance(form, Product) else float(form.values.sum())
+def weight_of(form: Form) -> float:
+    """How many cells of its own attributes a query takes; plain Python, for vectors are short."""
+    return prod(sum(v.tolist()) for v in form.vectors) if isinstance(form, Product) else float(form.values.sum())
 
 
 def is_cell(form: Form, attributes: tuple[str, ...]) -> bool:
     return (
         isinstance(form, Product)
         and form.attributes == attributes
-        and all(vector.sum() == 1 and vector.max() == 1 for vector in form.vectors)
+        and form.binary
+        and all(sum(vector.tolist()) == 1 for vector in form.vectors)
     )
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.algorithms.certificates import Certificate, essential, tightest
-from reticent.algorithms.derived import MeasuredMarginal
+from reticent.algorithms.derived import MeasuredMarginal, weight_of
 from reticent.algorithms.tails import reach
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
@@ -144,20 +144,25 @@ class Knowledge:
         form = self.form(query)
         certified = self.certified[0]
         error, certificate = tightest(certified.certificates, form, confidence)
-        if certificate is None or (error > wanted if wanted is not None else error > self._floor(form, confidence)):
+        if certificate is None:
+            return None
+        if error > (wanted if wanted is not None else self._floor(form, confidence)):
             return None
         snapshot = certified.snapshot
         return Reading(error, "certificate", partial(snapshot.expect, form), snapshot.digest, certificate.ledger_id)
 
     def _floor(self, form: Form, confidence: float) -> float:
-        """Below every bound that measured marginals could give for these attributes: one cell's noise."""
-        key = (form.attributes, confidence)
-        floor = self._floors.get(key)
+        """Below what measured marginals could give: the noise of the sum, as if it had been declared."""
+        floor = self._floors.get(key := (form.attributes, confidence))
         if floor is None:
-            covering = self._covering(form.attributes)
-            floor = min((reach(m.noise, (1 - confidence) / 2) / m.records for m in covering), default=inf)
+            floor = min((self._noise_of(m, form, confidence) for m in self._covering(form.attributes)), default=inf)
             self._floors[key] = floor
-        return floor
+        return floor * weight_of(form) ** 0.5 if form.binary else 0.0
+
+    def _noise_of(self, measured: MeasuredMarginal, form: Form, confidence: float) -> float:
+        """Of one cell of the form's attributes, summed over the other attributes of the marginal."""
+        merged = measured.values.size / self.domain.cells(form.attributes)
+        return reach(measured.noise, (1 - confidence) / 2) / measured.records * merged**0.5
 
     def _repeats(self, form: Form, confidence: float, found: list[Reading]) -> None:
         """The exact question was answered before."""
