@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +27,7 @@ from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger import Ledger
 from reticent.kernel.statement import verify
+from reticent.kernel.subsample import Subsample
 from reticent.kernel.table import Table
 from reticent.queries.base import Query
 from reticent.queries.parsing import query_from_dict
@@ -69,9 +70,13 @@ def release(
     key = _run_key(table, workload, budget, algorithm)
     opened = _open(ledger, table, budget)
     try:
-        curator = Curator(table, opened)
+        # A secret sample pays the prices of its own, smaller size into the whole table's ledger (spec 7.4).
+        sample = getattr(algorithm, "sample", None)
+        curator = Curator(table if sample is None else Subsample(table, sample), opened)
         allowance = min(budget.limit, opened.remaining + _spent_under(opened, key))
         outcome = algorithm.run(curator, workload, allowance=allowance, key=key, report=progress)
+        if sample is not None:
+            outcome = replace(outcome, records=float(table.records or sample), notes=outcome.notes | {"sample": sample})
         spent = _spent_under(opened, key)
     finally:
         if opened is not ledger:

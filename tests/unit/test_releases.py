@@ -1,0 +1,156 @@
+"""A release: what it answers, what it keeps on disk, how it shares a ledger, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import reticent as rt
+from reticent.errors import DomainError
+
+DOMAIN = rt.Domain({"a": 3, "b": 4, "c": 2})
+ROWS = 900
+BUDGET = rt.Budget(epsilon=1, delta=1e-9)
+
+
+@pytest.fixture(scope="module")
+def table() -> rt.Table:
+    rng = np.random.default_rng(1)
+    cells = rng.choice(24, size=ROWS, p=rng.dirichlet(np.full(24, 0.5)))
+    a, b, c = np.unravel_index(cells, (3, 4, 2))
+    return rt.Table.of(pa.table({"a": a, "b": b, "c": c}), DOMAIN, name="people")
+
+
+@pytest.fixture(scope="module")
+def release(table: rt.Table) -> rt.Release:
+    return rt.release(table, rt.marginals(DOMAIN, 2), BUDGET)
+
+
+def test_answers_carry_their_certificate(release: rt.Release) -> None:
+    cell = release.answer(rt.count((rt.col("a") == 1) & (rt.col("b") == 2)))
+    assert cell.certified
+    assert cell.error is not None
+    assert cell.error <= min(c.bound for c in release.certificates) * 1.001
+    assert cell.count == pytest.approx(cell.value * ROWS)
+    wide = release.answer(rt.count((rt.col("a") == 1) & (rt.col("b") == 2) & (rt.col("c") == 0)))
+    assert not wide.certified
+    assert wide.origin == "hypothesis"
+    both = release.answer(rt.marginal("c", "a"))
+    assert both.value.shape == (2, 3)
+    assert both.value.sum() == pytest.approx(1)
+    assert both.to_arrow().num_rows == 6
+    assert "uncertified" not in repr(cell)
+
+
+def test_it_survives_the_disk_to_the_bit(release: rt.Release, tmp_path: Path) -> None:
+    path = release.save(tmp_path / "people.release")
+    again = rt.Release.load(path)
+    question = rt.count(rt.col("b") >= 2)
+    assert again.answer(question).to_dict() == release.answer(question).to_dict()
+    assert again.hypothesis.to_bytes() == release.hypothesis.to_bytes()
+    assert len(again.measurements) == len(release.measurements)
+    assert again.synthesize(50, seed=3).equals(release.synthesize(50, seed=3))
+    with zipfile.ZipFile(path) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    assert manifest["facts"]["budget"] == BUDGET.to_dict()
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip", None])
+def test_other_files_are_refused_in_one_line(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "x.release"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(rt.ReticentError) as problem:
+        rt.Release.load(path)
+    assert "\n" not in str(problem.value)
+
+
+def test_a_ledger_is_shared_and_a_second_call_spends_nothing(table: rt.Table, tmp_path: Path) -> None:
+    path, half = tmp_path / "people.ledger", rt.Budget(rho=0.005)
+    with rt.Ledger.open(path, identity=table.identity, budget=rt.Budget(rho=0.02)):
+        pass
+    first = rt.release(table, rt.marginals(DOMAIN, 2), half, ledger=path)
+    again = rt.release(table, rt.marginals(DOMAIN, 2), half, ledger=path)
+    assert first.hypothesis.to_bytes() == again.hypothesis.to_bytes()
+    other = rt.release(table, rt.marginals(DOMAIN, 1), half, ledger=path)
+    assert first.facts["spent"] == again.facts["spent"] <= half.limit
+    with rt.Ledger.open(path, identity=table.identity, budget=rt.Budget(rho=0.02)) as ledger:
+        assert ledger.spent == first.facts["spent"] + other.facts["spent"]
+    with pytest.raises(rt.QueryError, match="one kind"):
+        rt.release(table, rt.marginals(DOMAIN, 1), rt.Budget(epsilon=1), ledger=path)
+
+
+def test_an_exhausted_ledger_refuses_before_it_measures(table: rt.Table, tmp_path: Path) -> None:
+    path, budget = tmp_path / "people.ledger", rt.Budget(rho=0.01)
+    rt.release(table, rt.marginals(DOMAIN, 2), budget, ledger=path)
+    with pytest.raises(rt.BudgetError):
+        rt.release(table, rt.marginals(DOMAIN, 1), budget, ledger=path)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("budget", [rt.Budget(epsilon=2), rt.Budget(rho=0.05)], ids=["pure", "zcdp"])
+def test_every_algorithm_publishes(neighbours: str, budget: rt.Budget) -> None:
+    rng = np.random.default_rng(2)
+    rows = pa.table({name: rng.integers(0, DOMAIN[name].size, 4000) for name in DOMAIN.names})
+    private = rt.Table.of(rows, DOMAIN, neighbours=neighbours)  # pyright: ignore[reportArgumentType]
+    for algorithm in (rt.Adaptive(), rt.MWEM(rounds=4), rt.DualQuery(rounds=6, draws=4)):
+        published = rt.release(private, rt.marginals(DOMAIN, 2), budget, algorithm=algorithm)
+        assert published.facts["spent"] <= budget.limit
+        assert published.hypothesis.marginal(("a",)).sum() == pytest.approx(1)
+        assert rt.evaluate(published, private, rt.marginals(DOMAIN, 2)).max_error < 0.5
+
+
+def test_a_secret_sample_is_charged_for_its_own_size(table: rt.Table) -> None:
+    published = rt.release(
+        table, rt.marginals(DOMAIN, 2), BUDGET, algorithm=rt.DualQuery(rounds=5, draws=2, sample=300)
+    )
+    assert published.records == ROWS
+    assert published.notes["sample"] == 300
+    assert 0 < published.facts["spent"] <= BUDGET.limit
+    with pytest.raises(rt.SourceError, match="between 1 and 900"):
+        rt.release(table, rt.marginals(DOMAIN, 2), BUDGET, algorithm=rt.DualQuery(sample=901))
+
+
+def test_bad_input_is_one_line_and_spends_nothing(table: rt.Table, tmp_path: Path) -> None:
+    path = tmp_path / "people.ledger"
+    with rt.Ledger.open(path, identity=table.identity, budget=BUDGET):
+        pass
+    calls = [
+        lambda: rt.release(table, rt.Workload([rt.marginal("a", "nobody")]), BUDGET, ledger=path),
+        lambda: rt.release(table, rt.Workload([]), BUDGET, ledger=path),
+        lambda: rt.release(table, rt.marginals(DOMAIN, 2), BUDGET, algorithm=rt.TextbookPMW(error=0.01), ledger=path),
+        lambda: rt.Adaptive(audit_share=0.9),
+        lambda: rt.Adaptive(model_cells=0),
+        lambda: rt.Budget(epsilon=0),
+        lambda: rt.Budget(epsilon=-1),
+        lambda: rt.Budget(epsilon=1e9),
+        lambda: rt.Budget(epsilon=1, delta=0),
+        lambda: rt.Budget(epsilon=1, delta=1),
+    ]
+    for call in calls:
+        with pytest.raises((rt.ReticentError, DomainError)) as problem:
+            call()
+        assert "\n" not in str(problem.value)
+    with rt.Ledger.open(path, identity=table.identity, budget=BUDGET) as ledger:
+        assert ledger.spent == 0
+
+
+def test_an_attribute_with_one_value_is_harmless() -> None:
+    domain = rt.Domain({"a": 3, "only": 1})
+    rows = pa.table({"a": np.arange(300) % 3, "only": np.zeros(300, dtype=int)})
+    published = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), BUDGET)
+    assert published.answer(rt.count(rt.col("only") == 0)).value == pytest.approx(1)
+
+
+def test_rows_are_counted_by_the_custodian_only(release: rt.Release, table: rt.Table) -> None:
+    found = rt.evaluate(release, table, rt.marginals(DOMAIN, 2))
+    assert "NOT PRIVATE" in str(found)
+    rows = rt.evaluate(release.synthesize(ROWS), table, rt.marginals(DOMAIN, 2))
+    assert rows.mean_total_variation is not None
+    assert found.mean_total_variation is not None
+    assert rows.mean_total_variation < found.mean_total_variation + 0.02
