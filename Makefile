@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin
 
-.PHONY: setup demo test shared slow lint bench bench-quick clean
+.PHONY: setup databases demo test shared slow lint bench bench-quick docs clean
 
 setup: $(VENV)/ready
 
@@ -14,11 +14,23 @@ $(VENV)/ready: requirements/dev.txt pyproject.toml
 	$(RUN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# What the database tests need, where it is absent. What cannot be had is named here and by the tests that skip.
+databases: setup
+	@wanted=""; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || wanted="postgresql"; \
+	command -v java >/dev/null || wanted="$$wanted default-jre-headless"; \
+	[ -z "$$wanted" ] || { [ "$$(id -u)" = 0 ] && export DEBIAN_FRONTEND=noninteractive && apt-get -qq update >/dev/null \
+		&& apt-get -qq install -y --no-install-recommends $$wanted >/dev/null; } \
+		|| echo "database tests will skip: install $$wanted (needs root and apt-get)"
+	@$(RUN)/python -c 'import pyspark' 2>/dev/null || $(RUN)/python -m pip install --quiet --quiet \
+		--disable-pip-version-check --no-deps --no-build-isolation -r requirements/spark.txt \
+		|| echo "Spark tests will skip: pyspark could not be installed"
+
 demo: setup
 	$(RUN)/reticent demo
 
 test: setup
-	$(RUN)/python -m pytest -n 2 -m "not slow and not shared"
+	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not shared"
 
 shared: setup
 	$(RUN)/python -m pytest -n 2 -m "shared and not slow"
@@ -36,6 +48,9 @@ bench: setup
 
 bench-quick: setup
 	$(RUN)/python -m benchmarks --quick
+
+docs: setup
+	$(RUN)/python -m scripts.site
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
