@@ -95,7 +95,8 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Certificate:
-        return cls(**(fields | {"sets": tuple(tuple(s) for s in fields["sets"])}))
+        sets: Any = tuple(tuple(s) for s in fields["sets"])
+        return cls(**{**fields, "sets": sets})
 
 
 def tightest(

@@ -21,6 +21,9 @@ from reticent.queries.base import Linear
 from reticent.queries.forms import Form, Product
 from reticent.queries.linear import Marginal
 
+VACUOUS = 0.5
+"""A fraction is never farther than that from one half: a larger bound certifies nothing."""
+
 
 @dataclass(frozen=True, eq=False)
 class MeasuredQuery:
@@ -144,7 +147,7 @@ class Knowledge:
         form = self.form(query)
         certified = self.certified[0]
         error, certificate = tightest(certified.certificates, form, confidence)
-        if certificate is None:
+        if certificate is None or error >= VACUOUS:
             return None
         if error > (wanted if wanted is not None else self._floor(form, confidence)):
             return None
@@ -215,7 +218,7 @@ def best(readings: list[Reading], wanted: float | None = None) -> Reading | None
     """The first reading within the wanted error; without one, the reading of least error."""
     if wanted is not None:
         return next((r for r in readings if r.error <= wanted), None)
-    return min((r for r in readings if r.error < inf), key=lambda r: r.error, default=None)
+    return min((r for r in readings if r.error < VACUOUS), key=lambda r: r.error, default=None)
 
 
 def _first(size: int) -> np.ndarray:
