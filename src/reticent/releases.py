@@ -29,7 +29,8 @@ from reticent.kernel.ledger import Ledger
 from reticent.kernel.statement import verify
 from reticent.kernel.subsample import Subsample
 from reticent.kernel.table import Table
-from reticent.queries.base import Query
+from reticent.queries.base import Linear, Query
+from reticent.queries.linear import Marginal
 from reticent.queries.parsing import query_from_dict
 from reticent.queries.workload import Workload
 from reticent.synthetic import synthesize
@@ -240,7 +241,7 @@ class Release:
                     raise ReticentError(f"{path}: release format {manifest['format']}, this version reads {FORMAT}")
                 hypothesis = load_hypothesis(archive.read("hypothesis.bin"))
                 measurements = tuple(
-                    Measurement(query_from_dict(m["query"]), _array(archive, index), m["sd"])
+                    Measurement(_measured(m["query"]), _array(archive, index), m["sd"])
                     for index, m in enumerate(manifest["measurements"])
                 )
         except FileNotFoundError:
@@ -255,6 +256,13 @@ class Release:
         from reticent.report import release_summary
 
         return release_summary(self)
+
+
+def _measured(described: Any) -> Linear | Marginal:
+    query = query_from_dict(described)
+    if not isinstance(query, (Linear, Marginal)):
+        raise ValueError("only linear queries and marginals are measured")
+    return query
 
 
 def _array(archive: zipfile.ZipFile, index: int) -> np.ndarray:
