@@ -35,8 +35,8 @@ class Claim:
     expected: float
     x_label: str
     y_label: str
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Sequence[float] | np.ndarray
+    y: Sequence[float] | np.ndarray
 
     @property
     def slope(self) -> float:

@@ -13,6 +13,7 @@ def main(folder: Path = Path()) -> None:
     tiny_census.write(folder)
     domain = rt.Domain.read(folder / "census.toml")
     table = rt.Table.read(folder / "census.parquet", domain)
+    assert table.records is not None, "public under replace-one"
     budget = rt.Budget(epsilon=1.0, delta=1e-9)
     print(rt.plan(records=table.records, domain=domain, budget=budget), end="\n\n")
 

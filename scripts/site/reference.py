@@ -17,7 +17,7 @@ GROUPS = {
     "Budget and account": ("Budget", "Ledger", "plan"),
     "Questions": ("col", "count", "mean", "marginal", "marginals", "ranges", "Workload"),
     "Publish": ("release", "Release", "Adaptive", "MWEM", "TextbookPMW", "DualQuery", "evaluate"),
-    "Answer": ("Session",),
+    "Answer": ("Session", "connect"),
     "Models": ("Squared", "Ridge", "Logistic", "Hinge", "Huber", "MeanVector", "Model"),
     "Errors": ("ReticentError", "DomainError", "QueryError", "SourceError", "LedgerError", "BudgetError"),
 }
