@@ -27,6 +27,8 @@ SQL_LENGTH = 20_000
 KEPT = 2048
 KEPT_BYTES = 4096
 """Requests longer than this are parsed anew each time."""
+REMEMBERED_BYTES = 16_384
+"""Answers longer than this are computed anew each time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +55,21 @@ class Requests:
         self.domain = domain
         self._settings = settings
         self._kept: OrderedDict[bytes, Request] = OrderedDict()
+        self._answers: OrderedDict[Request, tuple[Any, bytes, str]] = OrderedDict()
+
+    def recall(self, request: Request, knowledge: Any) -> tuple[bytes, str] | None:
+        """The free answer given before, if nothing was learned since: it is a function of both."""
+        found = self._answers.get(request)
+        return found[1:] if found is not None and found[0] is knowledge else None
+
+    def remember(self, request: Request, knowledge: Any, result: Any) -> tuple[bytes, str]:
+        """The answer's bytes and origin, kept for the next who asks the same."""
+        body, origin = encode(result), result.origin
+        if len(body) <= REMEMBERED_BYTES:
+            self._answers[request] = (knowledge, body, origin)
+            if len(self._answers) > KEPT:
+                self._answers.popitem(last=False)
+        return body, origin
 
     def parse(self, body: bytes) -> Request:
         request = self._kept.get(body)

@@ -66,22 +66,22 @@ class Desk:
         """The answer's bytes, its origin, and whether it went through the paying queue."""
         if not request.wants_more or key is None:
             try:
-                result = await self.free(request)
+                return *await self.free(request), False
             except MustPay:
                 pass
-            else:
-                return encode(result), result.origin, False
         try:
             return await self._pay(request, who.name, key or f"auto-{secrets.token_hex(12)}")
         finally:
             await self._ticks.wait()
 
-    async def free(self, request: Request) -> Any:
+    async def free(self, request: Request) -> tuple[bytes, str]:
         """From what is known now; MustPay where that is not good enough."""
-        self._free._knowledge = self.session._knowledge
-        if request.work.quick:
-            return self._answer(request)
-        return await asyncio.get_running_loop().run_in_executor(self._working, self._answer, request)
+        known = self._free._knowledge = self.session._knowledge
+        recalled = self.requests.recall(request, known)
+        if recalled is not None:
+            return recalled
+        result = self._answer(request) if request.work.quick else await self.work(self._answer, request)
+        return self.requests.remember(request, known, result)
 
     def _answer(self, request: Request) -> Any:
         return self._free.ask(request.question, error=request.error, confidence=request.confidence)

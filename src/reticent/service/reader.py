@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from reticent.service.asking import Requests, encode
+from reticent.service.asking import Request, Requests
 from reticent.service.follow import Follower
 from reticent.service.free import MustPay
 from reticent.service.front import BODY, NOTE, PRINCIPAL, Front, Scope
@@ -41,11 +41,11 @@ class ReadingDesk:
         self.follower = Follower(Path(table.ledger), confidence=table.confidence, name=table.name)
         self.requests = Requests(self.follower.session.domain, settings)
 
-    def answer(self, body: bytes) -> tuple[bytes, str]:
+    def answer(self, request: Request) -> tuple[bytes, str]:
         """MustPay where the writer must decide."""
-        request = self.requests.parse(body)
-        result = self.follower.session.ask(request.question, error=request.error, confidence=request.confidence)
-        return encode(result), result.origin
+        session = self.follower.session
+        result = session.ask(request.question, error=request.error, confidence=request.confidence)
+        return self.requests.remember(request, session, result)
 
 
 class Reader:
@@ -86,9 +86,13 @@ class Reader:
         return self._desks.get(found.group(1))
 
     async def _answer(self, desk: ReadingDesk, body: bytes) -> tuple[bytes, str]:
-        if desk.requests.parse(body).work.quick:
-            return desk.answer(body)
-        return await asyncio.get_running_loop().run_in_executor(self._working, desk.answer, body)
+        request = desk.requests.parse(body)
+        recalled = desk.requests.recall(request, desk.follower.session)
+        if recalled is not None:
+            return recalled
+        if request.work.quick:
+            return desk.answer(request)
+        return await asyncio.get_running_loop().run_in_executor(self._working, desk.answer, request)
 
     async def _forward(self, scope: Scope, send: Any) -> None:
         scope[NOTE]["route"] = "forwarded"

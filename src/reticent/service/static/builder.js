@@ -126,7 +126,7 @@ export function wordsOf(question, table) {
   const where = [...question.filters].filter(([, codes]) => codes.length).map(([name, codes]) => {
     const attribute = table.domain.find((a) => a.name === name);
     const labels = codes.map((code) => attribute.labels[code]);
-    return `${name} ${labels.length > 4 ? `one of ${labels.length} values` : labels.join(" or ")}`;
+    return `${name} is ${labels.length > 4 ? `one of ${labels.length} values` : labels.join(" or ")}`;
   });
   return `${what}${by}${where.length ? `, where ${where.join(" and ")}` : ""}`;
 }

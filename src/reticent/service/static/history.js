@@ -15,7 +15,7 @@ export async function historyView(view, state) {
   const path = `/v1/tables/${state.table.name}/history`;
   const head = ["When", everybody ? "Who" : null, "Question", "Wanted error", "Price", ""].filter((name) => name !== null);
   const table = h("div", { class: "wide card", tabindex: "0", role: "region", "aria-label": "Paid answers" },
-    h("table", null, h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col" }, name || h("span", { class: "hidden-text" }, "Show"))))), rows));
+    h("table", null, h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col", class: name === "Price" || name === "Wanted error" ? "number" : null }, name || h("span", { class: "hidden-text" }, "Show"))))), rows));
   const place = h("div", null, busy("Loading the history …"));
   show(view, h("h1", null, "History"), h("p", { class: "lead" }, everybody ? "Every paid answer of every analyst. Free answers leave no trace in the ledger." : "What you have paid for. Looking at it again costs nothing."), place, answer);
 

@@ -1,0 +1,266 @@
+"""The contract of the HTTP interface: what analysts and custodians get, and in which shape."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet
+import pytest
+from serving import COUNT, DOMAIN, ROWS, Service
+
+import reticent as rt
+
+TABLE = "/v1/tables/survey"
+
+
+def get(service: Service, path: str, who: dict[str, str] | None = None) -> dict:
+    response = service.client.get(path, headers=who or service.alice)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def test_health_needs_no_token_and_says_nothing_about_tables(service: Service) -> None:
+    response = service.client.get("/health")
+    assert response.json() == {"status": "ok", "version": rt.__version__}
+
+
+def test_the_domain_is_public_to_whoever_may_ask(service: Service) -> None:
+    facts = get(service, TABLE)
+    restored = rt.Domain.from_dict({entry["name"]: entry["declaration"] for entry in facts["domain"]})
+    assert restored == DOMAIN
+    assert facts["fingerprint"] == DOMAIN.fingerprint
+    assert facts["records"] == ROWS
+    assert "at most 54.6 times as likely" in facts["promise"]
+
+
+def test_a_free_answer_costs_nothing_and_says_how_sure_it_is(service: Service) -> None:
+    before = get(service, f"{TABLE}/budget")["spent"]
+    reply = service.ask({"query": COUNT}).json()
+    assert reply["kind"] == "answer"
+    assert reply["result"]["certified"]
+    assert reply["result"]["price"] == 0
+    assert 0 < reply["result"]["error"] < 0.5
+    assert get(service, f"{TABLE}/budget")["spent"] == before
+
+
+def test_sql_and_the_json_query_give_the_same_number(service: Service) -> None:
+    table = service.ask({"sql": "SELECT COUNT(*) FROM survey WHERE age >= 45"}).json()
+    answer = service.ask({"query": COUNT}).json()
+    assert table["kind"] == "table"
+    assert table["result"]["rows"][0][0] == pytest.approx(answer["result"]["count"])
+
+
+def test_what_no_certificate_covers_is_answered_and_called_uncertified(service: Service) -> None:
+    reply = service.ask({"query": {"query": "marginal", "attributes": ["age", "sex", "smoker", "region"]}}).json()
+    assert not reply["result"]["certified"]
+    assert reply["result"]["error"] is None
+
+
+def test_the_price_is_what_is_then_charged(service: Service) -> None:
+    body = {"query": {"query": "count", "where": {"op": "==", "column": "region", "value": "west"}}, "error": 0.012}
+    cost = service.client.post(f"{TABLE}/cost", json=body, headers=service.alice).json()
+    assert not cost["free"]
+    assert cost["affordable"]
+    before = get(service, f"{TABLE}/budget")
+    paid = service.ask(body, key="price").json()
+    after = get(service, f"{TABLE}/budget")
+    assert paid["result"]["price"] == pytest.approx(cost["price"])
+    assert after["spent"] - before["spent"] == pytest.approx(cost["price"], abs=1e-9)
+    assert after["own_spent"] - before["own_spent"] == pytest.approx(cost["price"], abs=1e-9)
+    assert paid["result"]["error"] <= 0.012
+    again = service.client.post(f"{TABLE}/cost", json=body, headers=service.alice).json()
+    assert again["free"]
+
+
+def test_a_price_above_the_allowed_one_is_refused_unpaid(service: Service) -> None:
+    body = {"query": {"query": "count", "where": {"op": "==", "column": "smoker", "value": "yes"}}, "error": 0.015}
+    before = get(service, f"{TABLE}/budget")["spent"]
+    refused = service.ask(body | {"max_price": 1e-7})
+    assert refused.status_code == 409
+    assert refused.json()["type"] == "urn:reticent:problem:price"
+    assert get(service, f"{TABLE}/budget")["spent"] == before
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": {"query": "count", "where": {"op": "==", "column": "sex", "value": "Male"}}, "error": 0.02},
+        {
+            "query": {"query": "mean", "column": "age", "where": {"op": "==", "column": "sex", "value": "Male"}},
+            "error": 2.0,
+        },
+        {"sql": "SELECT smoker, COUNT(*) FROM survey WHERE region <> 'west' GROUP BY smoker", "error": 0.02},
+        {"query": {"query": "marginal", "attributes": ["sex", "smoker"]}, "error": 0.02},
+    ],
+    ids=["count", "mean", "groups", "marginal"],
+)
+def test_the_same_key_returns_the_same_bytes_and_is_charged_once(service: Service, body: dict) -> None:
+    first = service.ask(body, key=f"again-{abs(hash(json.dumps(body)))}")
+    spent = get(service, f"{TABLE}/budget")["spent"]
+    second = service.ask(body, key=f"again-{abs(hash(json.dumps(body)))}")
+    assert first.status_code == 200, first.text
+    assert second.content == first.content
+    assert get(service, f"{TABLE}/budget")["spent"] == spent
+
+
+def test_a_key_belongs_to_one_question(service: Service) -> None:
+    body = {"query": {"query": "count", "where": {"op": "==", "column": "region", "value": "south"}}, "error": 0.004}
+    assert service.ask(body, key="one").json()["result"]["price"] > 0
+    other = service.ask(body | {"error": 0.003}, key="one")
+    assert other.status_code == 422
+    assert other.json()["type"] == "urn:reticent:problem:key-reused"
+
+
+def test_two_analysts_may_use_the_same_key(service: Service) -> None:
+    bodies = [
+        {"query": {"query": "count", "where": {"op": "<", "column": "age", "value": edge}}, "error": 0.02}
+        for edge in (25, 65)
+    ]
+    answers = [service.ask(bodies[0], service.alice, "shared"), service.ask(bodies[1], service.bob, "shared")]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].json()["result"]["query"] != answers[1].json()["result"]["query"]
+
+
+def test_the_history_is_paged_newest_first_and_keeps_the_bytes(service: Service) -> None:
+    body = {"sql": "SELECT COUNT(*) FROM survey WHERE smoker = 'no' AND sex = 'Male'", "error": 0.004}
+    reply = service.ask(body, key="kept")
+    seen, path = [], f"{TABLE}/history?limit=1"
+    page = get(service, path)
+    while True:
+        seen += page["entries"]
+        if page["next"] is None:
+            break
+        page = get(service, f"{path}&before={page['next']}")
+    numbers = [entry["sequence"] for entry in seen]
+    assert numbers == sorted(numbers, reverse=True)
+    assert len(set(numbers)) == len(numbers) > 1
+    assert seen[0]["question"] == body["sql"]
+    stored = service.client.get(f"{TABLE}/history/{numbers[0]}", headers=service.alice)
+    assert stored.content == reply.content
+
+
+def test_an_analyst_sees_own_history_only_and_the_custodian_all(service: Service) -> None:
+    mine = service.ask(
+        {"query": {"query": "count", "where": {"op": "<", "column": "age", "value": 35}}, "error": 0.018}, key="m"
+    )
+    assert mine.json()["result"]["price"] > 0
+    alices = {entry["sequence"] for entry in get(service, f"{TABLE}/history")["entries"]}
+    bobs = {entry["sequence"] for entry in get(service, f"{TABLE}/history", service.bob)["entries"]}
+    everything = {
+        entry["sequence"] for entry in get(service, f"{TABLE}/history?limit=200", service.custodian)["entries"]
+    }
+    assert alices
+    assert not alices & bobs
+    assert alices | bobs <= everything
+    assert service.client.get(f"{TABLE}/history/{max(alices)}", headers=service.bob).status_code == 404
+
+
+def test_a_cap_stops_one_analyst_while_others_go_on(service: Service) -> None:
+    spent = get(service, f"{TABLE}/budget", service.bob)["own_spent"]
+    capped = service.client.put(f"{TABLE}/caps/bob", json={"amount": spent + 1e-9}, headers=service.custodian)
+    assert capped.status_code == 200
+    body = {
+        "query": {"query": "count", "where": {"op": "in", "column": "region", "values": ["north", "south"]}},
+        "error": 0.014,
+    }
+    refused = service.ask(body, service.bob)
+    assert refused.status_code == 402
+    assert refused.json()["remaining"] <= 2e-9
+    assert service.ask(body, service.alice).status_code == 200
+    lifted = service.client.put(f"{TABLE}/caps/bob", json={"amount": None}, headers=service.custodian).json()
+    assert lifted["cap"] == pytest.approx(get(service, f"{TABLE}/budget")["limit"])
+
+
+def test_certificates_speak_in_sentences(service: Service) -> None:
+    found = get(service, f"{TABLE}/certificates")["certificates"]
+    assert found[0]["bound"] > 0
+    assert "whatever is asked" in found[0]["sentence"]
+
+
+def test_publishing_makes_every_form_downloadable(service: Service, tmp_path) -> None:
+    made = service.client.post(f"{TABLE}/releases", json={"title": "First", "rows": 500}, headers=service.custodian)
+    assert made.status_code == 201, made.text
+    identity = made.json()["id"]
+    listed = get(service, f"{TABLE}/releases")["releases"]
+    assert listed[0]["id"] == identity
+    files = {
+        form: service.client.get(f"{TABLE}/releases/{identity}/{form}", headers=service.alice).content
+        for form in listed[0]["formats"]
+    }
+    (tmp_path / "rows.parquet").write_bytes(files["parquet"])
+    assert pyarrow.parquet.read_table(tmp_path / "rows.parquet").num_rows == 500
+    assert files["csv"].count(b"\n") == 501
+    assert b"<!doctype html>" in files["report"][:200].lower()
+    (tmp_path / "saved").write_bytes(files["release"])
+    assert rt.Release.load(tmp_path / "saved").domain == DOMAIN
+
+
+def test_a_model_is_fitted_for_free(service: Service) -> None:
+    loss = rt.Squared(features=["sex"], label="age") if hasattr(rt, "Squared") else None
+    if loss is None:
+        pytest.skip("rt.Squared is not exported yet")
+    spent = get(service, f"{TABLE}/budget")["spent"]
+    reply = service.client.post(f"{TABLE}/minimise", json={"loss": loss.to_dict()}, headers=service.alice)
+    assert reply.status_code == 200, reply.text
+    assert len(reply.json()["model"]["theta"]) >= 1
+    assert get(service, f"{TABLE}/budget")["spent"] == spent
+
+
+def test_spending_adds_up_and_the_ledger_verifies(service: Service) -> None:
+    spending = get(service, f"{TABLE}/spending", service.custodian)
+    assert sum(charge["cost"] for charge in spending["charges"]) == pytest.approx(
+        get(service, f"{TABLE}/budget")["spent"]
+    )
+    found = service.client.post(f"{TABLE}/verification", headers=service.custodian).json()
+    assert found["verified"]
+    assert found["anchored"]
+
+
+def test_metrics_hold_no_data_and_times_are_for_the_custodian(service: Service) -> None:
+    service.ask({"query": COUNT})
+    plain = service.client.get("/metrics", headers=service.alice).text
+    whole = service.client.get("/metrics", headers=service.custodian).text
+    assert 'reticent_requests_total{route="ask",status="2xx"}' in plain
+    assert 'reticent_budget_spent{table="survey"}' in plain
+    for private in ("seconds", "memory"):
+        assert private not in plain
+        assert private in whole
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({}, "request"),
+        ({"sql": "SELECT 1", "query": COUNT}, "request"),
+        ({"sql": "SELECT COUNT(*) FROM survey", "typo": 1}, "request"),
+        ({"sql": "DROP TABLE survey"}, "question"),
+        ({"query": {"query": "count", "where": {"op": ">=", "column": "age", "value": 46}}}, "question"),
+        ({"query": {"query": "count", "where": {"op": "==", "column": "nobody", "value": 1}}}, "question"),
+        ({"query": COUNT, "error": 0}, "question"),
+        ({"query": COUNT, "error": True}, "question"),
+        ({"query": COUNT, "confidence": 1.5}, "question"),
+    ],
+)
+def test_refusals_are_problem_documents_with_stable_types(service: Service, body: dict, kind: str) -> None:
+    response = service.ask(body)
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == f"urn:reticent:problem:{kind}"
+    assert "\n" not in response.json()["detail"]
+
+
+def test_running_out_of_budget_is_told_with_both_amounts_and_leaves_free_answers(service: Service) -> None:
+    spent = get(service, f"{TABLE}/budget")["spent"]
+    body = {"query": {"query": "count", "where": {"op": "==", "column": "sex", "value": "Female"}}, "error": 0.00025}
+    refused = service.ask(body, key="broke")
+    assert refused.status_code == 402
+    assert refused.json()["requested"] > refused.json()["remaining"]
+    assert get(service, f"{TABLE}/budget")["spent"] == spent
+    assert service.ask({"query": body["query"]}).status_code == 200
+
+
+def test_the_openapi_document_names_every_route_and_its_security(service: Service) -> None:
+    document = service.client.get("/openapi.json").json()
+    assert f"{TABLE.replace('survey', '{table}')}/ask" in document["paths"]
+    unsecured = [path for path, methods in document["paths"].items() for m in methods.values() if "security" not in m]
+    assert unsecured == ["/health"]

@@ -1,0 +1,118 @@
+"""`rt.connect` behaves as a Session; lost connections are tried again with the same key."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from serving import DOMAIN, ROWS, Service
+
+import reticent as rt
+from reticent import client as client_module
+from reticent.client import Connection
+from reticent.errors import SourceError
+
+
+def connection(service: Service, **options) -> Connection:
+    token = service.alice["Authorization"].removeprefix("Bearer ")
+    return rt.connect(str(service.client.base_url), token, **options)
+
+
+def test_a_connection_has_the_interface_of_a_session(service: Service) -> None:
+    with connection(service) as session:
+        assert session.domain == DOMAIN
+        free = session.ask(rt.count(rt.col("age") >= 45))
+        assert free.certified
+        assert free.count == pytest.approx(free.value * ROWS)
+        rows = session.ask("SELECT sex, COUNT(*) FROM survey GROUP BY sex")
+        assert [row[0] for row in rows] == ["Female", "Male"]
+        query = rt.count((rt.col("age") < 35) & (rt.col("sex") == "Male"))
+        price = session.cost(query, error=0.006)
+        before = session.spent
+        paid = session.ask(query, error=0.006)
+        assert paid.price == pytest.approx(price)
+        assert session.spent - before == pytest.approx(price, abs=1e-9)
+        assert session.remaining > 0
+        assert session.describe()["table"] == "survey"
+        assert next(session.history())["price"] == pytest.approx(price)
+        marginal = session.ask(rt.marginal("age", "sex"))
+        assert marginal.value.shape == DOMAIN.shape_of(["age", "sex"])
+        assert "survey" in repr(session)
+
+
+def test_errors_come_back_as_our_own(service: Service) -> None:
+    with connection(service) as session:
+        with pytest.raises(rt.QueryError, match=r"46"):
+            session.ask(rt.count(rt.col("age") >= 46))
+        with pytest.raises(rt.BudgetError) as caught:
+            session.ask(rt.count(rt.col("age") >= 25), error=0.00025)
+        assert caught.value.requested > caught.value.remaining
+    with pytest.raises(rt.ReticentError, match="unknown, expired or revoked"):
+        rt.connect(str(service.client.base_url), "rt_000000000000_" + "A" * 43)
+    with pytest.raises(rt.QueryError):
+        rt.connect(str(service.client.base_url), "smuggled\r\nX-Evil: 1")
+
+
+def test_the_newest_release_comes_back_whole(service: Service) -> None:
+    made = {"title": "For the client", "rows": 50}
+    assert service.client.post("/v1/tables/survey/releases", json=made, headers=service.custodian).status_code == 201
+    with connection(service) as session:
+        release = session.release()
+        assert release.domain == DOMAIN
+        assert 0 < release.answer(rt.count(rt.col("sex") == "Male")).value < 1
+
+
+def test_a_lost_reply_is_fetched_again_with_the_same_key(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FIRST_WAIT", 0.001)
+    keys = []
+
+    class Lossy(httpx.BaseTransport):
+        """Delivers every request and loses the first two replies."""
+
+        def __init__(self) -> None:
+            self.inner = httpx.HTTPTransport()
+
+        def close(self) -> None:
+            self.inner.close()
+
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            response = self.inner.handle_request(request)
+            response.read()
+            if "idempotency-key" in request.headers:
+                keys.append(request.headers["idempotency-key"])
+                if len(keys) <= 2:
+                    raise httpx.ReadError("lost")
+            return response
+
+    token = service.alice["Authorization"].removeprefix("Bearer ")
+    http = httpx.Client(base_url=service.client.base_url, transport=Lossy())
+    with Connection("", token, client=http) as session:
+        before = session.spent
+        answer = session.ask(rt.count(rt.col("smoker") == "no"), error=0.005)
+        assert len(keys) == 3
+        assert len(set(keys)) == 1
+        assert session.spent - before == pytest.approx(answer.price, abs=1e-9)
+        assert answer.price > 0
+
+
+def test_a_server_that_is_gone_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_module, "FIRST_WAIT", 0.001)
+    with pytest.raises(SourceError, match="cannot be reached"):
+        rt.connect("http://127.0.0.1:9", "rt_x")
+
+
+def test_the_command_line_asks_and_prices(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from reticent.cli import cli
+
+    url = str(service.client.base_url)
+    run = CliRunner().invoke
+    missing = run(cli, ["ask", url, "SELECT COUNT(*) FROM survey"], env={"RETICENT_TOKEN": ""})
+    assert isinstance(missing.exception, rt.QueryError)
+    token = {"RETICENT_TOKEN": service.alice["Authorization"].removeprefix("Bearer ")}
+    asked = run(cli, ["ask", url, "SELECT sex, COUNT(*) FROM survey GROUP BY sex", "--json"], env=token)
+    assert asked.exit_code == 0, asked.output
+    assert '"columns"' in asked.output
+    sql = "SELECT COUNT(*) FROM survey WHERE age >= 65 AND region = 'west'"
+    priced = run(cli, ["ask", url, sql, "--error", "0.003", "--cost"], env=token)
+    assert float(priced.output) > 0

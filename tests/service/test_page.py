@@ -1,0 +1,245 @@
+"""The page in a real browser: an analyst and a custodian at work, at a desk, on a phone, by keyboard alone."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from browser import CHROMIUM, DRIVER, Browser, chromium
+from serving import Server, bearer
+
+AXE = "axe-core@4.14.0"
+ENTER, TAB, SPACE = "\ue007", "\ue004", " "
+SHOTS = os.environ.get("RETICENT_SCREENSHOTS")
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not installed: run `make browser`"
+)
+
+
+@pytest.fixture(scope="module")
+def server(serve: Callable[..., Server]) -> Server:
+    return serve("--tick", "0.05")
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Browser]:
+    with chromium() as browser:
+        browser.size(1280, 900)
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def analyst(server: Server) -> str:
+    made = httpx.post(f"{server.url}/v1/tokens", json={"name": "ada"}, headers=bearer(server.custodian), timeout=30)
+    return made.json()["token"]
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The accessibility checker's source, from the npm registry."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed, so axe-core cannot be fetched")
+    folder = tmp_path_factory.mktemp("axe")
+    done = subprocess.run(["npm", "pack", "--silent", AXE], cwd=folder, capture_output=True, timeout=120)
+    if done.returncode:
+        pytest.skip("axe-core cannot be fetched from the npm registry here")
+    archive = next(folder.glob("*.tgz"))
+    subprocess.run(["tar", "xzf", archive.name, "package/axe.min.js"], cwd=folder, check=True)
+    return (folder / "package" / "axe.min.js").read_text()
+
+
+def sign_in(window: Browser, server: Server, token: str, view: str = "ask") -> None:
+    window.open(f"{server.url}/")
+    window.script("sessionStorage.clear()")
+    window.open("about:blank")
+    window.console()
+    window.open(f"{server.url}/#/{view}")
+    window.type("input[type=password]", token)
+    window.click_text("Sign in", "form button")
+    window.sees("left", "header")
+
+
+def shoot(window: Browser, name: str) -> None:
+    if SHOTS:
+        Path(SHOTS).mkdir(exist_ok=True)
+        window.screenshot(Path(SHOTS) / f"{name}.png")
+
+
+def said(window: Browser, text: str) -> None:
+    """What a screen reader was told last."""
+    status = "return document.getElementById('status').textContent"
+    window.until(lambda: window.script(status) == text, f"{text!r} was not announced")
+
+
+def accessible(window: Browser, axe: str) -> None:
+    """No violation that axe can find."""
+    window.script(axe)
+    found = window.script_async(
+        "const done = arguments[arguments.length - 1];"
+        "axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations.map(v => "
+        "v.id + ': ' + v.nodes.map(n => n.target.join(' ')).slice(0, 3).join(', '))), e => done([String(e)]))"
+    )
+    assert found == []
+
+
+def test_a_wrong_token_is_told_and_the_page_stays(window: Browser, server: Server) -> None:
+    window.open(f"{server.url}/")
+    window.type("input[type=password]", "rt_wrong")
+    window.click_text("Sign in", "form button")
+    window.sees("unknown, expired or revoked")
+    window.console()
+
+
+def test_ask_by_clicking_then_pay_for_a_bound(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    assert "Account" not in window.text("nav")
+    window.click("[aria-label='Group by sex']")
+    window.click("[aria-label='Restrict age']")
+    window.click(".attributes li:first-child .value-choice:nth-child(5) input")
+    window.click(".attributes li:first-child .value-choice:nth-child(6) input")
+    window.sees("Number of records by sex, where age is 55-64 or 65-90")
+    window.click_text("Ask", "form button")
+    window.sees("Free", ".result")
+    assert window.script("return document.querySelectorAll('.result .whisker').length") == 2
+    assert "With 95 % probability" in window.text(".promise")
+    shoot(window, "free")
+    window.type("input[type=number]", "85")
+    window.sees("Left afterwards")
+    shoot(window, "price")
+    before = window.text(".purse")
+    window.click(".ask button[type=submit]")
+    window.sees("Paid", ".result")
+    window.until(lambda: window.text(".purse") != before, "the gauge did not move")
+    shoot(window, "paid")
+    assert window.console() == []
+
+
+def test_ask_in_sql_and_look_back(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    window.click_text("SQL")
+    window.type("textarea", "SELECT region, AVG(age) AS mean_age, COUNT(*) FROM survey GROUP BY region ORDER BY 3 DESC")
+    window.click_text("Ask", "form button")
+    window.sees("MEAN_AGE", ".result")
+    window.sees("north", ".result table")
+    window.type("textarea", "SELECT * FROM survey")
+    window.click_text("Ask", "form button")
+    window.sees("cannot be asked as it stands")
+    window.console()
+    window.click_text("History", "nav a")
+    window.click("[aria-label^='Show answer']")
+    window.sees("Paid", ".result")
+    assert window.console() == []
+
+
+def test_running_out_of_budget_is_told_before_paying(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    window.click("[aria-label='Group by region']")
+    window.type("input[type=number]", "3")
+    window.sees("Not enough budget left")
+    assert window.script("return document.querySelector('.ask button[type=submit]').disabled")
+    shoot(window, "no-budget")
+    window.click("#p-free")
+    window.click_text("Ask", "form button")
+    window.sees("Free", ".result")
+    assert window.console() == []
+
+
+def test_the_custodian_adds_people_caps_them_verifies_and_publishes(window: Browser, server: Server) -> None:
+    sign_in(window, server, server.custodian, "analysts")
+    window.type("input[name=name]", "grace")
+    window.click_text("Create token")
+    window.sees("It is shown only now")
+    fresh = window.text("dialog output")
+    window.click_text("Close")
+    window.type("[aria-label='Cap of grace']", "0.0001")
+    window.click("[aria-label='Set cap of grace']")
+    window.until(
+        lambda: window.script("return document.querySelector(\"[aria-label='Cap of grace']\")?.value") == "0.0001",
+        "no cap",
+    )
+    budget = httpx.get(f"{server.url}/v1/tables/survey/budget", headers=bearer(fresh), timeout=30).json()
+    assert budget["own_cap"] == pytest.approx(0.0001, abs=1e-9)
+    shoot(window, "analysts")
+    window.click("[aria-label='Revoke grace']")
+    window.click_text("Revoke", "dialog button")
+    window.sees("revoked")
+    assert httpx.get(f"{server.url}/v1/me", headers=bearer(fresh), timeout=30).status_code == 401
+    window.click_text("Account", "nav a")
+    window.click_text("Verify now")
+    window.sees("The ledger is whole")
+    window.sees("whatever is asked")
+    shoot(window, "account")
+    window.click_text("Releases", "nav a")
+    window.type("input[name=title]", "Spring release")
+    window.click_text("Publish", "form button")
+    window.sees("is now open to every analyst")
+    window.click("[aria-label='Download CSV of Spring release']")
+    window.until(
+        lambda: window.script("return document.getElementById('status').textContent") == "Downloaded", "no file"
+    )
+    shoot(window, "releases")
+    assert window.console() == []
+
+
+def test_a_keyboard_is_enough(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    window.find(".attributes")
+    window.script("document.querySelector(\"[aria-label='Group by sex']\").focus()")
+    window.press(SPACE)
+    window.sees("by sex", ".summary")
+    window.script("document.getElementById('tab-build').focus()")
+    window.press("\ue014")
+    window.until(lambda: window.script("return document.activeElement.id") == "tab-sql", "arrow keys do not move tabs")
+    window.press(TAB)
+    assert window.script("return document.activeElement.tagName") == "TEXTAREA"
+    window.script("document.querySelector('.ask button[type=submit]').focus()")
+    window.press(ENTER)
+    window.sees("Free", ".result")
+    assert window.script("return document.activeElement.id") == "answer-title"
+
+
+def test_a_phone_shows_everything_without_sideways_scrolling(window: Browser, server: Server, analyst: str) -> None:
+    window.size(390, 844)
+    try:
+        sign_in(window, server, analyst)
+        window.click("[aria-label='Group by age']")
+        window.click_text("Ask", "form button")
+        window.sees("Free", ".result")
+        wide = window.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0
+        shoot(window, "phone")
+    finally:
+        window.size(1280, 900)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_every_view_passes_the_accessibility_checker(window: Browser, server: Server, axe: str, dark: bool) -> None:
+    window.dark(dark)
+    try:
+        sign_in(window, server, server.custodian)
+        window.click("[aria-label='Group by age']")
+        window.click("[aria-label='Restrict region']")
+        window.click_text("Ask", "form button")
+        window.sees("Free", ".result")
+        shoot(window, "dark" if dark else "light")
+        accessible(window, axe)
+        for view, sign in (
+            ("History", "Price"),
+            ("Releases", "Publish what is known"),
+            ("Analysts", "no end"),
+            ("Account", "BY WHOM"),
+        ):
+            window.click_text(view, "nav a")
+            window.sees(sign, "main")
+            accessible(window, axe)
+        window.click_text("Sign out")
+        window.find("input[type=password]")
+        accessible(window, axe)
+    finally:
+        window.dark(False)

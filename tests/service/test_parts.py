@@ -1,0 +1,148 @@
+"""The parts of the service alone: tokens, buckets, ticks, metrics, settings, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from reticent.errors import BudgetError, LedgerError, QueryError
+from reticent.service.limits import Buckets
+from reticent.service.metrics import Metrics
+from reticent.service.problems import TITLES, Problem, problem_of
+from reticent.service.settings import Settings, TableSettings, read_settings
+from reticent.service.ticks import Ticks
+from reticent.service.tokens import Tokens
+
+
+def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
+    now = [0.0]
+    buckets = Buckets(rate=2.0, burst=3.0, clock=lambda: now[0])
+    for _ in range(3):
+        buckets.take("a")
+    with pytest.raises(Problem) as caught:
+        buckets.take("a")
+    assert caught.value.status == 429
+    assert caught.value.retry_after == 1
+    buckets.take("b")
+    now[0] = 0.5
+    buckets.take("a")
+    with pytest.raises(Problem):
+        buckets.take("a")
+
+
+def test_paid_answers_leave_at_multiples_of_the_tick() -> None:
+    period = 0.05
+
+    async def leave() -> float:
+        await Ticks(period).wait()
+        return time.monotonic() % period
+
+    late = [asyncio.run(leave()) for _ in range(5)]
+    assert min(late) < period / 2  # a busy machine may wake late, never early
+    with pytest.raises(QueryError):
+        Ticks(-1)
+
+
+def test_tokens_of_another_process_are_seen_at_once(tmp_path: Path) -> None:
+    writer, reader = Tokens(tmp_path / "t"), Tokens(tmp_path / "t")
+    principal, text = writer.create("ada", "analyst")
+    assert reader.find(text).name == "ada"
+    writer.revoke(principal.id)
+    with pytest.raises(Problem):
+        reader.find(text)
+
+
+def test_a_name_has_one_valid_token_at_a_time(tmp_path: Path) -> None:
+    now = [1000.0]
+    tokens = Tokens(tmp_path / "t", clock=lambda: now[0])
+    _, text = tokens.create("ada", "analyst", expires=1500)
+    with pytest.raises(Problem, match="rotate"):
+        tokens.create("ada", "analyst")
+    assert tokens.find(text)
+    now[0] = 1500.0
+    with pytest.raises(Problem):
+        tokens.find(text)
+    assert tokens.create("ada", "analyst")[0].name == "ada"
+    for bad in ("", "Ada", "a b", "a" * 41, "-a", "a\n"):
+        with pytest.raises(Problem):
+            tokens.create(bad, "analyst")
+
+
+def test_metrics_of_several_processes_add_up(tmp_path: Path) -> None:
+    rows = [Metrics(tmp_path / "m", row, 2) for row in range(2)]
+    for metrics in rows:
+        metrics.request("ask", 200)
+        metrics.answered("certificate", False, 0.002)
+    text = rows[0].text({}, private=True)
+    assert 'reticent_requests_total{route="ask",status="2xx"} 2' in text
+    assert 'reticent_answers_total{origin="certificate"} 2' in text
+    assert 'reticent_answer_seconds_bucket{kind="free",le="0.0025"} 2' in text
+    assert 'reticent_answer_seconds_bucket{kind="free",le="0.001"} 0' in text
+
+
+def test_problems_have_known_types_and_keep_the_amounts() -> None:
+    problem = problem_of(BudgetError("too dear", requested=2.0, remaining=1.0))
+    assert (problem.status, problem.facts) == (402, {"requested": 2.0, "remaining": 1.0})
+    assert problem_of(LedgerError("key x is being answered right now: ask again later")).kind == "busy"
+    assert problem_of(LedgerError("key x belongs to another request: use a new key")).kind == "key-reused"
+    assert problem_of(LedgerError("key x is forfeited and stays charged")).kind == "forfeited"
+    assert problem_of(LedgerError("the ledger failed to write")).status == 503
+    assert all(400 <= status < 600 for status, _ in TITLES.values())
+
+
+FILE = """
+[server]
+port = 9000
+tokens = "people"
+[tables.census]
+table = "census.parquet"
+domain = "census.toml"
+ledger = "census.ledger"
+epsilon = 1.0
+delta = 1e-9
+[tables.visits]
+table = "postgresql://db/visits"
+query = "SELECT * FROM visits"
+domain = "visits.toml"
+ledger = "visits.ledger"
+rho = 0.05
+"""
+
+
+def test_a_file_describes_several_tables_relative_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "server.toml").write_text(FILE)
+    settings = read_settings(tmp_path / "server.toml", port=9001)
+    assert settings.port == 9001
+    assert [table.name for table in settings.tables] == ["census", "visits"]
+    assert settings.tables[0].table == str(tmp_path / "census.parquet")
+    assert settings.tables[1].table == "postgresql://db/visits"
+    assert settings.tokens == str(tmp_path / "people")
+    assert Settings.from_dict(settings.to_dict()) == settings
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("port = 9000", "prot = 9000"),
+        ("epsilon = 1.0\n", ""),
+        ('ledger = "visits.ledger"', 'ledger = "census.ledger"'),
+        ("[tables.census]", '[tables."a b"]'),
+        ("[server]", "[server"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(tmp_path: Path, change: str, complaint: str) -> None:
+    text = FILE.replace(change, complaint).replace("delta = 1e-9\n", "" if "epsilon" in change else "delta = 1e-9\n")
+    (tmp_path / "server.toml").write_text(text)
+    with pytest.raises(QueryError) as caught:
+        read_settings(tmp_path / "server.toml")
+    assert "\n" not in str(caught.value)
+    assert "server.toml" in str(caught.value)
+
+
+def test_tls_needs_both_files() -> None:
+    table = TableSettings("t", "t", "d", "l", epsilon=1.0)
+    with pytest.raises(QueryError, match="TLS"):
+        Settings(tables=(table,), tokens="x", tls_certificate="c")

@@ -1,0 +1,76 @@
+"""Readers answer what is free as the writer would, pass on what must be paid, and learn what was bought."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+from serving import COUNT, Server, bearer
+
+FREE = [
+    {"query": COUNT},
+    {"sql": "SELECT sex, COUNT(*) FROM survey WHERE age >= 45 GROUP BY sex"},
+    {"query": {"query": "mean", "column": "age"}},
+    {"query": {"query": "marginal", "attributes": ["age", "region"]}},
+]
+
+
+@pytest.fixture(scope="module")
+def server(serve: Callable[..., Server]) -> Server:
+    return serve("--tick", "0", "--readers", "1")
+
+
+def post(server: Server, path: str, body: dict, **headers: str) -> httpx.Response:
+    whole = bearer(server.custodian) | headers
+    return httpx.post(f"{server.url}/v1/tables/survey{path}", json=body, headers=whole, timeout=30)
+
+
+def counted(server: Server, route: str) -> int:
+    text = httpx.get(f"{server.url}/metrics", headers=bearer(server.custodian), timeout=30).text
+    return sum(int(line.rpartition(" ")[2]) for line in text.splitlines() if f'route="{route}"' in line)
+
+
+def test_a_reader_and_the_writer_give_the_same_free_bytes(server: Server) -> None:
+    for body in FREE:
+        reader = post(server, "/ask", body)
+        writer = post(server, "/ask", body, **{"Idempotency-Key": "to-the-writer"})
+        assert reader.status_code == 200, reader.text
+        assert reader.content == writer.content
+
+
+def test_what_must_be_paid_goes_to_the_writer_and_is_then_known_to_the_reader(server: Server) -> None:
+    body = {"query": {"query": "count", "where": {"op": "==", "column": "region", "value": "west"}}, "error": 0.02}
+    paid = post(server, "/ask", body)
+    assert paid.json()["result"]["price"] > 0
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        free = post(server, "/ask", {"query": body["query"]}).json()["result"]
+        if free["value"] == paid.json()["result"]["value"]:
+            break
+        time.sleep(0.05)
+    assert free["value"] == paid.json()["result"]["value"]
+    assert (free["origin"], free["price"]) in (("cache", 0), ("derived", 0))
+
+
+def test_readers_forward_everything_else_and_count_into_the_same_metrics(server: Server) -> None:
+    before = counted(server, "ask")
+    post(server, "/ask", FREE[0])
+    assert counted(server, "ask") == before + 1
+    assert httpx.get(f"{server.url}/", timeout=30).text.startswith("<!doctype html>")
+    page = httpx.get(f"{server.url}/v1/tables/survey/history?limit=1", headers=bearer(server.custodian), timeout=30)
+    assert len(page.json()["entries"]) == 1
+    assert post(server, "/ask", {"sql": "SELECT * FROM survey"}).status_code == 422
+    assert httpx.post(f"{server.url}/v1/tables/survey/ask", json=FREE[0], timeout=30).status_code == 401
+    assert post(server, "/nowhere", {}).status_code == 404
+
+
+def test_a_revoked_token_ends_at_the_readers_too(server: Server) -> None:
+    made = httpx.post(
+        f"{server.url}/v1/tokens", json={"name": "eve"}, headers=bearer(server.custodian), timeout=30
+    ).json()
+    ask = f"{server.url}/v1/tables/survey/ask"
+    assert httpx.post(ask, json=FREE[0], headers=bearer(made["token"]), timeout=30).status_code == 200
+    httpx.delete(f"{server.url}/v1/tokens/{made['id']}", headers=bearer(server.custodian), timeout=30)
+    assert httpx.post(ask, json=FREE[0], headers=bearer(made["token"]), timeout=30).status_code == 401
