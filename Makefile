@@ -30,7 +30,7 @@ demo: setup
 	$(RUN)/reticent demo
 
 test: setup
-	$(RUN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not shared"
+	$(RUN)/python -m pytest -n 2 -m "not slow and not shared"
 
 shared: setup
 	$(RUN)/python -m pytest -n 2 -m "shared and not slow"

@@ -1,9 +1,13 @@
-"""A PostgreSQL server and a Spark session of the tests' own; where one cannot be had the tests say so and skip."""
+"""A PostgreSQL server and a Spark session of the tests' own, from what `make databases` installs.
+
+Where one cannot be had the tests say so and skip; where RETICENT_NEEDS_DATABASES is set in CI they fail.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import getpass
+import importlib.util
 import os
 import pwd
 import shutil
@@ -12,17 +16,23 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 PASSWORD = "open-sesame"
 
 
+def _absent(what: str) -> NoReturn:
+    if os.environ.get("CI") and os.environ.get("RETICENT_NEEDS_DATABASES"):
+        pytest.fail(f"CI must have {what}; run `make databases`")
+    pytest.skip(f"{what} is not installed here; run `make databases`")
+
+
 def _binaries() -> Path:
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [Path(p) for p in [shutil.which("initdb")] if p]
     if not found:
-        pytest.skip("PostgreSQL is not installed here (no initdb)")
+        _absent("PostgreSQL (initdb)")
     return found[-1].parent
 
 
@@ -43,6 +53,8 @@ def _free_port() -> int:
 @contextlib.contextmanager
 def postgres_server() -> Iterator[str]:
     """A cluster in a temporary folder on the loopback; yields its URL (password authentication)."""
+    if importlib.util.find_spec("psycopg") is None:
+        _absent("psycopg")
     binaries, account, port = _binaries(), _account(), _free_port()
     folder = Path(tempfile.mkdtemp(prefix="reticent-pg-"))
     options: dict[str, Any] = {"user": account, "group": pwd.getpwnam(account).pw_gid} if os.geteuid() == 0 else {}
@@ -65,17 +77,25 @@ def postgres_server() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def spark_session() -> Iterator[Any]:
-    """Spark in local mode, one thread, quiet."""
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed here")
+def spark_session(threads: int = 1, **settings: str) -> Iterator[Any]:
+    """Spark in local mode on the loopback, quiet; its JVM is told to start fast rather than to run fast."""
+    if importlib.util.find_spec("pyspark") is None:
+        _absent("pyspark")
     if shutil.which("java") is None:
-        pytest.skip("Java is not installed here, which Spark needs")
-    builder = sql.SparkSession.builder.master("local[1]").appName("reticent-tests")
+        _absent("Java, which Spark needs,")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{threads}]").appName("reticent-tests")
     for key, value in {
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "America/New_York",
         "spark.log.level": "OFF",
+        **settings,
     }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

@@ -5,18 +5,16 @@ from __future__ import annotations
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 
 import numpy as np
+import psycopg
 import pyarrow as pa
 import pytest
-from servers import PASSWORD, postgres_server
+from servers import PASSWORD
 
 from reticent.domain import Categorical, Domain, Numeric
 from reticent.errors import SourceError
 from reticent.sources import Table
-
-psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed here")
 
 CELL = "plugh"
 DOMAIN = Domain(age=Numeric(edges=[0, 18, 65, 120], whole=True), sex=Categorical(["f", "m"]))
@@ -26,16 +24,15 @@ ROWS = pa.table(
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with postgres_server() as address:
-        with psycopg.connect(address, autocommit=True) as connection:
-            connection.execute("CREATE TABLE visits (age integer, sex text, who integer)")
-            for row in ROWS.to_pylist():
-                connection.execute("INSERT INTO visits VALUES (%(age)s, %(sex)s, %(who)s)", row)
-            connection.execute("CREATE TYPE mood AS ENUM ('f', 'm')")
-            connection.execute("CREATE TABLE odd AS SELECT age::numeric * 1e400 AS age, 'm'::mood AS sex FROM visits")
-            connection.execute(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
-        yield address
+def url(postgres: str) -> str:
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("CREATE TABLE visits (age integer, sex text, who integer)")
+        for row in ROWS.to_pylist():
+            connection.execute("INSERT INTO visits VALUES (%(age)s, %(sex)s, %(who)s)", row)
+        connection.execute("CREATE TYPE mood AS ENUM ('f', 'm')")
+        connection.execute("CREATE TABLE odd AS SELECT age::numeric * 1e400 AS age, 'm'::mood AS sex FROM visits")
+        connection.execute(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
+    return postgres
 
 
 def same(left: Table, right: Table) -> None:

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nasty import ATTRIBUTES, COLUMNS
-from servers import postgres_server, spark_session
 
 from reticent.domain import Domain
 from reticent.queries.conjunctions import Conjunctions
@@ -29,20 +28,11 @@ from reticent.sources.spark import SparkEngine
 Opener = Callable[[pa.Table], Engine]
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    pytest.importorskip("psycopg", reason="psycopg is not installed here")
-    with postgres_server() as url:
-        yield url
+QUICK = ["duckdb", "postgres"]
+CLUSTER = ["spark"]
 
 
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    with spark_session() as session:
-        yield session
-
-
-@pytest.fixture(params=["duckdb", "postgres", "spark"])
+@pytest.fixture(params=[*QUICK, *CLUSTER])
 def open_table(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Copies an Arrow table into the engine and opens it there."""
     opened: list[Engine] = []
@@ -129,14 +119,34 @@ def test_codes_equal_the_reference_encoder(open_table: Opener, column: str) -> N
         assert not wrong, f"{name} over {column}: (value, engine, reference) {wrong}"
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    texts=st.lists(st.none() | st.text("0123456789+-.eE_ ,naifTt:", max_size=12) | st.text(max_size=4), min_size=1),
-    numbers=st.lists(st.none() | st.floats() | st.sampled_from([0.1, 2.5, 100.0]), min_size=1),
-    wholes=st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 105), min_size=1),
-    moments=st.lists(st.none() | st.datetimes(), min_size=1),
-)
-def test_codes_of_drawn_values(open_table: Opener, texts: list, numbers: list, wholes: list, moments: list) -> None:
+def drawn(most: int) -> Callable[[Callable], Callable]:
+    """Hypothesis with few examples where each costs a second of planning."""
+    return settings(max_examples=most, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+DRAWN_VALUES = {
+    "texts": st.lists(st.none() | st.text("0123456789+-.eE_ ,naifTt:", max_size=12) | st.text(max_size=4), min_size=1),
+    "numbers": st.lists(st.none() | st.floats() | st.sampled_from([0.1, 2.5, 100.0]), min_size=1),
+    "wholes": st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 105), min_size=1),
+    "moments": st.lists(st.none() | st.datetimes(), min_size=1),
+}
+
+
+@pytest.mark.parametrize("open_table", QUICK, indirect=True)
+@drawn(12)
+@given(**DRAWN_VALUES)
+def test_codes_of_drawn_values(open_table: Opener, **values: list) -> None:
+    check_drawn_values(open_table, **values)
+
+
+@pytest.mark.parametrize("open_table", CLUSTER, indirect=True)
+@drawn(3)
+@given(**DRAWN_VALUES)
+def test_codes_of_drawn_values_on_a_cluster(open_table: Opener, **values: list) -> None:
+    check_drawn_values(open_table, **values)
+
+
+def check_drawn_values(open_table: Opener, texts: list, numbers: list, wholes: list, moments: list) -> None:
     clean = [t if t is None else t.replace("\x00", "").encode("utf-8", "ignore").decode() for t in texts]
     columns = [
         pa.array(clean, pa.string()),
@@ -145,9 +155,7 @@ def test_codes_of_drawn_values(open_table: Opener, texts: list, numbers: list, w
         pa.array(moments, pa.timestamp("us")),
     ]
     for values in columns:
-        engine = open_table(numbered(values))
-        for name, found in codes_in(engine, "value", len(values)).items():
-            np.testing.assert_array_equal(found, ATTRIBUTES[name].encode(values.to_pylist()), err_msg=name)
+        check_codes(open_table(numbered(values)), values.to_pylist())
 
 
 def reference_weights(persons: list, codes: np.ndarray, grid: int) -> dict[tuple, int]:
@@ -164,16 +172,31 @@ def reference_weights(persons: list, codes: np.ndarray, grid: int) -> dict[tuple
     return {code: weight for code, weight in weights.items() if weight}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    rows=st.lists(
+DRAWN_PERSONS = {
+    "rows": st.lists(
         st.tuples(st.none() | st.sampled_from("abcdé"), st.integers(0, 2), st.integers(-1, 300)),
         min_size=1,
         max_size=60,
     ),
-    grid=st.sampled_from([1, 2, 7, 60, 720720]),
-)
+    "grid": st.sampled_from([1, 2, 7, 60, 720720]),
+}
+
+
+@pytest.mark.parametrize("open_table", QUICK, indirect=True)
+@drawn(25)
+@given(**DRAWN_PERSONS)
 def test_a_person_weighs_exactly_the_grid(open_table: Opener, rows: list, grid: int) -> None:
+    check_persons(open_table, rows, grid)
+
+
+@pytest.mark.parametrize("open_table", CLUSTER, indirect=True)
+@drawn(6)
+@given(**DRAWN_PERSONS)
+def test_a_person_weighs_exactly_the_grid_on_a_cluster(open_table: Opener, rows: list, grid: int) -> None:
+    check_persons(open_table, rows, grid)
+
+
+def check_persons(open_table: Opener, rows: list, grid: int) -> None:
     persons = [row[0] for row in rows]
     domain = Domain(small=3, large=300)
     codes = np.array([[small, large if 0 <= large < 300 else 0] for _, small, large in rows])
