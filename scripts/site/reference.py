@@ -32,6 +32,7 @@ RETURNED = (
     ("queries.predicate", "Column"),
 )
 """Not constructed by users, but met by them."""
+HELP_WIDTH = 100
 
 
 def api_page() -> tuple[str, list[str]]:
@@ -66,8 +67,12 @@ def commands_page() -> str:
     for name in COMMANDS:
         command = cli.get_command(context, name)
         assert command is not None
-        parts += list(_command(command, click.Context(command, parent=context, info_name=name), "##"))
+        parts += list(_command(command, _context(command, context, name), "##"))
     return "\n".join(parts)
+
+
+def _context(command: click.Command, parent: click.Context, name: str) -> click.Context:
+    return click.Context(command, parent=parent, info_name=name, terminal_width=HELP_WIDTH)
 
 
 def _command(command: click.Command, context: click.Context, level: str) -> Iterator[str]:
@@ -77,7 +82,7 @@ def _command(command: click.Command, context: click.Context, level: str) -> Iter
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             assert inner is not None
-            yield from _command(inner, click.Context(inner, parent=context, info_name=name), f"{level}#")
+            yield from _command(inner, _context(inner, context, name), f"{level}#")
 
 
 def _entry(shown: str, value: Any) -> str:
