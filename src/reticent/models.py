@@ -123,8 +123,18 @@ class Model:
         """As scikit-learn asks for; the model is already fitted."""
         return {"loss": self.loss, "domain": self.domain, "theta": self.theta}
 
+    def fit(self, rows: Any, labels: Any = None) -> Model:
+        """Refused: rows reach a model through a session only."""
+        raise QueryError("a model is fitted under privacy by session.minimize(loss); ask for a new one instead")
+
     def __sklearn_is_fitted__(self) -> bool:
         return True
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags  # pyright: ignore[reportMissingImports]
+
+        kind = "classifier" if self.loss.signs else "regressor"
+        return Tags(estimator_type=kind, target_tags=TargetTags(required=True))
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready, with the public description of the attributes it needs."""
@@ -230,9 +240,11 @@ def _factor(factor: Factor, attribute: Attribute, values: Any) -> np.ndarray:
 
 def _numbers(attribute: Attribute, values: Any) -> np.ndarray:
     """Raw numbers as they are; dates and anything else through the attribute's codes."""
-    array = np.asarray(values)
-    if array.dtype.kind in "iuf" and getattr(attribute, "kind", "number") == "number":
-        return array.astype(np.float64)
+    if getattr(attribute, "kind", "number") == "number":
+        try:
+            return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        except (TypeError, ValueError):
+            pass
     representatives = attribute.representatives
     assert representatives is not None, "a numeric factor comes from an attribute with numbers"
     return representatives[attribute.encode(values)]

@@ -253,7 +253,9 @@ def offline(
         raise QueryError("give at least one loss and one round")
     problems = [checked_loss(loss).on(curator.domain) for loss in losses]
     scale = max(problem.scale for problem in problems)
-    chooser = Exponential.costing(rho=Fraction(rho) / (3 * rounds))
+    # Whole nano-units, because the ledger rounds every price up.
+    third = Fraction(int(Fraction(rho) * NANO / (3 * rounds)), NANO)
+    chooser = Exponential.costing(rho=third)
     done = []
     for turn in range(rounds):
         thetas = tuple(public_minimum(hypothesis, problem)[0] for problem in problems)
@@ -261,7 +263,7 @@ def offline(
         chosen = curator.select(scores, chooser, key=f"{key}:select:{turn}")
         index = int(chosen.values[0][0])
         minimizer = choose_minimizer(
-            losses[index], curator.domain, neighbours=curator.neighbours, records=records, rho=2 * rho / (3 * rounds)
+            losses[index], curator.domain, neighbours=curator.neighbours, records=records, rho=2 * third
         ).minimizer
         settled = curator.minimize(minimizer, key=f"{key}:minimize:{turn}")
         direction = loss_difference(problems[index], settled.values[0], thetas[index])

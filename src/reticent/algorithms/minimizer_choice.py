@@ -42,7 +42,7 @@ class Choice:
 
 
 def choose_minimizer(
-    loss: ConvexLoss, domain: Domain, *, neighbours: str, records: float, rho: float, failure: float = 0.05
+    loss: ConvexLoss, domain: Domain, *, neighbours: str, records: float, rho: float | Fraction, failure: float = 0.05
 ) -> Choice:
     """Sufficient statistics for squared loss, whose bound is the loosest of all; else the smallest bound."""
     found = list(candidates(loss, domain, neighbours, records, rho))

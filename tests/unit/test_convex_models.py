@@ -1,0 +1,213 @@
+"""Models: free from releases and sessions, certified where a certificate reaches, usable like any fitted estimator."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import reticent as rt
+from reticent.algorithms.certificates import Certificate
+from reticent.algorithms.risks import public_minimum, public_risk
+from reticent.hypotheses.dense import DenseHypothesis
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.hypotheses.support import SupportHypothesis
+from reticent.kernel.mechanisms import Gaussian
+from reticent.models import Model, implied_error, minimize_on
+from reticent.queries.risk import ListedRisk, QuadraticRisk, TensorRisk
+from reticent.session import Session
+from reticent.view import View
+
+DOMAIN = rt.Domain(
+    age=rt.Numeric(edges=[20, 30, 45, 60, 80], whole=True, other=False),
+    sex=rt.Categorical(["F", "M"], other=False),
+    bmi=rt.Numeric(lower=10, upper=50, bins=8, nullable=True),
+    sick=rt.Categorical(["no", "yes"], other=False),
+)
+LOGISTIC = rt.Logistic(features=["age", "sex"], label="sick", radius=3)
+SQUARED = rt.Squared(features=["age", "sex", ("age", "sex")], label="bmi", radius=1)
+ROWS = 20_000
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    generator = np.random.default_rng(1)
+    age = generator.integers(20, 80, ROWS)
+    sex = generator.choice(["F", "M"], ROWS)
+    sick = np.where(generator.random(ROWS) < 1 / (1 + np.exp(-(age - 50) / 15)), "yes", "no")
+    bmi = np.clip(22 + 0.1 * (age - 40) + 2 * (sex == "M") + 3 * generator.normal(size=ROWS), 10, 50)
+    return pd.DataFrame({"age": age, "sex": sex, "bmi": bmi, "sick": sick})
+
+
+def view(certificates: tuple[Certificate, ...] = ()) -> View:
+    weights = np.random.default_rng(2).dirichlet(np.ones(DOMAIN.size)).reshape(DOMAIN.shape)
+    snapshot = Snapshot(DenseHypothesis(DOMAIN, weights))
+    return View(snapshot, certificates, 1000.0, snapshot.digest)
+
+
+def certificate(kind: str, sets: tuple[tuple[str, ...], ...], reading: float) -> Certificate:
+    noise = Gaussian(1).describe()
+    return Certificate(kind, sets, "x", reading, noise, 0.0, 1e6, 0.0, 1, 0.95)  # pyright: ignore[reportArgumentType]
+
+
+def test_coefficients_on_the_original_scale_predict_alike(people: pd.DataFrame) -> None:
+    model = minimize_on(view(), SQUARED)
+    some = people[:50]
+    named = model.coefficients
+    male = (some["sex"] == "M").to_numpy().astype(float)
+    age = some["age"].to_numpy()
+    by_hand = named["(intercept)"] + named["age"] * age + named["sex=M"] * male + named["age:sex=M"] * age * male
+    np.testing.assert_allclose(model.predict(some), by_hand, atol=1e-9)
+    assert model.names == ("(intercept)", "age", "sex=M", "age:sex=M")
+
+
+def test_rows_may_come_in_any_shape(people: pd.DataFrame) -> None:
+    import pyarrow as pa
+
+    model, some = minimize_on(view(), SQUARED), people[:9]
+    expected = model.predict(some)
+    shapes = [
+        pa.Table.from_pandas(some),
+        some.to_dict("records"),
+        some[["age", "sex"]].to_numpy(),
+        {"age": some["age"], "sex": list(some["sex"])},
+    ]
+    for shape in shapes:
+        np.testing.assert_allclose(model.predict(shape), expected, atol=1e-12)
+    with pytest.raises(rt.QueryError, match="columns"):
+        model.predict(some[["age"]])
+    with pytest.raises(rt.QueryError, match="columns"):
+        model.predict(np.zeros((3, 5)))
+
+
+def test_missing_numbers_stand_in_the_middle() -> None:
+    model = minimize_on(view(), rt.Squared(features=["bmi"], label="age", radius=5))
+    assert model.predict({"bmi": [np.nan]})[0] == pytest.approx(model.predict({"bmi": [30.0]})[0])
+    assert model.predict({"bmi": [1e9]})[0] == pytest.approx(model.predict({"bmi": [50.0]})[0])
+
+
+def test_a_classifier_works_at_the_end_of_a_pipeline(people: pd.DataFrame) -> None:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer
+
+    model = minimize_on(view(), LOGISTIC)
+    some = people[["age", "sex"]][:20]
+    pipeline = make_pipeline(FunctionTransformer(), model)
+    assert list(pipeline.predict(some)) == list(model.predict(some))
+    chances = model.predict_proba(some)
+    np.testing.assert_allclose(chances.sum(axis=1), 1.0)
+    assert list(model.classes_[(chances[:, 1] >= 0.5).astype(int)]) == list(model.predict(some))
+    assert set(model.get_params()) == {"loss", "domain", "theta"}
+    with pytest.raises(rt.QueryError, match="Logistic"):
+        minimize_on(view(), rt.Hinge(features=["age"], label="sick")).predict_proba(some)
+
+
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, rt.MeanVector(features=["age", "bmi"])], ids=repr)
+def test_models_survive_json(loss: rt.Squared, people: pd.DataFrame) -> None:
+    model = minimize_on(view(), loss)
+    again = Model.from_json(model.to_json())
+    assert json.loads(again.to_json()) == json.loads(model.to_json())
+    assert again.theta.tobytes() == model.theta.tobytes()
+    np.testing.assert_array_equal(again.decision_function(people[:5]), model.decision_function(people[:5]))
+
+
+def test_total_variation_certifies_losses_on_its_sets_only() -> None:
+    covering = certificate("predicates", (("age", "sex", "sick"),), 1e-4)
+    model = minimize_on(view((covering,)), LOGISTIC)
+    assert model.certified
+    assert model.origin == "certificate"
+    scale = LOGISTIC.on(DOMAIN).scale
+    assert model.error == pytest.approx(2 * scale * covering.bound + model.gap)
+    assert not minimize_on(view((covering,)), SQUARED).certified
+    assert not minimize_on(view((certificate("predicates", (("age", "sex", "sick"),), 0.9),)), LOGISTIC).certified
+
+
+def test_cells_bound_total_variation_by_their_number() -> None:
+    problem = LOGISTIC.on(DOMAIN)
+    cells = certificate("cells", (("age", "sex", "sick"),), 1e-4)
+    error, confidence, _ = implied_error((cells,), problem, 0.0)
+    assert error == pytest.approx(problem.scale * cells.bound * DOMAIN.cells(("age", "sex", "sick")))
+    assert confidence == 0.95
+
+
+def test_each_hypothesis_is_read_in_its_own_form() -> None:
+    domain = rt.Domain({"a": 40, "b": 40, "c": 40, "d": 40, "y": 2})
+    codes = np.random.default_rng(0).integers(0, domain.shape, size=(3000, 5))
+    support = SupportHypothesis(domain, codes)
+    wide = rt.Logistic(features=["a", "b", "c", "d"], label="y")
+    small = rt.Logistic(features=["a", "b"], label="y")
+    assert isinstance(public_risk(support, wide.on(domain)), ListedRisk)
+    assert isinstance(public_risk(support, small.on(domain)), TensorRisk)
+    assert isinstance(public_risk(support, rt.Squared(features=["a", "b", "c"], label="y").on(domain)), QuadraticRisk)
+    theta, gap = public_minimum(Snapshot(support), wide.on(domain))
+    assert gap < 1e-9
+    direct, _ = public_minimum(support, wide.on(domain))
+    np.testing.assert_array_equal(theta, direct)
+
+
+def test_a_session_answers_free_certifies_a_batch_once_and_resumes(tmp_path: Path, people: pd.DataFrame) -> None:
+    table = rt.Table.of(people, DOMAIN)
+    budget = rt.Budget(rho=0.5)
+    path = tmp_path / "people.ledger"
+    with Session.open(path, table, budget, warm_start=0.3) as session:
+        opened = session.spent
+        free = session.minimize(SQUARED)
+        assert session.spent == opened
+        batch = session.minimize([LOGISTIC, SQUARED], error=0.05)
+        paid = session.spent - opened
+        assert 0 < paid < 0.05
+        assert [m.origin for m in batch] == ["batch", "batch"]
+        assert all(m.certified and m.error is not None and m.error <= 0.06 for m in batch)
+        again = session.minimize([LOGISTIC, SQUARED], error=0.05)
+        assert session.spent == pytest.approx(opened + paid)
+        assert [m.error for m in again] == [m.error for m in batch]
+    with Session.open(path, table, budget, warm_start=0.3) as session:
+        third = session.minimize([LOGISTIC, SQUARED], error=0.05)
+        assert session.spent == pytest.approx(opened + paid)
+        assert [m.theta.tobytes() for m in third] == [m.theta.tobytes() for m in batch]
+        assert session.release().minimize(SQUARED).theta.shape == free.theta.shape
+    truth = _excess(SQUARED, free, people)
+    assert 0 <= truth < 0.001
+
+
+def _excess(loss: rt.Squared, model: Model, people: pd.DataFrame) -> float:
+    problem = loss.on(DOMAIN)
+    codes = np.stack([DOMAIN[name].encode(people[name].to_numpy()) for name in problem.attributes], axis=1)
+    risk = ListedRisk(problem, codes, np.full(len(codes), 1 / len(codes)))
+    from reticent.queries.minimum import minimum
+
+    return risk.value(model.theta) - risk.value(minimum(risk)[0])
+
+
+def test_a_failed_audit_buys_a_private_minimiser_and_repeats_it(people: pd.DataFrame) -> None:
+    table = rt.Table.of(people, DOMAIN)
+    with Session.open(None, table, rt.Budget(rho=50), warm_start=0) as session:
+        model = session.minimize(LOGISTIC, error=0.02)  # the uniform hypothesis is far off
+        assert model.origin == "measured"
+        assert model.certified
+        assert model.error is not None
+        assert model.error <= 0.02
+        spent = session.spent
+        assert session.minimize(LOGISTIC, error=0.02).theta.tobytes() == model.theta.tobytes()
+        assert session.spent == spent
+        assert session.minimize(LOGISTIC).origin == "hypothesis"
+        taught = session.minimize(LOGISTIC)
+        assert _excess(LOGISTIC, taught, people) < 0.01  # pyright: ignore[reportArgumentType]
+
+
+def test_refused_losses_spend_nothing_and_a_poor_session_says_so(people: pd.DataFrame) -> None:
+    table = rt.Table.of(people, DOMAIN)
+    with Session.open(None, table, rt.Budget(rho=0.01), warm_start=0) as session:
+        spent = session.spent
+        for bad in (rt.Squared(features=["bmi"], label="bmi"), rt.Logistic(features=["nobody"], label="sick"), "loss"):
+            with pytest.raises(rt.QueryError):
+                session.minimize(bad, error=0.1)
+        with pytest.raises(rt.QueryError, match="cannot be met"):
+            session.minimize(LOGISTIC, error=-1)
+        assert session.spent == spent
+        poor = session.minimize(LOGISTIC, error=1e-6)
+        assert not poor.certified
+        assert poor.origin == "hypothesis"
