@@ -297,7 +297,7 @@ def run(quick: bool) -> dict[str, Any]:
         if not quick:
             found["ratios"] |= million(domain, columns, folder)
         opened(folder / "cold.ledger", table, 0.0)[0].close()
-        errors, length = ([0.01, 0.02], 150) if quick else ([0.005, 0.01, 0.02, 0.05], 3_000)
+        errors, length = ([0.005], 600) if quick else ([0.005, 0.01, 0.02, 0.05], 3_000)
         rows = comparison(folder / "0.5.ledger", folder / "cold.ledger", table, exact, errors, length)
         found["answered"] = [_shown(row) for row in rows]
     ratios = found["ratios"]
