@@ -269,7 +269,7 @@ def comparison(
                 "Laplace + cache": cached(questions, rho, laplace_price(records, error)),
                 "Gaussian + cache": cached(questions, rho, gaussian_price(records, error)),
                 "textbook PMW": length if textbook <= error else 0,
-                "Turbo's rule": turbo(questions[: min(length, 300)], exact, domain, records, error),
+                f"Turbo's rule (of {min(length, 300)})": turbo(questions[:300], exact, domain, records, error),
                 "default, warm": played(warm, table, questions, error),
                 "default, cold": played(cold, table, questions, error),
             }
