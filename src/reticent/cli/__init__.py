@@ -18,6 +18,7 @@ COMMANDS = {
     "ledger": "ledger",
     "serve": "serve",
     "ask": "online",
+    "audit": "audit",
 }
 INTERRUPTED = 130
 

@@ -11,7 +11,9 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from reticent.algorithms.outcome import Progress as Step
 from reticent.algorithms.outcome import Report
@@ -95,15 +97,30 @@ def print_json(value: Any) -> None:
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Report]:
     """A bar on a terminal with round and spent share; silent elsewhere. Public quantities only."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda step: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[spent]}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None, spent="")
+    with bar_on_terminal(quiet) as update:
 
         def report(step: Step) -> None:
-            spent = f"{step.spent:.0%} of the budget spent"
-            bar.update(task, description=step.message, completed=step.step, total=step.steps, spent=spent)
+            update(step.message, step.step, step.steps, f"{step.spent:.0%} spent")
 
         yield report
+
+
+@contextmanager
+def bar_on_terminal(quiet: bool) -> Iterator[Callable[[str, int, int, str], None]]:
+    """`update(message, done, total, note)`; the bar is gone when the work is done."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda message, done, total, note: None
+        return
+    columns = (
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[note]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
+        task = bar.add_task("starting", total=None, note="")
+
+        def update(message: str, done: int, total: int, note: str) -> None:
+            bar.update(task, description=escape(message), completed=done, total=total, note=note)
+
+        yield update

@@ -1,0 +1,69 @@
+"""An audit tries to catch the mechanisms lying: it runs them on neighbouring tables and counts what tells these apart.
+
+It reads nobody's rows: the tables are made up. Green proves nothing by itself; red proves a broken promise, but for
+one audit in a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.auditing.algorithm_cases import algorithm_cases
+from reticent.auditing.cases import Case, Effort, Line, judge
+from reticent.auditing.exact_checks import exact_lines
+from reticent.auditing.mechanism_cases import mechanism_cases
+
+__all__ = ["DEEP", "FALSE_ALARM", "QUICK", "Audit", "Case", "Effort", "Line", "all_cases", "audit"]
+
+FALSE_ALARM = 1e-3
+"""The chance that an audit of correct mechanisms shows any red line; divided evenly over all of them."""
+QUICK, DEEP = Effort(seconds=2.0), Effort(seconds=60.0, runs=20_000_000)
+"""About two minutes of processor time, and about an hour."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All verdicts, in the order in which they were reached."""
+
+    lines: tuple[Line, ...]
+
+    @property
+    def green(self) -> bool:
+        return all(line.green for line in self.lines)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        red = [line.name for line in self.lines if not line.green]
+        if red:
+            return f"VIOLATED: {'; '.join(red)}. Do not publish with this installation."
+        return f"All {len(self.lines)} checks hold: no run contradicts what is claimed."
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "green": self.green,
+            "verdict": self.verdict,
+            "false_alarm": FALSE_ALARM,
+            "lines": [line.to_dict() for line in self.lines],
+        }
+
+
+def all_cases() -> list[Case]:
+    return [*mechanism_cases(), *algorithm_cases()]
+
+
+def audit(
+    effort: Effort = QUICK,
+    *,
+    cases: Sequence[Case] | None = None,
+    listener: Callable[[str, int, int], None] = lambda name, done, total: None,
+) -> Audit:
+    """Exact checks first, then every case for the given effort; `listener` hears each name before its turn."""
+    chosen = all_cases() if cases is None else list(cases)
+    lines = exact_lines()
+    for done, case in enumerate(chosen):
+        listener(case.name, done, len(chosen))
+        lines.append(judge(case, effort, FALSE_ALARM / len(chosen)))
+    return Audit(tuple(lines))

@@ -1,0 +1,111 @@
+"""A case is one release on two neighbouring tables: what it claims, and runs of it reduced to one number each."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from reticent.auditing.bounds import Event, Unit, best_event
+from reticent.errors import QueryError
+
+LEARNING, SHORT_LEARNING = 1 / 3, 1 / 10
+"""The share of the runs that chooses the event, or only learns the charge; the rest is counted."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Independent runs on one table: a score for each, and the most that any of them was charged."""
+
+    scores: np.ndarray
+    charged: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """`draw(table)` returns some runs on table 0 or 1; their scores may be any function of what was released."""
+
+    name: str
+    group: str
+    unit: Unit
+    draw: Callable[[int], Runs]
+    event: Event | None = None
+    """Chosen beforehand; else on a part of the runs."""
+    weight: float = 1.0
+    """Of the time: whole algorithms are slow, and their runs are few."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """The verdict on one case, or on one exact check (then without figures)."""
+
+    name: str
+    group: str
+    green: bool
+    unit: str = ""
+    claimed: float | None = None
+    seen: float | None = None
+    """At least this much is lost, unless the audit gives a false alarm."""
+    runs: int = 0
+    note: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Processor time for one case, so that a busy machine weakens no verdict; `runs` ends it earlier."""
+
+    seconds: float = 3.0
+    runs: int = 400_000
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0 or self.runs < 2:
+            raise QueryError(f"an audit of {self.seconds} seconds and {self.runs} runs sees nothing; allow more")
+
+    def part(self, share: float) -> Effort:
+        return Effort(self.seconds * share, max(2, int(self.runs * share)))
+
+
+def judge(case: Case, effort: Effort, failure: float) -> Line:
+    """Choose an event on the first runs, count it on the others, and hold the bound against the charge.
+
+    The claim is what the ledger charged at most while the event was chosen. A later run that is charged more counts
+    as stopped at that point, which is no event of ours: then the claim holds for what is counted.
+    """
+    share = LEARNING if case.event is None else SHORT_LEARNING
+    effort = Effort(effort.seconds * case.weight, effort.runs)
+    learning = gather(case, effort.part(share))
+    event = case.event or best_event((learning[0].scores, learning[1].scores), case.unit, failure, 1 / share - 1)
+    claimed = max(side.charged for side in learning)
+    counted = gather(case, effort.part(1 - share), claimed)
+    seen = event.bound((counted[0].scores, counted[1].scores), case.unit, failure)
+    total = sum(len(side.scores) for side in (*learning, *counted))
+    return Line(case.name, case.group, seen <= claimed, case.unit, claimed, seen, total)
+
+
+def gather(case: Case, effort: Effort, claimed: float = math.inf) -> tuple[Runs, Runs]:
+    """As many runs on either table as time allows, in turns."""
+    kept: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
+    charged = [0.0, 0.0]
+    for table in _turns(effort, kept):
+        runs = case.draw(table)
+        stopped = runs.charged > claimed * (1 + 1e-12)
+        kept[table].append(np.full(len(runs.scores), math.nan) if stopped else runs.scores)
+        charged[table] = max(charged[table], runs.charged)
+    first, second = (Runs(np.concatenate(scores), most) for scores, most in zip(kept, charged, strict=True))
+    return first, second
+
+
+def _turns(effort: Effort, kept: tuple[list[np.ndarray], list[np.ndarray]]) -> Iterator[int]:
+    end = time.process_time() + effort.seconds
+    while True:
+        yield 0
+        yield 1
+        if time.process_time() >= end or sum(map(len, kept[0])) >= effort.runs:
+            return

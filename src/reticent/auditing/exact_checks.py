@@ -1,0 +1,170 @@
+"""What needs no sampling: sensitivities over every pair of tiny tables, and the order in which the ledger is used."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from reticent.auditing.cases import Line
+from reticent.auditing.tables import CELLS, DOMAIN, table_of
+from reticent.errors import LedgerError
+from reticent.kernel.accounting import NANO, Budget, Price
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger import Ledger
+from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace
+from reticent.kernel.statistics import (
+    AnswerErrors,
+    CellScores,
+    ConjunctionScores,
+    LinearCount,
+    MarginalCounts,
+    MarginalErrors,
+    MaxError,
+    Statistic,
+)
+from reticent.kernel.table import Neighbours
+from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.linear import Count, Marginal, Weighted
+from reticent.queries.predicate import col
+
+GROUP = "exact checks"
+RECORDS = 3
+SETS = (("a",), ("a", "b"))
+SCORES = (MarginalErrors, CellScores, ConjunctionScores)
+
+
+def exact_lines() -> list[Line]:
+    """Each check says what it found wrong, or nothing."""
+    return [Line(name, GROUP, not (found := check()), note=found) for name, check in CHECKS.items()]
+
+
+def _statistics() -> list[Statistic]:
+    """All that may be computed from rows, with fixed public guesses."""
+    random = np.random.default_rng(3)
+    guesses = tuple(random.uniform(0, 2, DOMAIN.shape_of(names)) for names in SETS)
+    half, both = Weighted({"a": [0.25, 1.0], "b": [0.0, 0.5]}), Count((col("a") == 1) & (col("b") >= 1))
+    cells = Conjunctions.of_cells(DOMAIN, [("a", "b")])
+    return [
+        LinearCount(half, DOMAIN),
+        LinearCount(both, DOMAIN),
+        MarginalCounts(Marginal(("a", "b")), DOMAIN),
+        *(MaxError(kind, SETS, guesses) for kind in ("cells", "boxes", "predicates")),
+        AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
+        MarginalErrors(SETS, guesses, (Fraction(1), Fraction(2, 3)), (0.1, 0.2)),
+        CellScores(SETS, tuple(-guess for guess in guesses)),
+        ConjunctionScores(cells, random.uniform(-1, 1, len(cells))),
+    ]
+
+
+def _pairs(neighbours: Neighbours) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Every two neighbouring tables of up to three records, as counts of the four cells."""
+    for kept in itertools.combinations_with_replacement(range(len(CELLS)), RECORDS - 1):
+        for first in range(len(CELLS)):
+            if neighbours == "add-remove":
+                yield _counts(*kept, first), _counts(*kept)
+            else:
+                yield from ((_counts(*kept, first), _counts(*kept, other)) for other in range(first))
+
+
+def _counts(*cells: int) -> tuple[int, ...]:
+    return tuple(np.bincount(cells, minlength=len(CELLS)).tolist())
+
+
+def _sensitivities(neighbours: Neighbours) -> str:
+    """No statistic moves further between neighbours than the price assumes."""
+    pairs = list(_pairs(neighbours))
+    tables = {counts: table_of(counts, neighbours) for pair in pairs for counts in pair}
+    for statistic in _statistics():
+        declared, grid = statistic.sensitivity(neighbours), statistic.resolution(1)
+        values = {c: np.ravel(statistic.evaluate(t._source, 1)).astype(object) for c, t in tables.items()}
+        # A selection needs every single score to move little, a measurement the whole vector.
+        total: Callable[[Any], Any] = max if isinstance(statistic, SCORES) else sum
+        for first, second in pairs:
+            move = np.abs(values[first] - values[second])
+            far = Fraction(int(total(move)), grid), Fraction(int(total(move**2)), grid**2)
+            if far[0] > declared.l1 or far[1] > declared.l2_squared:
+                return f"{type(statistic).__name__} moves by {float(far[0]):g}, priced for {float(declared.l1):g}"
+    return ""
+
+
+def _curator(budget: Budget) -> tuple[Curator, Ledger]:
+    table = table_of((2, 1, 0, 1))
+    ledger = Ledger.memory(identity=table.identity, budget=budget)
+    return Curator(table, ledger), ledger
+
+
+def _rounding() -> str:
+    """What is charged is never less than the exact price."""
+    for price in (Price(Fraction(1, 3), Fraction(1, 7)), Price(Fraction(10, 9), Fraction(2, 7))):
+        for budget, wanted in ((Budget(epsilon=2), price.pure), (Budget(rho=2), price.rho)):
+            if wanted is None or budget.cost(price) < wanted * NANO:
+                return "a charge is below its price"
+    return ""
+
+
+def _charged_first() -> str:
+    """Noise is drawn only after the ledger holds the charge."""
+    curator, ledger = _curator(Budget(rho=1))
+    held: list[int] = []
+
+    class Watched(Gaussian):
+        def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
+            held.append(ledger.spent)
+            return super().release(counts, grid)
+
+    curator.measure([Count()], Watched(10))
+    price = Budget(rho=1).cost(curator.price([Count()], Gaussian(10)))
+    return "" if held == [price] else "noise was drawn before the charge was in the ledger"
+
+
+def _every_draw_pays() -> str:
+    curator, ledger = _curator(Budget(rho=10))
+    curator.select(CellScores((("a",),), (np.zeros(2),)), Exponential(Fraction(1, 3)), draws=5)
+    return "" if ledger.spent >= NANO * 5 / 72 else "five selections cost less than five"
+
+
+def _every_epoch_pays() -> str:
+    """A threshold lives in memory only: after a restart the next one is paid again."""
+    curator, ledger = _curator(Budget(rho=1))
+    test = AboveThreshold(threshold_epsilon=Fraction(1, 10), query_epsilon=Fraction(1, 10))
+    curator.watch(1.0, test)
+    once = ledger.spent
+    Curator(curator._table, ledger).watch(1.0, test)
+    return "" if once > 0 and ledger.spent == 2 * once else "a redrawn threshold was free"
+
+
+def _one_bit() -> str:
+    """A comparison yields yes or no, and leaves no trace in the ledger."""
+    curator, ledger = _curator(Budget(rho=1))
+    epoch = curator.watch(1.0, AboveThreshold(threshold_epsilon=Fraction(1, 2), query_epsilon=Fraction(1, 2)))
+    before = len(list(ledger.events()))
+    outcome = curator.exceeds(AnswerErrors((Count(),), np.array([0.0]), DOMAIN), epoch)
+    clean = (outcome is True or outcome is False) and len(list(ledger.events())) == before
+    return "" if clean else "more than yes or no left a comparison"
+
+
+def _one_key() -> str:
+    """A key brings back its own answer, and none to another question."""
+    curator, _ = _curator(Budget(rho=1))
+    curator.measure([Count(col("a") == 0)], Laplace(50), key="audit")
+    try:
+        curator.measure([Count(col("a") == 1)], Laplace(50), key="audit")
+    except LedgerError:
+        return ""
+    return "one key answered two questions"
+
+
+CHECKS: dict[str, Callable[[], str]] = {
+    "sensitivities, one record replaced": lambda: _sensitivities("replace-one"),
+    "sensitivities, one record added": lambda: _sensitivities("add-remove"),
+    "charges are rounded up": _rounding,
+    "the ledger is charged before noise is drawn": _charged_first,
+    "every selection pays": _every_draw_pays,
+    "every threshold pays": _every_epoch_pays,
+    "only yes or no leaves a comparison": _one_bit,
+    "a key answers one question": _one_key,
+}
