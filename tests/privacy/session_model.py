@@ -28,8 +28,8 @@ GRID = 4
 """Steps per record of the model; the kernel's are finer, its proofs do not depend on it."""
 REACH = 60
 """Noise is summed up to so many scales: what is cut off weighs less than e^-60."""
-BEYOND = 1
-"""Measured values are clamped this far outside the possible counts: post-processing."""
+BEYOND = 0
+"""How far outside the possible counts measured values are clamped: post-processing, it keeps the tree small."""
 
 
 class MoreNeeded(Exception):
