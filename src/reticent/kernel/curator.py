@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import base64
 import math
+import threading
+import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,6 +62,7 @@ class Epoch:
         self.ledger_id = settled.ledger_id
         self._watch: Watch | None = None
         self._scale: tuple[int, int] | None = None
+        self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("an open epoch holds a secret threshold and is never stored")
@@ -76,6 +79,7 @@ class Curator:
         ledger.require(table.identity)
         self._table = table
         self._ledger = ledger
+        self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
 
     @property
     def domain(self) -> Domain:
@@ -141,7 +145,7 @@ class Curator:
         """Indices drawn by the exponential mechanism with the given scores; every draw pays."""
         if draws < 1:
             raise QueryError(f"{draws} draws: ask for at least one")
-        known(scores)
+        self._known(scores)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": draws}
         sensitivity = scores.sensitivity(self.neighbours).l1
 
@@ -157,16 +161,22 @@ class Curator:
         """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later."""
         request = {"threshold": threshold, "mechanisms": [mechanism.describe()]}
         event = self._paid("watch", mechanism.price(), request, lambda: list, None, analyst, redeemable=False)
-        return Epoch(mechanism, threshold, Settled((), event.cost, event.sequence))
+        epoch = Epoch(mechanism, threshold, Settled((), event.cost, event.sequence))
+        self._epochs.add(epoch)
+        return epoch
 
     def exceeds(self, error: Statistic, epoch: Epoch) -> bool:
         """Whether a noisy error passes the epoch's noisy threshold; the first True ends the epoch."""
-        known(error)
+        self._known(error)
+        if epoch not in self._epochs:
+            raise QueryError("this epoch was paid for elsewhere, not by this table's ledger; open one with watch")
         grid = error.resolution(self._table.grid) * self._table.grid
         step = math.ceil(error.sensitivity(self.neighbours).l1 * grid)
-        if epoch._watch is None:
-            epoch._watch = epoch.mechanism.open(round(epoch.threshold * grid), step)
-            epoch._scale = (grid, step)
+        # Two threads that both met a fresh epoch would draw two thresholds for one charge.
+        with epoch._lock:
+            if epoch._watch is None:
+                epoch._watch = epoch.mechanism.open(round(epoch.threshold * grid), step)
+                epoch._scale = (grid, step)
         if epoch._scale != (grid, step):
             raise QueryError("an epoch compares statistics of one sensitivity and resolution; open another epoch")
         return epoch._watch.exceeds(int(error.evaluate(self._table._source, self._table.grid)))
@@ -207,7 +217,16 @@ class Curator:
             return LinearCount(query, self.domain)
         if type(query) in SCORES:
             raise QueryError(f"{type(query).__name__} are scores to select from; measure a single statistic instead")
-        return known(query)
+        return self._known(query)
+
+    def _known(self, statistic: Statistic) -> Statistic:
+        """Only the kernel's own statistics reach the rows: their sensitivities are proven, a caller's are claimed."""
+        if type(statistic) not in (*STATISTICS, ExcessRisk, ExcessRisks):
+            name = type(statistic).__name__
+            raise QueryError(f"{name} is not a statistic of the kernel; use one of those it defines")
+        if getattr(statistic, "domain", self.domain) != self.domain:
+            raise QueryError("this statistic was declared for another domain; declare it for the table's own")
+        return statistic
 
     def _paid(
         self,
@@ -234,13 +253,6 @@ class Curator:
             self._ledger.abandon(reservation)
             raise
         return self._ledger.settle(reservation, {"values": values})
-
-
-def known(statistic: Statistic) -> Statistic:
-    """Only the kernel's own statistics reach the rows: their sensitivities are proven, a caller's are claimed."""
-    if type(statistic) not in (*STATISTICS, ExcessRisk, ExcessRisks):
-        raise QueryError(f"{type(statistic).__name__} is not a statistic of the kernel; use one of those it defines")
-    return statistic
 
 
 def pack(values: np.ndarray) -> dict[str, object]:

@@ -27,7 +27,9 @@ from reticent.queries.convex import ConvexLoss, checked_loss
 GAP = Fraction(1, 20)
 """The private minimum is found to within this many records: n * gap / scale."""
 FLOATS = Fraction(1, 100)
-"""Covers rounding to the grid, and float64 sums up to `MOST_RECORDS`: pairwise sums err by 2^-46 of their size."""
+"""Covers rounding to the grid and float64 sums of losses: what these would exceed is refused."""
+SUM_ERROR = 2.0**-46
+"""Of a pairwise sum of losses, relative to the largest loss times the records."""
 MOST_RECORDS = 2**36
 
 
@@ -58,6 +60,12 @@ class ExcessRisks:
                 )
             if not (math.isfinite(scale) and scale >= problem.scale):
                 raise QueryError(f"scale {scale:g} is below the loss' own range {problem.scale:g}; use at least that")
+            # Both risks, for up to twice the public number of records; the other half covers the grid.
+            if 4 * SUM_ERROR * self.records * problem.height / scale > FLOATS / 2:
+                raise QueryError(
+                    f"the loss varies too little for {self.records:g} records: by {problem.scale:.3g} of"
+                    f" {problem.height:.3g}; use a larger radius"
+                )
             refuse_slow(steps_for_gap(problem.smoothness, problem.radius, self._gap(scale, 2 * self.records)))
             cells_of(problem)
         if not 0 < self.records <= MOST_RECORDS:

@@ -20,16 +20,22 @@ from reticent.errors import QueryError
 from reticent.kernel.boxes import largest_box
 from reticent.kernel.mechanisms import Sensitivity
 from reticent.kernel.table import CountSource
+from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.forms import Dense, Product
-from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
 
 FINE = 2**20
 """Steps per record for query values and guesses of record tables (spec 1.3: n * G * FINE is checked with the table)."""
 
-LARGEST_GRID = 2**25
-"""Steps per record in all: the widest noise a nano-unit can buy (22,361 records) still fits the samplers."""
+FINE_PERSONS = 2**18
+"""The same beside a person grid: query values are rounded by at most 2^-19, and `n G FINE_PERSONS` stays below 2^61."""
+
+VALUE_ROUNDING = 0.5 / FINE_PERSONS
+"""How far the answer of a query with fractional values may lie from the truth before any noise, as a fraction."""
+
+LARGEST_GUESS = 2.0**62
+"""In grid units, also of sums of guesses: no difference of counts and guesses leaves int64."""
 
 MARGINAL_CELLS = 2**20
 """Up to here a query is answered from its marginal; beyond, record by record."""
@@ -59,7 +65,7 @@ class Statistic(Protocol):
 
 def fine(person_grid: int) -> int:
     """The finest resolution beside this person grid, a power of two."""
-    return min(FINE, 1 << (LARGEST_GRID // person_grid).bit_length() - 1)
+    return FINE if person_grid == 1 else FINE_PERSONS
 
 
 class _Fine:
@@ -69,12 +75,23 @@ class _Fine:
         return fine(person_grid)
 
 
-def on_grid(guess: np.ndarray | float, grid: int) -> np.ndarray:
-    """Public guesses, in records, as integers on the grid."""
+def on_grid(guess: np.ndarray | float, grid: int, *, summed: int = 0) -> np.ndarray:
+    """Public guesses, in records, as integers on the grid.
+
+    Where sums of them are taken, and then multiplied by `summed`, all together are limited: an int64 sum that wraps
+    around would be a function of the rows without any bound on its sensitivity.
+    """
     scaled = np.asarray(guess, dtype=np.float64) * grid
-    if not np.all(np.isfinite(scaled)) or np.any(np.abs(scaled) >= 2.0**62):
-        raise QueryError(f"a guess must be finite and below {2.0**62 / grid:.3g} records; compute it from a hypothesis")
+    size = np.abs(scaled).sum() * summed if summed else np.abs(scaled).max(initial=0.0)
+    if not size < LARGEST_GUESS:
+        most = LARGEST_GUESS / (grid * max(summed, 1))
+        raise QueryError(f"guesses must be finite and below {most:.3g} records; compute them from a hypothesis")
     return np.rint(scaled).astype(np.int64)
+
+
+def in_range(value: int) -> int:
+    """Clipped to int64, so that no row can raise; clipping moves no two values further apart."""
+    return max(-(2**63), min(value, 2**63 - 1))
 
 
 def digest(*arrays: np.ndarray) -> str:
@@ -118,7 +135,11 @@ class LinearCount:
             }
             return np.asarray(source.weigh(vectors), dtype=np.int64)
         values = np.rint(form.tensor() * steps).astype(np.int64)
-        return np.asarray(np.sum(source.marginal(form.attributes) * values), dtype=np.int64)
+        counts = source.marginal(form.attributes)
+        if counts.shape != values.shape:
+            # Broadcasting would count a record several times.
+            raise QueryError(f"{self.query.text}: its values do not have the shape of its attributes")
+        return np.asarray(np.sum(counts * values), dtype=np.int64)
 
     def describe(self) -> dict[str, object]:
         return {"query": self.query.to_dict()}
@@ -186,7 +207,7 @@ class MaxError(_Fine):
 
     def _difference(self, counts: np.ndarray, guess: np.ndarray, person_grid: int) -> np.ndarray:
         steps = fine(person_grid)
-        return counts * steps - on_grid(guess, steps * person_grid).reshape(counts.shape)
+        return counts * steps - on_grid(guess, steps * person_grid, summed=1).reshape(counts.shape)
 
     def _largest(self, difference: np.ndarray) -> int:
         if self.kind == "cells":
@@ -228,7 +249,7 @@ class AnswerErrors(_Fine):
             statistic = LinearCount(query, self.domain)
             count = int(statistic.evaluate(source, person_grid)) * (steps // statistic.resolution(person_grid))
             largest = max(largest, abs(count - int(guess)))
-        return np.asarray(largest, dtype=np.int64)
+        return np.asarray(in_range(largest), dtype=np.int64)
 
     def describe(self) -> dict[str, object]:
         return {
@@ -267,8 +288,9 @@ class MarginalErrors(_Fine):
         for counts, guess, weight, penalty in columns:
             # Guesses sit on the coarse person grid, so that distance times weight is an integer; weights round down,
             # which keeps the score's sensitivity below the stated one.
-            distance = int(np.abs(counts - on_grid(guess, person_grid).reshape(counts.shape)).sum())
-            scores.append(distance * int(weight * steps) - int(on_grid(penalty, steps * person_grid)))
+            guessed = on_grid(guess, person_grid, summed=steps).reshape(counts.shape)
+            distance = int(np.abs(counts - guessed).sum())
+            scores.append(in_range(distance * int(weight * steps) - int(on_grid(penalty, steps * person_grid))))
         return np.array(scores, dtype=np.int64)
 
     def describe(self) -> dict[str, object]:

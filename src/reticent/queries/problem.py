@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reticent.errors import QueryError
 from reticent.queries.features import Design
 
 if TYPE_CHECKING:
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 UP = 1 + 1e-9
 """Bounds are rounded up by more than their own floating-point error."""
+FLAT = 1e-5
+"""A loss varies by at least this share of its values: `scale` is their difference, and cancellation eats its digits."""
 
 
 class Problem:
@@ -38,6 +41,13 @@ class Problem:
         lowest = _lowest(loss, labels, reach)
         self.scale = float((highest - lowest).max() + loss.ridge * self.radius**2 / 2) * UP
         """`S` of spec 8.1: how far one record's loss can vary over the ball."""
+        self.height = float(np.abs(loss.value(ends, labels)).max()) + loss.ridge * self.radius**2 / 2
+        """A bound on the loss itself: what float sums of it round against."""
+        if self.scale < FLAT * self.height:
+            raise QueryError(
+                f"the loss hardly varies on its ball: by {self.scale:.3g} of {self.height:.3g}; use a larger radius"
+                " or narrower bounds of the features"
+            )
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -1,0 +1,199 @@
+"""What a hostile reading found once: every case here broke privacy, or a certified bound, before it was fixed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import threading
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from reticent.domain import Domain, Numeric
+from reticent.errors import LedgerError, QueryError
+from reticent.kernel.accounting import Budget
+from reticent.kernel.curator import Curator
+from reticent.kernel.events import canonical, sha256
+from reticent.kernel.excess_risk import ExcessRisk
+from reticent.kernel.ledger import Ledger
+from reticent.kernel.mechanisms import AboveThreshold, Exponential, Laplace
+from reticent.kernel.records import Records
+from reticent.kernel.statistics import AnswerErrors, LinearCount, MarginalErrors, MaxError
+from reticent.kernel.table import Table
+from reticent.queries.convex import Logistic
+from reticent.queries.linear import Mean, Range
+from reticent.sources import Table as SourceTable
+
+DOMAIN = Domain({"a": 3, "b": 1})
+WATCH = AboveThreshold(threshold_epsilon=Fraction(1, 100), query_epsilon=Fraction(1, 100))
+
+
+def table(codes: list[int]) -> Table:
+    columns = {"a": np.array(codes), "b": np.zeros(len(codes), dtype=np.int64)}
+    return Table(Records.of_codes(DOMAIN, columns, np.ones(len(codes), dtype=np.int64)), DOMAIN, records=len(codes))
+
+
+def curator(of: Table) -> Curator:
+    return Curator(of, Ledger.memory(Budget(rho=1), of.identity))
+
+
+# -- guesses whose sums leave int64 --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("guess", [2.0**42, -(2.0**43) + 7, 2.0**60, float("nan")])
+def test_a_huge_guess_is_refused_by_its_public_value(guess: float) -> None:
+    """An overflow raised or not by the exact count, before anything was charged: a free oracle."""
+    guesses = (np.array([guess, 0.0, 0.0]),)
+    verdicts = set()
+    for codes in ([0, 0, 1], [0, 1, 1], [1, 1, 1]):
+        for statistic in (
+            MarginalErrors((("a",),), guesses, (Fraction(1),), (0.0,)),
+            MaxError("boxes", (("a",),), guesses),
+        ):
+            try:
+                statistic.evaluate(table(codes)._source, 1)
+            except Exception as problem:
+                verdicts.add((type(statistic), type(problem), str(problem)))
+    assert {kind for kind, _, _ in verdicts} == {MarginalErrors, MaxError}
+    assert len(verdicts) == 2
+    assert all(kind is QueryError for _, kind, _ in verdicts)
+
+
+def test_scores_beyond_int64_are_clipped_not_raised() -> None:
+    """A penalty may reach 2^62 and a distance too; their sum must not decide whether a call fails."""
+    scores = MarginalErrors((("a",),), (np.array([2.0**41, 0, 0]),), (Fraction(1),), (-(2.0**41.9),))
+    curator(table([0, 0, 1])).select(scores, Exponential(Fraction(1, 1000)))
+
+
+# -- statistics of another domain ----------------------------------------------------------------------------------
+
+
+def test_a_query_of_another_shape_is_refused() -> None:
+    """Broadcasting a column of size one against four values counted every record four times."""
+    other = Domain({"a": 3, "b": 4})
+    errors = AnswerErrors((Range({"b": (0, 3)}),), np.zeros(1), other)
+    with pytest.raises(QueryError, match="another domain"):
+        curator(table([0, 1])).measure([errors], Laplace(1))
+    with pytest.raises(QueryError, match="shape"):
+        LinearCount(Range({"b": (0, 3)}), other).evaluate(table([0, 1])._source, 1)
+
+
+# -- epochs --------------------------------------------------------------------------------------------------------
+
+
+def test_an_epoch_serves_only_the_table_whose_ledger_paid() -> None:
+    errors = AnswerErrors((Range({"a": (0, 1)}),), np.zeros(1), DOMAIN)
+    paid, other = curator(table([0, 1])), curator(table([0, 2]))
+    epoch = paid.watch(10.0, WATCH)
+    paid.exceeds(errors, epoch)
+    with pytest.raises(QueryError, match="paid for elsewhere"):
+        other.exceeds(errors, epoch)
+
+
+def test_threads_that_meet_a_fresh_epoch_share_one_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = []
+    original = AboveThreshold.open
+
+    def slow(self: AboveThreshold, threshold: int, sensitivity: int) -> object:
+        drawn.append(threshold)
+        time.sleep(0.05)
+        return original(self, threshold, sensitivity)
+
+    monkeypatch.setattr(AboveThreshold, "open", slow)
+    held = curator(table([0, 1]))
+    epoch = held.watch(1e6, WATCH)
+    errors = AnswerErrors((Range({"a": (0, 1)}),), np.zeros(1), DOMAIN)
+    threads = [threading.Thread(target=held.exceeds, args=(errors, epoch)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drawn) == 1
+
+
+# -- floats that cancel --------------------------------------------------------------------------------------------
+
+
+def excess_risk(radius: float, size: int) -> ExcessRisk:
+    domain = Domain({"a": 5, "y": 2})
+    loss = Logistic(features=["a"], label="y", radius=radius, positive=1)
+    problem = loss.on(domain)
+    theta = np.zeros(problem.dimension)
+    theta[0] = radius
+    return ExcessRisk((loss,), (theta,), (problem.scale,), domain, float(size))
+
+
+@pytest.mark.parametrize("radius", [1e-14, 1e-9, 1e-6])
+def test_a_loss_that_hardly_varies_is_refused(radius: float) -> None:
+    """Risks of order one were subtracted and divided by a range of 1e-14: neighbours lay 400 records apart."""
+    with pytest.raises(QueryError, match="larger radius"):
+        excess_risk(radius, 20_000)
+
+
+@pytest.mark.parametrize("radius", [1e-4, 1e-2, 1.0])
+def test_excess_risk_moves_no_further_than_stated_on_small_balls(radius: float) -> None:
+    size, moved, generator = 20_000, [], np.random.default_rng(0)
+    risk = excess_risk(radius, size)
+    codes = {"a": generator.integers(0, 5, size), "y": generator.integers(0, 2, size)}
+    for first, second in ((0, 0), (0, 1), (4, 0), (4, 1), (2, 1)):
+        codes["a"][0], codes["y"][0] = first, second
+        source = Records.of_codes(risk.domain, codes, np.ones(size, dtype=np.int64))
+        moved.append(int(risk.evaluate(source, 1)) / risk.resolution(1))
+    assert max(moved) - min(moved) <= risk.sensitivity("replace-one").l1
+
+
+def test_excess_risk_counts_its_float_error_against_the_records() -> None:
+    excess_risk(1e-4, 10**5)
+    with pytest.raises(QueryError, match="varies too little"):
+        excess_risk(1e-4, 10**9)
+
+
+# -- the anchor ----------------------------------------------------------------------------------------------------
+
+
+def test_a_forged_recovery_does_not_get_around_the_anchor(tmp_path: Path) -> None:
+    """Whoever can write the file alone could end an old copy with a `rollback` that names the anchored head."""
+    path, anchor, old = tmp_path / "l", tmp_path / "elsewhere", tmp_path / "old"
+    terms = {"identity": {"name": "t"}, "budget": Budget(rho=1), "anchor": anchor}
+    Ledger.open(path, **terms).close()
+    shutil.copy(path, old)
+    with Ledger.open(path, **terms) as ledger:
+        for place in range(3):
+            ledger.settle(ledger.reserve(f"k{place}", "measure", 300_000_000, {}), {"values": []})
+    with sqlite3.connect(path) as newest:
+        sequence, head = newest.execute("SELECT sequence, digest FROM events ORDER BY sequence DESC").fetchone()
+    newest.close()
+    shutil.copy(old, path)
+    for left in (path.with_name("l-wal"), path.with_name("l-shm")):
+        left.unlink(missing_ok=True)
+    with sqlite3.connect(path) as forged:
+        place, previous = forged.execute("SELECT sequence, digest FROM events ORDER BY sequence DESC").fetchone()
+        while place <= sequence:
+            place += 1
+            kind, payload = ("note", {}) if place <= sequence else ("rollback", {"head": head})
+            link = {"sequence": place, "previous": previous, "at": 0, "kind": kind, "payload": payload}
+            body = canonical(link | {"key": None, "analyst": None, "cost": 0})
+            previous = sha256(body.encode())
+            forged.execute("INSERT INTO events VALUES (?, ?, ?)", (place, body, previous))
+    forged.close()
+    with pytest.raises(LedgerError, match="forgets charges"):
+        Ledger.open(path, **terms)
+    with Ledger.open(path, **terms, accept_rollback=True) as ledger:
+        assert ledger.remaining == 0
+
+
+# -- values on the grid --------------------------------------------------------------------------------------------
+
+
+def test_fractional_values_beside_a_person_grid_are_fine_enough() -> None:
+    """Query values were rounded to 1/32 beside the largest person grid: a certified mean was off by six errors."""
+    domain = Domain(age=Numeric(edges=list(range(21)), other=False))
+    rows = pa.table({"age": np.full(1000, 3.5), "id": np.arange(1000)})
+    held = SourceTable.of(rows, domain, person="id", records=1000)
+    statistic = LinearCount(Mean("age"), domain)
+    grid = statistic.resolution(held.grid) * held.grid
+    assert int(statistic.evaluate(held._source, held.grid)) / grid == pytest.approx(1000 * 0.175, abs=1000 * 2.0**-19)
