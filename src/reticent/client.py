@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 6
 FIRST_WAIT = 0.2
-_PASSING = {"busy", "rate", "ledger", "source"}
+_PASSING = {"busy", "rate", "restarting", "ledger", "source"}
 """Problems that may be gone in a moment; a paid question is repeated with the same key, so it is charged once."""
 _ERRORS: dict[str, type[ReticentError]] = {
     "question": QueryError,
@@ -32,6 +32,7 @@ _ERRORS: dict[str, type[ReticentError]] = {
     "forfeited": LedgerError,
     "busy": LedgerError,
     "ledger": LedgerError,
+    "restarting": SourceError,
     "source": SourceError,
 }
 

@@ -161,7 +161,7 @@ def test_a_cap_stops_one_analyst_while_others_go_on(service: Service) -> None:
     assert capped.status_code == 200
     body = {
         "query": {"query": "count", "where": {"op": "in", "column": "region", "values": ["north", "south"]}},
-        "error": 0.014,
+        "error": 0.0035,
     }
     refused = service.ask(body, service.bob)
     assert refused.status_code == 402

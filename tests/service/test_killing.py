@@ -16,7 +16,7 @@ from reticent.kernel.statement import verify
 CLIENTS = 4
 QUESTIONS = [
     {"query": {"query": "count", "where": {"op": op, "column": "age", "value": edge}}, "error": error}
-    for error in (0.02, 0.016)
+    for error in (0.03, 0.024)
     for op in ("<", ">=")
     for edge in (25, 35, 45, 55, 65)
 ] + [
@@ -44,8 +44,10 @@ class Analyst(threading.Thread):
                 reply = httpx.post(f"{self.server.url}/v1/tables/survey/ask", json=body, headers=headers, timeout=30)
             except httpx.TransportError:
                 return
-            if reply.status_code == 200:
-                self.replies.setdefault(f"q{place}", []).append(reply.content)
+            if reply.status_code == 503:
+                return  # a reader outlived its writer for a moment
+            assert reply.status_code == 200, reply.text
+            self.replies.setdefault(f"q{place}", []).append(reply.content)
 
 
 def ask_everything(server: Server, token: str, replies: dict[str, list[bytes]], kill_after: float | None) -> None:

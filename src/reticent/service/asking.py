@@ -8,6 +8,7 @@ import math
 import re
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from reticent.algorithms.tails import check_confidence
@@ -27,6 +28,7 @@ SQL_LENGTH = 20_000
 KEPT = 2048
 KEPT_BYTES = 4096
 """Requests longer than this are parsed anew each time."""
+_ENCODER = json.JSONEncoder(allow_nan=False)
 REMEMBERED_BYTES = 16_384
 """Answers longer than this are computed anew each time."""
 
@@ -36,16 +38,21 @@ class Request:
     """A checked question with what its asker wants of the answer."""
 
     question: Query | str
-    text: str
     error: float | None
     confidence: float | None
     max_price: float | None
     work: Work
-    digest: str
+    content: dict[str, Any]
 
     @property
-    def wants_more(self) -> bool:
-        return self.error is not None
+    def text(self) -> str:
+        return self.question if isinstance(self.question, str) else self.question.text
+
+    @cached_property
+    def digest(self) -> str:
+        """What an idempotency key is bound to; only paid answers need it."""
+        plain = json.dumps([self.content.get(name) for name in sorted(FIELDS)], sort_keys=True)
+        return hashlib.sha256(plain.encode()).hexdigest()
 
 
 class Requests:
@@ -89,12 +96,10 @@ class Requests:
         if error is not None and not error > 0:
             raise Problem("question", f"an error of {error:g} cannot be met; ask for one above 0")
         if confidence is not None:
-            check_confidence(confidence)
+            confidence = graded(check_confidence(confidence))
         question, work = self._question(content)
         check(work, self._settings, paid=error is not None)
-        plain = json.dumps([content.get(name) for name in sorted(FIELDS)], sort_keys=True)
-        text = question if isinstance(question, str) else question.text
-        return Request(question, text, error, confidence, price, work, hashlib.sha256(plain.encode()).hexdigest())
+        return Request(question, error, confidence, price, work, content)
 
     def _question(self, content: dict[str, Any]) -> tuple[Query | str, Work]:
         if "query" in content:
@@ -104,6 +109,13 @@ class Requests:
         if not isinstance(sql, str) or len(sql) > SQL_LENGTH:
             raise Problem("question", f"sql must be a text of at most {SQL_LENGTH} characters")
         return sql, weigh(compile_sql(sql, self.domain).queries, self.domain)
+
+
+def graded(confidence: float) -> float:
+    """At least this confidence, on a scale of finitely many: what is remembered per confidence stays bounded."""
+    failure = 1 - confidence
+    step = 10.0 ** (math.floor(math.log10(failure)) - 2)
+    return max(confidence, 1 - math.floor(failure / step + 1e-6) * step)
 
 
 def checked_key(header: str | None) -> str | None:
@@ -122,7 +134,7 @@ def encode(result: Answer | ResultTable) -> bytes:
         "guarantee": result.guarantee,
         "meaning": "; ".join(ORIGINS.get(origin, origin) for origin in result.origin.split(" + ")),
     }
-    return json.dumps(document, allow_nan=False).encode()
+    return _ENCODER.encode(document).encode()
 
 
 def parsed_json(body: bytes) -> Any:

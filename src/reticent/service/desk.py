@@ -64,7 +64,7 @@ class Desk:
 
     async def ask(self, request: Request, who: Principal, key: str | None) -> tuple[bytes, str, bool]:
         """The answer's bytes, its origin, and whether it went through the paying queue."""
-        if not request.wants_more or key is None:
+        if request.error is None or key is None:
             try:
                 return *await self.free(request), False
             except MustPay:

@@ -30,6 +30,7 @@ TITLES: dict[str, tuple[int, str]] = {
     "request": (422, "The request is not understood"),
     "rate": (429, "Too many requests"),
     "internal": (500, "The server failed"),
+    "restarting": (503, "The server is starting or ending"),
     "ledger": (503, "The ledger cannot be used"),
     "source": (503, "The table cannot be read"),
 }

@@ -26,6 +26,7 @@ from reticent.service.free import MustPay
 from reticent.service.front import BODY, NOTE, PRINCIPAL, Front, Scope
 from reticent.service.logs import Log, take_over
 from reticent.service.metrics import Metrics
+from reticent.service.problems import Problem
 from reticent.service.settings import Settings, TableSettings
 from reticent.service.tokens import Tokens
 
@@ -99,7 +100,11 @@ class Reader:
         target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         url = httpx.URL("http://writer").copy_with(raw_path=target)
         headers = [(name, value) for name, value in scope["headers"] if name.decode() not in _HOP]
-        answer = await self._writer.request(scope["method"], url, headers=headers, content=scope[BODY])
+        try:
+            answer = await self._writer.request(scope["method"], url, headers=headers, content=scope[BODY])
+        except httpx.TransportError:
+            # Whether the writer charged is not known here; with the same key the client will find out.
+            raise Problem("restarting", "ask again in a moment, with the same key", retry_after=1) from None
         kept = [(k.encode(), v.encode()) for k, v in answer.headers.items() if k not in _HOP and k != "x-request-id"]
         await _send(send, answer.status_code, kept, answer.content)
 
@@ -149,8 +154,9 @@ def main(arguments: list[str]) -> None:
     writer = httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(uds=str(folder / "writer.sock")), timeout=None)
     metrics = Metrics(folder / "metrics", row, settings.readers + 1)
     app = Front(Reader(settings, desks, writer, log), settings, Tokens(Path(settings.tokens)), metrics, log)
-    from reticent.service.running import configuration
+    from reticent.service.running import configuration, settle_memory
 
+    settle_memory()
     server = uvicorn.Server(configuration(app, settings, public=True))
     take_over(log)
     server.run(sockets=[socket.socket(fileno=descriptor)])

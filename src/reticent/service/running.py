@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -90,6 +91,12 @@ def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None
     )
 
 
+def settle_memory() -> None:
+    """What is loaded by now stays: sparing it the garbage collector's walks removes pauses of some 100 ms."""
+    gc.collect()
+    gc.freeze()
+
+
 def listening(settings: Settings) -> socket.socket:
     """The public socket, bound before anything slow happens, so that a taken port shows at once."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
@@ -107,6 +114,7 @@ def listening(settings: Settings) -> socket.socket:
 def serve(settings: Settings, listener: socket.socket, desks: dict[str, Desk], tokens: Tokens) -> None:
     """Until a signal ends it; requests under way are finished first."""
     log = Log(settings.log_level)
+    settle_memory()
     if settings.readers == 0:
         server = uvicorn.Server(configuration(create_app(settings, desks, tokens, log=log), settings, public=True))
         take_over(log)

@@ -53,7 +53,7 @@ export async function ask(table, body) {
     try {
       return await post(`/v1/tables/${table}/ask`, body, headers);
     } catch (error) {
-      const again = error.status === 0 || error.kind === "busy" || error.kind === "rate";
+      const again = error.status === 0 || error.kind === "busy" || error.kind === "restarting" || error.kind === "rate";
       if (!again || attempt === 3) throw error;
       await new Promise((resolve) => setTimeout(resolve, 600 * 2 ** attempt));
     }

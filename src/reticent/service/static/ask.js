@@ -68,7 +68,7 @@ export function askView(view, state) {
       const cost = await api.post(`/v1/tables/${table.name}/cost`, body);
       if (!bound.checked) return;
       show(price, priced(cost));
-      button.textContent = cost.free ? "Ask (free)" : `Pay ${amount(cost.price)} ${state.symbol} and ask`;
+      button.textContent = cost.free ? "Ask (free)" : !cost.affordable ? "Not enough budget" : `Pay ${amount(cost.price)} ${state.symbol} and ask`;
       button.disabled = !cost.affordable;
     } catch (error) {
       show(price, refusal(error));
