@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import click
 from rich.table import Table as Grid
@@ -16,8 +17,9 @@ VIOLATED = 1
 
 @click.command()
 @click.option("--deep", is_flag=True, help="About an hour instead of two minutes: smaller faults show.")
+@click.option("--seconds", type=float, help="Processor seconds for a mechanism; an algorithm gets four times that.")
 @json_option
-def audit(deep: bool, as_json: bool) -> int:
+def audit(deep: bool, seconds: float | None, as_json: bool) -> int:
     """Run every mechanism and algorithm on made-up neighbouring tables and count what tells them apart.
 
     Each line gives the privacy loss that was claimed and the loss that the runs prove (Clopper-Pearson, corrected for
@@ -28,8 +30,11 @@ def audit(deep: bool, as_json: bool) -> int:
     """
     from reticent.auditing import audit as run
 
+    effort = DEEP if deep else QUICK
+    if seconds is not None:
+        effort = replace(effort, seconds=seconds)
     with _progress(as_json) as listener:
-        found = run(DEEP if deep else QUICK, listener=listener)
+        found = run(effort, listener=listener)
     if as_json:
         print_json(found.to_dict())
     else:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
+from rich.table import Table as Grid
 
 from reticent.cli.options import budget_from, budget_options, console, json_option, print_json
 from reticent.domain import Domain
+
+if TYPE_CHECKING:
+    from reticent.planning import Plan
 
 
 @click.command()
@@ -69,9 +75,31 @@ def plan(
     if as_json:
         print_json(made.to_dict() | ({"needed": needed} if needed else {}))
         return
-    console.print(str(made), markup=False)
+    show_plan(made)
     if needed:
-        unit = made.budget.unit
-        console.print(f"\nTimes this {unit} for an error of {error:g}:", markup=False)
+        console.print(
+            f"\nFor an error of {error:g} each would need so many times this {made.budget.unit}:", markup=False
+        )
         for name, factor in sorted(needed.items(), key=lambda entry: entry[1]):
             console.print(f"  {name:<26}{factor:>12.4g}", markup=False)
+
+
+def show_plan(made: Plan) -> None:
+    """Mechanisms by error, smallest first; what is expected but not promised is marked."""
+    setting = made.setting
+    console.print(
+        f"{setting.queries:,} questions, {setting.records:,} records, {float(made.domain.size):.3g} possible records,"
+        f" confidence {1 - setting.failure:g}",
+        markup=False,
+    )
+    console.print(made.budget.describe() + "\n", markup=False)
+    grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    grid.add_column("mechanism", no_wrap=True)
+    grid.add_column("error", justify="right", no_wrap=True)
+    grid.add_column("what it is", overflow="fold")
+    for option in sorted(made.options, key=lambda option: option.error):
+        error = "vacuous" if option.vacuous else f"{option.error:.2g}" if option.certified else f"~{option.error:.2g}"
+        grid.add_row(option.name, error, option.note)
+    console.print(grid)
+    console.print("\nAn error is a fraction of the table; ~ is expected and then certified by an audit, not promised.")
+    console.print(made.advice, markup=False)

@@ -41,7 +41,9 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
         ]
         print_json({"spent": history.spent, "limit": history.limit, "events": events})
         return
-    grid = Grid("event", "time (UTC)", "what", "for", "price", "key", box=None, header_style="bold")
+    grid = Grid(
+        "event", "time (UTC)", "what", "for", "price", "key", box=None, header_style="bold", padding=(0, 2, 0, 0)
+    )
     for event in statement.events:
         what = event.payload.get("kind", event.kind) if event.kind == "reserve" else event.kind
         price = f"{event.cost / NANO:.6g}" if event.kind == "reserve" else ""

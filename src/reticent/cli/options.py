@@ -26,24 +26,31 @@ console = Console(highlight=False, soft_wrap=False)
 
 def table_options(function: Callable) -> Callable:
     """TABLE and everything that says how to read it."""
-    for option in reversed(
-        [
-            click.argument("table", metavar="TABLE"),
-            click.option("--domain", "domain_file", required=True, help="Public description of the columns."),
-            click.option("--query", help="SQL that selects the rows when TABLE is a database URL."),
-            click.option("--person", help="Column that names the person; each person then weighs one."),
-            click.option("--records", type=int, help="Public number of records, where the reader cannot know it."),
-            click.option(
-                "--neighbours",
-                type=click.Choice(["replace-one", "add-remove"]),
-                default="replace-one",
-                show_default=True,
-                help="What the guarantee protects: replacing one record, or adding and removing one.",
-            ),
-        ]
-    ):
-        function = option(function)
-    return function
+    return click.argument("table", metavar="TABLE")(reading_options()(function))
+
+
+def reading_options(*, domain_required: bool = True) -> Callable[[Callable], Callable]:
+    """How to read a table."""
+    options = [
+        click.option("--domain", "domain_file", required=domain_required, help="Public description of the columns."),
+        click.option("--query", help="SQL that selects the rows when TABLE is a database URL."),
+        click.option("--person", help="Column that names the person; each person then weighs one."),
+        click.option("--records", type=int, help="Public number of records, where the reader cannot know it."),
+        click.option(
+            "--neighbours",
+            type=click.Choice(["replace-one", "add-remove"]),
+            default="replace-one",
+            show_default=True,
+            help="What the guarantee protects: replacing one record, or adding and removing one.",
+        ),
+    ]
+
+    def decorate(function: Callable) -> Callable:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 def budget_options(function: Callable) -> Callable:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
 from reticent.cli.options import (
     budget_from,
@@ -18,12 +19,18 @@ from reticent.cli.options import (
     table_options,
     workload_from,
 )
+from reticent.cli.show import show_result
 from reticent.errors import QueryError
 
+CHARTS, LONGEST_CHART = 3, 12
+COVERED = {"cells": "every cell", "boxes": "every count over ranges", "predicates": "every condition"}
+BARS = "; dark is certain, medium ends at the answer, light at the bound"
 ALGORITHMS = ("adaptive", "mwem", "textbook", "dualquery")
 
 
-def algorithm_named(name: str, error: float | None, rounds: int | None) -> Any:
+def algorithm_named(
+    name: str, error: float | None = None, rounds: int | None = None, model_cells: int | None = None
+) -> Any:
     """An offline algorithm by its name on the command line."""
     import reticent as rt
 
@@ -33,16 +40,22 @@ def algorithm_named(name: str, error: float | None, rounds: int | None) -> Any:
         return rt.TextbookPMW(error=error)
     if name == "mwem":
         return rt.MWEM(rounds=rounds) if rounds else rt.MWEM()
-    return rt.DualQuery() if name == "dualquery" else rt.Adaptive()
+    if name == "dualquery":
+        return rt.DualQuery()
+    return rt.Adaptive() if model_cells is None else rt.Adaptive(model_cells=model_cells)
 
 
 @click.command()
 @table_options
-@click.option("--workload", default="marginals:3", show_default=True, help="marginals:K, ranges:COL, or a file.")
+@click.option(
+    "--workload",
+    help="marginals:K, ranges:COLUMN, joined by +, or a file of attribute sets or SQL.  [default: marginals:3]",
+)
 @budget_options
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default="adaptive", show_default=True)
 @click.option("--error", type=float, help="For the textbook algorithm.")
 @click.option("--rounds", type=int, help="For MWEM.")
+@click.option("--model-cells", type=int, help="For adaptive: the largest model of a universe too large to hold.")
 @click.option("--out", type=click.Path(path_type=Path), help="Synthetic rows: .parquet or .csv.")
 @click.option("--rows", type=int, help="How many synthetic rows; default: as many as records.")
 @click.option("--save", "save_file", type=click.Path(path_type=Path), help="The whole release, for `reticent ask`.")
@@ -51,13 +64,14 @@ def algorithm_named(name: str, error: float | None, rounds: int | None) -> Any:
 @json_option
 def release(
     table: str,
-    workload: str,
+    workload: str | None,
     epsilon: float | None,
     delta: float | None,
     rho: float | None,
     algorithm: str,
     error: float | None,
     rounds: int | None,
+    model_cells: int | None,
     out: Path | None,
     rows: int | None,
     save_file: Path | None,
@@ -75,10 +89,10 @@ def release(
     from reticent.releases import release as publish
 
     budget = budget_from(epsilon, delta, rho)
-    method = algorithm_named(algorithm, error, rounds)
+    method = algorithm_named(algorithm, error, rounds, model_cells)
     _writable(out, save_file, report)
     private = read_table(table, **reading)
-    wanted = workload_from(workload, private.domain)
+    wanted = workload_from(workload or f"marginals:{min(3, len(private.domain))}", private.domain)
     with progress_bar(as_json) as listener:
         published = publish(private, wanted, budget, algorithm=method, ledger=ledger, progress=listener)
     written = write_outputs(published, out, rows, save_file, report)
@@ -130,13 +144,25 @@ def write_rows(synthetic: Any, out: Path) -> None:
 
 
 def show_release(published: Any, written: dict[str, str]) -> None:
-    """What was spent and what is guaranteed, in a few lines."""
-    console.print(f"[bold]{published.facts['name']}[/bold] published: {published.privacy}")
+    """What was spent and what is guaranteed in a few lines, then the first columns as bars."""
+    from reticent.queries.linear import Marginal
+
+    facts = published.facts
+    console.print(f"[bold]{escape(facts['name'])}[/bold] published: {escape(published.privacy)}")
     for certificate in published.certificates:
-        console.print(
-            f"  every {certificate.kind[:-1] if certificate.kind.endswith('s') else certificate.kind} of the"
-            f" {len(certificate.sets)} workload sets errs at most [bold]{certificate.bound:.4f}[/bold]"
-            f" of the table (confidence {certificate.confidence:g}, all at once)"
-        )
+        columns = "column" if (widest := max(map(len, certificate.sets))) == 1 else "columns"
+        scope = f"{COVERED[certificate.kind]} on up to {widest} {columns}"
+        console.print(f"  certified within [bold]{certificate.bound:.2%}[/bold] of the table: {scope}")
+    if published.certificates:
+        confidence = min(certificate.confidence for certificate in published.certificates)
+        console.print(f"  (all of these at once, confidence {confidence:.0%})")
+    if not published.certificates:
+        console.print("  no bound was bought: this algorithm certifies no errors")
     for what, where in written.items():
-        console.print(f"  {what}: {where}")
+        console.print(f"  {what}: {escape(where)}")
+    short = [name for name in published.domain.names if published.domain[name].size <= LONGEST_CHART]
+    for name in short[:CHARTS]:
+        console.print()
+        show_result(published.answer(Marginal((name,))), footer=False)
+    if short:
+        console.print(f"[dim]Shares of the table{BARS}[/dim]")

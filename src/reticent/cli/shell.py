@@ -1,0 +1,231 @@
+"""`shell`: SQL at a prompt, with the price before it is paid; statements may also come through a pipe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from reticent.cli import fail
+from reticent.cli.completion import COMMANDS, SqlCompleter
+from reticent.cli.desks import Desk, is_release, is_server, release_desk, server_desk, session_desk
+from reticent.cli.options import (
+    budget_from,
+    budget_options,
+    console,
+    json_option,
+    print_json,
+    progress_bar,
+    read_table,
+    reading_options,
+)
+from reticent.cli.show import show_result
+from reticent.errors import QueryError, ReticentError
+
+LABELS_SHOWN = 12
+WELCOME = "SQL in one line, or \\help. Tab completes columns and values; Ctrl-D leaves."
+
+
+@click.command()
+@click.argument("target", metavar="TABLE|URL|FILE.release")
+@reading_options(domain_required=False)
+@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
+@click.option("--warm-start", type=float, default=0.5, show_default=True, help="Share of the budget spent at first.")
+@budget_options
+@click.option("--table", "served", help="For a server: which table, where the token sees several.")
+@click.option("--error", type=float, help="Wanted error from the start, a fraction of the table for counts.")
+@click.option("--yes", is_flag=True, help="Pay without asking.")
+@json_option
+def shell(target: str, error: float | None, yes: bool, as_json: bool, **options: Any) -> None:
+    """Ask in SQL: a saved release (free), a server, or a table of your own with a budget.
+
+    Without --error answers are free and carry the bound that is certified already. With it, what is not known well
+    enough is bought, after its price was shown and agreed to.
+
+    \b
+    Example:  reticent shell census.release
+              reticent shell http://localhost:8000
+              reticent shell census.parquet --domain census.toml --ledger census.ledger --epsilon 1 --delta 1e-9
+              echo "SELECT sex, COUNT(*) FROM census GROUP BY sex" | reticent shell census.release
+    """
+    live = sys.stdin.isatty()
+    desk = _desk(target, as_json, **options)
+    try:
+        prompt = Prompt(desk, error, _agree if live and not yes else (lambda price: yes), as_json)
+        if live:
+            _converse(prompt)
+        else:
+            for statement in statements(sys.stdin):
+                prompt.take(statement)
+    finally:
+        desk.close()
+
+
+def _desk(target: str, quiet: bool, **options: Any) -> Desk:
+    budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
+    ledger, warm_start, served = (options.pop(name) for name in ("ledger", "warm_start", "served"))
+    if is_server(target):
+        return server_desk(target, served)
+    if is_release(target):
+        return release_desk(target)
+    if options["domain_file"] is None or ledger is None:
+        raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
+    stated = budget_from(**budget)
+    table = read_table(target, **options)
+    with progress_bar(quiet) as listener:
+        return session_desk(table, ledger, stated, warm_start, listener)
+
+
+def _agree(price: str) -> bool:
+    return click.confirm(f"This costs {price}. Pay?", default=False, err=True)
+
+
+class Prompt:
+    """Takes one line at a time: a command that starts with a backslash, or SQL."""
+
+    def __init__(self, desk: Desk, error: float | None, agree: Callable[[str], bool], as_json: bool) -> None:
+        self.desk = desk
+        self.error = error
+        self.done = False
+        self._agree = agree
+        self._as_json = as_json
+        self._commands: dict[str, Callable[[str], None]] = {
+            "\\cost": self._cost,
+            "\\error": self._set_error,
+            "\\budget": lambda _: console.print(self.desk.budget(), markup=False),
+            "\\domain": self._domain,
+            "\\help": self._help,
+            "\\quit": self._quit,
+        }
+
+    def take(self, line: str) -> None:
+        text = line.strip().rstrip(";").strip()
+        if not text or self.done:
+            return
+        if not text.startswith("\\"):
+            self._ask(text)
+            return
+        name, _, rest = text.partition(" ")
+        command = self._commands.get(name)
+        if command is None:
+            raise QueryError(f"{name} is no command; \\help lists them")
+        command(rest.strip())
+
+    def _ask(self, sql: str) -> None:
+        price = self.desk.cost(sql, self.error)
+        if price > 0 and not self._agree(self._priced(price)):
+            why = "not asked" if sys.stdin.isatty() else "not asked: add --yes to pay without being asked"
+            raise QueryError(f"{why}; it would cost {self._priced(price)}")
+        result = self.desk.ask(sql, self.error)
+        if self._as_json:
+            print_json(result.to_dict())
+        else:
+            show_result(result)
+
+    def _priced(self, price: float) -> str:
+        return f"{self.desk.unit} {price:.6g}, {float(self.desk.backend.remaining):.6g} is left"
+
+    def _cost(self, sql: str) -> None:
+        if self.error is None:
+            raise QueryError("without a wanted error every answer is free; \\error 0.01 sets one")
+        price = self.desk.cost(sql, self.error)
+        console.print("free" if price == 0 else self._priced(price), markup=False)
+
+    def _set_error(self, text: str) -> None:
+        if text in ("", "off", "none"):
+            self.error = None if text else self.error
+        else:
+            try:
+                wanted = float(text)
+            except ValueError:
+                wanted = 0.0
+            if not 0 < wanted < float("inf"):
+                raise QueryError(f"{text} is no error: give a number above 0, for example 0.01, or off")
+            self.error = wanted
+        state = "off: free answers only" if self.error is None else f"{self.error:g}"
+        console.print(f"wanted error {state}", markup=False)
+
+    def _domain(self, name: str) -> None:
+        names = self.desk.domain.canonical([name]) if name else self.desk.domain.names
+        width = max(map(len, names))
+        for each in names:
+            labels = self.desk.domain[each].labels
+            more = f", ... ({len(labels)} in all)" if not name and len(labels) > LABELS_SHOWN else ""
+            shown = labels if name else labels[:LABELS_SHOWN]
+            console.print(f"[bold]{escape(each):<{width}}[/bold]  {escape(', '.join(shown))}{more}")
+
+    def _help(self, _: str) -> None:
+        for name, meaning in COMMANDS.items():
+            console.print(f"[bold]{escape(name):<9}[/bold] {escape(meaning)}")
+        console.print("Anything else is SQL: SELECT ... FROM ... WHERE ... GROUP BY ... with COUNT(*), SUM, AVG.")
+
+    def _quit(self, _: str) -> None:
+        self.done = True
+
+
+def _converse(prompt: Prompt) -> None:
+    """The live loop: errors are one line, and the prompt comes back."""
+    from prompt_toolkit import PromptSession
+
+    desk = prompt.desk
+    console.print(f"[bold]{escape(desk.name)}[/bold]: {len(desk.domain)} columns. {escape(desk.budget())}")
+    console.print(escape(WELCOME))
+    session: PromptSession[str] = PromptSession(
+        history=_history(), completer=SqlCompleter(desk.domain, Path(desk.name).stem), complete_while_typing=False
+    )
+    while not prompt.done:
+        try:
+            prompt.take(session.prompt("reticent> "))
+        except KeyboardInterrupt:
+            continue
+        except (EOFError, click.Abort):
+            return
+        except ReticentError as problem:
+            fail(str(problem))
+
+
+def _history() -> Any:
+    """Questions of earlier shells, readable by their owner only; in memory where no file can be kept."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "reticent"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / "history"
+        path.touch(mode=0o600)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+def statements(lines: Iterable[str]) -> Iterator[str]:
+    """Commands are single lines; SQL ends at a semicolon outside quotes, at an empty line, or at the end."""
+    waiting = ""
+    for line in lines:
+        if line.startswith("\\") or not line.strip():
+            yield from filter(None, [waiting.strip(), line.strip()])
+            waiting = ""
+            continue
+        waiting += line
+        while (end := _semicolon(waiting)) is not None:
+            yield waiting[:end].strip()
+            waiting = waiting[end + 1 :]
+    if waiting.strip():
+        yield waiting.strip()
+
+
+def _semicolon(text: str) -> int | None:
+    quote = ""
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character == ";":
+            return place
+    return None
