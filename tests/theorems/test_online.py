@@ -177,7 +177,7 @@ def test_a_sampled_support_certifies_nothing_until_it_is_audited() -> None:
 
 def test_groups_are_one_question() -> None:
     rows, exact = cube_table(4)
-    session = Session.open(None, rows, BUDGET, engine="tuned", queries=100)
+    session = Session.open(None, rows, BUDGET, engine="tuned", queries=100, confidence=1 - 1e-6)
     answer = session.ask(rt.marginal("x", "y"))
     truth = exact.reshape(2, 2, 2).sum(axis=2)
     assert np.abs(np.asarray(answer.value) - truth).max() <= answer.error
