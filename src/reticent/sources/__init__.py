@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from reticent.domain import Domain
 from reticent.errors import SourceError
@@ -66,6 +66,17 @@ class Table(kernel.Table):
         stopwatch.tell("opening")
         engine = open_object(rows, domain, name)
         return _built(cls, engine, domain, person, records, neighbours, version, hold, stopwatch)
+
+    def close(self) -> None:
+        """Let go of a database that still counts for this table; a table held in memory has nothing to close."""
+        if isinstance(self._source, OnDemand):
+            self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def open_rows(rows: Any, domain: Domain, *, query: str | None = None, name: str = "table") -> Engine:

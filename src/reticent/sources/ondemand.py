@@ -18,7 +18,7 @@ from reticent.sources.progress import watched
 class OnDemand(Counts):
     """One grouping statement per covering set; the marginals served by it are cached (`kernel.counts`)."""
 
-    __slots__ = ("__weakref__", "_engine", "_grid", "_lock", "_person")
+    __slots__ = ("__weakref__", "_engine", "_grid", "_lock", "_person", "close")
 
     def __init__(self, engine: Engine, domain: Domain, *, person: str | None, grid: int) -> None:
         super().__init__(domain)
@@ -26,8 +26,8 @@ class OnDemand(Counts):
         self._person = person
         self._grid = grid
         self._lock = threading.Lock()
-        # The connection lives exactly as long as the table that counts with it.
-        weakref.finalize(self, engine.close)
+        # The connection lives no longer than the table that counts with it.
+        self.close = weakref.finalize(self, engine.close)
 
     def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
         for attributes in attribute_sets:

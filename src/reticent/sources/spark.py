@@ -79,10 +79,19 @@ class SparkEngine:
             # pyspark is the caller's, not imported here; whatever else fails keeps its own name and message.
             if type(error).__module__.split(".")[0] not in ("pyspark", "py4j"):
                 raise
-            analysed = type(error).__name__ in ("AnalysisException", "ParseException")
+            reason = _reason(error)
         # Spark's messages quote cells and plans; neither they nor their context are passed on.
-        reason = "does not run; check its tables and columns" if analysed else "failed on the cluster; see its log"
-        raise SourceError(f"{self.label}: the query {reason}")
+        raise SourceError(f"{self.label}: {reason}")
+
+
+def _reason(error: Exception) -> str:
+    if type(error).__name__ in ("AnalysisException", "ParseException"):
+        return "the query does not run; check its tables and columns"
+    if type(error).__name__ in ("NumberFormatException", "DateTimeException", "ArithmeticException"):
+        return "the query fails on a value; let it select the columns as they are"
+    if "spark.driver.maxResultSize" in str(error):
+        return "more distinct records than spark.driver.maxResultSize; raise it, or read fewer attributes"
+    return "the query failed on the cluster; see its log"
 
 
 def _column_type(declared: str) -> ColumnType:
