@@ -18,7 +18,7 @@ ENTER, TAB, SPACE = "\ue007", "\ue004", " "
 SHOTS = os.environ.get("RETICENT_SCREENSHOTS")
 
 pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not installed: run `make browser`"
+    CHROMIUM is None or DRIVER is None, reason="chromium and chromedriver are not installed: run scripts/browser.sh"
 )
 
 

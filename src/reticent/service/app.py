@@ -73,8 +73,10 @@ def create_app(
 def _add_public(app: FastAPI) -> None:
     @app.get("/health", response_model=models.Health, tags=["operation"])
     async def health(http: HttpRequest) -> Any:
-        """Whether the server answers; says nothing about tables."""
+        """Whether the server answers and can still write its ledgers; says nothing about tables."""
         named(http, "health")
+        for desk in context_of(http).desks.values():
+            desk.ledger.lookup("health")
         return {"status": "ok", "version": __version__}
 
     @app.get("/metrics", tags=["operation"], response_class=PlainTextResponse)

@@ -83,6 +83,8 @@ class Settings:
             raise QueryError("two tables name the same ledger: one table has one ledger")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise QueryError("TLS needs both a certificate and a key")
+        if not 0 <= self.tick <= 60:
+            raise QueryError(f"tick {self.tick!r} must lie between 0 and 60 seconds")
         if not 0 <= self.readers <= 64:
             raise QueryError(f"readers {self.readers} must lie between 0 and 64")
         if self.log_level not in ("debug", "info", "warning", "error"):

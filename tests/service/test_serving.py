@@ -1,0 +1,115 @@
+"""The command that serves: several tables, TLS, and refusals in one line before anything slow happens."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import ssl
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from serving import COUNT, Server, bearer, in_thread, survey_settings, write_survey
+
+from reticent.cli import cli
+from reticent.errors import QueryError
+from reticent.service.app import create_app
+from reticent.service.running import first_token, open_desks
+from reticent.service.settings import read_settings
+from reticent.service.tokens import Tokens
+
+TWO = """
+[server]
+tick = 0.0
+tokens = "people"
+[tables.first]
+table = "survey.parquet"
+domain = "survey.toml"
+ledger = "first.ledger"
+epsilon = 0.5
+[tables.second]
+table = "survey.parquet"
+domain = "survey.toml"
+ledger = "second.ledger"
+epsilon = 2.0
+"""
+
+
+def test_several_tables_keep_their_budgets_apart(tmp_path: Path) -> None:
+    write_survey(tmp_path)
+    (tmp_path / "server.toml").write_text(TWO)
+    settings = read_settings(tmp_path / "server.toml")
+    tokens = Tokens(Path(settings.tokens))
+    token = tokens.create("ada", "analyst")[1]
+    app = create_app(settings, open_desks(settings), tokens)
+    with in_thread(app, settings) as url, httpx.Client(base_url=url, headers=bearer(token), timeout=60) as client:
+        assert client.get("/v1/me").json()["tables"] == ["first", "second"]
+        limits = [client.get(f"/v1/tables/{name}/budget").json()["limit"] for name in ("first", "second")]
+        assert limits == [0.5, 2.0]
+        paid = client.post("/v1/tables/second/ask", json={"query": COUNT, "error": 0.004}).json()["result"]["price"]
+        assert paid > 0
+        assert client.get("/v1/tables/first/budget").json()["own_spent"] == 0
+        assert client.get("/v1/tables/second/budget").json()["own_spent"] == pytest.approx(paid)
+
+
+def test_tls_is_spoken_with_the_given_certificate(serve: Callable[..., Server], tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run([*make.split(), *names], cwd=tmp_path, check=True, capture_output=True)
+    server = serve(
+        "--tick", "0", "--tls-certificate", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")
+    )
+    trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
+    assert server.url.startswith("https://")
+    assert httpx.get(f"{server.url}/health", verify=trust, timeout=30).json()["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "state TABLE"),
+        (["survey.parquet", "--domain", "survey.toml"], "state TABLE"),
+        (["survey.parquet", "--config", "server.toml"], "not both"),
+        (["survey.parquet", "--domain", "survey.toml", "--ledger", "l"], "state a budget"),
+        (["survey.parquet", "--domain", "d", "--ledger", "l", "--epsilon", "1", "--tick", "-1"], "tick"),
+    ],
+)
+def test_bad_options_are_one_line(tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    result = CliRunner().invoke(cli, ["serve", *arguments])
+    assert isinstance(result.exception, QueryError)
+    assert complaint in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
+def test_a_taken_port_shows_at_once(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ledger = str(tmp_path / "l")
+        result = CliRunner().invoke(
+            cli, ["serve", "t.csv", "--domain", "d", "--ledger", ledger, "--epsilon", "1", "--port", port]
+        )
+    assert isinstance(result.exception, QueryError)
+    assert port in str(result.exception)
+
+
+def test_the_first_token_is_written_once_for_the_operator_alone(tmp_path: Path) -> None:
+    settings = survey_settings(tmp_path)
+    tokens = Tokens(Path(settings.tokens))
+    path = first_token(tokens, settings)
+    assert path is not None
+    assert path.stat().st_mode & 0o777 == 0o600
+    first = path.read_text().strip()
+    assert tokens.find(first).role == "custodian"
+    assert first_token(tokens, settings) is None
+    renewed = first_token(tokens, settings, renew=True)
+    assert renewed is not None
+    assert tokens.find(renewed.read_text().strip()).role == "custodian"
+    assert renewed.read_text().strip() != first
+    tokens.close()
