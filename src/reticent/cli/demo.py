@@ -11,7 +11,7 @@ from rich.markup import escape
 
 import reticent as rt
 from reticent.cli.options import console, json_option, print_json, progress_bar
-from reticent.cli.publish import write_rows
+from reticent.cli.publish import BARS, write_rows
 from reticent.cli.show import bounded, show_result
 from reticent.errors import SourceError
 
@@ -122,10 +122,7 @@ def show_promise(release: Any, workload: Any, largest: float) -> None:
 
 
 def show_answers(release: Any) -> None:
-    console.print(
-        "\nEvery answer from now on is free. In SQL, with its certified error\n"
-        "(bars: dark is certain, medium ends at the answer, light at the bound):"
-    )
+    console.print(f"\nEvery answer from now on is free. In SQL, with its certified error\n({BARS}):")
     for question, sql in QUESTIONS:
         result = release.ask(sql)
         console.print(f"\n[bold]{question}[/bold]\n  [dim]{escape(sql)}[/dim]")

@@ -24,7 +24,7 @@ from reticent.errors import QueryError
 
 CHARTS, LONGEST_CHART = 3, 12
 COVERED = {"cells": "every cell", "boxes": "every count over ranges", "predicates": "every condition"}
-BARS = "; dark is certain, medium ends at the answer, light at the bound"
+BARS = "bars: dark is certain, medium ends at the answer, light at the bound"
 ALGORITHMS = ("adaptive", "mwem", "textbook", "dualquery")
 
 
@@ -39,7 +39,7 @@ def algorithm_named(
             raise QueryError("the textbook algorithm needs --error, the largest error to allow, for example 0.1")
         return rt.TextbookPMW(error=error)
     if name == "mwem":
-        return rt.MWEM(rounds=rounds) if rounds else rt.MWEM()
+        return rt.MWEM() if rounds is None else rt.MWEM(rounds=rounds)
     if name == "dualquery":
         return rt.DualQuery()
     return rt.Adaptive() if model_cells is None else rt.Adaptive(model_cells=model_cells)
@@ -90,6 +90,8 @@ def release(
 
     budget = budget_from(epsilon, delta, rho)
     method = algorithm_named(algorithm, error, rounds, model_cells)
+    if rows is not None and rows < 1:
+        raise QueryError(f"{rows} synthetic rows cannot be written; ask for at least 1")
     _writable(out, save_file, report)
     private = read_table(table, **reading)
     wanted = workload_from(workload or f"marginals:{min(3, len(private.domain))}", private.domain)
@@ -165,4 +167,4 @@ def show_release(published: Any, written: dict[str, str]) -> None:
         console.print()
         show_result(published.answer(Marginal((name,))), footer=False)
     if short:
-        console.print(f"[dim]Shares of the table{BARS}[/dim]")
+        console.print(f"[dim]{BARS}[/dim]")
