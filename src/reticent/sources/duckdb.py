@@ -56,6 +56,7 @@ class DuckDBEngine:
     """One relation, `rows` or a query over it; what `over` opens is its own and leaves no file behind."""
 
     dialect: dialects.Dialect = dialects.DuckDB()
+    near = True
 
     def __init__(
         self, run: Callable[[str], Any], *, label: str, query: str | None, coded: frozenset[str] = frozenset()

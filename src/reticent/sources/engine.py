@@ -33,6 +33,8 @@ class Engine(Protocol):
     label: str
     filtered: bool
     """Whether the relation may leave rows out, so that its size is no public fact (spec 1.2)."""
+    near: bool
+    """Whether it runs in this process, where encoded rows may be streamed without leaving the machine."""
 
     def columns(self) -> Mapping[str, ColumnType]: ...
 

@@ -10,13 +10,23 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.kernel.counts import Counts
+from reticent.kernel.records import Records
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import Packing, coded_rows, grouping
 from reticent.sources.progress import watched
 
+_WORTH_STREAMING = 3
+"""Fewer sets than this are grouped one by one: encoding all their attributes at once saves nothing."""
+
+_STREAMED_CELLS = 1 << 25
+"""Tables tallied in one pass hold at most 256 MiB together."""
+
 
 class OnDemand(Counts):
-    """One grouping statement per covering set; the marginals served by it are cached (`kernel.counts`)."""
+    """One grouping statement per covering set; the marginals served by it are cached (`kernel.counts`).
+
+    An engine in this process streams encoded rows instead and all covering sets are tallied in one pass over them.
+    """
 
     __slots__ = ("__weakref__", "_engine", "_grid", "_lock", "_person", "close")
 
@@ -30,16 +40,48 @@ class OnDemand(Counts):
         self.close = weakref.finalize(self, engine.close)
 
     def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
+        for batch in self._batches(attribute_sets) if self._engine.near else [[each] for each in attribute_sets]:
+            if len(batch) < _WORTH_STREAMING:
+                yield from map(self._grouped, batch)
+            else:
+                yield from self._streamed(batch)
+
+    def _batches(self, attribute_sets: Sequence[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
+        """Consecutive sets whose tables fit in memory together."""
+        batches: list[list[tuple[str, ...]]] = []
+        room = 0
         for attributes in attribute_sets:
-            packing, statement = self._statement(attributes)
-            counts = np.zeros(self._domain.shape_of(attributes), dtype=np.int64)
-            width = len(packing.groups)
-            with self._lock:
-                for block in watched(self._engine, statement, width + 1):
-                    codes = packing.unpacked(block[:width])
-                    place = tuple(codes[name] for name in attributes)
-                    counts[place if attributes else ...] = block[width] if attributes else block[width].sum()
-            yield counts
+            cells = self._domain.cells(attributes)
+            if cells > room:
+                batches.append([])
+                room = _STREAMED_CELLS
+            batches[-1].append(attributes)
+            room -= cells
+        return batches
+
+    def _grouped(self, attributes: tuple[str, ...]) -> np.ndarray:
+        packing, statement = self._statement(attributes)
+        counts = np.zeros(self._domain.shape_of(attributes), dtype=np.int64)
+        width = len(packing.groups)
+        with self._lock:
+            for block in watched(self._engine, statement, width + 1):
+                codes = packing.unpacked(block[:width])
+                place = tuple(codes[name] for name in attributes)
+                counts[place if attributes else ...] = block[width] if attributes else block[width].sum()
+        return counts
+
+    def _streamed(self, batch: Sequence[tuple[str, ...]]) -> list[np.ndarray]:
+        names = self._domain.canonical({name for attributes in batch for name in attributes})
+        packing, statement = self._statement_of_rows(names)
+        used = Domain({name: self._domain[name] for name in names})
+        totals = [np.zeros(used.shape_of(attributes), dtype=np.int64) for attributes in batch]
+        width = len(packing.groups)
+        with self._lock:
+            for block in watched(self._engine, statement, width + 1):
+                records = Records.of_codes(used, packing.unpacked(block[:width]), block[width])
+                for total, counted in zip(totals, records._count(batch), strict=True):
+                    total += counted
+        return totals
 
     def _statement(self, attributes: tuple[str, ...]) -> tuple[Packing, str]:
         if self._person is None:

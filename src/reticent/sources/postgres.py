@@ -50,6 +50,7 @@ class PostgresEngine:
     """One query in one repeatable-read, read-only transaction, so that all counts are of the same rows."""
 
     dialect: dialects.Dialect = dialects.PostgreSQL()
+    near = False
 
     def __init__(self, connection: Any, query: str, *, label: str, filtered: bool, owned: bool) -> None:
         self._connection = connection

@@ -27,6 +27,7 @@ class SparkEngine:
     """A relation of the caller's own session, which stays open; configuration alone makes it a cluster."""
 
     dialect: dialects.Dialect = dialects.Spark()
+    near = False
 
     def __init__(self, session: Any, relation: str, *, label: str, filtered: bool) -> None:
         self._session = session
