@@ -50,8 +50,9 @@ class SqlCompleter(Completer):
 
     def _values(self, name: str) -> list[str]:
         """As SQL literals, for columns that hold text."""
-        attribute = self._domain.get(name.strip('"')) or self._domain.get(name.lower())
-        if attribute is None or attribute.representatives is not None:
+        known = {text.lower(): text for text in self._domain.names}
+        named = known.get(name.strip('"').lower())
+        if named is None or (attribute := self._domain[named]).representatives is not None:
             return []
         extra = {attribute.null_code, attribute.other_code}
         return [_literal(text) for code, text in enumerate(attribute.labels) if code not in extra]
