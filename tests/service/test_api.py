@@ -123,6 +123,7 @@ def test_two_analysts_may_use_the_same_key(service: Service) -> None:
 
 def test_the_history_is_paged_newest_first_and_keeps_the_bytes(service: Service) -> None:
     body = {"sql": "SELECT COUNT(*) FROM survey WHERE smoker = 'no' AND sex = 'Male'", "error": 0.004}
+    service.ask({"sql": "SELECT COUNT(*) FROM survey WHERE smoker = 'yes' AND age < 35", "error": 0.004}, key="older")
     reply = service.ask(body, key="kept")
     seen, path = [], f"{TABLE}/history?limit=1"
     page = get(service, path)

@@ -41,7 +41,7 @@ def test_a_reader_and_the_writer_give_the_same_free_bytes(server: Server) -> Non
 
 
 def test_what_must_be_paid_goes_to_the_writer_and_is_then_known_to_the_reader(server: Server) -> None:
-    body = {"query": {"query": "count", "where": {"op": "==", "column": "region", "value": "west"}}, "error": 0.02}
+    body = {"query": {"query": "count", "where": {"op": "==", "column": "region", "value": "west"}}, "error": 0.012}
     paid = post(server, "/ask", body)
     assert paid.json()["result"]["price"] > 0
     deadline = time.monotonic() + 10
@@ -59,6 +59,8 @@ def test_readers_forward_everything_else_and_count_into_the_same_metrics(server:
     post(server, "/ask", FREE[0])
     assert counted(server, "ask") == before + 1
     assert httpx.get(f"{server.url}/", timeout=30).text.startswith("<!doctype html>")
+    paid = {"query": {"query": "count", "where": {"op": "==", "column": "smoker", "value": "yes"}}, "error": 0.012}
+    assert post(server, "/ask", paid).json()["result"]["price"] > 0
     page = httpx.get(f"{server.url}/v1/tables/survey/history?limit=1", headers=bearer(server.custodian), timeout=30)
     assert len(page.json()["entries"]) == 1
     assert post(server, "/ask", {"sql": "SELECT * FROM survey"}).status_code == 422

@@ -26,7 +26,7 @@ function column(attribute, question, changed) {
   };
   tell();
   const values = h("details", null,
-    h("summary", { "aria-label": `Restrict ${attribute.name}` }, h("span", { class: "name" }, attribute.name), count),
+    h("summary", { "data-restrict": attribute.name }, h("span", { class: "hidden-text" }, "Restrict "), h("span", { class: "name" }, attribute.name), count),
     choices(attribute, question, () => { tell(); changed(); }));
   return h("li", null, values, group);
 }
