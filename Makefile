@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin
 
-.PHONY: setup databases demo test shared slow lint bench bench-quick docs clean
+.PHONY: setup databases browser demo test shared slow lint bench bench-quick docs clean
 
 setup: $(VENV)/ready
 
@@ -25,6 +25,10 @@ databases: setup
 	@$(RUN)/python -c 'import pyspark' 2>/dev/null || $(RUN)/python -m pip install --quiet --quiet \
 		--disable-pip-version-check --no-deps --no-build-isolation -r requirements/spark.txt \
 		|| echo "Spark tests will skip: pyspark could not be installed"
+
+# The page's tests drive a real browser.
+browser:
+	@bash scripts/browser.sh
 
 demo: setup
 	$(RUN)/reticent demo
