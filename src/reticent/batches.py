@@ -16,7 +16,7 @@ from reticent.errors import BudgetError
 from reticent.journal import AUDIT
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms import Gaussian, Laplace
-from reticent.kernel.statistics import AnswerErrors, fine
+from reticent.kernel.statistics import VALUE_ROUNDING, AnswerErrors, fine
 from reticent.queries.base import Linear, Query
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def _try_audit(
             snapshot=knowledge.current.digest,
             reading=float(settled.values[0]) / knowledge.records,
             noise=noise.describe(),
-            slack=2 / fine(1) / knowledge.records,
+            # Guesses and discrete noise stray a step each; values of fractional queries were rounded before.
+            slack=2 / fine(1) / knowledge.records + VALUE_ROUNDING,
             records=knowledge.records,
             records_error=knowledge.records_error,
             index=index,

@@ -10,6 +10,7 @@ from reticent.algorithms.tails import reach
 from reticent.errors import QueryError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.mechanisms import AboveThreshold, Gaussian, Laplace, Sensitivity
+from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.planning import VACUOUS, Setting, textbook_online, tuned_online, tuned_parameters
 
 ENGINES = ("textbook", "tuned")
@@ -37,7 +38,7 @@ def _textbook(setting: Setting, a: float) -> EpochPlan:
     each = setting.amount / epochs - 3 / NANO
     e0 = _down(each / 4 if setting.pure else math.sqrt(each / 5))
     watch = AboveThreshold(threshold_epsilon=e0, query_epsilon=2 * e0)
-    slack = ROUNDING / setting.records
+    slack = ROUNDING / setting.records + VALUE_ROUNDING
     return EpochPlan(
         engine="textbook",
         queries=setting.queries,
@@ -45,7 +46,7 @@ def _textbook(setting: Setting, a: float) -> EpochPlan:
         failure=setting.failure,
         threshold=a / 2,
         error=a + slack,
-        measured=a / 8 + 1 / setting.records,
+        measured=a / 8 + 1 / setting.records + VALUE_ROUNDING,
         rest=a / 4 + slack,
         step=a / 8,
         watch=watch.describe(),
@@ -71,8 +72,8 @@ def _tuned(setting: Setting) -> EpochPlan:
     # P(geometric > c) <= exp(-c / scale): threshold noises over the epochs, query noises over the questions.
     c1 = float(watch.threshold_scale(1)) * math.log(epochs / b) / n
     c2 = float(watch.query_scale(1)) * math.log(setting.queries / b) / n
-    c3 = (reach(noise, b / (2 * epochs)) + 1) / n
-    margin, slack = chosen["margin"], ROUNDING / n
+    c3 = (reach(noise, b / (2 * epochs)) + 1) / n + VALUE_ROUNDING
+    margin, slack = chosen["margin"], ROUNDING / n + VALUE_ROUNDING
     return EpochPlan(
         engine="tuned",
         queries=setting.queries,

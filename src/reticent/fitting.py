@@ -13,7 +13,7 @@ import numpy as np
 from reticent.algorithms.convex import loss_difference, project
 from reticent.algorithms.minimizer_choice import cheapest_within
 from reticent.algorithms.risks import public_minimum
-from reticent.algorithms.tails import reach
+from reticent.algorithms.tails import noise_failure, reach
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.journal import ASK, AUDIT
@@ -149,9 +149,9 @@ def _audit(
     named = hashlib.sha256(digests.encode()).hexdigest()[:24]
     key = session._journal.usable(f"{AUDIT}losses:{named}:{error:.17g}:{confidence:.17g}:{analyst or ''}")
     index = session._journal.audit_index(key)
-    if index > LAST_INDEX:
+    failure = noise_failure(confidence, knowledge.records_error) / 2**index
+    if index > LAST_INDEX or not failure > 0 or knowledge.records_error >= 1:
         return None
-    failure = (1 - confidence) / 2**index
     one: Noise = Laplace(1) if session.budget.pure else Gaussian(1)
     width = NOISE_SHARE * error * knowledge.records / scale / reach(one, failure)
     noise: Noise = Laplace(width) if session.budget.pure else Gaussian(width)
@@ -200,10 +200,12 @@ def _buy(
         if session.strict:
             raise
         return model
-    theta, bound = settled.values[0], minimizer.bound(1 - confidence)
+    theta, bound = settled.values[0], minimizer.bound(noise_failure(confidence, knowledge.records_error))
     _teach(session, loss, theta, model.theta, low - bound - model.gap)
+    # Sums were divided by a noisy number of records, the ridge was not: both ways to be off by its error.
+    spread = knowledge.records_error
     return replace(
-        model, theta=theta, error=bound + knowledge.records_error * loss.on(session.domain).scale,
+        model, theta=theta, error=(bound + spread * loss.on(session.domain).scale) / (1 - spread),
         confidence=confidence, certified=True, origin="measured", price=session.budget.amount(settled.cost),
         snapshot=None, ledger_id=settled.ledger_id, gap=0.0,
     )  # fmt: skip
@@ -226,7 +228,9 @@ def _bought(
 
 
 def _affordable(session: Session, loss: ConvexLoss, error: float, confidence: float, most: float) -> Minimizer | None:
-    if session.budget.pure or most <= 0:
+    spread = session._knowledge.records_error
+    failure = noise_failure(confidence, spread)
+    if session.budget.pure or most <= 0 or not failure > 0 or spread >= 1:
         return None
     return cheapest_within(
         loss,
@@ -234,7 +238,7 @@ def _affordable(session: Session, loss: ConvexLoss, error: float, confidence: fl
         neighbours=session._curator.neighbours,
         records=session._knowledge.records,
         error=error,
-        failure=1 - confidence,
+        failure=failure,
         most=most,
     )
 

@@ -12,6 +12,7 @@ from reticent.algorithms.epochs import EpochPlan, Epochs
 from reticent.algorithms.knowledge import Knowledge
 from reticent.algorithms.online import learn, understand
 from reticent.algorithms.outcome import Report
+from reticent.algorithms.tails import noise_failure
 from reticent.epoch_planning import ENGINES, epoch_plan
 from reticent.errors import LedgerError, QueryError
 from reticent.hypotheses.base import Hypothesis
@@ -81,11 +82,14 @@ def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str,
             )
         settings |= {"queries": terms.queries, "support": terms.support}
         knowledge = untouched(curator, journal, _uniform(curator, terms.support))
+        failure = noise_failure(terms.confidence, knowledge.records_error)
+        if not failure > 0:
+            raise QueryError(f"confidence {terms.confidence:.9g} is beyond what a noisy number of records allows")
         setting = Setting(
             records=int(knowledge.records),
             log_universe=max(knowledge.current.log_size, log(2)),
             queries=terms.queries,
-            failure=1 - terms.confidence,
+            failure=failure,
             pure=curator.budget.pure,
             amount=curator.budget.amount(curator.remaining),
         )
@@ -126,6 +130,7 @@ def _epochs(curator: Curator, journal: Journal, settings: dict[str, Any]) -> tup
         curator,
         EpochPlan.from_dict(settings["plan"]),
         knowledge,
+        confidence=settings["confidence"],
         certified=not isinstance(knowledge.current.thaw(), SupportHypothesis),
         opened=journal.epochs(),
         tests=journal.tests(),

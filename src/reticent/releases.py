@@ -147,7 +147,8 @@ class Release:
     @classmethod
     def of(cls, outcome: Outcome, facts: dict[str, Any]) -> Release:
         snapshot = Snapshot(outcome.hypothesis)
-        view = View(snapshot, outcome.certificates, outcome.records, snapshot.digest)
+        uncertain = float(outcome.notes.get("records_error", 0.0))
+        view = View(snapshot, outcome.certificates, outcome.records, snapshot.digest, uncertain)
         return cls(
             outcome.hypothesis,
             outcome.measurements,
@@ -210,6 +211,12 @@ class Release:
         from reticent.report import write_release
 
         return write_release(self, Path(path))
+
+    def plot(self, *names: str) -> Any:
+        """Bars with certified errors: one or two attributes together, else every short one by itself."""
+        from reticent.plotting import plot_release
+
+        return plot_release(self, names)
 
     def save(self, path: str | Path) -> Path:
         """One file: domain, hypothesis, transcript, prices, versions; no secrets."""

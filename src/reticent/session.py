@@ -103,10 +103,12 @@ class Session:
         try:
             curator = Curator(table, ledger)
             knowledge, epochs = know(curator, Journal(ledger), terms, progress)
+            # The constants of a threshold engine were chosen for the confidence of its first opening.
+            stated = terms.confidence if epochs is None else epochs.confidence
         except BaseException:
             ledger.close()
             raise
-        return cls(table, curator, ledger, knowledge, epochs, confidence=terms.confidence, strict=strict)
+        return cls(table, curator, ledger, knowledge, epochs, confidence=stated, strict=strict)
 
     @property
     def domain(self) -> Domain:
@@ -343,7 +345,7 @@ class Session:
         """The newest certified snapshot, or the working hypothesis without certificates: answers from it are free."""
         known = self._knowledge
         newest = known.certified[-1] if known.certified else Certified(known.current, ())
-        return View(newest.snapshot, newest.certificates, known.records, newest.snapshot.digest)
+        return View(newest.snapshot, newest.certificates, known.records, newest.snapshot.digest, known.records_error)
 
     @property
     def certificates(self) -> tuple[Any, ...]:
@@ -380,6 +382,18 @@ class Session:
         from reticent.report import write_session
 
         return write_session(self, Path(path))
+
+    def plot(self) -> Any:
+        """Where the budget went, charge by charge; needs matplotlib."""
+        from reticent.plotting import plot_budget
+
+        charges = [self.budget.amount(event.cost) for event in self._ledger.events() if event.kind == "reserve"]
+        return plot_budget(self.budget.unit, charges, self.budget.amount(self.budget.limit))
+
+    def _repr_html_(self) -> str:
+        from reticent.report import session_summary
+
+        return session_summary(self)
 
     def close(self) -> None:
         self._ledger.close()

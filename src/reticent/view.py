@@ -40,6 +40,8 @@ class View:
     records: float
     """The public number of records, or its released noisy total."""
     snapshot: str
+    counted: float = 0.0
+    """Bounds abs(n - records) / records; 0 when the number is public."""
 
     @property
     def domain(self) -> Domain:
@@ -47,8 +49,8 @@ class View:
 
     @property
     def records_error(self) -> float:
-        """Bounds abs(n - records) / records wherever a certificate holds; 0 when the number is public."""
-        return max((certificate.records_error for certificate in self.certificates), default=0.0)
+        """Bounds abs(n - records) / records, whether or not anything is certified."""
+        return max([self.counted, *(certificate.records_error for certificate in self.certificates)])
 
     def answer(self, query: Query) -> Answer:
         query = query.resolve(self.domain)

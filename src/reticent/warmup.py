@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from reticent.algorithms import tails
 from reticent.algorithms.adaptive import Adaptive
 from reticent.algorithms.allocation import noise_costing
 from reticent.algorithms.audit import audit
@@ -117,7 +118,12 @@ def _of_release(release: Release) -> Knowledge:
 
 
 def _of_measurements(release: Release) -> list[Measured]:
-    """What a release measured; its noise was Laplace under a pure budget, else Gaussian."""
+    """What a release measured; its noise was Laplace under a pure budget, else Gaussian.
+
+    Not what it measured on a sample of the records: how far that lies from the table is not bounded by the noise.
+    """
+    if "sample" in release.notes:
+        return []
     pure = Budget.from_dict(release.facts["budget"]).pure
     count, found = release.records, []
     for measurement in release.measurements:
@@ -175,8 +181,7 @@ def counted(curator: Curator, journal: Journal) -> tuple[float, float]:
     units = int(curator.budget.limit * TOTAL_SHARE)
     noise = noise_costing(curator.budget, Sensitivity.scalar(), units)
     settled = curator.measure([Count()], noise, key=journal.usable("session:total"))
-    total = max(1.0, float(settled.values[0]))
-    return total, min(0.5, 5 * noise.sd / total)
+    return tails.counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure)
 
 
 def default_workload(domain: Domain) -> Workload:

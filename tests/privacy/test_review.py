@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sqlite3
 import threading
 import time
 from fractions import Fraction
 from pathlib import Path
+from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from reticent.algorithms.adaptive import Adaptive
+from reticent.algorithms.certificates import Certificate
+from reticent.algorithms.dualquery import DualQuery
+from reticent.algorithms.knowledge import MeasuredQuery
+from reticent.algorithms.mwem import MWEM
+from reticent.algorithms.tails import RECORDS_FAILURE, counted
 from reticent.domain import Domain, Numeric
 from reticent.errors import LedgerError, QueryError
 from reticent.kernel.accounting import Budget
@@ -20,15 +29,19 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.events import canonical, sha256
 from reticent.kernel.excess_risk import ExcessRisk
 from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Laplace
+from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace
 from reticent.kernel.records import Records
 from reticent.kernel.statistics import AnswerErrors, LinearCount, MarginalErrors, MaxError
 from reticent.kernel.table import Table
 from reticent.queries.convex import Logistic
-from reticent.queries.linear import Mean, Range
+from reticent.queries.linear import Count, Marginal, Mean, Range
+from reticent.queries.workload import marginals
+from reticent.releases import release
+from reticent.session import Session
 from reticent.sources import Table as SourceTable
 
 DOMAIN = Domain({"a": 3, "b": 1})
+SMALL = {"a": 3, "b": 4, "c": 2}
 WATCH = AboveThreshold(threshold_epsilon=Fraction(1, 100), query_epsilon=Fraction(1, 100))
 
 
@@ -197,3 +210,78 @@ def test_fractional_values_beside_a_person_grid_are_fine_enough() -> None:
     statistic = LinearCount(Mean("age"), domain)
     grid = statistic.resolution(held.grid) * held.grid
     assert int(statistic.evaluate(held._source, held.grid)) / grid == pytest.approx(1000 * 0.175, abs=1000 * 2.0**-19)
+
+
+def people(rows: int, **facts: Any) -> SourceTable:
+    generator = np.random.default_rng(3)
+    columns = {name: generator.integers(0, size, rows) for name, size in SMALL.items()}
+    return SourceTable.of(pa.table(columns), Domain(SMALL), **facts)
+
+
+def test_a_certified_mean_of_persons_holds() -> None:
+    domain = Domain(age=Numeric(edges=list(range(21)), other=False))
+    rows = pa.table({"age": np.full(20_000, 3.5), "id": np.arange(20_000)})
+    held = SourceTable.of(rows, domain, person="id", records=20_000)
+    with Session.open(None, held, Budget(rho=0.5), warm_start=0.0) as session:
+        answer = session.ask(Mean("age"), error=0.02, confidence=0.999999)
+    assert abs(answer.value - 3.5) <= answer.error
+
+
+# -- a private number of records -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", [DualQuery(rounds=8), MWEM(rounds=4), Adaptive(audit_share=0)])
+def test_a_private_size_is_never_stated_as_exact(algorithm: Any) -> None:
+    """COUNT(*) of a release without certificates was the noisy total with an error of zero, at probability one."""
+    released = release(
+        people(400, neighbours="add-remove"), marginals(Domain(SMALL), 2), Budget(rho=0.05), algorithm=algorithm
+    )
+    table = released.ask("SELECT COUNT(*) FROM people")
+    assert abs(table.rows[0][0] - 400) <= table.errors[0][0]
+    assert table.errors[0][0] > 0
+    assert table.confidence < 1
+    assert released.view.records_error > 0
+
+
+@pytest.mark.parametrize(("pure", "noise"), [(True, Laplace(10)), (False, Gaussian(10))])
+def test_a_released_size_strays_as_rarely_as_its_bound_says(pure: bool, noise: Laplace | Gaussian) -> None:
+    """Five standard deviations are one in two million for Gaussian noise, and one in 1,200 for Laplace noise."""
+    count, error = counted(1000.0, noise.sd, pure=pure)
+    reached = error * count
+    tail = math.exp(-reached / 10) if pure else 2 * (1 - NormalDist().cdf(reached / 10))
+    assert tail <= RECORDS_FAILURE
+
+
+def test_a_size_that_is_hardly_known_certifies_nothing() -> None:
+    count, error = counted(20.0, 50.0, pure=False)
+    assert error > 1
+    measured = MeasuredQuery(Count(), 1.0, Gaussian(1), 1, True)
+    assert measured.error_at(0.95, count, error) > 1
+    certificate = Certificate("cells", (("a",),), "x", 0.0, Gaussian(1).describe(), 0.0, count, error, 1, 0.95)
+    assert certificate.bound == math.inf
+
+
+def test_confidence_beyond_that_of_the_size_is_not_promised() -> None:
+    measured = MeasuredQuery(Count(), 1.0, Gaussian(1), 1, True)
+    assert measured.error_at(1 - 1e-9, 1000.0, 0.0) < math.inf
+    assert measured.error_at(1 - 1e-9, 1000.0, 0.01) == math.inf
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_threshold_engine_keeps_the_confidence_it_was_planned_for(tmp_path: Path) -> None:
+    """The stated confidence was that of the last opening, the constants those of the first."""
+    held, budget = people(200_000), Budget(epsilon=2.0, delta=1e-9)
+    for confidence in (0.5, 0.99999):
+        path = tmp_path / "ledger"
+        with Session.open(path, held, budget, engine="tuned", queries=50, confidence=confidence) as session:
+            assert session.ask(Range({"a": (0, 1)})).confidence == 0.5
+
+
+def test_what_was_measured_on_a_sample_certifies_nothing_about_the_table() -> None:
+    held = people(5_000)
+    algorithm = DualQuery(rounds=4, sample=20, refine=0.9)
+    released = release(held, marginals(Domain(SMALL), 1), Budget(rho=50), algorithm=algorithm)
+    with Session.open(None, held, Budget(rho=1), start=released) as session:
+        assert not session.ask(Marginal(("b",))).certified

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from reticent.algorithms.tails import counted
 from reticent.errors import BudgetError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.prior import collapse
@@ -21,9 +22,6 @@ from reticent.queries.linear import Marginal
 __all__ = ["Collection", "Noisy", "divide", "noise_costing"]
 
 Set = tuple[str, ...]
-
-TOTAL_REACH = 4.0
-"""Standard deviations by which a noisy number of records may stray: six releases in 100,000 stray further."""
 
 
 def divide(units: int, weights: Sequence[float]) -> list[int]:
@@ -92,8 +90,7 @@ class Collection:
             return float(self._curator.records), 0.0
         total = collapse(self.noisy, ())
         assert total is not None  # a run measures before it asks
-        count = max(1.0, float(total[0]))
-        return count, min(0.5, TOTAL_REACH * total[1] / count)
+        return counted(float(total[0]), total[1], pure=self._curator.budget.pure)
 
     def measurements(self) -> list[Measurement]:
         """As fractions of the table."""

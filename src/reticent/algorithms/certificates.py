@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.tails import reach
+from reticent.algorithms.tails import noise_failure, reach
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms import restore
 from reticent.kernel.statistics import Kind
@@ -46,9 +46,11 @@ class Certificate:
     def bound_at(self, confidence: float) -> float:
         """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1)."""
         if confidence not in self._bounds:
-            stray = reach(self._noise, (1 - confidence) / 2**self.index) / self.records
+            failure = noise_failure(confidence, self.records_error) / 2**self.index
+            stray = reach(self._noise, failure) / self.records if failure > 0 else inf
             error = max(0.0, self.reading + stray) + self.slack
-            self._bounds[confidence] = (error + self.records_error) / (1 - self.records_error)
+            known = self.records_error < 1
+            self._bounds[confidence] = (error + self.records_error) / (1 - self.records_error) if known else inf
         return self._bounds[confidence]
 
     def error_of(self, form: Form, confidence: float | None = None) -> float:

@@ -9,7 +9,7 @@ from math import inf, lgamma, log, prod, sqrt
 import numpy as np
 
 from reticent.algorithms.certificates import ascent
-from reticent.algorithms.tails import box_reach, reach, sum_reach
+from reticent.algorithms.tails import box_reach, noise_failure, reach, sum_reach
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms import Gaussian
 from reticent.queries.forms import Dense, Form, Product
@@ -63,7 +63,7 @@ class MeasuredMarginal:
 
     def error_of(self, form: Form, confidence: float) -> float:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
-        if not self.covers(form):
+        if not self.covers(form) or not self._failure(confidence) > 0:
             return inf
         if not form.binary:
             return self._bound(self._layers(form, self._merged(form), self._chosen(confidence)))
@@ -79,7 +79,7 @@ class MeasuredMarginal:
         failure = self._chosen(confidence)
         bounds = [self._any_sum(chosen, failure)]
         if kind == "cell":
-            own = 1 - confidence if self.declared else failure
+            own = self._failure(confidence) if self.declared else failure
             bounds.append(reach(self.noise, own / (2 * self.values.size)) / self.records)
         elif kind == "box":
             bounds.append(self._box_sum(chosen, failure))
@@ -87,7 +87,10 @@ class MeasuredMarginal:
 
     def _chosen(self, confidence: float) -> float:
         """The share of the failure for sums that are chosen after the noise was seen."""
-        return (1 - confidence) / (self.rank * (self.rank + 1))
+        return self._failure(confidence) / (self.rank * (self.rank + 1))
+
+    def _failure(self, confidence: float) -> float:
+        return noise_failure(confidence, self.records_error)
 
     def _bound(self, noise: float) -> float:
         return noise + self.records_error + 1 / self.records

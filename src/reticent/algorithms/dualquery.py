@@ -18,6 +18,7 @@ from reticent.algorithms.dualquery_game import Game
 from reticent.algorithms.dualquery_plan import REPLIES, DualQueryPlan, textbook, tuned
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.query_player import query_player
+from reticent.algorithms.tails import counted
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Measurement
@@ -101,7 +102,7 @@ class DualQuery:
         domain = curator.domain
         queries = query_player(workload, domain)
         purse = _Purse(allowance)
-        records = curator.records or self._total(curator, purse, key)
+        records, uncertain = (curator.records, 0.0) if curator.records else self._total(curator, purse, key)
         measurements = self._one_ways(curator, purse, records, key)
         plan = self.plan(records, len(queries), domain, curator.budget, purse.left)
         sizes, shares = np.array(domain.shape), _shares(measurements)
@@ -121,14 +122,15 @@ class DualQuery:
         hypothesis = RecordsHypothesis(domain, game.played)
         if measurements:
             hypothesis.fit(measurements)
-        return Outcome(hypothesis, tuple(measurements), (), float(records), game.notes())
+        return Outcome(hypothesis, tuple(measurements), (), float(records), game.notes() | {"records_error": uncertain})
 
-    def _total(self, curator: Curator, purse: _Purse, key: str) -> int:
+    def _total(self, curator: Curator, purse: _Purse, key: str) -> tuple[int, float]:
         """A noisy number of records, paid once; every guess and price uses it, never the true one (spec 1.1)."""
         noise = _noise(curator.budget, Sensitivity.scalar(), int(purse.left * TOTAL_SHARE))
         settled = curator.measure([count()], noise, key=f"{key}:total")
         purse.pay(settled.cost)
-        return max(1, round(float(settled.values[0])))
+        records, uncertain = counted(round(float(settled.values[0])), noise.sd, pure=curator.budget.pure)
+        return round(records), uncertain
 
     def _one_ways(self, curator: Curator, purse: _Purse, records: int, key: str) -> list[Measurement]:
         queries = [Marginal((name,)) for name in curator.domain.names]

@@ -98,12 +98,14 @@ class Epochs:
         plan: EpochPlan,
         knowledge: Knowledge,
         *,
+        confidence: float = 0.95,
         certified: bool = True,
         opened: int = 0,
         tests: int = 0,
         log_tests: Callable[[int], None] = lambda count: None,
     ) -> None:
         self.plan = plan
+        self.confidence = confidence
         self.certified = certified
         self.updates = 0
         self.opened = opened

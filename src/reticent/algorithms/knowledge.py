@@ -12,11 +12,12 @@ import numpy as np
 
 from reticent.algorithms.certificates import Certificate, essential, tightest
 from reticent.algorithms.derived import MeasuredMarginal, weight_of
-from reticent.algorithms.tails import reach
+from reticent.algorithms.tails import noise_failure, reach
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Noise
+from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.queries.base import Linear
 from reticent.queries.forms import Form, Product
 from reticent.queries.linear import Marginal
@@ -33,10 +34,18 @@ class MeasuredQuery:
     value: float
     noise: Noise
     ledger_id: int
+    binary: bool = False
 
     def error_at(self, confidence: float, records: float, records_error: float) -> float:
-        """Half a grid step of the query's own values is far below one record."""
-        return (reach(self.noise, (1 - confidence) / 2) + 1) / records + records_error
+        """One record covers the grid of the noise; fractional values were rounded before they were summed."""
+        failure = noise_failure(confidence, records_error)
+        if not failure > 0:
+            return inf
+        return (reach(self.noise, failure / 2) + 1) / records + records_error + self.rounding
+
+    @property
+    def rounding(self) -> float:
+        return 0.0 if self.binary else VALUE_ROUNDING
 
 
 @dataclass(frozen=True, eq=False)

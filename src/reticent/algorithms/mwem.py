@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.allocation import TOTAL_REACH, divide, noise_costing
+from reticent.algorithms.allocation import divide, noise_costing
 from reticent.algorithms.cells import CellClass, replay
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
+from reticent.algorithms.tails import counted
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.choose import choose
@@ -85,8 +86,7 @@ class MWEM:
         units, left = divide(allowance, [TOTAL_SHARE, 1 - TOTAL_SHARE])
         noise = noise_costing(curator.budget, ONE, max(units, 1))
         settled = curator.measure([Count()], noise, key=f"{key}:total")
-        records = max(1.0, float(settled.values[0]))
-        return records, min(0.5, TOTAL_REACH * noise.sd / records), left
+        return *counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure), left
 
 
 def default_rounds(records: float, log_universe: float, budget: Budget, units: int) -> int:

@@ -9,10 +9,12 @@ import numpy as np
 
 from reticent.algorithms.derived import MeasuredMarginal, is_cell
 from reticent.algorithms.knowledge import Knowledge, MeasuredQuery
-from reticent.algorithms.tails import noise_within
+from reticent.algorithms.tails import noise_failure, noise_within
+from reticent.errors import QueryError
 from reticent.hypotheses.projection import conservative_target
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator, Noise, Settled
+from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
 
@@ -37,10 +39,14 @@ def purchase(
     curator: Curator, knowledge: Knowledge, query: Linear | Marginal, error: float, confidence: float
 ) -> Purchase:
     """The cheapest measurement that meets `error`: one cell and a GROUP BY both buy their whole marginal."""
-    domain, failure = knowledge.domain, 1 - confidence
+    domain, failure = knowledge.domain, noise_failure(confidence, knowledge.records_error)
+    if not failure > 0:
+        raise QueryError(f"confidence {confidence:.9g} is beyond what the noisy number of records allows; ask for less")
     room = ((error - knowledge.records_error) * knowledge.records - 1) * ROUNDED
     if isinstance(query, Linear):
         form = knowledge.form(query)
+        if not form.binary:
+            room -= VALUE_ROUNDING * knowledge.records
         if not is_cell(form, form.attributes) or not form.attributes:
             return _priced(curator, query, noise_within(room, failure, pure=curator.budget.pure))
         query = Marginal(form.attributes)
@@ -70,7 +76,9 @@ def understand(
             )
             found.append(marginal.balanced())
         else:
-            found.append(MeasuredQuery(query, float(values) / count, noise, settled.ledger_id))
+            found.append(
+                MeasuredQuery(query, float(values) / count, noise, settled.ledger_id, knowledge.form(query).binary)
+            )
     return found
 
 

@@ -13,6 +13,12 @@ _NORMAL = NormalDist()
 _MARGIN = 1 + 1e-9
 """Covers the rounding of these few floating-point steps."""
 
+RECORDS_FAILURE = 5.8e-7
+"""How often a released number of records may stray beyond its stated error (add-remove).
+
+So rare that even one of ten thousand parts of a question can spare it.
+"""
+
 
 def check_confidence(confidence: float) -> float:
     """A probability strictly between 0 and 1."""
@@ -37,6 +43,21 @@ def reach(noise: Noise, failure: float) -> float:
     if isinstance(noise, Laplace):
         return max(0.0, log(1 / (2 * failure))) * float(noise.scale) * _MARGIN
     raise QueryError(f"{type(noise).__name__} noise has no tail bound here")
+
+
+def noise_failure(confidence: float, records_error: float) -> float:
+    """How often noise may stray at this confidence; a noisy number of records takes its share first, perhaps all."""
+    return max(0.0, 1 - confidence - (RECORDS_FAILURE if records_error > 0 else 0.0))
+
+
+def counted(total: float, sd: float, *, pure: bool) -> tuple[float, float]:
+    """A released number of records, and a bound on its relative error that fails with `RECORDS_FAILURE`.
+
+    Five standard deviations of Gaussian noise, 10.2 of Laplace noise. A bound of one or more says that the number is
+    hardly known: nothing that is divided by it can be certified.
+    """
+    count = max(1.0, total)
+    return count, (10.2 if pure else 5.0) * sd / count
 
 
 def noise_within(error: float, failure: float, *, pure: bool) -> Noise:

@@ -15,8 +15,8 @@ from reticent.sql.expressions import Measure
 from reticent.sql.intervals import Interval
 from reticent.sql.keys import Grouping, reachable
 
-RECORDS_FAILURE = 6.4e-5
-"""How often a released number of records strays beyond its stated error, four standard deviations (add-remove)."""
+RECORDS_FAILURE = 5.8e-7
+"""How often a released number of records strays beyond its stated error, five standard deviations (add-remove)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -140,7 +140,7 @@ def test_a_private_number_of_records_widens_every_count() -> None:
     assert table.rows == ((1000.0, 500.0),)
     # 0.51 * 1020 - 500 is the farthest end.
     assert table.errors[0] == pytest.approx((20.0, 20.2))
-    assert table.confidence == pytest.approx(0.95 - 6.4e-5)
+    assert table.confidence == pytest.approx(0.95 - 5.8e-7, abs=1e-9)
 
 
 def test_answers_that_may_fail_on_their_own_lose_confidence_together() -> None:
