@@ -109,6 +109,12 @@ class Answer:
     def to_pandas(self) -> Any:
         return self.to_arrow().to_pandas()
 
+    def plot(self) -> Any:
+        """A marginal as bars with error bars; needs matplotlib."""
+        from reticent.plotting import plot_answer
+
+        return plot_answer(self)
+
     def _repr_html_(self) -> str:
         meaning = ORIGINS.get(self.origin, self.origin)
         if np.ndim(self.value):

@@ -254,7 +254,19 @@ class Plan:
         return text
 
     def _repr_html_(self) -> str:
-        return f"<pre>{escape(str(self))}</pre>"
+        rows = "".join(
+            f"<tr><td>{escape(option.name)}</td><td style='text-align:right'>"
+            f"{'vacuous' if option.vacuous else f'{option.error:.2g}'}</td>"
+            f"<td>{'certified' if option.certified else 'expected'}</td><td>{escape(option.note)}</td></tr>"
+            for option in sorted(self.options, key=lambda option: option.error)
+        )
+        s = self.setting
+        facts = f"{s.queries:,} questions, {s.records:,} records, confidence {1 - s.failure:g}"
+        head = "<tr><th>mechanism</th><th>error</th><th></th><th>what it is</th></tr>"
+        return (
+            f"<div><b>{escape(facts)}</b><br>{escape(self.budget.describe())}"
+            f"<table>{head}{rows}</table><p>{escape(self.advice)}</p></div>"
+        )
 
 
 def plan(*, records: int, domain: Domain, budget: Budget, queries: int = 10_000, confidence: float = 0.95) -> Plan:

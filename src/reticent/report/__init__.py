@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reticent.report.page import release_page, session_page
-from reticent.report.summary import release_summary, session_summary
+from reticent.report.summary import model_summary, release_summary, session_summary
 
 if TYPE_CHECKING:
     from reticent.releases import Release
     from reticent.session import Session
 
-__all__ = ["release_summary", "session_summary", "write_release", "write_session"]
+__all__ = ["model_summary", "release_summary", "session_summary", "write_release", "write_session"]
 
 
 def write_release(release: Release, path: Path) -> Path:
