@@ -168,6 +168,11 @@ class Model:
     def from_json(cls, text: str) -> Model:
         return cls.from_dict(json.loads(text))
 
+    def _repr_html_(self) -> str:
+        from reticent.report import model_summary
+
+        return model_summary(self)
+
     def __repr__(self) -> str:
         kept = f"excess at most {self.error:.3g} at {self.confidence:.4g}" if self.certified else "uncertified"
         return f"Model({self.loss!r}, {kept}, {self.origin}, price {self.price:.3g})"
