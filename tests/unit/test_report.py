@@ -13,6 +13,7 @@ import pytest
 
 import reticent as rt
 from reticent.report.charts import bars, gauge
+from reticent.report.style import STYLE
 
 NASTY = '<img src=x onerror="alert(1)">&"\'</style>'
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
@@ -139,6 +140,8 @@ def test_session_report(session: Any, tmp_path: Path) -> None:
     assert "Budget" in page.text
     assert f"{session.spent:.4g} spent" in page.text
     assert f"at most {session.certificates[-1].bound:.4f}" in page.text
+    assert "chosen after seeing earlier answers" in page.text
+    assert "{" not in page.text.replace(STYLE, ""), "a raw value on the page"
     assert NASTY in page.text
 
 

@@ -12,7 +12,7 @@ from reticent.kernel.accounting import Budget
 from reticent.queries.linear import Marginal
 from reticent.report.charts import bars, gauge
 from reticent.report.style import STYLE
-from reticent.report.words import certificate_sentence, epsilon_rows, privacy_rows, promise
+from reticent.report.words import certificate_sentence, epsilon_rows, generalisation_sentence, privacy_rows, promise
 
 if TYPE_CHECKING:
     from reticent.releases import Release
@@ -65,17 +65,9 @@ def session_page(session: Session) -> str:
         *(f"<p>{escape(certificate_sentence(c))}</p>" for c in session.certificates),
         "" if session.certificates else "<p>Nothing yet: answers without a wanted error carry no certificate.</p>",
         "<h2>Results that hold beyond this table</h2>",
-        f"<p>{escape(str(known.get('generalisation', _generalisation())))}</p>",
+        f"<p>{escape(generalisation_sentence(known['generalisation']))}</p>",
     ]
     return _page(known["table"], body)
-
-
-def _generalisation() -> str:
-    return (
-        "Because every answer was released with differential privacy, an answer that is accurate on this table is also"
-        " accurate on the population it was drawn from, even for questions chosen after seeing earlier answers"
-        " (Bassily et al. 2016; Jung et al. 2020)."
-    )
 
 
 def _page(title: str, body: Iterable[str]) -> str:

@@ -67,3 +67,18 @@ def privacy_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 def epsilon_rows(guarantee: dict[str, Any]) -> list[tuple[str, str]]:
     """Epsilon at several deltas."""
     return [(f"ε at δ = {float(d):.0e}", f"{float(e):.4g}") for d, e in guarantee["epsilon"].items()]
+
+
+def generalisation_sentence(facts: dict[str, Any]) -> str:
+    """What answers on this table say about the population its records were drawn from."""
+    text = (
+        "Privacy limits overfitting: an answer that is accurate on this table is also accurate on the population its"
+        " records were drawn from, even for questions chosen after seeing earlier answers (Bassily et al. 2016; Jung et"
+        f" al. 2020). A question chosen that way is off by at most {facts['expected_bias']:.3g} on average."
+    )
+    if facts.get("population_error") is not None:
+        text += (
+            f" Together, all certified answers are within {facts['population_error']:.3g} of the population with"
+            f" probability {facts['confidence']:g}."
+        )
+    return text
