@@ -87,20 +87,22 @@ class Model:
             return np.array([attribute.value(1 - positive), attribute.value(positive)])
         return np.array([False, True])
 
-    def decision_function(self, rows: Any) -> np.ndarray:
-        """<theta, features> per row: numbers are scaled by the declared bounds, missing ones stand in the middle."""
+    def features(self, rows: Any) -> np.ndarray:
+        """One column per entry of theta: numbers scaled by the declared bounds, missing ones in the middle."""
         columns = _columns(rows, self.feature_names_in_)
+        count = max((len(values) for values in columns.values()), default=1)
         cached: dict[Factor, np.ndarray] = {}
-        total: Any = 0.0
-        for column, weight in zip(self._columns, self.theta, strict=True):
-            product: Any = float(weight)
+        matrix = np.ones((count, len(self.theta)))
+        for place, column in enumerate(self._columns):
             for factor in column:
                 if factor not in cached:
                     cached[factor] = _factor(factor, self.domain[factor.attribute], columns[factor.attribute])
-                product = product * cached[factor]
-            total = total + product
-        count = max((len(values) for values in columns.values()), default=1)
-        return np.broadcast_to(np.asarray(total, dtype=np.float64), (count,)).copy()
+                matrix[:, place] *= cached[factor]
+        return matrix
+
+    def decision_function(self, rows: Any) -> np.ndarray:
+        """<theta, features> per row."""
+        return self.features(rows) @ self.theta
 
     def predict(self, rows: Any) -> np.ndarray:
         """The label on its original scale, or the likelier class."""

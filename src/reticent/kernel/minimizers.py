@@ -41,7 +41,7 @@ from reticent.queries.minimum import quadratic_minimum
 from reticent.queries.problem import Problem
 from reticent.queries.risk import Risk, TensorRisk, moments
 
-MOST_ROUNDS = 400
+MOST_ROUNDS = 4000
 """Noisy gradient steps: more would cost time and, under one budget, gain next to nothing."""
 LOCATED = Fraction(1, 64)
 """How far the solver may stop from the exact minimiser, as a share of what one record moves it."""
