@@ -1,0 +1,124 @@
+"""Ten million rows in CI, a hundred million in the slow suite: DuckDB's own time, little memory, the same integers."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import psycopg
+import pytest
+from benchmarks.scale import (
+    BUILD_MOST,
+    COLUMNS,
+    MEMORY_MOST_GIB,
+    ON_DEMAND_LEAST,
+    alone,
+    domain_of,
+    generate,
+    on_demand,
+    plain_group_by,
+    read,
+)
+from servers import spark_session
+
+from reticent.kernel.accounting import Budget
+from reticent.queries.workload import marginals
+from reticent.releases import release
+from reticent.sources import Table
+
+ROWS = 10**7
+DOMAIN = domain_of(COLUMNS)
+SETS = [*itertools.combinations(DOMAIN.names, 2), DOMAIN.names[:5], ()]
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("scale") / "rows.parquet"
+    generate(path, ROWS, COLUMNS)
+    return path
+
+
+def processor_seconds(action: Callable[[], Any]) -> float:
+    """Of all threads: unlike the clock it does not depend on who else uses the machine."""
+    start = time.process_time()
+    action()
+    return time.process_time() - start
+
+
+def check_reading(path: Path, rows: int) -> None:
+    own, plain = [], []
+    for _ in range(2):
+        plain.append(processor_seconds(lambda: plain_group_by(path, DOMAIN.names, DOMAIN)))
+        own.append(processor_seconds(lambda: Table.read(path, DOMAIN)))
+    assert min(own) <= BUILD_MOST * min(plain), f"{own} against {plain}"
+    assert alone(read, str(path), COLUMNS)["peak_gib"] < MEMORY_MOST_GIB
+    table = Table.read(path, DOMAIN)
+    assert table.records == rows
+    counted = duckdb.sql(f"SELECT c1, COUNT(*) FROM '{path}' GROUP BY c1 ORDER BY c1").fetchall()
+    assert table._source.marginal(("c1",)).tolist() == [count for _, count in counted]
+
+
+def test_ten_million_rows_of_parquet(parquet: Path) -> None:
+    check_reading(parquet, ROWS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_hundred_million_rows_of_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "rows.parquet"
+    generate(path, 10 * ROWS, COLUMNS)
+    check_reading(path, 10 * ROWS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_pairs_on_demand_against_one_query_each(tmp_path: Path) -> None:
+    found = on_demand(tmp_path, ROWS, 40)
+    assert found["one_by_one_seconds"] >= ON_DEMAND_LEAST * found["all_seconds"]
+
+
+def same_counts(one: Table, other: Table) -> None:
+    for left, right in zip(one._source.marginals(SETS), other._source.marginals(SETS), strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_million_rows_in_postgres_end_to_end(postgres: str, parquet: Path) -> None:
+    declared = {0: "double precision", 1: "integer", 2: "text", 3: "date"}
+    columns = ", ".join(f"c{i} {declared[i % 4]}" for i in range(COLUMNS))
+    with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE UNLOGGED TABLE many ({columns})")
+        with cursor.copy("COPY many FROM STDIN (FORMAT CSV)") as copy:
+            for block in csv_blocks(parquet):
+                copy.write(block)
+    with Table.read(postgres, DOMAIN, query="SELECT * FROM many", records=ROWS) as table:
+        same_counts(table, Table.read(parquet, DOMAIN))
+        made = release(table, marginals(DOMAIN, 2), Budget(epsilon=1.0, delta=1e-9))
+        truth = table._source.marginal(("c0", "c1")) / ROWS
+        assert np.abs(made.marginal(("c0", "c1")) - truth).max() < 0.01
+
+
+def csv_blocks(parquet: Path) -> Any:
+    """DuckDB writes CSV into a pipe that is read block by block, so that no copy of the table is made."""
+    program = f"import duckdb; duckdb.sql(\"SELECT * FROM '{parquet}'\").write_csv('/dev/stdout', header=False)"
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        while block := writer.stdout.read(1 << 22):
+            yield block
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_ten_million_rows_in_spark(parquet: Path) -> None:
+    options = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC", "spark.sql.shuffle.partitions": "4"}
+    with spark_session(threads=2, **{"spark.driver.memory": "2g", **options}) as session:
+        table = Table.of(session.read.parquet(str(parquet)), DOMAIN, records=ROWS)
+        same_counts(table, Table.read(parquet, DOMAIN))
