@@ -20,11 +20,15 @@ from reticent.hypotheses.choose import choose
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.journal import ASK, Journal
 from reticent.kernel.curator import Curator
-from reticent.planning import Setting
+from reticent.planning import Setting, expected, gaussian
 from reticent.queries.workload import Workload, marginals
 from reticent.releases import Release
 from reticent.warmup import AUDIT_SHARE, certified_knowledge, untouched, warm_units, warm_up
 
+USUAL_QUERIES = 10_000
+"""How many questions a threshold engine is planned for when nobody says."""
+WARM_SHARE = 0.5
+"""Of the budget, for a warm start (online.md 3)."""
 PUBLIC_SEED = 20240301
 """Draws a support: public post-processing, the same at every opening."""
 
@@ -34,23 +38,40 @@ class Terms:
     """What the caller of `Session.open` chose; only the first opening of a ledger counts."""
 
     engine: str = "default"
-    warm_start: float = 0.5
+    warm_start: float | None = None
     workload: Workload | None = None
     start: Release | None = None
-    queries: int = 10_000
+    queries: int | None = None
     support: int | None = None
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
         if self.engine not in ("default", *ENGINES):
             raise QueryError(f"engine={self.engine!r} is unknown; use 'default', 'textbook' or 'tuned'")
-        if not 0 <= self.warm_start <= 1 - AUDIT_SHARE:
+        if self.warm_start is not None and not 0 <= self.warm_start <= 1 - AUDIT_SHARE:
             bound = float(1 - AUDIT_SHARE)
             raise QueryError(f"warm_start={self.warm_start!r} is a share of the budget from 0 to {bound}")
         for name, least in (("queries", 1), ("support", 2)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
                 raise QueryError(f"{name}={value!r} must be a whole number, at least {least}")
+
+
+def chosen_share(curator: Curator, terms: Terms) -> float:
+    """What the caller said; else half the budget, or nothing where so few plain answers are expected to err less."""
+    if terms.warm_start is not None:
+        return terms.warm_start
+    if terms.queries is None or curator.records is None or curator.budget.pure:
+        return WARM_SHARE
+    setting = Setting(
+        records=curator.records,
+        log_universe=log(2),
+        queries=terms.queries,
+        failure=1 - terms.confidence,
+        pure=False,
+        amount=curator.budget.amount(curator.remaining),
+    )
+    return 0.0 if gaussian(setting) < expected(setting, curator.domain, share=WARM_SHARE) else WARM_SHARE
 
 
 def know(curator: Curator, journal: Journal, terms: Terms, progress: Report) -> tuple[Knowledge, Epochs | None]:
@@ -70,7 +91,7 @@ def know(curator: Curator, journal: Journal, terms: Terms, progress: Report) -> 
 def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str, Any]:
     settings: dict[str, Any] = {"engine": terms.engine, "confidence": terms.confidence}
     if terms.engine == "default":
-        share = 0.0 if terms.start is not None else terms.warm_start
+        share = 0.0 if terms.start is not None else chosen_share(curator, terms)
         settings |= {"share": share, "attempt": 0}
         settings["warm"], settings["audit"] = warm_units(curator.remaining, share)
         if terms.start is not None:
@@ -80,7 +101,8 @@ def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str,
             raise QueryError(
                 f"engine={terms.engine!r} starts from uniform: its bound on updates needs that; drop start="
             )
-        settings |= {"queries": terms.queries, "support": terms.support}
+        queries = terms.queries or USUAL_QUERIES
+        settings |= {"queries": queries, "support": terms.support}
         knowledge = untouched(curator, journal, _uniform(curator, terms.support))
         failure = noise_failure(terms.confidence, knowledge.records_error)
         if not failure > 0:
@@ -88,7 +110,7 @@ def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str,
         setting = Setting(
             records=int(knowledge.records),
             log_universe=max(knowledge.current.log_size, log(2)),
-            queries=terms.queries,
+            queries=queries,
             failure=failure,
             pure=curator.budget.pure,
             amount=curator.budget.amount(curator.remaining),

@@ -79,10 +79,10 @@ class Session:
         budget: Budget,
         *,
         engine: str = "default",
-        warm_start: float = 0.5,
+        warm_start: float | None = None,
         workload: Workload | None = None,
         start: Release | None = None,
-        queries: int = 10_000,
+        queries: int | None = None,
         support: int | None = None,
         confidence: float = 0.95,
         strict: bool = False,
@@ -92,7 +92,8 @@ class Session:
         """Create the session of this ledger, or resume it after any crash: what was paid for is known again.
 
         `engine` "default" spends `warm_start` of the budget now (or starts from a Release), then measures what is not
-        known well enough; "textbook" and "tuned" plan for so many `queries`. Without a path nothing outlives the
+        known well enough. Unsaid, that is half; or nothing, when `queries` says that so few are coming that plain
+        answers should err less. "textbook" and "tuned" plan for so many `queries`. Without a path nothing outlives the
         process. `strict` refuses what cannot be certified instead of answering from the hypothesis.
         """
         terms = Terms(engine, warm_start, workload, start, queries, support, check_confidence(confidence))

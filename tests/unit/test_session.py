@@ -327,3 +327,13 @@ def test_the_standing_is_public_and_states_how_answers_generalise(warm: Session)
     assert facts["engine"] == "default"
     assert 0 < facts["generalisation"]["expected_bias"] < 0.1
     assert "<Session" in repr(warm)
+
+
+def test_the_engine_chooses_plain_answers_for_few_questions() -> None:
+    """Where Gaussian + cache should win, nothing is spent on a warm start; the caller's word comes first."""
+    with Session.open(None, table(), BUDGET, queries=3) as few:
+        assert few.spent == 0
+    with Session.open(None, table(), BUDGET, queries=10**6) as many:
+        assert many.spent > 0
+    with Session.open(None, table(), BUDGET, queries=3, warm_start=0.2) as told:
+        assert told.spent > 0
