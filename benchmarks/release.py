@@ -1,6 +1,7 @@
 """Offline release on real tables beside private-pgm's own mechanisms, scored alike in one run.
 
-Peers run from an external checkout: RETICENT_PGM names it, RETICENT_PEERS a folder with an environment `pgm` (jax 0.4.35).
+Peers run from an external checkout: RETICENT_PGM names it, RETICENT_PEERS a folder with an environment `pgm`
+(jax 0.4.35).
 """
 
 from __future__ import annotations
