@@ -24,7 +24,7 @@ from reticent.algorithms.mwem import MWEM
 from reticent.algorithms.tails import RECORDS_FAILURE, counted
 from reticent.domain import Domain, Numeric
 from reticent.errors import LedgerError, QueryError
-from reticent.kernel.accounting import Budget
+from reticent.kernel.accounting import Budget, Price
 from reticent.kernel.curator import Curator
 from reticent.kernel.events import canonical, sha256
 from reticent.kernel.excess_risk import ExcessRisk
@@ -34,6 +34,7 @@ from reticent.kernel.records import Records
 from reticent.kernel.statistics import AnswerErrors, LinearCount, MarginalErrors, MaxError
 from reticent.kernel.table import Table
 from reticent.queries.convex import Logistic
+from reticent.queries.forms import Dense
 from reticent.queries.linear import Count, Marginal, Mean, Range
 from reticent.queries.workload import marginals
 from reticent.releases import release
@@ -93,6 +94,44 @@ def test_a_query_of_another_shape_is_refused() -> None:
         curator(table([0, 1])).measure([errors], Laplace(1))
     with pytest.raises(QueryError, match="shape"):
         LinearCount(Range({"b": (0, 3)}), other).evaluate(table([0, 1])._source, 1)
+
+
+class Quiet:
+    """Claims a price that its noise does not earn."""
+
+    def price(self, sensitivity: object) -> Price:
+        return Price.free()
+
+    def describe(self) -> dict[str, str]:
+        return {}
+
+    def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
+        return counts
+
+
+class Loud(Dense):
+    """Says that its values lie in [0, 1]."""
+
+    @property
+    def range(self) -> tuple[float, float]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return 0.0, 1.0
+
+    def tensor(self) -> np.ndarray:
+        return 1000 * self.values
+
+
+class Claim(Range):
+    def _compile(self, domain: Domain) -> Dense:
+        return Loud(("a",), np.ones(3))
+
+
+def test_only_the_kernels_own_mechanisms_and_forms_are_believed() -> None:
+    held = curator(table([0, 1]))
+    with pytest.raises(QueryError, match="not a mechanism"):
+        held.measure([Range({"a": (0, 1)})], Quiet())  # pyright: ignore[reportArgumentType]
+    with pytest.raises(QueryError, match="not a form"):
+        held.measure([Claim({"a": (0, 1)})], Laplace(1))
+    assert held.remaining == held.budget.limit
 
 
 # -- epochs --------------------------------------------------------------------------------------------------------

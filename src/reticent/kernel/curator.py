@@ -146,6 +146,7 @@ class Curator:
         if draws < 1:
             raise QueryError(f"{draws} draws: ask for at least one")
         self._known(scores)
+        _of_the_kernel(mechanism, Exponential)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": draws}
         sensitivity = scores.sensitivity(self.neighbours).l1
 
@@ -159,6 +160,7 @@ class Curator:
 
     def watch(self, threshold: float, mechanism: AboveThreshold, *, analyst: str | None = None) -> Epoch:
         """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later."""
+        _of_the_kernel(mechanism, AboveThreshold)
         request = {"threshold": threshold, "mechanisms": [mechanism.describe()]}
         event = self._paid("watch", mechanism.price(), request, lambda: list, None, analyst, redeemable=False)
         epoch = Epoch(mechanism, threshold, Settled((), event.cost, event.sequence))
@@ -189,6 +191,8 @@ class Curator:
             )
         if minimizer.domain != self.domain or minimizer.neighbours != self.neighbours:
             raise QueryError("this minimiser was declared for another domain or kind of neighbours; declare it anew")
+        if self.records is not None and minimizer.records != self.records:
+            raise QueryError(f"this minimiser divides by {minimizer.records}; the table has {self.records} records")
         request: dict[str, object] = {"minimizer": minimizer.describe()}
 
         def sample() -> Callable[[], list[np.ndarray]]:
@@ -207,6 +211,7 @@ class Curator:
             raise QueryError(f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one each, at least one")
         price = Price.free()
         for statistic, noise in zip(statistics, mechanisms, strict=True):
+            _of_the_kernel(noise, Laplace, Gaussian)
             price = price + noise.price(statistic.sensitivity(self.neighbours))
         return statistics, mechanisms, price
 
@@ -253,6 +258,13 @@ class Curator:
             self._ledger.abandon(reservation)
             raise
         return self._ledger.settle(reservation, {"values": values})
+
+
+def _of_the_kernel(mechanism: object, *kinds: type) -> None:
+    """Price and noise of anything else would be whatever its author says."""
+    if not isinstance(mechanism, kinds):
+        names = " or ".join(kind.__name__ for kind in kinds)
+        raise QueryError(f"{type(mechanism).__name__} is not a mechanism of the kernel for this; use {names}")
 
 
 def pack(values: np.ndarray) -> dict[str, object]:

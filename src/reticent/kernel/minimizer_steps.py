@@ -76,7 +76,7 @@ def clipped_sum(risk: TensorRisk, theta: np.ndarray, limit: float) -> np.ndarray
     """The sum over records of their gradients, each clipped to norm `limit`, in units of `limit`."""
     slopes = risk.slopes(theta)
     sizes = np.abs(slopes) * np.sqrt(risk.feature_squares())
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         shrink = np.where(sizes > limit, limit / sizes, 1.0)
     return risk.gather(slopes * shrink / limit)
 

@@ -109,6 +109,8 @@ class LinearCount:
     def __init__(self, query: Linear, domain: Domain) -> None:
         self.query = query
         form = query.compile(domain)
+        if type(form) not in (Product, Dense):
+            raise QueryError(f"{type(form).__name__} is not a form of the library; compile queries to Product or Dense")
         low, high = form.range
         if not (low >= 0 and high <= 1):
             raise QueryError(f"{query.text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]")
