@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "privacy"))
 test_mutations: Any = __import__("test_mutations")
 test_curator: Any = __import__("test_curator")
 
-FAILURE = 1e-3 / 24
+FAILURE = 1e-3 / 27
 FEW = Effort(seconds=30, runs=4000)
 CASES = {case.name: case for case in all_cases()}
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reticent.auditing.algorithm_cases import algorithm_cases
+from reticent.auditing.algorithms import algorithm_cases
 from reticent.auditing.cases import Case, Effort, Line, judge
 from reticent.auditing.exact_checks import exact_lines
-from reticent.auditing.mechanism_cases import mechanism_cases
+from reticent.auditing.mechanisms import mechanism_cases
+from reticent.auditing.minimizers import minimizer_cases
 
 __all__ = ["DEEP", "FALSE_ALARM", "QUICK", "Audit", "Case", "Effort", "Line", "all_cases", "audit"]
 
@@ -51,7 +52,7 @@ class Audit:
 
 
 def all_cases() -> list[Case]:
-    return [*mechanism_cases(), *algorithm_cases()]
+    return [*mechanism_cases(), *minimizer_cases(), *algorithm_cases()]
 
 
 def audit(
