@@ -171,7 +171,8 @@ def test_guaranteed_methods_meet_their_guarantee_without_newton(
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
-def test_bounds_on_the_excess_hold_in_practice(loss: ConvexLoss) -> None:
+def test_bounds_on_the_excess_hold_in_practice(loss: ConvexLoss, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_ROUNDS", 150)
     count, failure, rho = 600, 0.05, 0.2
     weights = np.random.default_rng(3).multinomial(count, np.random.default_rng(4).dirichlet(np.ones(12)))
     source = _source(weights.reshape(DOMAIN.shape))
@@ -234,6 +235,7 @@ def test_only_the_kernels_own_minimisers_and_statistics_reach_the_rows() -> None
         lambda: curator.minimize(Free(mean, DOMAIN, **facts)),
         lambda: curator.minimize(OutputPerturbation(mean, other, **facts)),
         lambda: curator.minimize(OutputPerturbation(mean, DOMAIN, **(facts | {"neighbours": "add-remove"}))),
+        lambda: curator.minimize(OutputPerturbation(mean, DOMAIN, **(facts | {"records": 13}))),
         lambda: curator.minimize(object()),  # pyright: ignore[reportArgumentType]
         lambda: curator.measure([scores], Gaussian(1)),
         lambda: OutputPerturbation(Squared(features=["a"], label="y"), DOMAIN, **facts),
