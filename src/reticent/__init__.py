@@ -1,4 +1,4 @@
-"""Answer unlimited questions about a sensitive table, or publish a synthetic copy, under one differential privacy budget."""
+"""Answer unlimited questions about a sensitive table, or publish a synthetic copy, under one privacy budget."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from reticent.algorithms.dualquery import DualQuery
     from reticent.algorithms.mwem import MWEM
     from reticent.algorithms.textbook import TextbookPMW
-    from reticent.evaluation import evaluate
     from reticent.client import connect
     from reticent.domain import Categorical, Domain, Integer, Numeric
     from reticent.errors import BudgetError, DomainError, LedgerError, QueryError, ReticentError, SourceError
+    from reticent.evaluation import evaluate
     from reticent.kernel.accounting import Budget
     from reticent.kernel.ledger import Ledger
     from reticent.models import Model
