@@ -79,7 +79,7 @@ def test_the_custodian_view_is_unreachable_from_session_and_service(path: Path) 
 
 MINIMISERS = {"minimizers.py", "minimizer_steps.py", "excess_risk.py"}
 COUNTING = {"records.py", "counts.py", "counting.py", "conjunction_counts.py", "subsample.py", "boxes.py"}
-LARGEST = {"core": 1800, "counting": 400, "minimisers": 500}
+LARGEST = {"core": 1850, "counting": 400, "minimisers": 500}
 """Lines of code an auditor reads: mechanisms, accounting, ledger and verbs; exact counting; private minimisers."""
 
 
