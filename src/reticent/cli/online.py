@@ -6,7 +6,8 @@ import os
 
 import click
 
-from reticent.cli.options import console, json_option, print_json
+from reticent.cli.options import json_option, print_json
+from reticent.cli.show import show_result
 from reticent.errors import QueryError
 
 TOKEN = "RETICENT_TOKEN"
@@ -56,4 +57,4 @@ def ask(
     if as_json:
         print_json(answer.to_dict())
     else:
-        console.print(repr(answer), markup=False)
+        show_result(answer)

@@ -23,7 +23,7 @@ from reticent.cli.show import show_result
 from reticent.errors import QueryError
 
 CHARTS, LONGEST_CHART = 3, 12
-COVERED = {"cells": "every cell", "boxes": "every count over ranges", "predicates": "every condition"}
+COVERED = {"cells": "every cell", "boxes": "every range", "predicates": "every condition"}
 BARS = "bars: dark is certain, medium ends at the answer, light at the bound"
 ALGORITHMS = ("adaptive", "mwem", "textbook", "dualquery")
 
@@ -153,7 +153,7 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     console.print(f"[bold]{escape(facts['name'])}[/bold] published: {escape(published.privacy)}")
     for certificate in published.certificates:
         columns = "column" if (widest := max(map(len, certificate.sets))) == 1 else "columns"
-        scope = f"{COVERED[certificate.kind]} on up to {widest} {columns}"
+        scope = f"{COVERED[certificate.kind]} of up to {widest} {columns}"
         console.print(f"  certified within [bold]{certificate.bound:.2%}[/bold] of the table: {scope}")
     if published.certificates:
         confidence = min(certificate.confidence for certificate in published.certificates)

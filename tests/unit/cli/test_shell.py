@@ -95,6 +95,33 @@ def test_a_pipe_pays_only_when_told_to(people: Path, pipe: Callable[..., Called]
     assert pipe(question, *LOCAL, "--error", "0.0015", "--json").json["price"] == 0, "known by now"
 
 
+def test_a_server_is_asked_like_a_table(
+    people: Path, pipe: Callable[..., Called], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection of tests/service, played by a session: same calls."""
+    import reticent as rt
+    from reticent import client
+    from reticent.session import Session
+
+    table = rt.Table.read("people.csv", rt.Domain.read("people.toml"))
+    session = Session.open(None, table, rt.Budget(rho=2))
+    monkeypatch.setattr(session, "describe", lambda: {"budget": "rho 2"})
+    asked: list[tuple[str, str, str | None]] = []
+
+    def connect(url: str, token: str, *, table: str | None = None) -> Session:
+        asked.append((url, token, table))
+        return session
+
+    monkeypatch.setattr(client, "connect", connect)
+    monkeypatch.setenv("RETICENT_TOKEN", "rt_secret")
+    shown = pipe(f"{BY_SEX}\n\n\\budget\n", "https://stats.example", "--table", "survey")
+    assert shown.code == 0, shown.err
+    assert asked == [("https://stats.example", "rt_secret", "survey")]
+    assert "Female" in shown.out
+    assert "rho 1.1 spent" in shown.out
+    assert "rt_secret" not in shown.out + shown.err
+
+
 def test_live_prompt_asks_before_paying(people: Path) -> None:
     with Terminal(("shell", *LOCAL), people) as terminal:
         terminal.until("reticent>")

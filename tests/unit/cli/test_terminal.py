@@ -35,6 +35,14 @@ def test_commands_fit_the_terminal(width: int, people: Path) -> None:
         assert max(map(len, shown)) <= width
 
 
+@pytest.mark.slow
+def test_the_audit_on_a_terminal(people: Path) -> None:
+    with Terminal(("audit", "--seconds", "0.01"), people) as terminal:
+        assert terminal.finish() == 0, terminal.text
+    assert "release: Adaptive" in terminal.text, "the bar names what runs"
+    assert "no run contradicts" in terminal.text
+
+
 def test_progress_is_shown_on_a_terminal_and_nowhere_else(people: Path) -> None:
     with Terminal((*RELEASE, "--json"), people) as terminal:
         assert terminal.finish() == 0
