@@ -121,8 +121,13 @@ def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str,
 
 
 def _fitting(start: Release, curator: Curator) -> Release:
-    for name, ours in (("domain", curator.domain.fingerprint), ("neighbours", curator.neighbours)):
-        theirs = start.domain.fingerprint if name == "domain" else start.facts["neighbours"]
+    compared = {
+        "domain": (start.domain.fingerprint, curator.domain.fingerprint),
+        "kind of neighbours": (start.facts["neighbours"], curator.neighbours),
+        "table version": (start.facts.get("version"), curator.version),
+        "number of records": (start.records if curator.records is not None else None, curator.records),
+    }
+    for name, (theirs, ours) in compared.items():
         if theirs != ours:
             raise QueryError(f"the release was made for another {name}; start from one of the same table")
     return start

@@ -17,6 +17,9 @@ from reticent.queries.forms import Dense, Form, Product
 _TILTS = np.linspace(0.01, 0.99, 99)
 """Exponents tried in Chernoff's bound for sums of Laplace noises; every one of them gives a valid bound."""
 
+CLASSES = 3
+"""Kinds of sums with bounds of their own; the smallest is used, so all must hold together."""
+
 
 @dataclass(frozen=True, eq=False)
 class MeasuredMarginal:
@@ -86,8 +89,8 @@ class MeasuredMarginal:
         return min(bounds)
 
     def _chosen(self, confidence: float) -> float:
-        """The share of the failure for sums that are chosen after the noise was seen."""
-        return self._failure(confidence) / (self.rank * (self.rank + 1))
+        """The share of the failure for sums that are chosen after the noise was seen: cells, boxes and any sums."""
+        return self._failure(confidence) / (CLASSES * self.rank * (self.rank + 1))
 
     def _failure(self, confidence: float) -> float:
         return noise_failure(confidence, self.records_error)

@@ -95,6 +95,11 @@ class Curator:
         return self._table.records
 
     @property
+    def version(self) -> str | None:
+        """The custodian's declared version of the table."""
+        return self._table.version
+
+    @property
     def budget(self) -> Budget:
         return self._ledger.budget
 

@@ -387,7 +387,8 @@ class SufficientStatistics(Minimizer):
 
     def bound(self, failure: float) -> float:
         problem, (square, product) = self.problem, self._units
-        gram = self._gram_reach(failure / 2) * square
+        # The operator norm errs on both sides: a quarter of the failure for each.
+        gram = self._gram_reach(failure / 4) * square
         cross = float(self.noises[1].sigma) * math.sqrt(chi_square_reach(problem.dimension, failure / 2)) * product
         lift = self._gram_reach(0.05) * square
         radius = problem.radius
