@@ -85,6 +85,6 @@ def _asked(engine: str, pair: tuple[Table, Table], budget: Budget, error: float 
 
 def _session(engine: str, table: Table, curator: Curator, ledger: Ledger) -> Session:
     """As `Session.open` does it, on the curator given."""
-    terms = Terms(engine=engine, queries=PLANNED, confidence=0.5)
+    terms = Terms(engine=engine, warm_start=0.5, queries=PLANNED, confidence=0.5)
     knowledge, epochs = know(curator, Journal(ledger), terms, silent)
     return Session(table, curator, ledger, knowledge, epochs, confidence=terms.confidence, strict=False)

@@ -64,8 +64,8 @@ def show_audit(found: Audit) -> None:
     colour = "green" if found.green else "red"
     console.print(f"\n[bold {colour}]{found.verdict}[/bold {colour}]")
     console.print(
-        "Losses are epsilon, or rho (zero-concentrated) where marked. 'Proven' is a lower bound:"
-        f" it passes a true claim by chance in at most one audit of {1 / FALSE_ALARM:,.0f}."
+        "Losses are epsilon, or rho (zero-concentrated) where marked. 'Proven' is a lower bound, 0 where so few runs"
+        f" cannot tell the tables apart; it passes a true claim in at most one audit of {1 / FALSE_ALARM:,.0f}."
     )
 
 

@@ -77,7 +77,7 @@ def server_desk(url: str, table: str | None) -> Desk:
     return Desk(connection, connection.name, connection.describe()["budget"].split()[0])
 
 
-def session_desk(table: Any, ledger: Path, budget: Budget, warm_start: float, progress: Any) -> Desk:
+def session_desk(table: Any, ledger: Path, budget: Budget, warm_start: float | None, progress: Any) -> Desk:
     from reticent.session import Session
 
     session = Session.open(ledger, table, budget, warm_start=warm_start, progress=progress)

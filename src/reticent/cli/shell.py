@@ -35,7 +35,7 @@ WELCOME = "SQL in one line, or \\help. Tab completes columns and values; Ctrl-D 
 @click.argument("target", metavar="TABLE|URL|FILE.release")
 @reading_options(domain_required=False)
 @click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
-@click.option("--warm-start", type=float, default=0.5, show_default=True, help="Share of the budget spent at first.")
+@click.option("--warm-start", type=float, help="Share of the budget spent at first; by default what suits the table.")
 @budget_options
 @click.option("--table", "served", help="For a server: which table, where the token sees several.")
 @click.option("--error", type=float, help="Wanted error from the start, a fraction of the table for counts.")

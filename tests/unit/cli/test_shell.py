@@ -118,7 +118,7 @@ def test_a_server_is_asked_like_a_table(
     assert shown.code == 0, shown.err
     assert asked == [("https://stats.example", "rt_secret", "survey")]
     assert "Female" in shown.out
-    assert "rho 1.1 spent" in shown.out
+    assert f"rho {session.budget.amount(session._ledger.spent):.6g} spent" in shown.out
     assert "rt_secret" not in shown.out + shown.err
 
 

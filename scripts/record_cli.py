@@ -1,0 +1,181 @@
+"""Writes docs/cli.md, every command with what it printed: `python -m scripts.record_cli` after changing an output."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "cli.md"
+WIDTH = 80
+
+OPENING = """\
+# Command line
+
+Every command has `--help` with an example. Those that answer print JSON alone with `--json`. On a terminal a bar shows
+what is being done; elsewhere nothing but the result is printed. Exit codes: 0 done, 1 an audit found a broken promise,
+2 bad input (one line on stderr says what and how to mend it), 3 the budget cannot pay, 130 interrupted.
+
+The outputs below were recorded with the invented census that `python examples/tiny_census.py` writes. Noise is fresh in
+every run, so your numbers differ; a test keeps everything else true.
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A heading, what to say, one command (none where it never ends), and what is typed into it."""
+
+    heading: str
+    prose: str
+    command: str = ""
+    typed: str = ""
+    shown: str = ""
+    """Instead of the command, where what is recorded is a shortened run of it."""
+
+
+STEPS = (
+    Step("demo", "The whole job on a real public table, offline: measure, certify, ask, publish.", "reticent demo"),
+    Step(
+        "check",
+        "For the custodian, before anything else: what in the table does not fit the declared domain. Exact counts, so "
+        "nothing of this may be published.",
+        "reticent check census.parquet --domain census.toml",
+    ),
+    Step(
+        "plan",
+        "What a budget buys, from public facts alone: no table is read.",
+        "reticent plan --records 20000 --domain census.toml --epsilon 1 --delta 1e-9 --queries 10000 --error 0.01",
+    ),
+    Step(
+        "release",
+        "Spends the budget on a public distribution. `--out` writes synthetic rows, `--save` the whole release for "
+        "`reticent shell` and `rt.Release.load`, `--report` a page for a board. With `--ledger` every measurement is "
+        "durable: after Ctrl-C or a crash the same command goes on with what was measured, and one budget may serve "
+        "several releases and sessions. A workload is `marginals:3`, `ranges:age`, several joined by `+`, or a file: "
+        "attribute sets in JSON or CSV, or SQL statements.",
+        "reticent release census.parquet --domain census.toml --workload marginals:2 --epsilon 1 --delta 1e-9 "
+        "--out synthetic.parquet --save census.release --report report.html --ledger census.ledger",
+    ),
+    Step(
+        "shell",
+        "SQL at a prompt, with history and completion of columns and values. On a saved release every answer is free; "
+        "`reticent shell URL` asks a server (its token in `RETICENT_TOKEN`); `reticent shell TABLE --domain D --ledger "
+        "L --epsilon 1` opens a session of your own. `\\error 0.01` asks for better answers from then on: the price is "
+        "shown first and only paid after a yes, or with `--yes`. Statements may also come through a pipe.",
+        "reticent shell census.release",
+        typed="SELECT education, COUNT(*) FROM census WHERE smoker = 'yes' GROUP BY education;\n"
+        "SELECT sex, AVG(income) FROM census GROUP BY sex;\n"
+        "SELECT MAX(income) FROM census;\n",
+    ),
+    Step(
+        "ledger show",
+        "Every event of a budget's account, what it cost, and what is left.",
+        "reticent ledger show census.ledger",
+    ),
+    Step(
+        "ledger verify",
+        "Checks the hash chain and the anchor beside it: exit code 2 if the file was edited, cut or rolled back.",
+        "reticent ledger verify census.ledger",
+    ),
+    Step(
+        "audit",
+        "Tries to catch this installation breaking its promises. Every mechanism and every algorithm runs on made-up "
+        "neighbouring tables; an event that tells them apart is chosen on some runs and counted on others; "
+        "Clopper-Pearson bounds turn the counts into a loss that is certainly there. Chosen events and the number of "
+        "lines are accounted for: correct mechanisms show a red line in at most one audit of 1,000. Bookkeeping "
+        "(sensitivities, rounding, order of charge and noise) is checked exactly. About two minutes of processor time; "
+        "`--deep` takes an hour and proves more. No table is read.",
+        "reticent audit --seconds 0.01",
+        shown="reticent audit",
+    ),
+    Step(
+        "serve",
+        "Puts a table behind HTTP and a web page; see [operations](operations.md).\n\n```sh\nreticent serve "
+        "census.parquet --domain census.toml --ledger census.ledger --epsilon 1 --delta 1e-9 --port 8000\n```",
+    ),
+    Step(
+        "ask",
+        "One question to a server; the token comes from `RETICENT_TOKEN`.\n\n```sh\nreticent ask http://localhost:8000 "
+        '"SELECT sex, COUNT(*) FROM census GROUP BY sex"\n```',
+    ),
+)
+
+
+def record(*, audit_seconds: float | None = None) -> str:
+    """The page; `audit_seconds` shortens the audit, for a test."""
+    parts = [OPENING]
+    with _beside_census():
+        for step in STEPS:
+            parts.append(f"## {step.heading}\n\n{_wrapped(step.prose)}\n")
+            if not step.command:
+                continue
+            command = step.shown or step.command
+            words = shlex.split(step.command if audit_seconds is not None else command)[1:]
+            if step.shown and audit_seconds is not None:
+                words[-1] = str(audit_seconds)
+            typed = "".join(f"{line}\n" for line in step.typed.splitlines())
+            shown = f"{command} <<'SQL'\n{typed}SQL" if typed else _folded(command)
+            parts.append(f"```sh\n{shown}\n```\n\n```output\n{_run(words, typed)}\n```\n")
+    return "\n".join(parts)
+
+
+@contextlib.contextmanager
+def _beside_census() -> Iterator[None]:
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        runpy.run_path(str(ROOT / "examples" / "tiny_census.py"))["write"](Path(folder))
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(here)
+
+
+def _run(words: list[str], typed: str) -> str:
+    """What a reader sees: both streams, as they come."""
+    from reticent.cli import main
+    from reticent.cli.options import console
+
+    seen, before = io.StringIO(), sys.stdin
+    console.width = WIDTH
+    sys.stdin = io.StringIO(typed)
+    try:
+        with contextlib.redirect_stdout(seen), contextlib.redirect_stderr(seen), contextlib.suppress(SystemExit):
+            main(words)
+    finally:
+        sys.stdin = before
+    return "\n".join(line.rstrip() for line in seen.getvalue().rstrip().splitlines())
+
+
+def _folded(command: str) -> str:
+    """Long commands over several lines."""
+    text = ""
+    for part in re.split(r" (?=--)", command):
+        start = text.rpartition("\n")[2]
+        text += part if not text else f" {part}" if len(start) + len(part) < 100 else f" \\\n    {part}"
+    return text
+
+
+def _wrapped(prose: str) -> str:
+    lines, line = [], ""
+    head, fence, rest = prose.partition("\n\n```")
+    for word in head.split():
+        if len(line) + len(word) >= 120:
+            lines.append(line)
+            line = ""
+        line = f"{line} {word}".strip()
+    return "\n".join([*lines, line]) + fence + rest
+
+
+if __name__ == "__main__":
+    PAGE.write_text(record(), encoding="utf-8")
+    print(f"{PAGE.relative_to(ROOT)} written")
