@@ -210,6 +210,8 @@ def run(quick: bool) -> dict[str, Any]:
     return {
         "adult_reduced7, all 35 triples": own,
         "peers on adult_reduced7, add-remove": [] if quick else compared(own, quick),
-        "64 random triples, epsilon 1, replace-one": [large_table(name, 1 if quick or name in LONG else 3) for name in names],
+        "64 random triples, epsilon 1, replace-one": [
+            large_table(name, 1 if quick or name in LONG else 3) for name in names
+        ],
         "contingency tables": contingency(1 if quick else 5),
     }

@@ -373,6 +373,9 @@ class Session:
 
     def set_cap(self, analyst: str, amount: float) -> None:
         """The most this analyst may spend in all, in the budget's unit; may be raised again up to the budget."""
+        most = self.budget.amount(self.budget.limit)
+        if not 0 <= amount <= most:
+            raise QueryError(f"a cap of {amount!r} must lie between 0 and the budget, {self.budget.unit} {most:g}")
         self._ledger.set_cap(analyst, int(amount * NANO))
 
     def spent_by(self, analyst: str) -> float:

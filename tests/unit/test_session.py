@@ -337,3 +337,9 @@ def test_the_engine_chooses_plain_answers_for_few_questions() -> None:
         assert many.spent > 0
     with Session.open(None, table(), BUDGET, queries=3, warm_start=0.2) as told:
         assert told.spent > 0
+
+
+@pytest.mark.parametrize("amount", [-1.0, 1e300, float("inf"), float("nan"), 2.0])
+def test_a_cap_beyond_the_budget_is_one_line(amount: float) -> None:
+    with Session.open(None, table(), BUDGET, warm_start=0) as session, pytest.raises(QueryError, match="between 0 and"):
+        session.set_cap("ann", amount)
