@@ -1,4 +1,4 @@
-"""Reserve + settle with its anchor against two bare durable SQLite commits, in turn in one process."""
+"""What durable payment costs: reserve + settle against two bare commits, and a whole paid answer against its parts."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import opendp.prelude as dp
+
+from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
+from reticent.kernel.curator import Curator
 from reticent.kernel.ledger import Ledger
+from reticent.kernel.mechanisms import Laplace
+from reticent.kernel.records import Records
+from reticent.kernel.table import Table
+from reticent.queries.linear import Conjunction
 
 RATIO_MOST = 2.5  # four flushes against two, and the hashing
+MEASURED_MOST = 3.0
+RECORDS = 1000
+SCALE = 50
 
 
 def bare_commits(folder: Path) -> Callable[[], None]:
@@ -38,6 +50,34 @@ def paid_answer(ledger: Ledger) -> Callable[[], None]:
     return pay
 
 
+def bare_measurement(commits: Callable[[], None]) -> Callable[[], None]:
+    """OpenDP's scalar Laplace on the same integer grid, made beforehand, and two commits."""
+    dp.enable_features("contrib")
+    noisy = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), scale=float(SCALE))
+
+    def measure() -> None:
+        noisy(RECORDS // 4)
+        commits()
+
+    return measure
+
+
+def table() -> Table:
+    domain = Domain(a=4)
+    codes = {"a": np.arange(4, dtype=np.uint8)}
+    return Table(Records.of_codes(domain, codes, np.full(4, RECORDS // 4)), domain, records=RECORDS)
+
+
+def measurement(curator: Curator) -> Callable[[], None]:
+    """One question from end to end: checks, price, exact count, reservation, noise, settlement, answer."""
+    question, noise = Conjunction({"a": 1}), Laplace(SCALE)
+
+    def measure() -> None:
+        curator.measure([question], noise)
+
+    return measure
+
+
 def seconds(action: Callable[[], None]) -> float:
     start = time.perf_counter()
     action()
@@ -45,20 +85,32 @@ def seconds(action: Callable[[], None]) -> float:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """The ledger's mark as a ratio of medians; on the disk of the working directory, not on a memory disk."""
+    """The ledger's marks as ratios of medians; on the disk of the working directory, not on a memory disk."""
     rounds = 40 if quick else 400
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as name:
-        folder, budget = Path(name), Budget(rho=1)
-        with Ledger.open(folder / "a.ledger", identity={"records": 1}, budget=budget) as ledger:
-            actions = (bare_commits(folder), paid_answer(ledger), paid_answer(Ledger.memory(budget)))
-            times = zip(*([seconds(action) for action in actions] for _ in range(rounds)), strict=True)
-            bare, paid, memory = (statistics.median(column) for column in times)
+        folder, private, budget = Path(name), table(), Budget(epsilon=10**6)
+        with Ledger.open(folder / "a.ledger", identity=private.identity, budget=budget) as ledger:
+            commits = bare_commits(folder)
+            actions = {
+                "two_bare_commits": commits,
+                "reserve_and_settle": paid_answer(ledger),
+                "in_memory": paid_answer(Ledger.memory(budget)),
+                "opendp_and_two_commits": bare_measurement(commits),
+                "measurement": measurement(Curator(private, ledger)),
+            }
+            times = [{kind: seconds(action) for kind, action in actions.items()} for _ in range(rounds)]
+    medians = {kind: statistics.median(each[kind] for each in times) for kind in actions}
+    paid = medians["reserve_and_settle"] / medians["two_bare_commits"]
+    whole = medians["measurement"] / medians["opendp_and_two_commits"]
     return {
         "name": "ledger",
         "rounds": rounds,
-        "ratios": {"reserve + settle over two bare durable commits (at most 2.5)": paid / bare},
-        "seconds": {"two_bare_commits": bare, "reserve_and_settle": paid, "in_memory": memory},
-        "met": paid / bare <= RATIO_MOST,
+        "ratios": {
+            "reserve + settle over two bare durable commits (at most 2.5)": paid,
+            "a Laplace measurement over OpenDP's call and two durable commits (at most 3)": whole,
+        },
+        "seconds": medians,
+        "met": paid <= RATIO_MOST and whole <= MEASURED_MOST,
     }
 
 

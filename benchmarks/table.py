@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ from reticent.sources import Table
 BUILD_MOST = 1.5
 MARGINALS_LEAST = 20.0
 MEMORY_MOST_GIB = 2.0
-_SAMPLED_SETS = 12
 
 DOMAIN = Domain(
     age=Numeric(edges=[17, 25, 35, 45, 55, 65, 97], whole=True),
@@ -104,7 +104,10 @@ def building(rows: int, repeats: int) -> dict[str, float]:
 
 
 def counting(rows: int) -> dict[str, float]:
-    """One thread each: all 286 marginals here, a few GROUP BYs there (on encoded bytes, DuckDB's best case)."""
+    """All 286 marginals here, in one thread, against 286 GROUP BYs on encoded bytes, DuckDB's best case, in all of its.
+
+    Every one of the GROUP BYs is timed; DuckDB is given one thread for each core and, beside, one thread.
+    """
     rng = np.random.default_rng(1)
     sizes = [2, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 16]
     domain = Domain({f"a{i}": size for i, size in enumerate(sizes)})
@@ -113,16 +116,18 @@ def counting(rows: int) -> dict[str, float]:
     sets = list(itertools.combinations(domain.names, 3))
     Records.of_codes(domain, columns, weights).marginals(sets[:1])
     own = min(_timed(lambda: Records.of_codes(domain, columns, weights).marginals(sets)) for _ in range(2))
-    connection = duckdb.connect(config={"threads": 1})
-    arrow = pa.table(columns | {"w": weights})
-    connection.register("arrow", arrow)
+    connection = duckdb.connect(config={"enable_progress_bar": False})
+    connection.register("arrow", pa.table(columns | {"w": weights}))
     connection.execute("CREATE TABLE encoded AS SELECT * FROM arrow")
-    sampled = sets[:: len(sets) // _SAMPLED_SETS]
-    each = [
-        _timed(lambda s=s: connection.sql(f"SELECT {', '.join(s)}, SUM(w) FROM encoded GROUP BY ALL").to_arrow_table())
-        for s in sampled
-    ]
-    return {"marginals_seconds": own, "group_bys_seconds": sum(each) / len(each) * len(sets)}
+    found = {"marginals_seconds": own}
+    for threads, name in ((os.cpu_count(), "group_bys_seconds"), (1, "group_bys_one_thread_seconds")):
+        connection.execute(f"SET threads = {threads}")
+        found[name] = _timed(lambda: [_sums(connection, each) for each in sets])
+    return found
+
+
+def _sums(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> pa.Table:
+    return connection.sql(f"SELECT {', '.join(names)}, SUM(w) FROM encoded GROUP BY ALL").to_arrow_table()
 
 
 def run(quick: bool) -> dict[str, Any]:
@@ -134,9 +139,16 @@ def run(quick: bool) -> dict[str, Any]:
         "GROUP BYs over all 3-way marginals (at least 20)": seconds["group_bys_seconds"] / seconds["marginals_seconds"],
         "peak GiB over 2 (at most 1)": seconds["peak_gib"] / MEMORY_MOST_GIB,
     }
-    met = ratios["table over GROUP BY (at most 1.5)"] <= BUILD_MOST and seconds["peak_gib"] <= MEMORY_MOST_GIB
-    met = met and ratios["GROUP BYs over all 3-way marginals (at least 20)"] >= MARGINALS_LEAST
-    return {"name": "table", "rows": rows, "ratios": ratios, "seconds": seconds, "met": met}
+    most, least, memory = ratios.values()
+    met = most <= BUILD_MOST and least >= MARGINALS_LEAST and memory <= 1
+    return {
+        "name": "table",
+        "rows": rows,
+        "threads": {"table and its GROUP BY": os.cpu_count(), "marginals": 1, "their GROUP BYs": os.cpu_count()},
+        "ratios": ratios,
+        "seconds": seconds,
+        "met": met,
+    }
 
 
 if __name__ == "__main__":

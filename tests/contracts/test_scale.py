@@ -6,7 +6,7 @@ import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +14,9 @@ import duckdb
 import numpy as np
 import psycopg
 import pytest
-from benchmarks.scale import (
-    BUILD_MOST,
-    COLUMNS,
-    MEMORY_MOST_GIB,
-    ON_DEMAND_LEAST,
-    alone,
-    domain_of,
-    generate,
-    on_demand,
-    plain_group_by,
-    read,
-)
+from benchmarks.generated import domain_of, generated, plain_group_by
+from benchmarks.growth import COLUMNS, alone, read
+from benchmarks.scale import BUILD_MOST, MEMORY_MOST_GIB, ON_DEMAND_LEAST, on_demand
 from servers import spark_session
 
 from reticent.kernel.accounting import Budget
@@ -40,10 +31,9 @@ SETS = [*itertools.combinations(DOMAIN.names, 2), DOMAIN.names[:5], ()]
 
 
 @pytest.fixture(scope="module")
-def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("scale") / "rows.parquet"
-    generate(path, ROWS, COLUMNS)
-    return path
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with generated(tmp_path_factory.mktemp("scale"), ROWS, COLUMNS) as path:
+        yield path
 
 
 def processor_seconds(action: Callable[[], Any]) -> float:
@@ -73,15 +63,14 @@ def test_ten_million_rows_of_parquet(parquet: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_a_hundred_million_rows_of_parquet(tmp_path: Path) -> None:
-    path = tmp_path / "rows.parquet"
-    generate(path, 10 * ROWS, COLUMNS)
-    check_reading(path, 10 * ROWS)
+    with generated(tmp_path, 10 * ROWS, COLUMNS) as path:
+        check_reading(path, 10 * ROWS)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_pairs_on_demand_against_one_query_each(tmp_path: Path) -> None:
-    found = on_demand(tmp_path, ROWS, 40)
+    found = on_demand(tmp_path, ROWS)
     assert found["one_by_one_seconds"] >= ON_DEMAND_LEAST * found["all_seconds"]
 
 
