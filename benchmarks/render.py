@@ -1,74 +1,119 @@
-"""Turns recorded results into docs/validation.md: every figure there is one that a run printed."""
+"""Writes docs/validation.md and its plots from recorded results: every figure there is one that a run measured.
+
+How a suite says what to show stands in `benchmarks/shown.py`.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "validation.md"
+from benchmarks.drawing import svg
+from benchmarks.plainly import shown
+from benchmarks.shown import Claim, Grid, Plot, Shown, shown_value
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCUMENT, FIGURES = DOCS / "validation.md", DOCS / "figures"
 HEAD = """# Validation
 
-Every figure on this page was measured by `make bench` on the machine described first, and is written here by
-`benchmarks/render.py` from `benchmarks/results/full.json`. Run `python -m benchmarks NAME` for one suite. Ratios
-compare within one run; absolute seconds depend on the machine and its load. True errors are computed in
-benchmarks only.
+Every figure on this page was measured by `make bench` on the machine described below and is written here from
+`benchmarks/results/full.json`; `python -m benchmarks NAME` measures one suite again. Ratios compare within one run;
+seconds depend on the machine and its load. True errors are computed in benchmarks only, never by the library. A mark
+is what we set out to reach before measuring; a missed one stays on the page with the distance.
 """
 
 
-def write_validation(record: dict[str, Any]) -> None:
-    DOCUMENT.write_text(render(record))
+def write_validation(record: dict[str, Any], order: list[str]) -> None:
+    """The page and one SVG file for each plot; plots that no suite shows any more are removed."""
+    record = {name: record[name] for name in order if name in record}
+    sections = {name: presented(name, entry["found"]) for name, entry in record.items() if "found" in entry}
+    DOCUMENT.write_text(render(record, sections))
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    drawn = {
+        file_name(name, part): svg(part) for name, parts in sections.items() for part in parts if isinstance(part, Plot)
+    }
+    for stale in {file.name for file in FIGURES.glob("*.svg")} - set(drawn):
+        (FIGURES / stale).unlink()
+    for file, text in drawn.items():
+        (FIGURES / file).write_text(text)
 
 
-def render(record: dict[str, Any]) -> str:
-    parts = [HEAD]
+def presented(suite: str, found: Any) -> list[Shown]:
+    """What a suite wants to be shown, or everything by its own names."""
+    present = getattr(import_module(f"benchmarks.{suite}"), "present", None)
+    if present is None or "skipped" in found:
+        return shown(found)
+    return present(found)
+
+
+def file_name(suite: str, plot: Plot) -> str:
+    return f"{suite}-{plot.name}.svg"
+
+
+def render(record: dict[str, Any], sections: dict[str, list[Shown]]) -> str:
+    parts = [HEAD, _summary(record, sections)]
     for name, entry in record.items():
-        parts.append(f"\n## {entry['title']}\n")
+        parts.append(f"## {entry['title']}\n")
         parts.append(f"`python -m benchmarks {name}`, {entry['at']}, {entry['seconds']:.0f} s.\n")
         if "failed" in entry:
-            parts.append(f"This run failed: {entry['failed']}\n")
+            parts.append(f"**This run failed:** {entry['failed']}\n")
             continue
-        parts.extend(_section(entry["found"]))
+        parts += _section(name, sections[name])
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _section(found: Any, heading: str = "###") -> list[str]:
-    """Scalars as one table, lists of records as one table each, mappings as subsections."""
-    if isinstance(found, list):
-        return [_records(found)]
-    scalars = {k: v for k, v in found.items() if not isinstance(v, (dict, list))}
-    parts = [_pairs(scalars)] if scalars else []
-    for name, value in found.items():
-        if not isinstance(value, (dict, list)) or not value:
+def _summary(record: dict[str, Any], sections: dict[str, list[Shown]]) -> str:
+    """Which suites met their marks, and every mark that was missed."""
+    rows, missed = [], []
+    for name, entry in record.items():
+        claims = [part for part in sections.get(name, ()) if isinstance(part, Claim)]
+        lost = [claim for claim in claims if not claim.met]
+        verdict = "failed" if "failed" in entry else f"{len(claims) - len(lost)} of {len(claims)}" if claims else "–"
+        rows.append(f"| [{entry['title']}](#{_anchor(entry['title'])}) | {verdict} | {entry['at'].split()[0]} |")
+        missed += [f"- {entry['title']}: {c.text}: {c.measured}, mark {c.mark}, {c.verdict}" for c in lost]
+    table = "\n".join(["| suite | marks met | measured |", "|---|---|---|", *rows])
+    told = "\n".join(["**Missed:**", "", *missed]) if missed else "No mark was missed."
+    return f"{table}\n\n{told}\n"
+
+
+def _anchor(title: str) -> str:
+    kept = "".join(letter for letter in title.lower() if letter.isalnum() or letter in "- _")
+    return kept.strip().replace(" ", "-")
+
+
+def _section(suite: str, parts: list[Shown]) -> list[str]:
+    """Claims that follow each other share one table."""
+    lines: list[str] = []
+    claims: list[Claim] = []
+    for part in [*parts, ""]:
+        if isinstance(part, Claim):
+            claims.append(part)
             continue
-        parts.append(f"{heading} {name}\n")
-        if isinstance(value, dict) and all(not isinstance(v, (dict, list)) for v in value.values()):
-            parts.append(_pairs(value))
-        elif isinstance(value, dict) and all(isinstance(v, dict) for v in value.values()):
-            parts.append(_records([{"": k} | v for k, v in value.items()]))
-        elif isinstance(value, list) and not all(isinstance(v, dict) for v in value):
-            parts.append(", ".join(_shown(v) for v in value) + "\n")
-        else:
-            parts.extend(_section(value, heading + "#"))
-    return parts
+        if claims:
+            lines.append(_claims(claims))
+            claims = []
+        if isinstance(part, Plot):
+            lines.append(f"![{part.title}. {part.expected}](figures/{file_name(suite, part)})\n")
+        elif isinstance(part, Grid):
+            lines.append(_grid(part))
+        elif part:
+            lines.append(f"{part}\n")
+    return lines
 
 
-def _pairs(values: dict[str, Any]) -> str:
-    rows = [f"| {name} | {_shown(value)} |" for name, value in values.items()]
-    return "\n".join(["| | |", "|---|---|", *rows]) + "\n"
+def _claims(claims: list[Claim]) -> str:
+    rows = [f"| {_cell(c.text)} | {c.measured} | {c.mark} | {c.verdict} |" for c in claims]
+    return "\n".join(["| claim | measured | mark | |", "|---|---|---|---|", *rows]) + "\n"
 
 
-def _records(rows: list[dict[str, Any]]) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    head = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    body = [f"| {' | '.join(_shown(row.get(name, '')) for name in columns)} |" for row in rows]
-    return "\n".join([*head, *body]) + "\n"
+def _grid(grid: Grid) -> str:
+    heads = [f"{name}, {unit}" if unit else name for name, unit in grid.columns.items()]
+    lines = [f"### {grid.title}\n"] if grid.title else []
+    lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    lines += [f"| {' | '.join(_cell(row.get(name, '')) for name in grid.columns)} |" for row in grid.rows]
+    return "\n".join(lines) + "\n"
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, dict):
-        return ", ".join(f"{k} {_shown(v)}" for k, v in value.items())
-    return str(value).replace("|", "\\|")
+def _cell(value: Any) -> str:
+    return shown_value(value).replace("|", "\\|")
