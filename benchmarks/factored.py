@@ -1,23 +1,23 @@
 """The factored hypothesis with a structure that changes every round, beside mbi 2.0 (compiling, and warm).
 
-Run: python benchmarks/factored.py [--quick] [--peers DIRECTORY]. The peer lives in its own environment under the
-directory (or RETICENT_PEERS), created on first use; without one its columns are skipped.
+The peer lives in its own environment (`benchmarks/peers/environment.py`), made on first use; a quick run takes it only
+where it already is.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.peers.environment import FOLDER, PeerAbsent, python_of
+from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Domain
 from reticent.errors import DomainError
 from reticent.hypotheses.factored import FactoredHypothesis
@@ -45,7 +45,6 @@ LIMIT = 2**24
 LARGE = 2**18
 PEER = "mbi==2.0.0"
 ORACLES = ("message_passing_hugin", "message_passing_shafer_shenoy", "message_passing_implicit")
-FIRST_TARGET, WARM_TARGET, CHANGE_TARGET, QUERY_TARGET = 50.0, 2.5, 0.100, 100e-6
 # (domain, sets, attributes of a set, seed): random structures that pass the size guard
 CASES = (
     ("adult13", 10, 3, 0),
@@ -130,28 +129,21 @@ def own_updates(which: str, seed: int, rounds: int) -> dict:
     }
 
 
-def peer_python(directory: Path) -> Path:
-    """The peer's interpreter, in an environment of its own made on first use."""
-    python = directory / "mbi" / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(directory / "mbi")], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "--quiet", PEER], check=True)
-    return python
-
-
-def peer_inference(directory: Path, cases: list[dict]) -> list[dict]:
+def peer_inference(cases: list[dict]) -> list[dict]:
     script = Path(__file__).with_name("peers") / "mbi_inference.py"
     # one thread, like our side; float32, its default, although ours is float64
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [str(peer_python(directory)), "-W", "ignore", str(script)],
+        [str(python_of("mbi")), "-W", "ignore", str(script)],
         input=json.dumps(cases),
         capture_output=True,
         text=True,
         env=environment,
-        check=True,
+        check=False,
     )
+    if done.returncode:
+        raise PeerAbsent((done.stderr.strip().splitlines() or ["died without a word"])[-1][:120])
     return json.loads(done.stdout)
 
 
@@ -168,8 +160,8 @@ def compare(own: dict, peer: dict[str, dict]) -> dict:
     }
 
 
-def run(quick: bool = False, peers: str | None = None) -> dict:
-    """All figures, and the gates of issue 3 with their verdicts."""
+def run(quick: bool) -> dict:
+    """Own figures beside the peer's, where it runs."""
     cases = [CASES[i] for i in QUICK] if quick else list(CASES)
     rows, questions = [], []
     for case in cases:
@@ -177,59 +169,67 @@ def run(quick: bool = False, peers: str | None = None) -> dict:
         rows.append({"case": f"{case[0]}, {case[1]} sets of {case[2]}", **own_inference(domain, sets, case[3])})
         oracles = ORACLES[:1] if quick else ORACLES
         questions.append({"domain": domain, "sets": sets, "seed": case[3], "oracles": oracles})
-    directory = peers or os.environ.get("RETICENT_PEERS")
-    if directory:
-        for row, found in zip(rows, peer_inference(Path(directory), questions), strict=True):
+    peer = PEER
+    try:
+        if quick and not (FOLDER / "mbi").exists():
+            raise PeerAbsent("not installed, and this run is quick")
+        for row, found in zip(rows, peer_inference(questions), strict=True):
             row.update(compare(row, found))
+    except PeerAbsent as reason:
+        peer = f"skipped: {reason}"
+    for row in rows:
+        del row["marginal"]
     rounds = 10 if quick else 60
-    updates = [own_updates("adult13", 0, rounds), own_updates("binary100", 0, rounds)]
-    return {
+    found = {
         "rows": rows,
-        "updates": updates,
-        "peer": PEER if directory else "skipped: no --peers and no RETICENT_PEERS",
-        "gates": gates(rows, updates),
+        "updates": [own_updates(which, 0, rounds) for which in ("adult13", "binary100")],
+        "peer": peer,
     }
+    for shown in present(found):
+        if isinstance(shown, Claim):
+            print(f"{shown.measured:>12}  {shown.text} ({shown.mark})")
+    return found
 
 
-def gates(rows: list[dict], updates: list[dict]) -> list[dict]:
-    found = [
-        ("slowest structure change, s", max(u["change_slowest"] for u in updates), CHANGE_TARGET, False),
-        ("slowest query inside a clique, s", max(u["query_slowest"] for u in updates), QUERY_TARGET, False),
+def present(found: dict) -> list[Shown]:
+    rows, updates = found["rows"], found["updates"]
+    parts: list[Shown] = [
+        f"Marginals of random structures, and of a structure that changes every round; beside {found['peer']}.",
+        Claim("slowest change of structure", 1e3 * max(u["change_slowest"] for u in updates), at_most=100, unit="ms"),
+        Claim("slowest query inside a clique", 1e6 * max(u["query_slowest"] for u in updates), at_most=100, unit="µs"),
     ]
-    if all("first_ratio" in row for row in rows):
+    series = {"ours, new structure": [(r["case"], 1e3 * r["first"]) for r in rows]}
+    series["ours, known structure"] = [(r["case"], 1e3 * r["warm"]) for r in rows]
+    columns = {"case": "", "cells": "2^", "new": "ms", "known": "ms", "covariances": "ms"}
+    table = [
+        {
+            "case": r["case"],
+            "cells": r["log2_cells"],
+            "new": 1e3 * r["first"],
+            "known": 1e3 * r["warm"],
+            "covariances": 1e3 * r["covary"],
+        }
+        for r in rows
+    ]
+    if all("peer_first" in row for row in rows):
         large = [row["warm_ratio"] for row in rows if row["log2_cells"] >= math.log2(LARGE)]
-        found.append(("times faster than mbi compiling", min(r["first_ratio"] for r in rows), FIRST_TARGET, True))
-        found.append(("times faster than warm mbi, 2^18 cells up", min(large), WARM_TARGET, True))
-    return [
-        {"gate": name, "value": value, "bound": bound, "passed": value >= bound if at_least else value <= bound}
-        for name, value, bound, at_least in found
-    ]
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--peers", help="directory that holds, or will hold, the peer's environment")
-    arguments = parser.parse_args()
-    result = run(arguments.quick, arguments.peers)
-    print(f"peer: {result['peer']}")
-    for row in result["rows"]:
-        line = f"{row['case']:28s} 2^{row['log2_cells']:4.1f}  new structure {1e3 * row['first']:7.2f} ms"
-        line += f"  warm {1e3 * row['warm']:7.2f} ms  covary {1e3 * row['covary']:7.2f} ms"
-        if "peer_first" in row:
-            line += f"  mbi first {row['peer_first']:6.2f} s ({row['first_ratio']:.0f}x)"
-            line += f"  warm {1e3 * row['peer_warm']:8.2f} ms ({row['warm_ratio']:.1f}x)"
-            line += f"  differ by {row['largest_difference']:.0e}"
-        print(line)
-    for u in result["updates"]:
-        print(
-            f"{u['which']:10s} projections to 2^{u['log2_cells']:.1f} cells ({u['refused']} refused): structure change "
-            f"{1e3 * u['change_median']:.1f} ms median, {1e3 * u['change_slowest']:.1f} slowest; "
-            f"query inside a clique {1e6 * u['query_slowest']:.0f} us slowest"
-        )
-    for gate in result["gates"]:
-        print(f"{'pass' if gate['passed'] else 'FAIL'}  {gate['gate']}: {gate['value']:.3g} (bound {gate['bound']:g})")
-
-
-if __name__ == "__main__":
-    main()
+        least = min(r["first_ratio"] for r in rows)
+        parts.append(Claim("faster than mbi on a new structure, which it compiles", least, at_least=50, unit="times"))
+        parts.append(Claim("faster than compiled mbi from 2^18 cells on", min(large), at_least=2.5, unit="times"))
+        series["mbi, new structure"] = [(r["case"], 1e3 * r["peer_first"]) for r in rows]
+        series["mbi, compiled"] = [(r["case"], 1e3 * r["peer_warm"]) for r in rows]
+        columns |= {"mbi new": "ms", "mbi compiled": "ms", "largest difference": ""}
+        table = [
+            row
+            | {
+                "mbi new": 1e3 * r["peer_first"],
+                "mbi compiled": 1e3 * r["peer_warm"],
+                "largest difference": r["largest_difference"],
+            }
+            for row, r in zip(table, rows, strict=True)
+        ]
+    expected = "Expected: a new structure costs us milliseconds, compilation costs seconds."
+    parts.append(
+        Plot("structures", "All marginals of one structure", "", "milliseconds", series, log="y", expected=expected)
+    )
+    return [*parts, Grid("Structures", columns, table)]

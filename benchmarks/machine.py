@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.shown import Grid, Shown
+
 
 def run(quick: bool) -> dict[str, Any]:
     """Memory bandwidth of one thread, durable commits per second, cores and load."""
@@ -45,3 +47,9 @@ def _commits(count: int) -> float:
         spent = _seconds(lambda: [connection.execute("INSERT INTO t VALUES (1)") for _ in range(count)])
         connection.close()
     return count / spent
+
+
+def present(found: dict[str, Any]) -> list[Shown]:
+    units = {"read-sum GB/s": "GB/s", "in-place scale GB/s": "GB/s"}
+    rows = [{"": name.removesuffix(" GB/s"), "measured": v, "unit": units.get(name, "")} for name, v in found.items()]
+    return ["What the suites below are held against.", Grid("", {"": "", "measured": "", "unit": ""}, rows)]

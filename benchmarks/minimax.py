@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from benchmarks.shown import Claim, Grid, Plot, Shown
+
 
 def regret_bound(actions: int, rounds: int) -> float:
     """Hedge with the best fixed step over gains in [0, 1]: `sqrt(ln k / (2 T))` per round."""
@@ -40,3 +42,25 @@ def run(quick: bool) -> dict:
         gap = float((payoffs @ column).max() - (row @ payoffs).min())
         points.append({"rounds": rounds, "gap": gap, "bound": regret_bound(len(payoffs), rounds)})
     return {"minimax": points}
+
+
+def present(found: dict) -> list[Shown]:
+    points = found["minimax"]
+    series = {"gap of the average plays": [(p["rounds"], p["gap"]) for p in points]}
+    bound = {"twice the regret bound, √(2 ln k / T)": [(p["rounds"], 2 * p["bound"]) for p in points]}
+    expected = "Expected: below the dashed line everywhere, and falling at least as fast."
+    worst = max(p["gap"] / (2 * p["bound"]) for p in points)
+    return [
+        Claim("largest gap over twice the regret bound of one player", worst, at_most=1.0),
+        Plot(
+            "gap",
+            "Average play approaches the value of a game",
+            "rounds",
+            "gap to equilibrium",
+            series,
+            lines=bound,
+            log="xy",
+            expected=expected,
+        ),
+        Grid("", {"rounds": "", "gap": "", "bound": ""}, points),
+    ]

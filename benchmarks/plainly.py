@@ -38,7 +38,7 @@ def _tables(title: str, value: Any) -> list[Shown]:
     if isinstance(value, list):
         records = all(isinstance(v, Mapping) for v in value)
         return [_grid(title, value) if records else f"**{title}:** {', '.join(map(shown_value, value))}"]
-    if all(isinstance(v, Mapping) and _flat(v) for v in value.values()):
+    if title and all(isinstance(v, Mapping) and _flat(v) for v in value.values()):
         return [_grid(title, [{"": name, **row} for name, row in value.items()])]
     scalars = {name: v for name, v in value.items() if not isinstance(v, (Mapping, list))}
     pairs = [{"": words(name), " ": f"{shown_value(v)}{_unit(name)}"} for name, v in scalars.items()]

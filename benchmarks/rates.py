@@ -73,7 +73,7 @@ def offline_claims(points: int) -> list[Law]:
     counts = np.geomspace(1e40, 1e280, points)
     found = []
     for kind, setting, by_error, by_universe in (("pure", PURE, 3.0, 1.0), ("approximate", BASE, 2.0, 0.5)):
-        law = "log k log|U| / a^3" if kind == "pure" else "log k sqrt(log|U|) / a^2"
+        law = "log k log|U| / a³" if kind == "pure" else "log k √(log|U|) / a²"
         sizes = [needed(textbook_offline, setting, a) for a in errors]
         text = f"offline, {kind}: n ~ {law}, in 1/a"
         found.append(Law(f"offline-{kind}-error", text, by_error, "1 / error", "records needed", 1 / errors, sizes))

@@ -23,12 +23,12 @@ class Scale:
 
     @classmethod
     def over(cls, values: Iterable[float], start: float, end: float, *, log: bool, zero: bool = False) -> Scale:
-        """A little more than the values need; `zero` keeps a linear axis at zero, where bars begin."""
+        """A little more than the values need; `zero` is for bars: they begin at zero, or well below the least."""
         found = list(values)
         low, high = min(found), max(found)
         if log:
             room = 1.12 if high / low > 1.5 else 1.5
-            return cls(low / room, high * room, start, end, log)
+            return cls(low / (2.5 if zero else room), high * room, start, end, log)
         room = 0.06 * (high - low or abs(high) or 1.0)
         near = zero or 0 <= low < 0.35 * high
         return cls(0.0 if near and low >= 0 else low - room, high + room, start, end, log)

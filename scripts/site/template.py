@@ -32,7 +32,7 @@ pre .k,pre .kn,pre .kc,pre .ow,pre .kt{color:var(--accent);font-weight:600}pre .
 pre .se{color:var(--mark)}pre .c,pre .c1,pre .cm{color:var(--soft);font-style:italic}pre .mi,pre .mf{color:var(--mark)}
 pre .nt,pre .nf,pre .nc{color:var(--accent)}
 figure{margin:1.2em 0}figure svg{width:100%;height:auto;max-height:460px}figcaption{text-align:center;margin-top:4px}
-figure.plot img{width:min(100%,520px);display:block;margin:0 auto}
+figure.plot img{width:min(100%,640px);display:block;margin:0 auto}
 .turn{display:flex;justify-content:space-between;border-top:1px solid var(--line);margin-top:3em;padding-top:1em}
 .entry{border-left:3px solid var(--line);padding-left:14px;margin:1.2em 0 1.8em}.entry pre{margin-top:.2em}
 .member{margin:.5em 0 .5em 4px}.member p{margin:.1em 0 .1em 1.2em;color:var(--soft)}
