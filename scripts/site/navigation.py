@@ -19,7 +19,7 @@ PLACED = {
         "guide/recipes.md",
         "guide/limits.md",
     ),
-    "Background": ("theory.md", "comparison.md", "architecture.md", "threat-model.md", "notation.md"),
+    "Background": ("theory.md", "spec.md", "comparison.md", "architecture.md", "threat-model.md", "notation.md"),
 }
 GENERATED = ("reference/api.html", "reference/commands.html")
 
