@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from scripts.site.quoted import requote
+
 from benchmarks.render import write_validation
 from benchmarks.suite import measured, outcome_of
 
@@ -34,7 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which suites: {', '.join(SUITES)}; default all")
     parser.add_argument("--quick", action="store_true", help="small sizes, under five minutes in all")
-    parser.add_argument("--render", action="store_true", help="measure nothing; write docs/validation.md again")
+    parser.add_argument("--render", action="store_true", help="measure nothing; write the figures of all pages again")
     arguments = parser.parse_args()
     unknown = set(arguments.names) - set(SUITES)
     if unknown:
@@ -42,7 +44,9 @@ def main() -> int:
     file = RESULTS / ("quick.json" if arguments.quick else "full.json")
     failed = [] if arguments.render else [n for n in arguments.names or SUITES if not _ran(n, arguments.quick, file)]
     if not arguments.quick:
-        write_validation(json.loads(file.read_text()), list(SUITES))
+        record = json.loads(file.read_text())
+        write_validation(record, list(SUITES))
+        requote(record)
     if failed:
         print(f"failed: {', '.join(failed)}")
     return 1 if failed else 0

@@ -190,7 +190,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
         Claim(f"slope: {law['claim']}", law["measured slope"], expected=law["expected slope"], within=SLOPE_WITHIN)
         for law in laws.values()
     ]
-    shown += [_plot(name, law) for name, law in laws.items() if "points" in law]
+    shown += [_plot(name, law) for name, law in laws.items()]
     columns = {"records": "", "certified": "", "largest true error": "", "updates": "", "allowed": ""}
     return [
         *shown,

@@ -1,8 +1,9 @@
-"""Figures that pages quote: a number followed by `<!-- figure: suite.path -->` must be one that a benchmark recorded.
+"""Figures that pages quote: a number followed by `<!-- figure: suite.path -->` is one that a benchmark recorded.
 
 The path walks through what the suite found in benchmarks/results/full.json: keys joined by dots, list entries by their
-place or by a field, `release.adult[eps=1.0].tv`. The quoted number must agree to the digits it shows; a number
-followed by % is a hundred times the recorded one.
+place or by a field, `release.adult[eps=1.0].tv`; a key that itself has dots or brackets stands in quotes. ` * 1000`
+after it changes the unit. A number followed by % is a hundred times the recorded one. The quoted number must agree to
+the digits it shows; `python -m benchmarks` writes it anew, with as many digits, whenever it has measured.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from scripts.site.navigation import ROOT
+from scripts.site.navigation import DOCS, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "full.json"
+WRITTEN = DOCS / "validation.md"
+"""Quotes nothing: it is written whole."""
 MARKED = re.compile(
-    r"(?P<number>[-+]?[\d,]*\.?\d+(?:e[-+]?\d+)?)(?P<unit>%?)[^\d\n<]*<!-- figure: (?P<path>[^\n]+?) -->"
+    r"(?P<number>[-+]?[\d,]*\.?\d+(?:e[-+]?\d+)?)(?P<unit>%?)(?P<between>[^\d\n<]*)"
+    r"<!-- figure: (?P<path>[^\n]+?)(?: \* (?P<factor>[\d.e-]+))? -->"
 )
 MARKER = re.compile(r"<!-- figure: ")
-STEP = re.compile(r"(?P<name>[^.\[\]]+)|\[(?P<field>[^=\]]+)=(?P<value>[^\]]+)\]|\[(?P<place>\d+)\]")
+STEP = re.compile(
+    r'"(?P<quoted>[^"]+)"|(?P<name>[^.\[\]"]+)|\[(?P<field>[^=\]]+)=(?P<value>[^\]]+)\]|\[(?P<place>\d+)\]'
+)
 
 
 @dataclass(frozen=True)
@@ -31,34 +37,80 @@ class Quoted:
     page: Path
     line: int
     number: str
-    percent: bool
     path: str
+    factor: Decimal = Decimal(1)
+
+    def recorded(self, results: dict[str, Any]) -> Decimal:
+        """In the unit of the page."""
+        return Decimal(str(look_up(results, self.path))) * self.factor
 
     def disagreement(self, results: dict[str, Any]) -> str | None:
         """What is wrong with it, or None."""
         where = f"{self.page.relative_to(ROOT)}:{self.line}: {self.number} ({self.path})"
         try:
-            recorded = look_up(results, self.path)
+            value = self.recorded(results)
         except LookupError as problem:
             return f"{where}: no such figure in {RESULTS.name}: {problem}"
-        shown = Decimal(self.number.replace(",", ""))
-        value = Decimal(str(recorded)) * (100 if self.percent else 1)
-        exponent = shown.as_tuple().exponent
-        assert isinstance(exponent, int)
-        allowed = Decimal(1).scaleb(exponent) * Decimal("0.501")
-        return None if abs(shown - value) <= allowed else f"{where}: the last recorded benchmark says {value:.6g}"
+        allowed = Decimal(1).scaleb(_exponent(self.number)) * Decimal("0.501")
+        if abs(Decimal(self.number.replace(",", "")) - value) <= allowed:
+            return None
+        return f"{where}: the last recorded benchmark says {value:.6g}; run `python -m benchmarks --render`"
+
+
+def _exponent(number: str) -> int:
+    exponent = Decimal(number.replace(",", "")).as_tuple().exponent
+    assert isinstance(exponent, int)
+    return exponent
+
+
+def like(number: str, value: Decimal) -> str:
+    """The value with as many digits that matter as the number shows."""
+    digits = len(Decimal(number.replace(",", "")).as_tuple().digits)
+    places = max(0, digits - 1 - value.adjusted()) if value else 0
+    shown = f"{value:,.{places}f}" if "," in number or abs(value) >= 10_000 else f"{value:.{places}f}"
+    return shown.removeprefix("0") if number.startswith(".") and shown.startswith("0.") else shown
+
+
+def _quoted(match: re.Match[str], page: Path, line: int) -> Quoted:
+    factor = Decimal(match["factor"] or 1) * (100 if match["unit"] == "%" else 1)
+    return Quoted(page, line, match["number"], match["path"], factor)
 
 
 def quoted(page: Path) -> list[Quoted]:
     """Every marked number; a marker without a number before it is an error in itself."""
     found = []
     for line, text in enumerate(page.read_text().splitlines(), start=1):
-        text = re.sub(r"`[^`]*`", "", text)  # code spans talk about markers, they are none
-        matches = list(MARKED.finditer(text))
-        if len(matches) != len(MARKER.findall(text)):
+        plain = re.sub(r"`[^`]*`", "", text)  # code spans talk about markers, they are none
+        matches = list(MARKED.finditer(plain))
+        if len(matches) != len(MARKER.findall(plain)):
             raise ValueError(f"{page.name}:{line}: a figure marker needs a number before it")
-        found += [Quoted(page, line, m["number"], m["unit"] == "%", m["path"]) for m in matches]
+        found += [_quoted(match, page, line) for match in matches]
     return found
+
+
+def requoted(text: str, results: dict[str, Any]) -> str:
+    """The page with every marked number as it was last recorded; figures that are not recorded stay, and fail tests."""
+
+    def anew(match: re.Match[str]) -> str:
+        try:
+            value = _quoted(match, DOCS, 0).recorded(results)
+        except LookupError:
+            return match[0]
+        return like(match["number"], value) + match[0][len(match["number"]) :]
+
+    return MARKED.sub(anew, text)
+
+
+def pages() -> list[Path]:
+    return [ROOT / "README.md", *(page for page in sorted(DOCS.rglob("*.md")) if page != WRITTEN)]
+
+
+def requote(results: dict[str, Any]) -> None:
+    """Writes every page whose figures have changed."""
+    for page in pages():
+        text = page.read_text()
+        if (anew := requoted(text, results)) != text:
+            page.write_text(anew)
 
 
 def look_up(results: dict[str, Any], path: str) -> Any:
@@ -71,15 +123,19 @@ def look_up(results: dict[str, Any], path: str) -> Any:
         raise LookupError(f"suite {steps[0]['name']} failed")
     value = suite["found"]
     for step in steps[1:]:
-        if step["field"] is not None:
-            value = next((v for v in value if str(v.get(step["field"])) == step["value"]), None)
-            if value is None:
-                raise LookupError(step[0])
-        else:
-            value = value[int(step["place"])] if step["place"] is not None else value[step["name"]]
+        value = _stepped(value, step)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise LookupError("not a number")
     return value
+
+
+def _stepped(value: Any, step: re.Match[str]) -> Any:
+    if step["field"] is None:
+        return value[int(step["place"])] if step["place"] is not None else value[step["quoted"] or step["name"]]
+    found = next((v for v in value if str(v.get(step["field"])) == step["value"]), None)
+    if found is None:
+        raise LookupError(step[0])
+    return found
 
 
 def recorded() -> dict[str, Any]:
