@@ -43,9 +43,14 @@ def test_the_plots_on_disk_are_current(sections: dict[str, list[Shown]]) -> None
     assert {file.name: file.read_text() for file in render.FIGURES.glob("*.svg")} == drawn
 
 
-def test_every_suite_is_recorded_and_came_to_its_end(record: dict[str, Any]) -> None:
+def test_every_suite_is_recorded_in_its_present_form(record: dict[str, Any], sections: dict[str, list[Shown]]) -> None:
     assert list(record) == list(SUITES)
     assert {name: entry["failed"] for name, entry in record.items() if "failed" in entry} == {}
+    assert [name for name, parts in sections.items() if render.OUTDATED in parts] == []
+
+
+def test_a_record_that_its_suite_no_longer_understands_is_told() -> None:
+    assert render.presented("rates", {"other": 1}) == [render.OUTDATED]
 
 
 def test_suites_with_claims_have_plots_and_plots_say_what_was_expected(sections: dict[str, list[Shown]]) -> None:
