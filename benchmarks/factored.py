@@ -11,7 +11,7 @@ import math
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +58,10 @@ CASES = (
     ("binary100", 75, 3, 0),
 )
 QUICK = (1, 3, 7)
+STEPS = ("log2_cells", "first", "warm", "covary")
+LARGE_BAND = 18
+WIDTHS = (1, 2, 3, 4, 6, 8, 10, 12, 13, 14, 15, 16)
+QUICK_WIDTHS = (1, 4, 12, 14)
 
 
 def structure(case: tuple[str, int, int, int]) -> tuple[dict[str, int], list[tuple[str, ...]]]:
@@ -98,6 +102,24 @@ def own_inference(domain: dict[str, int], sets: list[tuple[str, ...]], seed: int
         "covary": best(lambda: engine.covary(factors)),
         "marginal": marginal.ravel().tolist(),
     }
+
+
+def band(width: int) -> list[tuple[str, ...]]:
+    """Pairs of the hundred binary attributes at most so far apart: their treewidth is exactly that distance."""
+    names = list(BINARY_100)
+    return [(names[i], other) for i in range(len(names)) for other in names[i + 1 : i + 1 + width]]
+
+
+def treewidths(widths: Sequence[int]) -> dict:
+    """The cost of a fit's step against treewidth; its power of the number of cells, fitted where cells dominate."""
+    points = []
+    for width in widths:
+        found = own_inference(BINARY_100, band(width), width)
+        points.append({"treewidth": width, "pairs": len(band(width)), **{k: found[k] for k in STEPS}})
+    large = [point for point in points if point["log2_cells"] >= LARGE_BAND]
+    cells = [point["log2_cells"] * math.log(2) for point in large]
+    seconds = np.log([point["warm"] for point in large])
+    return {"points": points, "slope": float(np.polyfit(cells, seconds, 1)[0])}
 
 
 def own_updates(which: str, seed: int, rounds: int) -> dict:
@@ -183,6 +205,7 @@ def run(quick: bool) -> dict:
     found = {
         "rows": rows,
         "updates": [own_updates(which, 0, rounds) for which in ("adult13", "binary100")],
+        "treewidth": treewidths(QUICK_WIDTHS if quick else WIDTHS),
         "peer": peer,
     }
     for shown in present(found):
@@ -232,4 +255,35 @@ def present(found: dict) -> list[Shown]:
     parts.append(
         Plot("structures", "All marginals of one structure", "", "milliseconds", series, log="y", expected=expected)
     )
-    return [*parts, Grid("Structures", columns, table)]
+    return [*parts, Grid("Structures", columns, table), *_against_treewidth(found["treewidth"])]
+
+
+def _against_treewidth(found: dict) -> list[Shown]:
+    """Cost doubles with each unit once cells outweigh bookkeeping; a line of slope one in the number of cells."""
+    points, slope = found["points"], found["slope"]
+    steps = {"new structure": "first", "known structure (a step of a fit)": "warm"}
+    by_width = {name: [(p["treewidth"], 1e3 * p[key]) for p in points] for name, key in steps.items()}
+    by_cells = {name: [(2 ** p["log2_cells"], 1e3 * p[key]) for p in points] for name, key in steps.items()}
+    last = points[-1]
+    doubling = [(p["treewidth"], 1e3 * last["warm"] * 2.0 ** (p["treewidth"] - last["treewidth"])) for p in points]
+    return [
+        Plot(
+            "treewidth",
+            "All marginals of 100 binary attributes, pairs in a band",
+            "treewidth",
+            "milliseconds",
+            by_width,
+            lines={"twice for each unit": [point for point in doubling if point[1] > 0.5]},
+            log="y",
+            expected="Expected: twice the cost for each unit of treewidth, once cells outweigh bookkeeping.",
+        ),
+        Plot(
+            "treewidth-cells",
+            "The same against the cells of all cliques",
+            "cells",
+            "milliseconds",
+            by_cells,
+            log="xy",
+            expected=f"Expected: slope 1 where cliques are large; a step has {slope:.2f} from 2^{LARGE_BAND} on.",
+        ),
+    ]

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.shown import Claim, Plot, Shown
 from reticent.domain import Categorical, Domain, Integer, Numeric
 from reticent.kernel.records import Records
 from reticent.sources import Table
@@ -131,24 +132,37 @@ def _sums(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> pa.Tab
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """The marks of tables as ratios; quick: a tenth of the rows."""
+    """Building and counting; quick: a tenth of the rows."""
     rows = 10**6 if quick else 10**7
-    seconds = building(rows, 1 if quick else 2) | counting(rows)
-    ratios = {
-        "table over GROUP BY (at most 1.5)": seconds["read_seconds"] / seconds["group_by_seconds"],
-        "GROUP BYs over all 3-way marginals (at least 20)": seconds["group_bys_seconds"] / seconds["marginals_seconds"],
-        "peak GiB over 2 (at most 1)": seconds["peak_gib"] / MEMORY_MOST_GIB,
+    return {"rows": rows, "threads": os.cpu_count(), "seconds": building(rows, 1 if quick else 2) | counting(rows)}
+
+
+def present(found: dict[str, Any]) -> list[Shown]:
+    seconds, rows, threads = found["seconds"], f"{found['rows']:,}", found["threads"]
+    counted = seconds["group_bys_seconds"] / seconds["marginals_seconds"]
+    alone = seconds["group_bys_one_thread_seconds"] / seconds["marginals_seconds"]
+    read = seconds["read_seconds"] / seconds["group_by_seconds"]
+    bars = {
+        "Table": [("from Parquet", seconds["read_seconds"]), ("286 marginals", seconds["marginals_seconds"])],
+        f"DuckDB, {threads} threads": [
+            ("from Parquet", seconds["group_by_seconds"]),
+            ("286 marginals", seconds["group_bys_seconds"]),
+        ],
+        "DuckDB, one thread": [("286 marginals", seconds["group_bys_one_thread_seconds"])],
     }
-    most, least, memory = ratios.values()
-    met = most <= BUILD_MOST and least >= MARGINALS_LEAST and memory <= 1
-    return {
-        "name": "table",
-        "rows": rows,
-        "threads": {"table and its GROUP BY": os.cpu_count(), "marginals": 1, "their GROUP BYs": os.cpu_count()},
-        "ratios": ratios,
-        "seconds": seconds,
-        "met": met,
-    }
+    built = f"{rows} rows x 10 columns of Parquet become a Table in {threads} threads, beside the same GROUP BY. "
+    triples = f"The 286 triples of 13 attributes are counted from {rows} records in one thread; DuckDB groups the same "
+    triples += f"bytes 286 times, all of them timed, in {threads} threads and, for comparison, in one."
+    faster = "all triples, faster than GROUP BYs in"
+    expected = "Expected: building alike, counting far apart, because one pass serves many triples."
+    return [
+        built + triples,
+        Claim("Table ready, over DuckDB's own GROUP BY", read, at_most=BUILD_MOST),
+        Claim("peak memory", seconds["peak_gib"], at_most=MEMORY_MOST_GIB, unit="GiB"),
+        Claim(f"{faster} {threads} threads", counted, at_least=MARGINALS_LEAST, unit="times"),
+        Claim(f"{faster} one thread", alone, at_least=MARGINALS_LEAST, unit="times"),
+        Plot("seconds", "Building and counting", "", "seconds", bars, log="y", expected=expected),
+    ]
 
 
 if __name__ == "__main__":
