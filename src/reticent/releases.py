@@ -74,7 +74,7 @@ def release(
         # A secret sample pays the prices of its own, smaller size into the whole table's ledger (spec 7.4).
         sample = getattr(algorithm, "sample", None)
         curator = Curator(table if sample is None else Subsample(table, sample), opened)
-        allowance = min(budget.limit, opened.remaining + _spent_under(opened, key))
+        allowance = _allowance(opened, key, budget)
         outcome = algorithm.run(curator, workload, allowance=allowance, key=key, report=progress)
         if sample is not None:
             outcome = replace(outcome, records=float(table.records or sample), notes=outcome.notes | {"sample": sample})
@@ -113,6 +113,17 @@ def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget) -> L
 def _budget_of(path: Path) -> Budget:
     written = verify(path).history.opening["budget"]
     return Budget.from_dict({name: text for name, text in written.items() if name not in ("limit", "unit")})
+
+
+def _allowance(ledger: Ledger, key: str, budget: Budget) -> int:
+    """What the release may spend, settled when it first starts: a plan made from another amount could not resume it."""
+    for event in ledger.events():
+        if event.kind == "release" and event.payload.get("run") == key:
+            return int(event.payload["allowance"])
+    allowance = min(budget.limit, ledger.remaining)
+    if allowance > 0:
+        ledger.append("release", {"run": key, "allowance": allowance})
+    return allowance
 
 
 def _spent_under(ledger: Ledger, key: str) -> int:

@@ -26,6 +26,7 @@ from reticent.kernel.minimizers import (
 )
 from reticent.kernel.noise import Gaussian
 from reticent.kernel.records import Records
+from reticent.kernel.statistics import FINE
 from reticent.kernel.table import Table
 from reticent.queries.convex import ConvexLoss, Hinge, Huber, Logistic, MeanVector, Ridge, Squared
 from reticent.queries.risk import TensorRisk
@@ -201,7 +202,7 @@ def check_descent_by_quadrature() -> None:
 
 def check_excess_risk() -> None:
     """The integer that noise is added to moves by at most its stated sensitivity; the whole of it is nearly reached."""
-    grid = 2**20
+    grid = FINE
     losses: list[ConvexLoss] = [
         Squared(features=["b"], label="y", radius=1),
         Logistic(features=["b"], label="y", radius=2),

@@ -9,20 +9,25 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from reticent.algorithms import query_player
 from reticent.algorithms.data_player import Search
 from reticent.algorithms.dualquery import DualQuery
 from reticent.algorithms.dualquery_plan import DualQueryPlan
 from reticent.domain import Domain
+from reticent.kernel import statistics, subsample
 from reticent.kernel.accounting import Budget, Price
 from reticent.kernel.curator import Settled
 from reticent.kernel.mechanisms import Exponential
 from reticent.kernel.records import Records
-from reticent.queries.linear import Marginal
+from reticent.kernel.subsample import Subsample
+from reticent.kernel.table import Table
+from reticent.queries.linear import Conjunction, Marginal
 from reticent.queries.workload import Workload
 
 VALUES, RECORDS, ROUNDS = 3, 2, 3
@@ -61,26 +66,30 @@ class ScriptedCurator:
         self.charged = self.charged + mechanism.price() * draws
         for index, source in enumerate(SOURCES):
             exact = scores.evaluate(source, 1) / scores.resolution(1)
-            assert len(exact) == CANDIDATES
+            assert len(exact) in (CANDIDATES, len(WEIGHTED_CANDIDATES))
             logits = float(mechanism.epsilon) * exact / (2 * float(scores.sensitivity("replace-one").l1))
             self.log_probability[index] += (logits - logsumexp(logits))[drawn].sum()
         return Settled((drawn,), 1, 0)
 
 
-def enumerate_outputs(algorithm: DualQuery) -> tuple[np.ndarray, Price]:
+def enumerate_outputs(
+    algorithm: DualQuery, workload: Workload | None = None, candidates: Sequence[int] = range(CANDIDATES)
+) -> tuple[np.ndarray, Price]:
     """Log-probability of every output (rows) under every table (columns), and what the kernel was asked to charge."""
     draws = algorithm.draws or 1
-    options = list(itertools.product(range(CANDIDATES), repeat=draws))
+    options = list(itertools.product(candidates, repeat=draws))
     rows, charged = [], Price.free()
     for script in itertools.product(options, repeat=ROUNDS - 1):
         curator = ScriptedCurator(script)
-        algorithm.run(curator, WORKLOAD, allowance=10**14, key="exact")  # type: ignore[arg-type]
+        algorithm.run(curator, workload or WORKLOAD, allowance=10**14, key="exact")  # type: ignore[arg-type]
         rows.append(curator.log_probability)
         charged = curator.charged
     return np.array(rows), charged
 
 
 WORKLOAD = Workload([Marginal(("x",))])
+WEIGHTED = Workload([Marginal(("x",)), Conjunction({"x": 0})], weights=[1, 4])
+WEIGHTED_CANDIDATES = range(2 * (VALUES + 1))
 
 
 def game(step: Fraction, *, draws: int = 1, seed: int = 0) -> DualQuery:
@@ -154,6 +163,21 @@ def test_memory_and_replies_are_free():
     assert holds(outputs, claimed(Fraction(1)))
 
 
+def test_a_weighted_workload_keeps_the_price():
+    """Weights above 1 would raise the sensitivity: they are divided by the largest."""
+    outputs, charged = enumerate_outputs(game(Fraction(1)), WEIGHTED, WEIGHTED_CANDIDATES)
+    np.testing.assert_allclose(logsumexp(outputs, axis=0), 0, atol=1e-12)
+    assert charged == claimed(Fraction(1))
+    assert holds(outputs, claimed(Fraction(1)))
+
+
+def test_weights_that_are_not_divided_are_caught(monkeypatch):
+    monkeypatch.setattr(statistics._Scores, "__post_init__", lambda self: None)
+    monkeypatch.setattr(query_player, "_relative", lambda weights: None if np.ptp(weights) == 0 else weights)
+    outputs, _ = enumerate_outputs(game(Fraction(1)), WEIGHTED, WEIGHTED_CANDIDATES)
+    assert not holds(outputs, claimed(Fraction(1)))
+
+
 def step_not_divided_by_records(plan: DualQueryPlan, turn: int) -> Exponential:
     return Exponential(2 * plan.step * (turn - 1))
 
@@ -206,3 +230,52 @@ def test_a_secret_sample_is_priced_for_its_own_size(whole):
     assert loss <= amplified(float(price)) + SLACK
     assert amplified(float(price)) <= LOOSEST * loss
     assert loss > amplified(float(price) * (RECORDS / whole) ** 2)
+
+
+class EverySample:
+    """Stands in for the secret generator: each of its samples in turn, so that none is drawn and all are seen."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._patch = monkeypatch
+
+    def counts(self, rows: tuple[int, ...], declared: int, size: int) -> list[np.ndarray]:
+        """The count of each value in every equally likely sample of a table that declares `declared` records."""
+        source = Records.of_codes(DOMAIN, {"x": np.array(rows, dtype=int)}, np.ones(len(rows), dtype=np.int64))
+        whole, found, places = Table(source, DOMAIN, records=declared), [], []
+
+        def script(places_of: range, wanted: int) -> list[int]:
+            places[:] = itertools.combinations(places_of, wanted)
+            return list(places[len(found)])
+
+        self._patch.setattr(subsample.secrets, "SystemRandom", lambda: SimpleNamespace(sample=script))
+        while not places or len(found) < len(places):
+            sample = Subsample(whole, size)
+            assert sample.records == size
+            found.append(sample._source.marginal(("x",)))
+        return found
+
+
+def selected(samples: list[np.ndarray], epsilon: float) -> np.ndarray:
+    """Log-probability of each value when one is drawn by its count in a secret sample."""
+    logits = np.array(samples) * epsilon / 2
+    return logsumexp(logits - logsumexp(logits, axis=1, keepdims=True), axis=0) - np.log(len(samples))
+
+
+@pytest.mark.parametrize("declared", [2, 3, 4])
+def test_samples_of_every_table_keep_the_price_whatever_was_declared(declared, monkeypatch):
+    """More records than declared, or fewer; one replaced, or gone because a filter drops what it became."""
+    epsilon, every = 2.0, EverySample(monkeypatch)
+    tables = [t for rows in range(5) for t in itertools.combinations_with_replacement(range(VALUES), rows)]
+    drawn = {t: selected(every.counts(t, declared, 2), epsilon) for t in tables}
+    worst_loss = 0.0
+    for first, second in itertools.permutations(tables, 2):
+        common = sum(min(first.count(value), second.count(value)) for value in range(VALUES))
+        if max(len(first), len(second)) - common == 1:
+            worst_loss = max(worst_loss, float(np.max(drawn[first] - drawn[second])))
+    assert epsilon / LOOSEST / 2 < worst_loss <= epsilon + SLACK
+
+
+def test_places_behind_the_last_row_are_drawn_and_empty(monkeypatch):
+    counts = EverySample(monkeypatch).counts((1, 2), 4, 2)
+    assert sorted(int(c.sum()) for c in counts) == [0, 1, 1, 1, 1, 2]
+    assert len(EverySample(monkeypatch).counts((0, 1, 1, 2), 3, 2)) == 6

@@ -33,6 +33,7 @@ from reticent.kernel.minimizers import (
     SufficientStatistics,
 )
 from reticent.kernel.records import Records
+from reticent.kernel.statistics import FINE
 from reticent.kernel.table import Table
 from reticent.queries.convex import ConvexLoss, Hinge, Huber, Logistic, MeanVector, Ridge, Squared
 from reticent.queries.minimum import minimum
@@ -200,7 +201,7 @@ def test_persons_weigh_as_their_mean() -> None:
     weights = np.arange(12).reshape(DOMAIN.shape)
     loss = Logistic(features=["a", "b"], label="y", radius=2)
     statistic = ExcessRisk((loss,), (np.array([2.0, 0, 0]),), (loss.on(DOMAIN).scale,), DOMAIN, 66)
-    plain = int(statistic.evaluate(_source(weights), 1)) / 2**20
+    plain = int(statistic.evaluate(_source(weights), 1)) / FINE
     grid = 60
     weighted = int(statistic.evaluate(_source(weights * grid), grid)) / (statistic.resolution(grid) * grid)
     assert weighted == pytest.approx(plain, abs=1e-4)

@@ -71,7 +71,7 @@ def test_dualquery_records_meet_the_regret_bound(rounds):
     game = Game(plan, queries, np.array(domain.shape), Search(4000))
 
     def draw(turn: int) -> np.ndarray:
-        scores = queries.scores(game.scale(turn))
+        scores = queries.scores(game.scale(turn), float(plan.epsilon(turn)))
         logits = scores.evaluate(source, 1) / scores.resolution(1) * float(plan.epsilon(turn)) / 2
         weights = np.exp(logits - logits.max())
         return generator.choice(len(weights), size=plan.draws, p=weights / weights.sum())

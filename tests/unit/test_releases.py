@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
+from reticent.algorithms.outcome import Progress
 from reticent.errors import DomainError
 
 DOMAIN = rt.Domain({"a": 3, "b": 4, "c": 2})
@@ -90,6 +91,33 @@ def test_an_exhausted_ledger_refuses_before_it_measures(table: rt.Table, tmp_pat
     rt.release(table, rt.marginals(DOMAIN, 2), budget, ledger=path)
     with pytest.raises(rt.BudgetError):
         rt.release(table, rt.marginals(DOMAIN, 1), budget, ledger=path)
+
+
+class Crash(Exception):
+    pass
+
+
+def crash(progress: Progress) -> None:
+    if progress.step >= 4:
+        raise Crash
+
+
+def test_dualquery_resumes_by_its_first_plan_and_stops_where_others_left_too_little(table, tmp_path: Path) -> None:
+    """What is left now would make another plan, whose rounds are not those already paid."""
+    path, workload, wanted = tmp_path / "people.ledger", rt.marginals(DOMAIN, 2), rt.Budget(rho=0.02)
+    with rt.Ledger.open(path, identity=table.identity, budget=wanted):
+        pass
+    with pytest.raises(Crash):
+        rt.release(table, workload, wanted, algorithm=rt.DualQuery(), ledger=path, progress=crash)
+    rt.release(table, rt.marginals(DOMAIN, 1), rt.Budget(rho=0.008), ledger=path)
+    resumed = rt.release(table, workload, wanted, algorithm=rt.DualQuery(), ledger=path)
+    undisturbed = rt.release(table, workload, wanted, algorithm=rt.DualQuery())
+    assert 4 < resumed.notes["rounds"] < undisturbed.notes["rounds"]
+    assert resumed.notes["step"] == undisturbed.notes["step"]
+    assert resumed.notes["unpaid rounds"] == undisturbed.notes["rounds"] - resumed.notes["rounds"]
+    assert resumed.facts["spent"] <= 0.013e9
+    again = rt.release(table, workload, wanted, algorithm=rt.DualQuery(), ledger=path)
+    assert resumed.hypothesis.to_bytes() == again.hypothesis.to_bytes()
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])

@@ -20,7 +20,7 @@ from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.query_player import query_player
 from reticent.algorithms.tails import counted
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.records import RecordsHypothesis
 from reticent.kernel.accounting import NANO, Budget, Real, exact
@@ -98,7 +98,7 @@ class DualQuery:
         key: str,
         report: Report = silent,
     ) -> Outcome:
-        """Spend at most `allowance`; the same key continues an interrupted run, each paid round being read back."""
+        """Spend at most `allowance`; the same key and allowance continue an interrupted run from its paid rounds."""
         domain = curator.domain
         queries = query_player(workload, domain)
         purse = _Purse(allowance)
@@ -109,14 +109,20 @@ class DualQuery:
         game = Game(plan, queries, sizes, self.player, seed=self.seed, shares=shares)
 
         def draw(turn: int) -> np.ndarray:
-            scores = queries.scores(game.scale(turn))
-            round_key = f"{key}:round {turn}"
-            settled = curator.select(scores, plan.mechanism(turn), draws=plan.draws, key=round_key)
+            mechanism = plan.mechanism(turn)
+            scores = queries.scores(game.scale(turn), float(mechanism.epsilon))
+            settled = curator.select(scores, mechanism, draws=plan.draws, key=f"{key}:round {turn}")
             purse.pay(settled.cost)
             return settled.values[0]
 
         for turn in range(1, plan.rounds + 1):
-            game.play(turn, draw)
+            try:
+                game.play(turn, draw)
+            except BudgetError:
+                # Others spent from the same ledger since the plan was made: what was played is still a release.
+                if turn <= 2:
+                    raise
+                break
             message = f"records meet {game.satisfied:.0%} of the drawn queries"
             report(Progress(turn, plan.rounds, message, purse.spent / allowance))
         hypothesis = RecordsHypothesis(domain, game.played)

@@ -50,10 +50,10 @@ class Game:
         return self._plan.records / (self._plan.replies * (turn - 1))
 
     def play(self, turn: int, draw: Draw) -> Reply:
-        """Round `turn`, counted from 1, whose queries come from `draw`; the first is uniform and free."""
+        """Round `turn`, counted from 1, whose queries come from `draw`; the first is public and free."""
         public = np.random.default_rng([self._seed, turn])
         if turn == 1:
-            indices = public.integers(0, 2 * len(self._queries), size=self._plan.draws)
+            indices = self._queries.uniform(self._plan.draws, public)
         else:
             indices = draw(turn)
         self._recent = [*self._recent, indices][-self._plan.memory :]
@@ -95,11 +95,12 @@ class Game:
         """What a report shows: the plan, and how well the data player did; the bound is 1 where nothing is proven."""
         plan = self._plan
         return {
-            "rounds": plan.rounds,
+            "rounds": len(self._records),
             "draws": plan.draws,
             "step": float(plan.step),
             "replies": plan.replies,
             "memory": plan.memory,
             "satisfied": self.satisfied,
             "satisfiable at most": self._bound / max(self._possible, 1),
+            **({"unpaid rounds": unpaid} if (unpaid := plan.rounds - len(self._records)) else {}),
         }

@@ -2,6 +2,9 @@
 
 Its private half, the true counts, stays in the kernel. Weights are never stored: after t rounds the logarithm of a
 query's weight is `eta (t q(D) - sum of q(x_i))` (spec 7.2), so a draw needs only that sum and the number of rounds.
+
+How much an error matters (the weights `v <= 1` of a workload) enters the payoff: `v (q(D) - q(x))`. The logarithm above
+is multiplied by v, and a query is drawn v times as often, so that drawn queries count alike for the data player.
 """
 
 from __future__ import annotations
@@ -39,15 +42,43 @@ class QueryPlayer(Protocol):
         """Drawn candidates as clauses for the data player."""
         ...
 
-    def scores(self, scale: float) -> Statistic:
-        """Counts minus `scale` times the number of played records that met the query; negated for complements."""
+    def uniform(self, draws: int, public: np.random.Generator) -> np.ndarray:
+        """Candidates before any record was played: as the workload weighs them."""
+        ...
+
+    def scores(self, scale: float, epsilon: float) -> Statistic:
+        """Counts minus `scale` times the number of played records that met the query; negated for complements.
+
+        `epsilon` is that of the exponential mechanism which draws by these scores.
+        """
         ...
 
 
-class CellPlayer:
+class _Weighted:
+    """Relative weights of queries, at most 1, or None where all are alike."""
+
+    _met: np.ndarray
+    _weights: np.ndarray | None
+
+    def uniform(self, draws: int, public: np.random.Generator) -> np.ndarray:
+        queries = len(self._met)
+        if self._weights is None:
+            return public.integers(0, 2 * queries, size=draws)
+        chances = np.concatenate([self._weights, self._weights])
+        return public.choice(2 * queries, size=draws, p=chances / chances.sum())
+
+    def _offsets(self, scale: float) -> np.ndarray:
+        return -scale * self._met * (1.0 if self._weights is None else self._weights)
+
+    def _bonuses(self, epsilon: float) -> np.ndarray | None:
+        """In records, so that the mechanism multiplies each chance by the weight."""
+        return None if self._weights is None else 2 / epsilon * np.log(self._weights)
+
+
+class CellPlayer(_Weighted):
     """All cells of marginals, never listed: a record touches one cell of each set."""
 
-    def __init__(self, domain: Domain, sets: Sequence[tuple[str, ...]]) -> None:
+    def __init__(self, domain: Domain, sets: Sequence[tuple[str, ...]], weights: Sequence[float] = ()) -> None:
         if not sets or not all(sets):
             raise QueryError("DualQuery needs at least one marginal, each over at least one attribute")
         self.sets = tuple(domain.canonical(names) for names in sets)
@@ -64,6 +95,7 @@ class CellPlayer:
             cells.append(math.prod(shape))
         self._first = np.concatenate([[0], np.cumsum(cells)])
         self._met = np.zeros(int(self._first[-1]), dtype=np.int64)
+        self._weights = _relative(np.repeat(weights, cells) if len(weights) else np.ones(1))
 
     def __len__(self) -> int:
         return len(self._met)
@@ -81,16 +113,18 @@ class CellPlayer:
         codes = np.where(attributes == ABSENT, 0, within // np.maximum(self._strides[row], 1) % self._sizes[row])
         return merged(attributes, codes, gains)
 
-    def scores(self, scale: float) -> Statistic:
-        return CellScores(self.sets, (-scale * self._met,))
+    def scores(self, scale: float, epsilon: float) -> Statistic:
+        offsets = (self._offsets(scale),)
+        return CellScores(self.sets, offsets, weights=self._weights, bonuses=self._bonuses(epsilon))
 
 
-class ConjunctionPlayer:
+class ConjunctionPlayer(_Weighted):
     """An explicit list of conjunctions, as arrays."""
 
-    def __init__(self, conjunctions: Conjunctions) -> None:
+    def __init__(self, conjunctions: Conjunctions, weights: Sequence[float] | np.ndarray = ()) -> None:
         self.conjunctions = conjunctions
         self._met = np.zeros(len(conjunctions), dtype=np.int64)
+        self._weights = _relative(np.asarray(weights) if len(weights) else np.ones(1))
 
     def __len__(self) -> int:
         return len(self.conjunctions)
@@ -103,14 +137,20 @@ class ConjunctionPlayer:
         attributes = self.conjunctions.attributes[query].astype(np.int64)
         return merged(attributes, self.conjunctions.codes[query].astype(np.int64), gains)
 
-    def scores(self, scale: float) -> Statistic:
-        return ConjunctionScores(self.conjunctions, -scale * self._met)
+    def scores(self, scale: float, epsilon: float) -> Statistic:
+        offsets = self._offsets(scale)
+        return ConjunctionScores(self.conjunctions, offsets, weights=self._weights, bonuses=self._bonuses(epsilon))
 
 
 def _unsigned(indices: np.ndarray, queries: int) -> tuple[np.ndarray, np.ndarray]:
     """The query behind each candidate, and +1 if a record should meet it, -1 if it should miss it."""
     complement = indices >= queries
     return np.where(complement, indices - queries, indices), np.where(complement, -1, 1)
+
+
+def _relative(weights: np.ndarray) -> np.ndarray | None:
+    """Divided by the largest; None where all are equal."""
+    return None if np.ptp(weights) == 0 else weights / weights.max()
 
 
 def query_player(workload: Workload | Conjunctions, domain: Domain) -> QueryPlayer:
@@ -122,11 +162,12 @@ def query_player(workload: Workload | Conjunctions, domain: Domain) -> QueryPlay
     sets = [domain.canonical(names) for names in workload.marginals]
     many = len(sets) > LISTED_SETS and sum(domain.cells(names) for names in sets) <= LISTED_CELLS
     if not workload.queries and not many:
-        return CellPlayer(domain, sets)
+        return CellPlayer(domain, sets, workload.marginal_weights)
     parts = [Conjunctions.of_cells(domain, sets)] if sets else []
     if workload.queries:
         parts.append(_conjunctions(domain, workload.queries))
-    return ConjunctionPlayer(Conjunctions.stack(parts))
+    weights = [*np.repeat(workload.marginal_weights, [domain.cells(names) for names in sets]), *workload.query_weights]
+    return ConjunctionPlayer(Conjunctions.stack(parts), np.array(weights))
 
 
 def _conjunctions(domain: Domain, queries: Sequence[Linear]) -> Conjunctions:

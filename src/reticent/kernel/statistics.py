@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Protocol
 
@@ -25,8 +25,9 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.forms import Dense, Product
 from reticent.queries.linear import Marginal
 
-FINE = 2**20
-"""Steps per record for query values and guesses of record tables (spec 1.3: n * G * FINE is checked with the table)."""
+FINE = 2**19
+"""Steps per record for query values and guesses of record tables: `n FINE` stays below 2^62, and so do guesses, hence
+their differences below 2^63 (spec 1.3; `n` below 2^43 is checked with the table)."""
 
 FINE_PERSONS = 2**18
 """The same beside a person grid: query values are rounded by at most 2^-19, and `n G FINE_PERSONS` stays below 2^61."""
@@ -303,59 +304,73 @@ class MarginalErrors(_Fine):
 
 
 @dataclass(frozen=True, eq=False)
-class CellScores(_Fine):
-    """One score per cell of each set, in order: `count + offset`, then (with `complements`) `-count + offset`.
+class _Scores(_Fine):
+    """Scores of queries, then (with `complements`) of their complements: `w c + o + b`, then `-w c - o + b`.
 
-    Serves signed errors (offset = minus guess) and DualQuery's weights (offset = what the data player played), both
-    over queries closed under complement: the complement's count is n minus the count, and n cancels in a softmax.
+    `c` is the query's count; the complement's is n minus it, and n cancels in a softmax. Offsets `o`, bonuses `b` and
+    weights `w` are public, one per query. A weight is at most 1, so one record moves a score by at most one.
+    """
+
+    complements: bool = field(default=True, kw_only=True)
+    weights: np.ndarray | None = field(default=None, kw_only=True)
+    bonuses: np.ndarray | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if self.weights is not None and not ((self.weights > 0) & (self.weights <= 1)).all():
+            raise QueryError("weights of queries lie above 0 and at most at 1; divide by the largest")
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return ONE
+
+    def _scores(self, counts: np.ndarray, offsets: np.ndarray, person_grid: int) -> np.ndarray:
+        steps = fine(person_grid)
+        if any(given is not None and len(given) != len(counts) for given in (offsets, self.weights, self.bonuses)):
+            raise QueryError(f"{len(counts)} queries need as many offsets, weights and bonuses, got {len(offsets)}")
+        # Weights round down: the sensitivity stays below the stated one.
+        moved = counts * (steps if self.weights is None else np.floor(self.weights * steps).astype(np.int64))
+        bonus = 0.0 if self.bonuses is None else self.bonuses
+        scores = moved + on_grid(bonus + offsets, steps * person_grid)
+        if not self.complements:
+            return scores
+        return np.concatenate([scores, on_grid(bonus - offsets, steps * person_grid) - moved])
+
+    def _extras(self) -> dict[str, object]:
+        given = {"weights": self.weights, "bonuses": self.bonuses}
+        return {"complements": self.complements, **{k: digest(v) for k, v in given.items() if v is not None}}
+
+
+@dataclass(frozen=True, eq=False)
+class CellScores(_Scores):
+    """One score per cell of each set, in order.
+
+    Serves signed errors (offset = minus guess) and DualQuery's weights (offset = minus what the data player played).
     """
 
     sets: tuple[tuple[str, ...], ...]
     offsets: tuple[np.ndarray, ...]
-    complements: bool = True
-
-    def sensitivity(self, neighbours: str) -> Sensitivity:
-        return ONE
 
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
-        steps = fine(person_grid)
-        counts = np.concatenate([c.ravel() for c in source.marginals(self.sets)]) * steps
-        shift = on_grid(np.concatenate([np.ravel(o) for o in self.offsets]), steps * person_grid)
-        if len(shift) != len(counts):
-            raise QueryError(f"{len(counts)} cells need as many offsets, got {len(shift)}")
-        return np.concatenate([counts + shift, -counts - shift]) if self.complements else counts + shift
+        counts = np.concatenate([c.ravel() for c in source.marginals(self.sets)])
+        return self._scores(counts, np.concatenate([np.ravel(o) for o in self.offsets]), person_grid)
 
     def describe(self) -> dict[str, object]:
-        return {
-            "cells of": [list(s) for s in self.sets],
-            "offsets": digest(*self.offsets),
-            "complements": self.complements,
-        }
+        # A digest: a run of DualQuery asks for the same thousands of sets in every round.
+        sets = hashlib.sha256(repr(self.sets).encode()).hexdigest()
+        return {"cells of": len(self.sets), "sets": sets, "offsets": digest(*self.offsets), **self._extras()}
 
 
 @dataclass(frozen=True, eq=False)
-class ConjunctionScores(_Fine):
+class ConjunctionScores(_Scores):
     """As `CellScores`, over an explicit list of conjunctions."""
 
     conjunctions: Conjunctions
     offsets: np.ndarray
-    complements: bool = True
-
-    def sensitivity(self, neighbours: str) -> Sensitivity:
-        return ONE
 
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
-        steps = fine(person_grid)
-        counts = source.conjunctions(self.conjunctions) * steps
-        shift = on_grid(self.offsets, steps * person_grid)
-        return np.concatenate([counts + shift, -counts - shift]) if self.complements else counts + shift
+        return self._scores(source.conjunctions(self.conjunctions), self.offsets, person_grid)
 
     def describe(self) -> dict[str, object]:
-        return {
-            "conjunctions": self.conjunctions.digest,
-            "offsets": digest(self.offsets),
-            "complements": self.complements,
-        }
+        return {"conjunctions": self.conjunctions.digest, "offsets": digest(self.offsets), **self._extras()}
 
 
 STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, MarginalErrors, CellScores, ConjunctionScores)

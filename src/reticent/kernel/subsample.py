@@ -48,9 +48,16 @@ class Subsample(Table):
 
 
 def _sampled(source: Records, records: int, size: int) -> Records:
-    """Every set of `size` records is equally likely; equal records are told apart by their place in the weights."""
-    places = np.array(secrets.SystemRandom().sample(range(records), size), dtype=np.int64)
-    rows = np.searchsorted(np.cumsum(source._weights), places, side="right")
-    weights = np.bincount(rows, minlength=len(source._weights))
+    """Every set of `size` places is equally likely; equal records are told apart by their place in the weights.
+
+    Where fewer records were read than declared, the places behind them are persons without rows: drawn like the others,
+    they weigh nothing. Where more were read, all of them have a place. So for every two neighbours, also where one
+    person's rows appear or vanish, samples can be coupled to differ in one record (docs/proofs/dualquery.md).
+    """
+    ends = np.cumsum(source._weights)
+    total = int(ends[-1]) if len(ends) else 0
+    places = np.array(secrets.SystemRandom().sample(range(max(records, total)), size), dtype=np.int64)
+    rows = np.searchsorted(ends, places[places < total], side="right")
+    weights = np.bincount(rows, minlength=len(ends))
     kept = np.flatnonzero(weights)
     return Records(source._domain, np.ascontiguousarray(source._planes[:, kept]), weights[kept].astype(np.int64))

@@ -94,17 +94,65 @@ def test_cells_and_the_same_cells_as_conjunctions_play_the_same_game():
     for player in (cells, listed):
         player.observe(CODES[:7])
         player.observe(CODES[7:9])
-    scores = [player.scores(1.5).evaluate(source(), 1) for player in (cells, listed)]
+    scores = [player.scores(1.5, 0.1).evaluate(source(), 1) for player in (cells, listed)]
     np.testing.assert_array_equal(scores[0], scores[1])
 
 
 def test_scores_are_counts_minus_what_was_played_and_its_negation():
     player = CellPlayer(DOMAIN, [("c",)])
     player.observe(CODES[:10])
-    scores = player.scores(ROWS / 10)
+    scores = player.scores(ROWS / 10, 0.1)
     counts = np.bincount(CODES[:, 2], minlength=2) - ROWS / 10 * np.bincount(CODES[:10, 2], minlength=2)
     values = scores.evaluate(source(), 1) / scores.resolution(1)
     np.testing.assert_allclose(values, np.concatenate([counts, -counts]))
+
+
+def test_weighted_queries_are_drawn_and_scored_by_their_weight():
+    """Two sets, the second four times as important: payoff and first draws follow, and equal weights change nothing."""
+    sets, weights = [("c",), ("d",)], (1.0, 4.0)
+    workload = Workload([Marginal(names) for names in sets], weights=weights)
+    cells = query_player(workload.on(DOMAIN), DOMAIN)
+    listed = ConjunctionPlayer(Conjunctions.of_cells(DOMAIN, sets), np.repeat(weights, 2))
+    first = cells.uniform(40_000, np.random.default_rng(2))
+    assert np.abs(np.bincount(first, minlength=8) / 40_000 - np.array([1, 1, 4, 4] * 2) / 20).max() < 0.01
+    for player in (cells, listed):
+        player.observe(CODES[:10])
+    found = [player.scores(ROWS / 10, 0.1).evaluate(source(), 1) for player in (cells, listed)]
+    np.testing.assert_array_equal(*found)
+    scores = cells.scores(ROWS / 10, 0.1)
+    error = np.concatenate(
+        [np.bincount(CODES[:, a], minlength=2) - ROWS / 10 * np.bincount(CODES[:10, a], minlength=2) for a in (2, 3)]
+    )
+    relative = np.array([0.25, 0.25, 1, 1])
+    expected = np.concatenate([relative * error, -relative * error]) + 20 * np.log(np.tile(relative, 2))
+    np.testing.assert_allclose(found[0] / scores.resolution(1), expected, atol=1e-4)
+    alike = query_player(Workload([Marginal(names) for names in sets], weights=[3, 3]).on(DOMAIN), DOMAIN)
+    np.testing.assert_array_equal(
+        alike.uniform(9, np.random.default_rng(2)), CellPlayer(DOMAIN, sets).uniform(9, np.random.default_rng(2))
+    )
+
+
+def test_what_matters_more_is_learned_better():
+    of, budget, sets = table(), Budget(rho=0.002), [("a", "b"), ("c", "d")]
+    errors = []
+    for weights in ([1, 1], [1, 20]):
+        workload = Workload([Marginal(names) for names in sets], weights=weights).on(DOMAIN)
+        runs = []
+        for seed in range(6):
+            curator = Curator(of, open_ledger(of, budget))
+            outcome = DualQuery(player=FAST, seed=seed).run(curator, workload, allowance=budget.limit, key=KEY)
+            runs.append([worst(outcome.hypothesis, [names]) for names in sets])
+        errors.append(np.mean(runs, axis=0))
+    assert errors[1][1] < errors[0][1]
+    assert errors[1][0] > errors[0][0]
+
+
+def test_the_ledger_holds_a_digest_of_the_workload_not_its_text():
+    described = CellPlayer(DOMAIN, marginals(DOMAIN, 2).marginals).scores(1.0, 0.1).describe()
+    other = CellPlayer(DOMAIN, marginals(DOMAIN, 1).marginals).scores(1.0, 0.1).describe()
+    assert described["cells of"] == 6
+    assert described["sets"] != other["sets"]
+    assert all(isinstance(value, (int, str)) for value in described.values())
 
 
 def test_a_crashed_run_continues_where_it_was():

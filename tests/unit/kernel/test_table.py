@@ -18,6 +18,7 @@ from reticent.kernel import counting
 from reticent.kernel.counting import covering, tally
 from reticent.kernel.counts import Cache
 from reticent.kernel.records import Records
+from reticent.kernel.statistics import FINE, LARGEST_GUESS, CellScores, ConjunctionScores, MaxError
 from reticent.kernel.table import PERSON_GRIDS, QUERY_GRID, WEIGHT_LIMIT, Table, person_grid
 from reticent.queries.conjunctions import Conjunctions
 
@@ -206,3 +207,26 @@ def test_inconsistent_facts_are_refused(drawn, changed: dict, message: str) -> N
 def test_weights_beyond_the_grid_are_refused_while_loading() -> None:
     with pytest.raises(SourceError, match="outgrows its integer grid"):
         Records.of_codes(Domain(a=2), {"a": np.array([0, 1])}, np.array([2**42, 2**42]))
+
+
+def test_no_score_or_error_wraps_at_the_largest_table() -> None:
+    """The largest total beside the largest guesses: every difference is the exact one, computed in whole numbers."""
+    domain, most = Domain(a=2), WEIGHT_LIMIT - 1
+    records = Records.of_codes(domain, {"a": np.array([0, 1])}, np.array([most - 3, 3]))
+    guess = np.array([-(LARGEST_GUESS * 0.999) / FINE, 0.0])
+    exact = (most - 3) * FINE - int(np.rint(guess[0] * FINE))
+    scores = CellScores((("a",),), (-guess,)).evaluate(records, 1)
+    assert [int(score) for score in scores] == [exact, 3 * FINE, -exact, -3 * FINE]
+    assert int(MaxError("cells", (("a",),), (guess,)).evaluate(records, 1)) == exact
+    assert int(MaxError("predicates", (("a",),), (guess,)).evaluate(records, 1)) == exact + 3 * FINE
+    listed = Conjunctions(domain, np.array([[0], [0]]), np.array([[0], [1]]))
+    assert int(ConjunctionScores(listed, -guess).evaluate(records, 1)[0]) == exact
+
+
+def test_a_table_beyond_the_grid_is_refused_in_one_line() -> None:
+    domain = Domain(a=2)
+    with pytest.raises(SourceError, match="outgrows its integer grid") as problem:
+        Records.of_codes(domain, {"a": np.array([0, 1])}, np.array([WEIGHT_LIMIT - 1, 1]))
+    assert "\n" not in str(problem.value)
+    with pytest.raises(SourceError, match="too many"):
+        Table(Records.of_codes(domain, {"a": np.array([0])}, np.array([1])), domain, records=WEIGHT_LIMIT)

@@ -19,6 +19,7 @@ import pytest
 
 from reticent.domain import Categorical, Domain, Integer, Numeric
 from reticent.errors import SourceError
+from reticent.kernel import table as kernel
 from reticent.sources import Table
 
 SECRET = "sesame"
@@ -294,6 +295,15 @@ def test_what_cannot_be_held_is_counted_on_demand(tmp_path: Path) -> None:
     assert repr(table) == repr(Table.read(path, DOMAIN))
     assert repr(table._source) == "<OnDemand: private>"
     check(table)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_what_outgrows_the_integer_grid_is_refused_while_loading(tmp_path: Path, monkeypatch, neighbours) -> None:
+    """Also where nothing is held, and the total would be met first by a question."""
+    monkeypatch.setattr(kernel, "WEIGHT_LIMIT", 2)
+    with pytest.raises(SourceError, match="outgrows its integer grid") as raised:
+        Table.read(as_parquet(tmp_path), DOMAIN, hold=2, neighbours=neighbours)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_database_url_is_never_repeated() -> None:
