@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from math import inf, prod
+from math import inf
 from typing import Any
 
-import numpy as np
-
+from reticent.algorithms.outlines import outline
 from reticent.algorithms.tails import noise_failure, reach
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms import restore
 from reticent.kernel.statistics import Kind
-from reticent.queries.forms import Dense, Product
+from reticent.queries.forms import Form
 
-Form = Product | Dense
+KEPT_BOUNDS = 2**12
+"""Analysts choose confidences, so what is remembered about them is limited."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,16 @@ class Certificate:
 
     def bound_at(self, confidence: float) -> float:
         """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1)."""
-        if confidence not in self._bounds:
+        known = self._bounds.get(confidence)
+        if known is None:
             failure = noise_failure(confidence, self.records_error) / 2**self.index
             stray = reach(self._noise, failure) / self.records if failure > 0 else inf
             error = max(0.0, self.reading + stray) + self.slack
-            known = self.records_error < 1
-            self._bounds[confidence] = (error + self.records_error) / (1 - self.records_error) if known else inf
-        return self._bounds[confidence]
+            known = (error + self.records_error) / (1 - self.records_error) if self.records_error < 1 else inf
+            if len(self._bounds) >= KEPT_BOUNDS:
+                self._bounds.clear()
+            self._bounds[confidence] = known
+        return known
 
     def error_of(self, form: Form, confidence: float | None = None) -> float:
         """The certified error of one query; infinite where this certificate says nothing about it.
@@ -59,17 +62,13 @@ class Certificate:
         A query that is a weighted sum of class members (a list of values, a mean of ordered bins) errs at most the
         sum of the weights times the bound.
         """
-        bound = self.bound if confidence is None else self.bound_at(confidence)
-        form = essential(form)
-        if not form.attributes:
+        known = outline(form)
+        if not known.attributes:
             return 0.0
-        if not self._reached(form.attributes):
+        if not self._reached(known.attributes):
             return inf
-        if self.kind == "predicates":
-            low, high = form.range
-            return (high - low) * bound
-        pieces = cells_needed(form) if self.kind == "cells" else boxes_needed(form)
-        return pieces * bound
+        pieces = {"predicates": known.spread, "cells": known.cells, "boxes": known.boxes}[self.kind]
+        return pieces * (self.bound if confidence is None else self.bound_at(confidence))
 
     def _reached(self, attributes: tuple[str, ...]) -> bool:
         """Whether some audited set covers these attributes; looked up once per attribute set."""
@@ -111,63 +110,3 @@ def tightest(
         if error < best[0]:
             best = (error, certificate)
     return best
-
-
-def essential(form: Form) -> Form:
-    """The form without attributes that it does not constrain; found once per form."""
-    found = form.__dict__.get("_essential")
-    if found is None:
-        found = _essential(form)
-        form.__dict__["_essential"] = found.__dict__["_essential"] = found
-    return found
-
-
-def _essential(form: Form) -> Form:
-    if isinstance(form, Dense):
-        return form
-    kept = [(a, v) for a, v in zip(form.attributes, form.vectors, strict=True) if min(v.tolist()) < 1.0]
-    if len(kept) == len(form.attributes):
-        return form
-    return Product(tuple(a for a, _ in kept), tuple(v for _, v in kept))
-
-
-def boxes_needed(form: Form) -> float:
-    """Total weight of boxes whose sum is the query, or its complement: one for a box, a mean of ordered bins too.
-
-    Any q >= 0 is the integral over t of 1[q > t] (layer cake); along an axis the superlevel sets have as many runs as
-    the vector has upward variation.
-    """
-    if isinstance(form, Product):
-        weight = prod(ascent(vector) for vector in form.vectors)
-        if weight > 1 and len(form.vectors) == 1:
-            weight = min(weight, ascent(1.0 - form.vectors[0]))
-        return weight
-    return min(_lines(form.values), _lines(1.0 - form.values))
-
-
-def cells_needed(form: Form) -> float:
-    """Total weight of cells whose sum is the query."""
-    if isinstance(form, Product):
-        return prod(float(vector.sum()) for vector in form.vectors)
-    return float(form.values.sum())
-
-
-def ascent(vector: np.ndarray) -> float:
-    """Upward variation of one vector, starting from zero; plain Python, for vectors are short."""
-    height = total = 0.0
-    for value in vector.tolist():
-        if value > height:
-            total += value - height
-        height = value
-    return total
-
-
-def _climb(values: np.ndarray) -> np.ndarray:
-    """Upward variation along the last axis, starting from zero."""
-    steps = np.diff(values, axis=-1, prepend=0.0)
-    return np.maximum(steps, 0.0).sum(axis=-1, keepdims=True)
-
-
-def _lines(values: np.ndarray) -> float:
-    """Weight of boxes when each line along the best axis is cut into its own runs."""
-    return min(float(_climb(np.moveaxis(values, axis, -1)).sum()) for axis in range(values.ndim))

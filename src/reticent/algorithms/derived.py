@@ -8,14 +8,18 @@ from math import inf, lgamma, log, prod, sqrt
 
 import numpy as np
 
-from reticent.algorithms.certificates import ascent
+from reticent.algorithms.outlines import outline
 from reticent.algorithms.tails import box_reach, noise_failure, reach, sum_reach
+from reticent.hypotheses.base import average
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms import Gaussian
-from reticent.queries.forms import Dense, Form, Product
+from reticent.queries.forms import Form
 
 _TILTS = np.linspace(0.01, 0.99, 99)
 """Exponents tried in Chernoff's bound for sums of Laplace noises; every one of them gives a valid bound."""
+
+KEPT_BOUNDS = 2**14
+"""Analysts choose queries and confidences, so what is remembered about them is limited."""
 
 CLASSES = 3
 """Kinds of sums with bounds of their own; the smallest is used, so all must hold together."""
@@ -56,24 +60,32 @@ class MeasuredMarginal:
             return self
         return replace(self, values=self.values + (1 - self.values.sum()) / self.values.size)
 
-    def covers(self, form: Form) -> bool:
-        return set(form.attributes) <= set(self.attributes)
-
     def value_of(self, form: Form) -> float:
         """The sum of the measured cells, weighted by the query."""
-        dropped = tuple(i for i, name in enumerate(self.attributes) if name not in form.attributes)
-        return float(np.sum(self.values.sum(axis=dropped) * form.tensor()))
+        return average(form, self.over(form.attributes))
+
+    def over(self, attributes: tuple[str, ...]) -> np.ndarray:
+        """The measured cells summed over all other attributes; computed once per attribute set."""
+        found = self._sums.get(attributes)
+        if found is None:
+            dropped = tuple(i for i, name in enumerate(self.attributes) if name not in attributes)
+            found = self._sums[attributes] = self.values.sum(axis=dropped)
+        return found
 
     def error_of(self, form: Form, confidence: float) -> float:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
-        if not self.covers(form) or not self._failure(confidence) > 0:
+        asked = outline(form)
+        if not set(asked.attributes) <= set(self.attributes) or not self._failure(confidence) > 0:
             return inf
-        if not form.binary:
-            return self._bound(self._layers(form, self._merged(form), self._chosen(confidence)))
-        kind = "cell" if is_cell(form, self.attributes) else "box" if is_box(form) else "sum"
-        key = (kind, int(weight_of(form)) * self._merged(form), confidence)
+        merged = self._merged(asked.attributes)
+        if asked.kind == "weighted":
+            return self._bound(self._layers(form, self._merged(form.attributes), self._chosen(confidence)))
+        kind = "cell" if merged == asked.cells == 1 and asked.kind == "box" else asked.kind
+        key = (kind, int(asked.cells) * merged, confidence)
         known = self._errors.get(key)
         if known is None:
+            if len(self._errors) >= KEPT_BOUNDS:
+                self._errors.clear()
             known = self._errors[key] = self._bound(self._plain(*key))
         return known
 
@@ -98,10 +110,13 @@ class MeasuredMarginal:
     def _bound(self, noise: float) -> float:
         return noise + self.records_error + 1 / self.records
 
-    def _merged(self, form: Form) -> int:
-        """Cells of this marginal for each cell of the form's attributes."""
-        sizes = zip(self.values.shape, self.attributes, strict=True)
-        return prod(size for size, name in sizes if name not in form.attributes)
+    def _merged(self, attributes: tuple[str, ...]) -> int:
+        """Cells of this marginal for each cell of some of its attributes."""
+        return self.values.size // self.over(attributes).size
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, ...], np.ndarray]:
+        return {}
 
     @cached_property
     def _errors(self) -> dict[tuple[str, int, float], float]:
@@ -109,8 +124,6 @@ class MeasuredMarginal:
 
     def _layers(self, form: Form, merged: int, failure: float) -> float:
         """A weighted sum is an average of plain sums over the sets where the weight exceeds a level (layer cake)."""
-        if form.binary:
-            return self._any_sum(int(weight_of(form)) * merged, failure)
         weights = np.sort(form.tensor(), axis=None)
         levels, first = np.unique(weights, return_index=True)
         steps = np.diff(levels, prepend=0.0)
@@ -142,24 +155,3 @@ class MeasuredMarginal:
 
 def _log_choices(cells: int, chosen: int) -> float:
     return lgamma(cells + 1) - lgamma(chosen + 1) - lgamma(cells - chosen + 1) + 1e-9
-
-
-def weight_of(form: Form) -> float:
-    """How many cells of its own attributes a query takes; plain Python, for vectors are short."""
-    return prod(sum(v.tolist()) for v in form.vectors) if isinstance(form, Product) else float(form.values.sum())
-
-
-def is_cell(form: Form, attributes: tuple[str, ...]) -> bool:
-    return (
-        isinstance(form, Product)
-        and form.attributes == attributes
-        and form.binary
-        and all(sum(vector.tolist()) == 1 for vector in form.vectors)
-    )
-
-
-def is_box(form: Form) -> bool:
-    """A conjunction of ranges of consecutive codes."""
-    if isinstance(form, Dense) or not form.binary:
-        return False
-    return all(ascent(vector) == 1 for vector in form.vectors)

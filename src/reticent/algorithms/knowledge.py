@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from reticent.algorithms.certificates import Certificate, essential, tightest
-from reticent.algorithms.derived import MeasuredMarginal, weight_of
+from reticent.algorithms.certificates import Certificate, tightest
+from reticent.algorithms.derived import MeasuredMarginal
+from reticent.algorithms.outlines import Outline, essential, outline
 from reticent.algorithms.tails import noise_failure, reach
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
@@ -24,6 +25,8 @@ from reticent.queries.linear import Marginal
 
 VACUOUS = 0.5
 """A fraction is never farther than that from one half: a larger bound certifies nothing."""
+KEPT_CHOICES = 2**16
+"""Analysts choose what is asked, so what is remembered about it is limited."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +50,10 @@ class MeasuredQuery:
     def rounding(self) -> float:
         return 0.0 if self.binary else VALUE_ROUNDING
 
+    def value_of(self, form: Form) -> float:
+        """Its own answer, for the form it was asked with."""
+        return self.value
+
 
 @dataclass(frozen=True, eq=False)
 class Certified:
@@ -64,6 +71,22 @@ class PassedBatch:
     certificate: Certificate
 
 
+class Source(NamedTuple):
+    """One way to answer some queries for free: its error, where it comes from, and how it reads a form."""
+
+    error: float
+    origin: str
+    read: Callable[[Form], float]
+    snapshot: str | None = None
+    ledger_id: int | None = None
+
+    def reading(self, form: Form) -> Reading:
+        return Reading(self.error, self.origin, partial(self.read, form), self.snapshot, self.ledger_id)
+
+
+UNASKED = Source(inf, "", lambda form: inf)
+
+
 class Reading(NamedTuple):
     """One way to answer a query for free: its error, where it comes from, and how to compute the fraction."""
 
@@ -72,6 +95,9 @@ class Reading(NamedTuple):
     compute: Callable[[], float | np.ndarray]
     snapshot: str | None = None
     ledger_id: int | None = None
+
+
+Way = TypeVar("Way", Source, Reading)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,63 +156,57 @@ class Knowledge:
     def readings(self, query: Linear, confidence: float) -> list[Reading]:
         """Every certified way to answer, in the ladder's order: cache, certificate, derived (spec online.md 2)."""
         form = self.form(query)
-        found: list[Reading] = []
-        if self.queries or self.batches:
-            self._repeats(form, confidence, found)
-        for certified in self.certified:
-            error, certificate = tightest(certified.certificates, form, confidence)
-            if certificate is not None:
-                compute = partial(certified.snapshot.expect, form)
-                found.append(Reading(error, "certificate", compute, certified.snapshot.digest, certificate.ledger_id))
-        for measured in self._covering(form.attributes):
-            error = measured.error_of(form, confidence)
-            found.append(Reading(error, "derived", partial(measured.value_of, form), None, measured.ledger_id))
-        return found
+        return [source.reading(form) for source in self._sources(form, confidence)]
 
     def free(self, query: Linear, confidence: float, wanted: float | None) -> Reading | None:
         """The first reading of the ladder within `wanted`; without one, that of least error."""
-        if not self.queries and not self.batches and len(self.certified) == 1:
-            reading = self._certified(query, confidence, wanted)
-            if reading is not None:
-                return reading
-        return best(self.readings(query, confidence), wanted)
+        form = query.compile(self.domain)
+        asked = outline(form)
+        if len(asked.attributes) < len(form.attributes):
+            form = essential(form)
+        if asked.kind == "weighted" or ((self.queries or self.batches) and self._repeated(form)):
+            source = best(self._sources(form, confidence), wanted)
+        else:
+            source = self._choice(form, (asked, confidence, wanted))
+        return None if source is None else source.reading(form)
 
-    def _certified(self, query: Linear, confidence: float, wanted: float | None) -> Reading | None:
-        """The common case at once: one certified snapshot, and nothing measured could do better."""
-        form = self.form(query)
-        certified = self.certified[0]
-        error, certificate = tightest(certified.certificates, form, confidence)
-        if certificate is None or error >= VACUOUS:
-            return None
-        if error > (wanted if wanted is not None else self._floor(form, confidence)):
-            return None
-        snapshot = certified.snapshot
-        return Reading(error, "certificate", partial(snapshot.expect, form), snapshot.digest, certificate.ledger_id)
+    def _choice(self, form: Form, key: tuple[Outline, float, float | None]) -> Source | None:
+        """Which source serves is the same for all sums of cells of one outline, so it is found once."""
+        choices = self._choices
+        found = choices.get(key, UNASKED)
+        if found is UNASKED:
+            if len(choices) >= KEPT_CHOICES:
+                choices.clear()
+            found = choices[key] = best(self._sources(form, key[1]), key[2])
+        return found
 
-    def _floor(self, form: Form, confidence: float) -> float:
-        """Below what measured marginals could give: the noise of the sum, as if it had been declared."""
-        floor = self._floors.get(key := (form.attributes, confidence))
-        if floor is None:
-            floor = min((self._noise_of(m, form, confidence) for m in self._covering(form.attributes)), default=inf)
-            self._floors[key] = floor
-        return floor * weight_of(form) ** 0.5 if form.binary else 0.0
+    def _sources(self, form: Form, confidence: float) -> list[Source]:
+        found = self._repeats(form, confidence) if self.queries or self.batches else []
+        for certified in self.certified:
+            error, certificate = tightest(certified.certificates, form, confidence)
+            if certificate is not None:
+                snapshot = certified.snapshot
+                found.append(Source(error, "certificate", snapshot.expect, snapshot.digest, certificate.ledger_id))
+        for measured in self._covering(form.attributes):
+            error = measured.error_of(form, confidence)
+            found.append(Source(error, "derived", measured.value_of, None, measured.ledger_id))
+        return found
 
-    def _noise_of(self, measured: MeasuredMarginal, form: Form, confidence: float) -> float:
-        """Of one cell of the form's attributes, summed over the other attributes of the marginal."""
-        merged = measured.values.size / self.domain.cells(form.attributes)
-        return reach(measured.noise, (1 - confidence) / 2) / measured.records * merged**0.5
+    def _repeated(self, form: Form) -> bool:
+        """Whether the exact question was answered before."""
+        return form.digest in self.queries or form.digest in self.batches
 
-    def _repeats(self, form: Form, confidence: float, found: list[Reading]) -> None:
-        """The exact question was answered before."""
-        digest = form.digest
-        for measured in self.queries.get(digest, ()):
+    def _repeats(self, form: Form, confidence: float) -> list[Source]:
+        found = []
+        for measured in self.queries.get(form.digest, ()):
             error = measured.error_at(confidence, self.records, self.records_error)
-            found.append(Reading(error, "cache", partial(float, measured.value), None, measured.ledger_id))
-        batch = self.batches.get(digest)
+            found.append(Source(error, "cache", measured.value_of, None, measured.ledger_id))
+        batch = self.batches.get(form.digest)
         if batch is not None:
             snapshot, certificate = batch.snapshot, batch.certificate
-            error, compute = certificate.bound_at(confidence), partial(snapshot.expect, form)
-            found.append(Reading(error, "batch", compute, snapshot.digest, certificate.ledger_id))
+            error = certificate.bound_at(confidence)
+            found.append(Source(error, "batch", snapshot.expect, snapshot.digest, certificate.ledger_id))
+        return found
 
     def cells(self, attributes: tuple[str, ...], confidence: float) -> list[Reading]:
         """The same for all cells of a marginal at once: one bound serves every cell."""
@@ -199,9 +219,8 @@ class Knowledge:
                 found.append(Reading(error, "certificate", compute, certified.snapshot.digest, certificate.ledger_id))
         for measured in self._covering(attributes):
             error = measured.error_of(first, confidence)
-            dropped = tuple(i for i, name in enumerate(measured.attributes) if name not in attributes)
-            origin = "derived" if dropped or not measured.declared else "cache"
-            found.append(Reading(error, origin, partial(measured.values.sum, axis=dropped), None, measured.ledger_id))
+            origin = "cache" if measured.declared and measured.attributes == attributes else "derived"
+            found.append(Reading(error, origin, partial(measured.over, attributes), None, measured.ledger_id))
         return found
 
     def _covering(self, attributes: tuple[str, ...]) -> tuple[MeasuredMarginal, ...]:
@@ -219,15 +238,15 @@ class Knowledge:
         return {}
 
     @cached_property
-    def _floors(self) -> dict[tuple[tuple[str, ...], float], float]:
+    def _choices(self) -> dict[tuple[Outline, float, float | None], Source | None]:
         return {}
 
 
-def best(readings: list[Reading], wanted: float | None = None) -> Reading | None:
-    """The first reading within the wanted error; without one, the reading of least error."""
+def best(ways: list[Way], wanted: float | None = None) -> Way | None:
+    """The first way within the wanted error; without one, that of least error."""
     if wanted is not None:
-        return next((r for r in readings if r.error <= wanted), None)
-    return min((r for r in readings if r.error < VACUOUS), key=lambda r: r.error, default=None)
+        return next((way for way in ways if way.error <= wanted), None)
+    return min((way for way in ways if way.error < VACUOUS), key=lambda way: way.error, default=None)
 
 
 def _first(size: int) -> np.ndarray:

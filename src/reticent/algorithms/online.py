@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reticent.algorithms.derived import MeasuredMarginal, is_cell
+from reticent.algorithms.derived import MeasuredMarginal
 from reticent.algorithms.knowledge import Knowledge, MeasuredQuery
+from reticent.algorithms.outlines import is_cell
 from reticent.algorithms.tails import noise_failure, noise_within
 from reticent.errors import QueryError
 from reticent.hypotheses.projection import conservative_target
@@ -47,7 +48,7 @@ def purchase(
         form = knowledge.form(query)
         if not form.binary:
             room -= VALUE_ROUNDING * knowledge.records
-        if not is_cell(form, form.attributes) or not form.attributes:
+        if not is_cell(form):
             return _priced(curator, query, noise_within(room, failure, pure=curator.budget.pure))
         query = Marginal(form.attributes)
     cells = domain.cells(query.canonical(domain))

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.hypotheses.base import Hypothesis, average, form_of
+from reticent.queries.forms import Dense, Product
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
-    from reticent.queries.forms import Dense, Product
     from reticent.queries.linear import Linear
 
 __all__ = ["Snapshot"]
@@ -51,9 +51,10 @@ class Snapshot:
         return self._digest
 
     def expect(self, query: Linear | Product | Dense) -> float:
-        form = form_of(query, self._domain)
+        form = query if isinstance(query, (Product, Dense)) else query.compile(self._domain)
         marginal = self._kept.get(form.attributes)
         if marginal is None:
+            form_of(form, self._domain)  # refuses another order of attributes; nothing is kept under one
             if self._domain.cells(form.attributes) > _SMALL:
                 with self._lock:
                     return self._hypothesis.expect(form)

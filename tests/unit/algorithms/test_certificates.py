@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.algorithms.certificates import Certificate, boxes_needed, cells_needed
+from reticent.algorithms.certificates import Certificate
+from reticent.algorithms.outlines import outline
 from reticent.algorithms.tails import box_reach, noise_within, reach, sum_reach, z_score
 from reticent.domain import Domain
 from reticent.errors import QueryError
@@ -84,12 +85,12 @@ def test_a_certificate_says_nothing_beyond_its_sets() -> None:
 
 def test_pieces_of_boxes_and_cells() -> None:
     split = Product(("b",), (np.array([1.0, 0, 1, 0]),))
-    assert boxes_needed(split) == 2
-    assert cells_needed(split) == 2
+    assert outline(split).boxes == 2
+    assert outline(split).cells == 2
     ordered_mean = Product(("b",), (np.array([0, 0.25, 0.5, 1.0]),))
-    assert boxes_needed(ordered_mean) == 1, "a mean of ordered bins is an integral of boxes"
+    assert outline(ordered_mean).boxes == 1, "a mean of ordered bins is an integral of boxes"
     hole = Product(("b",), (np.array([1.0, 0, 1, 1]),))
-    assert boxes_needed(hole) == 1, "the complement of a box"
+    assert outline(hole).boxes == 1, "the complement of a box"
 
 
 @settings(max_examples=50, deadline=None)
