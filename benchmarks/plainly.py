@@ -60,13 +60,11 @@ def _grid(title: str, rows: Sequence[Mapping[str, Any]]) -> Grid:
 
 
 def _unit(name: str) -> str:
-    last = re.split(r"[_ ]", name)[-1]
-    return f" {UNITS[last]}" if last in UNITS else ""
+    *rest, last = re.split(r"[_ ]", name)
+    return f" {UNITS[last]}" if rest and last in UNITS else ""
 
 
 def words(name: str) -> str:
     """`peak_gib` becomes `peak`: units stand beside the figures."""
-    parts = re.split(r"_", name)
-    if len(parts) > 1 and parts[-1] in UNITS:
-        parts = parts[:-1]
-    return " ".join(parts)
+    parts = re.split(r"[_ ]", name)
+    return " ".join(parts[:-1] if _unit(name) else parts)

@@ -108,15 +108,22 @@ def _section(suite: str, parts: list[Shown]) -> list[str]:
 
 def _claims(claims: list[Claim]) -> str:
     rows = [f"| {_cell(c.text)} | {c.measured} | {c.mark} | {c.verdict} |" for c in claims]
-    return "\n".join(["| claim | measured | mark | |", "|---|---|---|---|", *rows]) + "\n"
+    return "\n".join(["| claim | measured | mark | |", "|---|---:|---:|---|", *rows]) + "\n"
 
 
 def _grid(grid: Grid) -> str:
     heads = [f"{name}, {unit}" if unit else name for name, unit in grid.columns.items()]
     lines = [f"### {grid.title}\n"] if grid.title else []
-    lines += [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    lines += [f"| {' | '.join(heads)} |", f"|{''.join(_rule(grid, name) for name in grid.columns)}"]
     lines += [f"| {' | '.join(_cell(row.get(name, '')) for name in grid.columns)} |" for row in grid.rows]
     return "\n".join(lines) + "\n"
+
+
+def _rule(grid: Grid, column: str) -> str:
+    """Columns of numbers stand on the right."""
+    values = [row[column] for row in grid.rows if row.get(column, "") != ""]
+    numbers = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values)
+    return "---:|" if values and numbers else "---|"
 
 
 def _cell(value: Any) -> str:

@@ -19,7 +19,15 @@ PLACED = {
         "guide/recipes.md",
         "guide/limits.md",
     ),
-    "Background": ("theory.md", "spec.md", "comparison.md", "architecture.md", "threat-model.md", "notation.md"),
+    "Background": (
+        "validation.md",
+        "comparison.md",
+        "theory.md",
+        "spec.md",
+        "architecture.md",
+        "threat-model.md",
+        "notation.md",
+    ),
 }
 GENERATED = ("reference/api.html", "reference/commands.html")
 
@@ -43,7 +51,7 @@ def places() -> list[Place]:
     found = [Place(section, path, target(path), title(path)) for section, path in placed]
     found += [
         Place("Reference", None, GENERATED[0], "Python API"),
-        Place("Reference", None, GENERATED[1], "Command line"),
+        Place("Reference", None, GENERATED[1], "Command options"),
     ]
     found += [Place("Reference", path, target(path), title(path)) for path in others]
     return found + [Place("Proofs", path, target(path), title(path)) for path in proofs]
