@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 from reticent.answer import Answer
 from reticent.domain import Domain
-from reticent.errors import BudgetError, LedgerError, QueryError, ReticentError, SourceError
+from reticent.errors import (
+    BudgetError,
+    KeyBusyError,
+    KeyForfeitedError,
+    KeyReusedError,
+    LedgerError,
+    QueryError,
+    ReticentError,
+    SourceError,
+)
 from reticent.queries.base import Query
 
 if TYPE_CHECKING:
@@ -28,9 +37,9 @@ _ERRORS: dict[str, type[ReticentError]] = {
     "too-complex": QueryError,
     "request": QueryError,
     "too-large": QueryError,
-    "key-reused": LedgerError,
-    "forfeited": LedgerError,
-    "busy": LedgerError,
+    "key-reused": KeyReusedError,
+    "forfeited": KeyForfeitedError,
+    "busy": KeyBusyError,
     "ledger": LedgerError,
     "restarting": SourceError,
     "source": SourceError,

@@ -25,6 +25,22 @@ class LedgerError(ReticentError):
     """The ledger is locked, damaged, rolled back, or belongs to another table or budget."""
 
 
+class EntryError(LedgerError):
+    """The ledger does not take such a name or amount; it is well and nothing was written."""
+
+
+class KeyReusedError(LedgerError):
+    """The key belongs to another request, price or analyst."""
+
+
+class KeyBusyError(LedgerError):
+    """The key is being answered right now."""
+
+
+class KeyForfeitedError(LedgerError):
+    """The key was charged, and two crashes later nothing can be answered for it."""
+
+
 class BudgetError(ReticentError):
     """The budget cannot pay; carries both amounts, in the budget's own unit, and nothing was spent."""
 

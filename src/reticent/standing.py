@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from reticent.algorithms.generalisation import expected_bias, generalisation
@@ -26,7 +27,12 @@ def standing(session: Session) -> dict[str, Any]:
         "remaining": session.remaining,
         "guarantee": budget.guarantee(session._ledger.spent),
         "certificates": [
-            {"kind": c.kind, "sets": len(c.sets), "bound": c.bound, "confidence": c.confidence}
+            {
+                "kind": c.kind,
+                "sets": len(c.sets),
+                "bound": c.bound if isfinite(c.bound) else None,  # JSON knows no infinity
+                "confidence": c.confidence,
+            }
             for c in session.certificates
         ],
         "measured": len(knowledge.marginals) + len(knowledge.queries),

@@ -63,7 +63,7 @@ def survey_settings(folder: Path, **changes: Any) -> Settings:
         title="Survey",
         warm_start=0.02,  # little is known for free, so that tests can buy
     )
-    plain = Settings(tables=(table,), tokens=str(folder / "tokens"), tick=0.0, rate=0.0)
+    plain = Settings(tables=(table,), tokens=str(folder / "tokens"), tick=0.0, rate=0.0, guesses=0.0)
     return replace(plain, **changes)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 
 import pyarrow.parquet
 import pytest
@@ -176,6 +178,22 @@ def test_certificates_speak_in_sentences(service: Service) -> None:
     found = get(service, f"{TABLE}/certificates")["certificates"]
     assert found[0]["bound"] > 0
     assert "whatever is asked" in found[0]["sentence"]
+
+
+def test_an_infinite_bound_is_null_and_a_word(service: Service) -> None:
+    session = service.desks["survey"].session
+    known = session._knowledge
+    newest = known.certified[-1]
+    empty = replace(newest.certificates[-1], records_error=1.0)
+    session._knowledge = known.with_certificate(newest.snapshot, empty)
+    try:
+        assert empty.bound == math.inf
+        told = get(service, f"{TABLE}/certificates")["certificates"][-1]
+        assert told["bound"] is None
+        assert "nothing is certified" in told["sentence"]
+        assert json.loads(json.dumps(session.describe(), allow_nan=False))["certificates"][-1]["bound"] is None
+    finally:
+        session._knowledge = known
 
 
 def test_publishing_makes_every_form_downloadable(service: Service, tmp_path) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reticent.errors import BudgetError, LedgerError, QueryError
+from reticent.kernel.accounting import Budget
+from reticent.kernel.ledger import Ledger
 from reticent.service.limits import Buckets
 from reticent.service.metrics import Metrics
 from reticent.service.problems import TITLES, Problem, problem_of
@@ -86,11 +90,28 @@ def test_metrics_of_several_processes_add_up(tmp_path: Path) -> None:
 def test_problems_have_known_types_and_keep_the_amounts() -> None:
     problem = problem_of(BudgetError("too dear", requested=2.0, remaining=1.0))
     assert (problem.status, problem.facts) == (402, {"requested": 2.0, "remaining": 1.0})
-    assert problem_of(LedgerError("key x is being answered right now: ask again later")).kind == "busy"
-    assert problem_of(LedgerError("key x belongs to another request: use a new key")).kind == "key-reused"
-    assert problem_of(LedgerError("key x is forfeited and stays charged")).kind == "forfeited"
     assert problem_of(LedgerError("the ledger failed to write")).status == 503
     assert all(400 <= status < 600 for status, _ in TITLES.values())
+
+
+def _refusal(act: Callable[[], Any]) -> Problem:
+    with pytest.raises(LedgerError) as caught:
+        act()
+    return problem_of(caught.value)
+
+
+def test_refusals_of_the_ledger_are_told_apart_by_their_type() -> None:
+    ledger = Ledger.memory(budget=Budget(epsilon=1), identity={})
+    held = ledger.reserve("k", "measure", 10, {"q": 1}, analyst="alice")
+    assert _refusal(lambda: ledger.reserve("k", "measure", 10, {"q": 2}, analyst="alice")).kind == "key-reused"
+    assert _refusal(lambda: ledger.reserve("k", "measure", 10, {"q": 1}, analyst="bob")).kind == "key-reused"
+    busy = _refusal(lambda: ledger.reserve("k", "measure", 10, {"q": 1}, analyst="alice"))
+    assert (busy.kind, busy.retry_after) == ("busy", 1)
+    ledger.abandon(held)
+    ledger.abandon(ledger.reserve("k", "measure", 10, {"q": 1}, analyst="alice"))  # redeemed once, then lost for good
+    assert _refusal(lambda: ledger.reserve("k", "measure", 10, {"q": 1}, analyst="alice")).kind == "forfeited"
+    assert _refusal(lambda: ledger.set_cap("alice", 10**30)).kind == "request"
+    assert _refusal(lambda: ledger.reserve("k" * 201, "measure", 10, {})).kind == "request"
 
 
 FILE = """

@@ -154,6 +154,61 @@ def test_slow_bodies_are_let_go(tmp_path: Path) -> None:
             assert time.monotonic() - started < 5
 
 
+def dribbled(url: httpx.URL, pieces: list[bytes], pause: float) -> tuple[bytes, float]:
+    """Everything the server says while the pieces trickle in, and how long it listened."""
+    started = time.monotonic()
+    said = b""
+    with socket.create_connection((url.host, url.port or 80), timeout=10) as wire:
+        try:
+            for piece in pieces:
+                wire.sendall(piece)
+                time.sleep(pause)
+        except OSError:
+            pass  # the server has hung up; what it said is still there to read
+        try:
+            while part := wire.recv(4096):
+                said += part
+        except OSError:
+            pass
+    return said, time.monotonic() - started
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [b"GET /health HTTP/1.1\r\nHost: x\r\n", *[b"X-Slow: 1\r\n"] * 60],
+        [b"GET /health HTTP/1.1\r\nX: ", *[b"a"] * 60],
+        [b"\r\n"] * 60,
+        [b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", *[b"G"] + [b"E"] * 60],
+    ],
+    ids=["lines", "bytes", "nothing but line ends", "the second request"],
+)
+def test_dribbled_headers_are_cut_off(tmp_path: Path, pieces: list[bytes]) -> None:
+    with running_app(tmp_path, head_seconds=0.5) as service:
+        said, seconds = dribbled(service.client.base_url, pieces, 0.05)
+        assert b"HTTP/1.1 408 Request Timeout" in said or b"HTTP/1.1 400" in said
+        assert seconds < 2.5
+        assert service.client.get("/health").status_code == 200
+
+
+def test_a_silent_connection_is_closed_and_an_idle_one_may_ask_again(tmp_path: Path) -> None:
+    with running_app(tmp_path, head_seconds=0.3) as service:
+        said, seconds = dribbled(service.client.base_url, [], 0)
+        assert (said, seconds < 2) == (b"", True)
+        assert service.client.get("/health").status_code == 200
+        time.sleep(0.6)  # longer than a head may take: between two requests nothing is late
+        request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+        said, _ = dribbled(service.client.base_url, [request, b"", request], 0.4)
+        assert said.count(b"HTTP/1.1 200 OK") == 2
+
+
+def test_endless_headers_are_cut_off(service: Service) -> None:
+    lines = [b"GET /health HTTP/1.1\r\nHost: x\r\n", *[b"X-Long: " + b"a" * 4000 + b"\r\n"] * 40]
+    said, seconds = dribbled(service.client.base_url, lines, 0.005)
+    assert b" 413 " in said.split(b"\r\n")[0] + b" " or said == b""  # a reset may swallow the words
+    assert seconds < 5
+
+
 def test_headers_cannot_be_injected_or_doubled(service: Service) -> None:
     url = service.client.base_url
 
@@ -256,7 +311,7 @@ def test_too_many_requests_must_wait(tmp_path: Path) -> None:
 
 
 def test_guessing_tokens_is_slowed_down(tmp_path: Path) -> None:
-    with running_app(tmp_path) as service:
+    with running_app(tmp_path, guesses=5.0) as service:
         codes = [service.client.get("/v1/me", headers=bearer(f"rt_{i}")).status_code for i in range(40)]
         assert set(codes) == {401, 429}
         assert service.client.get("/v1/me", headers=service.alice).status_code == 200

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from reticent.errors import BudgetError, LedgerError
+from reticent.errors import (
+    BudgetError,
+    EntryError,
+    KeyBusyError,
+    KeyForfeitedError,
+    KeyReusedError,
+    LedgerError,
+)
 from reticent.kernel.anchor import Anchor, Mark, breach, places
 from reticent.kernel.events import (
     FORMAT,
@@ -154,7 +161,7 @@ class Ledger:
         """Bound what one analyst may spend in all, in nano-units; what is spent stays spent."""
         _require_text("analyst", analyst)
         if _amount("cap", cap) > self._history.limit:
-            raise LedgerError(f"cap {cap} is above the limit {self._history.limit}: choose a lower one")
+            raise EntryError(f"cap {cap} is above the limit {self._history.limit}: choose a lower one")
         with self._using():
             return self._append("cap", {"cap": cap}, analyst=analyst)
 
@@ -165,9 +172,9 @@ class Ledger:
             if reservation is None:
                 return None
             if reservation.digest != _digest(kind, request):
-                raise LedgerError(f"key {_short(key)} belongs to another request: use a new key")
+                raise KeyReusedError(f"key {_short(key)} belongs to another request: use a new key")
             if reservation.status == "forfeited":
-                raise LedgerError(f"key {_short(key)} is forfeited and stays charged: use a new key")
+                raise KeyForfeitedError(f"key {_short(key)} is forfeited and stays charged: use a new key")
             return None if reservation.pending else self._store.event(reservation.settled)
 
     def affordable(self, cost: int, *, key: str | None = None, analyst: str | None = None) -> None:
@@ -218,12 +225,12 @@ class Ledger:
 
     def _redeem(self, old: Reservation, cost: int, analyst: str | None) -> None:
         if (old.cost, old.analyst) != (cost, analyst):
-            raise LedgerError(f"key {_short(old.key)} was reserved at another price or by another analyst")
+            raise KeyReusedError(f"key {_short(old.key)} was reserved at another price or by another analyst")
         if old.key in self._held:
-            raise LedgerError(f"key {_short(old.key)} is being answered right now: ask again later")
+            raise KeyBusyError(f"key {_short(old.key)} is being answered right now: ask again later")
         if not old.redeemable or old.status == "redeemed":
             self._advance("forfeit", old)
-            raise LedgerError(f"key {_short(old.key)} is forfeited and stays charged: use a new key")
+            raise KeyForfeitedError(f"key {_short(old.key)} is forfeited and stays charged: use a new key")
         self._advance("redeem", old)
 
     def settle(self, reservation: Reservation, result: Payload, *, blobs: Iterable[bytes] = ()) -> Event:
@@ -346,13 +353,13 @@ def _digest(kind: str, request: Payload) -> str:
 
 def _amount(name: str, value: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise LedgerError(f"{name} {value!r} is not a whole number of nano-units from 0: round prices up")
+        raise EntryError(f"{name} {value!r} is not a whole number of nano-units from 0: round prices up")
     return value
 
 
 def _require_text(name: str, value: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 200:
-        raise LedgerError(f"{name} must be a text of 1 to 200 characters")
+        raise EntryError(f"{name} must be a text of 1 to 200 characters")
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp
+from math import exp, isfinite
 from typing import Any
 
 from reticent.algorithms.certificates import Certificate
@@ -44,6 +44,11 @@ def certificate_sentence(certificate: Certificate, unit: str = "record") -> str:
     count = len(certificate.sets)
     widest = max(len(s) for s in certificate.sets)
     sets = f"{count} attribute sets of up to {widest} attributes" if count > 1 else "1 attribute set"
+    if not isfinite(certificate.bound):
+        return (
+            f"For {CLASSES[certificate.kind]} on {sets}, nothing is certified: the bound is infinite at probability"
+            f" {certificate.confidence:g}, so these answers carry no guarantee from it."
+        )
     records = certificate.bound * certificate.records
     return (
         f"For {CLASSES[certificate.kind]} on {sets}, the published share differs from the true one by at most"

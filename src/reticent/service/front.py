@@ -21,8 +21,6 @@ App = Callable[[Scope, Any, Any], Awaitable[None]]
 PRINCIPAL = "reticent.principal"
 BODY = "reticent.body"
 NOTE = "reticent.note"
-FAILED_RATE = 5.0
-"""Wrong tokens a second from one address before it must wait."""
 
 SECURITY = {
     "x-content-type-options": "nosniff",
@@ -51,7 +49,7 @@ class Front:
         self._log = log
         share = max(1, settings.readers)
         self._buckets = Buckets(settings.rate / share, settings.burst / share)
-        self._failures = Buckets(FAILED_RATE, 4 * FAILED_RATE)
+        self._failures = Buckets(settings.guesses, 4 * settings.guesses)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":

@@ -111,7 +111,7 @@ class TableFacts(TableSummary):
 class CertificateFacts(BaseModel):
     kind: str
     sets: list[list[str]]
-    bound: float
+    bound: float | None = Field(description="Null where it would be infinite; then the sentence says so.")
     confidence: float
     snapshot: str
     sentence: str

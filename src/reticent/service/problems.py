@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
+from http import HTTPStatus
 from typing import Any
 
-from reticent.errors import BudgetError, DomainError, LedgerError, QueryError, ReticentError, SourceError
+from reticent.errors import (
+    BudgetError,
+    EntryError,
+    KeyBusyError,
+    KeyForfeitedError,
+    KeyReusedError,
+    LedgerError,
+    ReticentError,
+    SourceError,
+)
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "urn:reticent:problem:"
@@ -51,6 +61,10 @@ class Problem(Exception):
     def status(self) -> int:
         return TITLES[self.kind][0]
 
+    @property
+    def phrase(self) -> str:
+        return HTTPStatus(self.status).phrase
+
     def headers(self) -> dict[str, str]:
         headers = {"content-type": MEDIA_TYPE}
         if self.status == 401:
@@ -67,26 +81,21 @@ class Problem(Exception):
         return json.dumps(self.document()).encode()
 
 
+_KINDS: tuple[tuple[type[ReticentError], str], ...] = (
+    (KeyBusyError, "busy"),
+    (KeyReusedError, "key-reused"),
+    (KeyForfeitedError, "forfeited"),
+    (EntryError, "request"),
+    (LedgerError, "ledger"),
+    (SourceError, "source"),
+)
+"""The first type that fits; everything else is the question's fault."""
+
+
 def problem_of(error: ReticentError) -> Problem:
     """The problem behind one of our own errors; their messages are public by contract."""
     detail = str(error)
     if isinstance(error, BudgetError):
         return Problem("budget", detail, requested=error.requested, remaining=error.remaining)
-    if isinstance(error, LedgerError):
-        return _ledger_problem(detail)
-    if isinstance(error, (QueryError, DomainError)):
-        return Problem("question", detail)
-    return Problem("source" if isinstance(error, SourceError) else "question", detail)
-
-
-def _ledger_problem(detail: str) -> Problem:
-    """The ledger tells its refusals apart by words only."""
-    if "right now" in detail:
-        return Problem("busy", detail, retry_after=1)
-    if "another request" in detail or "another analyst" in detail:
-        return Problem("key-reused", detail)
-    if "forfeited" in detail:
-        return Problem("forfeited", detail)
-    if "above the limit" in detail or "must be a text" in detail:
-        return Problem("request", detail)
-    return Problem("ledger", detail)
+    kind = next((kind for family, kind in _KINDS if isinstance(error, family)), "question")
+    return Problem(kind, detail, retry_after=1 if kind == "busy" else None)

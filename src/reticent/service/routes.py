@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
@@ -141,7 +142,7 @@ async def certificates(http: HttpRequest, table: TableName) -> Any:
             {
                 "kind": c.kind,
                 "sets": [list(names) for names in c.sets],
-                "bound": c.bound,
+                "bound": c.bound if isfinite(c.bound) else None,
                 "confidence": c.confidence,
                 "snapshot": c.snapshot,
                 "sentence": certificate_sentence(c, unit),

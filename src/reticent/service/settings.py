@@ -56,7 +56,10 @@ class TableSettings:
 
 @dataclass(frozen=True)
 class Settings:
-    """One server; rates are per token and second, times in seconds, sizes in bytes and cells."""
+    """One server; times in seconds, sizes in bytes and cells.
+
+    `rate` and `burst` are requests per token and second, `guesses` wrong tokens per address and second; 0: no limit.
+    """
 
     tables: tuple[TableSettings, ...]
     tokens: str
@@ -66,7 +69,9 @@ class Settings:
     tick: float = 0.25
     rate: float = 50.0
     burst: float = 100.0
+    guesses: float = 5.0
     body_limit: int = 65_536
+    head_seconds: float = 10.0
     body_seconds: float = 10.0
     work_cells: int = 2**22
     answer_cells: int = 20_000

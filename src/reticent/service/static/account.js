@@ -39,7 +39,7 @@ function spendingCard(spending, { symbol }) {
 function certificatesCard(certificates) {
   return h("section", { class: "card" }, h("h2", null, "Certificates"), certificates.length
     ? h("ul", { class: "certificates" }, certificates.map((certificate) => h("li", null, h("p", null, certificate.sentence),
-        h("p", { class: "hint" }, `Snapshot ${certificate.snapshot.slice(0, 12)} · ${certificate.sets.length} sets · bound ${number(certificate.bound)}`))))
+        h("p", { class: "hint" }, `Snapshot ${certificate.snapshot.slice(0, 12)} · ${certificate.sets.length} sets · ${certificate.bound === null ? "no finite bound" : `bound ${number(certificate.bound)}`}`))))
     : h("p", { class: "empty" }, "Nothing is certified yet."));
 }
 

@@ -1,0 +1,81 @@
+"""How a request's head arrives: in time and of bounded size, or the connection ends; bodies have limits of their own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from reticent.service.problems import Problem
+
+HEAD_LIMIT = 32_768
+"""Bytes of a head that may arrive piecemeal; what arrives at once is bounded by the socket's buffer."""
+
+
+class Punctual(HttpToolsProtocol):
+    """uvicorn's own protocol waits for ever for the end of the headers: a few dribbling clients could hold it."""
+
+    head_seconds = 10.0
+    _timer: asyncio.TimerHandle | None = None
+    _began = False
+    _arrived = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(self.head_seconds, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._waiting:
+            if self._timer is not None:
+                self._in_time()
+            return
+        self._arrived += len(data)
+        if self._arrived > HEAD_LIMIT:
+            self._refuse(Problem("too-large", f"a request's head may have {HEAD_LIMIT} bytes"))
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.head_seconds, self._late)
+
+    def on_message_begin(self) -> None:
+        self._began = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._began = False
+        super().on_headers_complete()
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether no request is being answered, or the head of the next one has begun."""
+        return self._began or self.cycle is None or self.cycle.response_complete
+
+    def _in_time(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._arrived = None, 0
+
+    def _late(self) -> None:
+        if self._arrived:
+            self._refuse(Problem("slow", f"the head of the request did not arrive within {self.head_seconds:g} s"))
+        else:
+            self.transport.close()
+
+    def _refuse(self, problem: Problem) -> None:
+        """Nobody has read this request yet, so the front cannot answer it."""
+        if self.transport.is_closing():
+            return
+        body = problem.body()
+        lines = [f"HTTP/1.1 {problem.status} {problem.phrase}", f"content-length: {len(body)}", "connection: close"]
+        lines += [f"{name}: {value}" for name, value in problem.headers().items()]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+        self.transport.close()
+
+
+def punctual(head_seconds: float) -> type[Punctual]:
+    """The protocol with this patience."""
+    return type("Punctual", (Punctual,), {"head_seconds": head_seconds})
