@@ -17,6 +17,7 @@ from benchmarks.suite import measured, outcome_of
 SUITES = {
     "machine": "The machine's limits",
     "release": "Offline release beside peers",
+    "smartnoise": "Offline release beside SmartNoise",
     "online": "Online sessions beside Laplace, Gaussian and PMW",
     "convex": "Fifty regressions under one budget",
     "dualquery": "DualQuery",
@@ -28,6 +29,7 @@ SUITES = {
     "factored": "Factored hypothesis beside mbi",
     "ledger": "Ledger: durable payment",
     "service": "HTTP service",
+    "clone": "Clean clone",
 }
 RESULTS = Path(__file__).parent / "results"
 
