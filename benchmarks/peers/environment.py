@@ -1,4 +1,4 @@
-"""A peer's own environment, made on first use from its pinned requirements: `python -m benchmarks.peers.environment NAME`.
+"""A peer's own environment, made on first use from pinned requirements: `python -m benchmarks.peers.environment NAME`.
 
 Environments lie in `.peers` beside the benchmarks, or in the folder RETICENT_PEERS names. A peer that cannot be had is
 skipped with the reason.
