@@ -100,18 +100,19 @@ class Renderer:
         return here + (f"#{anchor}" if anchor else "")
 
     def _image(self, child: Token, page: Page, source: Path, target: str) -> Token:
-        """Our drawings are inlined; plots are files beside the pages."""
+        """Our drawings are inlined; plots and screenshots are files beside the pages."""
         file = (source.parent / str(child.attrGet("src"))).resolve()
-        if file.suffix != ".svg" or not file.exists():
-            page.warnings.append(f"{source.relative_to(ROOT)}: image {child.attrGet('src')} is no SVG file here")
+        if file.suffix not in (".svg", ".png") or not file.exists():
+            page.warnings.append(f"{source.relative_to(ROOT)}: image {child.attrGet('src')} is no SVG or PNG file here")
             return child
         described = escape(child.content)
-        if file.parent == DRAWN:
+        if file.parent == DRAWN and file.suffix == ".svg":
             shown = file.read_text().strip()
         else:
             page.plots.append(file)
             shown = f'<img src="{"../" * target.count("/")}figures/{file.name}" alt="{described}" loading="lazy">'
-        label = f'<figure role="img" aria-label="{described}">' if file.parent == DRAWN else '<figure class="plot">'
+        kind = "screen" if file.suffix == ".png" else "plot"
+        label = f'<figure role="img" aria-label="{described}">' if file.parent == DRAWN else f'<figure class="{kind}">'
         return _raw(f"{label}{shown}<figcaption>{described}</figcaption></figure>", inline=True)
 
 

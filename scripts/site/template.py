@@ -33,6 +33,7 @@ pre .se{color:var(--mark)}pre .c,pre .c1,pre .cm{color:var(--soft);font-style:it
 pre .nt,pre .nf,pre .nc{color:var(--accent)}
 figure{margin:1.2em 0}figure svg{width:100%;height:auto;max-height:460px}figcaption{text-align:center;margin-top:4px}
 figure.plot img{width:min(100%,640px);display:block;margin:0 auto}
+figure.screen img{width:100%;display:block;border:1px solid var(--line);border-radius:6px}
 .turn{display:flex;justify-content:space-between;border-top:1px solid var(--line);margin-top:3em;padding-top:1em}
 .entry{border-left:3px solid var(--line);padding-left:14px;margin:1.2em 0 1.8em}.entry pre{margin-top:.2em}
 .member{margin:.5em 0 .5em 4px}.member p{margin:.1em 0 .1em 1.2em;color:var(--soft)}
