@@ -11,6 +11,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget, Price
 from reticent.kernel.curator import Curator
+from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger import Ledger
 from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace
 from reticent.kernel.records import Records
@@ -26,6 +27,7 @@ from reticent.kernel.statistics import (
 )
 from reticent.kernel.table import Table
 from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal, Weighted
 from reticent.queries.predicate import col
 
@@ -71,6 +73,9 @@ def statistics() -> list[Statistic]:
         LinearCount(half, DOMAIN),
         LinearCount(both, DOMAIN),
         MarginalCounts(Marginal(("a", "b")), DOMAIN),
+        GroupCounts(Groups(["b"], col("a") == 1), DOMAIN),
+        GroupCounts(Groups(["a"], (col("a") == 1) | (col("b") >= 1)), DOMAIN),
+        GroupCounts(Groups(["a"], col("a") >= 0, "b"), DOMAIN),
         MaxError("cells", sets, guesses),
         MaxError("boxes", sets, guesses),
         MaxError("predicates", sets, guesses),

@@ -14,6 +14,7 @@ from reticent.errors import BudgetError, QueryError
 from reticent.kernel import curator as module
 from reticent.kernel import noise, statistics
 from reticent.kernel.curator import Curator, Settled
+from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger import Ledger
 from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
 from reticent.kernel.statistics import AnswerErrors, CellScores, MarginalErrors, MaxError
@@ -89,6 +90,11 @@ def one_draw_for_many(patch: Patch) -> None:
     patch.setattr(module.Price, "__mul__", lambda self, count: self)
 
 
+def count_in_every_group(self: GroupCounts, source: Any, person_grid: int) -> np.ndarray:
+    counts = source.marginal(self.span)
+    return np.full(counts.shape, counts.sum(), dtype=np.int64)
+
+
 MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
     ("charge after sampling", charge_after_sampling, "charged before sampled"),
     ("threshold redrawn free after a restart", free_second_threshold, "threshold paid again"),
@@ -99,6 +105,11 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
         "sensitivity 1 where a marginal has 2",
         lambda patch: patch.setattr(statistics, "of_one_marginal", lambda _: Sensitivity(1, 1)),
         "sensitivities under replace-one",
+    ),
+    (
+        "a record counted in every group",
+        lambda patch: patch.setattr(GroupCounts, "evaluate", count_in_every_group),
+        "sensitivities under add-remove",
     ),
     (
         "total variation without its larger half",

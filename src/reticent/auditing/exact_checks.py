@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from reticent.algorithms.dualquery import DualQuery
+from reticent.algorithms.query_player import query_player
 from reticent.auditing.cases import Line
-from reticent.auditing.tables import CELLS, DOMAIN, table_of
+from reticent.auditing.exact_minimizers import gradient_sums, located_minima, second_moments
+from reticent.auditing.tables import DOMAIN, RECORDS, every_pair, table_of
 from reticent.errors import LedgerError
 from reticent.kernel.accounting import NANO, Budget, Price
 from reticent.kernel.curator import Curator
+from reticent.kernel.excess_risk import ExcessRisk
+from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger import Ledger
 from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace
 from reticent.kernel.statistics import (
@@ -28,11 +32,13 @@ from reticent.kernel.statistics import (
 )
 from reticent.kernel.table import Neighbours
 from reticent.queries.conjunctions import Conjunctions
-from reticent.queries.linear import Count, Marginal, Weighted
+from reticent.queries.convex import MeanVector
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Conjunction, Count, Marginal, Weighted
 from reticent.queries.predicate import col
+from reticent.queries.workload import Workload, marginals
 
 GROUP = "exact checks"
-RECORDS = 3
 SETS = (("a",), ("a", "b"))
 SCORES = (MarginalErrors, CellScores, ConjunctionScores)
 
@@ -48,35 +54,27 @@ def _statistics() -> list[Statistic]:
     guesses = tuple(random.uniform(0, 2, DOMAIN.shape_of(names)) for names in SETS)
     half, both = Weighted({"a": [0.25, 1.0], "b": [0.0, 0.5]}), Count((col("a") == 1) & (col("b") >= 1))
     cells = Conjunctions.of_cells(DOMAIN, [("a", "b")])
+    weighted = query_player(Workload([Marginal(("a",)), Conjunction({"b": 0})], weights=[1, 4]), DOMAIN)
+    mean = MeanVector(features=["b"])
+    problem = mean.on(DOMAIN)
     return [
         LinearCount(half, DOMAIN),
         LinearCount(both, DOMAIN),
         MarginalCounts(Marginal(("a", "b")), DOMAIN),
+        GroupCounts(Groups(["b"], col("a") == 1), DOMAIN),
         *(MaxError(kind, SETS, guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
         MarginalErrors(SETS, guesses, (Fraction(1), Fraction(2, 3)), (0.1, 0.2)),
         CellScores(SETS, tuple(-guess for guess in guesses)),
         ConjunctionScores(cells, random.uniform(-1, 1, len(cells))),
+        weighted.scores(1.0, 1.0),
+        ExcessRisk((mean,), (np.full(problem.dimension, problem.radius),), (problem.scale,), DOMAIN, RECORDS),
     ]
-
-
-def _pairs(neighbours: Neighbours) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """Every two neighbouring tables of up to three records, as counts of the four cells."""
-    for kept in itertools.combinations_with_replacement(range(len(CELLS)), RECORDS - 1):
-        for first in range(len(CELLS)):
-            if neighbours == "add-remove":
-                yield _counts(*kept, first), _counts(*kept)
-            else:
-                yield from ((_counts(*kept, first), _counts(*kept, other)) for other in range(first))
-
-
-def _counts(*cells: int) -> tuple[int, ...]:
-    return tuple(np.bincount(cells, minlength=len(CELLS)).tolist())
 
 
 def _sensitivities(neighbours: Neighbours) -> str:
     """No statistic moves further between neighbours than the price assumes."""
-    pairs = list(_pairs(neighbours))
+    pairs = list(every_pair(neighbours))
     tables = {counts: table_of(counts, neighbours) for pair in pairs for counts in pair}
     for statistic in _statistics():
         declared, grid = statistic.sensitivity(neighbours), statistic.resolution(1)
@@ -158,6 +156,17 @@ def _one_key() -> str:
     return "one key answered two questions"
 
 
+def _rounds_as_planned() -> str:
+    """DualQuery's draws cost what its plan told the custodian, to the rounding of each round."""
+    budget, algorithm = Budget(epsilon=10**6), DualQuery(rounds=4, draws=2, step=1, replies=1)
+    curator, ledger = _curator(budget)
+    workload = marginals(DOMAIN, 1)
+    plan = algorithm.plan(curator.records or 0, len(query_player(workload, DOMAIN)), DOMAIN, budget, budget.limit)
+    algorithm.run(curator, workload, allowance=budget.limit, key="audit")
+    planned = budget.cost(plan.price)
+    return "" if planned <= ledger.spent <= planned + plan.rounds else "rounds cost other than planned"
+
+
 CHECKS: dict[str, Callable[[], str]] = {
     "sensitivities, one record replaced": lambda: _sensitivities("replace-one"),
     "sensitivities, one record added": lambda: _sensitivities("add-remove"),
@@ -167,4 +176,8 @@ CHECKS: dict[str, Callable[[], str]] = {
     "every threshold pays": _every_epoch_pays,
     "only yes or no leaves a comparison": _one_bit,
     "a key answers one question": _one_key,
+    "DualQuery's rounds cost what was planned": _rounds_as_planned,
+    "sums of gradients": gradient_sums,
+    "minima, solver included": located_minima,
+    "second moments": second_moments,
 }

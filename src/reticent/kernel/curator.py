@@ -21,6 +21,7 @@ from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget, Price
 from reticent.kernel.excess_risk import ExcessRisk, ExcessRisks
+from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger import Event, Ledger
 from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Watch
 from reticent.kernel.minimizers import MINIMIZERS, Minimizer
@@ -35,9 +36,11 @@ from reticent.kernel.statistics import (
 )
 from reticent.kernel.table import Table
 from reticent.queries.base import Linear
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
 
 Noise = Laplace | Gaussian
+Asked = Linear | Marginal | Groups | Statistic
 
 SCORES = (MarginalErrors, CellScores, ConjunctionScores, ExcessRisks)
 """Lists whose sensitivity is that of each entry alone: candidates to select from, never numbers to measure."""
@@ -108,14 +111,14 @@ class Curator:
         """Nano-units left."""
         return self._ledger.remaining
 
-    def price(self, queries: Sequence[Linear | Marginal | Statistic], mechanism: Noise | Sequence[Noise]) -> Price:
+    def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
         """What `measure` with the same arguments would charge."""
         _, _, price = self._priced(queries, mechanism)
         return price
 
     def measure(
         self,
-        queries: Sequence[Linear | Marginal | Statistic],
+        queries: Sequence[Asked],
         mechanism: Noise | Sequence[Noise],
         *,
         key: str | None = None,
@@ -208,7 +211,7 @@ class Curator:
         return Settled(tuple(unpack(text) for text in event.payload["values"]), event.cost, event.sequence)
 
     def _priced(
-        self, queries: Sequence[Linear | Marginal | Statistic], mechanism: Noise | Sequence[Noise]
+        self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]
     ) -> tuple[list[Statistic], list[Noise], Price]:
         statistics = [self._statistic(query) for query in queries]
         mechanisms = list(mechanism) if isinstance(mechanism, Sequence) else [mechanism] * len(statistics)
@@ -220,9 +223,11 @@ class Curator:
             price = price + noise.price(statistic.sensitivity(self.neighbours))
         return statistics, mechanisms, price
 
-    def _statistic(self, query: Linear | Marginal | Statistic) -> Statistic:
+    def _statistic(self, query: Asked) -> Statistic:
         if isinstance(query, Marginal):
             return MarginalCounts(query, self.domain)
+        if isinstance(query, Groups):
+            return GroupCounts(query, self.domain)
         if isinstance(query, Linear):
             return LinearCount(query, self.domain)
         if type(query) in SCORES:

@@ -104,19 +104,24 @@ def digest(*arrays: np.ndarray) -> str:
     return hasher.hexdigest()
 
 
+def checked_form(text: str, form: Product | Dense, domain: Domain) -> Product | Dense:
+    """A function from records to [0, 1], verified on the universe whoever compiled it."""
+    if type(form) not in (Product, Dense):
+        raise QueryError(f"{type(form).__name__} is not a form of the library; compile queries to Product or Dense")
+    low, high = form.range
+    if not (low >= 0 and high <= 1):
+        raise QueryError(f"{text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]")
+    if tuple(domain.shape_of(form.attributes)) != _shape(form):
+        raise QueryError(f"{text}: its values do not have the shape of its attributes")
+    return form
+
+
 class LinearCount:
     """The answer of one linear query, times the number of records."""
 
     def __init__(self, query: Linear, domain: Domain) -> None:
         self.query = query
-        form = query.compile(domain)
-        if type(form) not in (Product, Dense):
-            raise QueryError(f"{type(form).__name__} is not a form of the library; compile queries to Product or Dense")
-        low, high = form.range
-        if not (low >= 0 and high <= 1):
-            raise QueryError(f"{query.text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]")
-        if tuple(domain.shape_of(form.attributes)) != _shape(form):
-            raise QueryError(f"{query.text}: its values do not have the shape of its attributes")
+        form = checked_form(query.text, query.compile(domain), domain)
         if isinstance(form, Product) and sum(not _zero_one(vector) for vector in form.vectors) > 1:
             # A product of two fractional vectors would leave the grid.
             form = Dense(form.attributes, form.tensor())
@@ -305,13 +310,12 @@ class MarginalErrors(_Fine):
 
 @dataclass(frozen=True, eq=False)
 class _Scores(_Fine):
-    """Scores of queries, then (with `complements`) of their complements: `w c + o + b`, then `-w c - o + b`.
+    """Scores of queries, then of their complements: `w c + o + b`, then `-w c - o + b`.
 
     `c` is the query's count; the complement's is n minus it, and n cancels in a softmax. Offsets `o`, bonuses `b` and
     weights `w` are public, one per query. A weight is at most 1, so one record moves a score by at most one.
     """
 
-    complements: bool = field(default=True, kw_only=True)
     weights: np.ndarray | None = field(default=None, kw_only=True)
     bonuses: np.ndarray | None = field(default=None, kw_only=True)
 
@@ -329,14 +333,11 @@ class _Scores(_Fine):
         # Weights round down: the sensitivity stays below the stated one.
         moved = counts * (steps if self.weights is None else np.floor(self.weights * steps).astype(np.int64))
         bonus = 0.0 if self.bonuses is None else self.bonuses
-        scores = moved + on_grid(bonus + offsets, steps * person_grid)
-        if not self.complements:
-            return scores
-        return np.concatenate([scores, on_grid(bonus - offsets, steps * person_grid) - moved])
+        raised, lowered = (on_grid(bonus + sign * offsets, steps * person_grid) for sign in (1, -1))
+        return np.concatenate([raised + moved, lowered - moved])
 
-    def _extras(self) -> dict[str, object]:
-        given = {"weights": self.weights, "bonuses": self.bonuses}
-        return {"complements": self.complements, **{k: digest(v) for k, v in given.items() if v is not None}}
+    def _digest(self, *offsets: np.ndarray) -> str:
+        return digest(*offsets, *(np.zeros(0) if given is None else given for given in (self.weights, self.bonuses)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -356,7 +357,7 @@ class CellScores(_Scores):
     def describe(self) -> dict[str, object]:
         # A digest: a run of DualQuery asks for the same thousands of sets in every round.
         sets = hashlib.sha256(repr(self.sets).encode()).hexdigest()
-        return {"cells of": len(self.sets), "sets": sets, "offsets": digest(*self.offsets), **self._extras()}
+        return {"cells of": len(self.sets), "sets": sets, "offsets": self._digest(*self.offsets)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +371,7 @@ class ConjunctionScores(_Scores):
         return self._scores(source.conjunctions(self.conjunctions), self.offsets, person_grid)
 
     def describe(self) -> dict[str, object]:
-        return {"conjunctions": self.conjunctions.digest, "offsets": digest(self.offsets), **self._extras()}
+        return {"conjunctions": self.conjunctions.digest, "offsets": self._digest(self.offsets)}
 
 
 STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, MarginalErrors, CellScores, ConjunctionScores)
