@@ -11,6 +11,7 @@ from typing import Any
 
 from scripts.site.quoted import requote
 
+from benchmarks import scale_page
 from benchmarks.render import write_validation
 from benchmarks.suite import measured, outcome_of
 
@@ -24,7 +25,8 @@ SUITES = {
     "rates": "Rates of the papers",
     "minimax": "The minimax theorem at work",
     "table": "Table: building it and its true marginals",
-    "scale": "Growth with rows, attributes and workload",
+    "scale": "Growth with rows, attributes, workload, universe and analysts",
+    "engines": "The same rows in DuckDB, PostgreSQL and Spark",
     "dense": "Dense hypothesis",
     "factored": "Factored hypothesis beside mbi",
     "ledger": "Ledger: durable payment",
@@ -48,6 +50,7 @@ def main() -> int:
     if not arguments.quick:
         record = json.loads(file.read_text())
         write_validation(record, list(SUITES))
+        scale_page.write(record)
         requote(record)
     if failed:
         print(f"failed: {', '.join(failed)}")

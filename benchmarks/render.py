@@ -100,7 +100,7 @@ def _section(suite: str, parts: list[Shown]) -> list[str]:
         if isinstance(part, Plot):
             lines.append(f"![{part.title}. {part.expected}](figures/{file_name(suite, part)})\n")
         elif isinstance(part, Grid):
-            lines.append(_grid(part))
+            lines.append(grid_text(part))
         elif part:
             lines.append(f"{part}\n")
     return lines
@@ -111,7 +111,7 @@ def _claims(claims: list[Claim]) -> str:
     return "\n".join(["| claim | measured | mark | |", "|---|---:|---:|---|", *rows]) + "\n"
 
 
-def _grid(grid: Grid) -> str:
+def grid_text(grid: Grid) -> str:
     heads = [f"{name}, {unit}" if unit else name for name, unit in grid.columns.items()]
     lines = [f"### {grid.title}\n"] if grid.title else []
     lines += [f"| {' | '.join(heads)} |", f"|{''.join(_rule(grid, name) for name in grid.columns)}"]

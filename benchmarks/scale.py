@@ -88,8 +88,8 @@ def building(folder: Path, rows: int, repeats: int) -> dict[str, float]:
         for _ in range(repeats):
             plain.append(timed(lambda: plain_group_by(path, domain.names, domain)))
             own.append(timed(lambda: Table.read(path, domain)))
-        peak = alone(read, str(path), COLUMNS)["peak_gib"]
-    return {"rows": rows, "read_seconds": min(own), "group_by_seconds": min(plain), "peak_gib": peak}
+        peak, size = alone(read, str(path), COLUMNS)["peak_gib"], path.stat().st_size
+    return {"rows": rows, "bytes": size, "read_seconds": min(own), "group_by_seconds": min(plain), "peak_gib": peak}
 
 
 def run(quick: bool) -> dict[str, Any]:

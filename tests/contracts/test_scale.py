@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,8 +9,8 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import psycopg
 import pytest
+from benchmarks.engines import SETS, fill
 from benchmarks.generated import domain_of, generated, plain_group_by
 from benchmarks.growth import COLUMNS, alone, read
 from benchmarks.scale import BUILD_MOST, MEMORY_MOST_GIB, ON_DEMAND_LEAST, on_demand
@@ -27,7 +24,6 @@ from reticent.sources import Table
 
 ROWS = 10**7
 DOMAIN = domain_of(COLUMNS)
-SETS = [*itertools.combinations(DOMAIN.names, 2), DOMAIN.names[:5], ()]
 
 
 @pytest.fixture(scope="module")
@@ -82,28 +78,12 @@ def same_counts(one: Table, other: Table) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_ten_million_rows_in_postgres_end_to_end(postgres: str, parquet: Path) -> None:
-    declared = {0: "double precision", 1: "integer", 2: "text", 3: "date"}
-    columns = ", ".join(f"c{i} {declared[i % 4]}" for i in range(COLUMNS))
-    with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
-        cursor.execute(f"CREATE UNLOGGED TABLE many ({columns})")
-        with cursor.copy("COPY many FROM STDIN (FORMAT CSV)") as copy:
-            for block in csv_blocks(parquet):
-                copy.write(block)
+    fill(postgres, "many", parquet)
     with Table.read(postgres, DOMAIN, query="SELECT * FROM many", records=ROWS) as table:
         same_counts(table, Table.read(parquet, DOMAIN))
         made = release(table, marginals(DOMAIN, 2), Budget(epsilon=1.0, delta=1e-9))
         truth = table._source.marginal(("c0", "c1")) / ROWS
         assert np.abs(made.answer(Marginal(("c0", "c1"))).value - truth).max() < 0.01
-
-
-def csv_blocks(parquet: Path) -> Any:
-    """DuckDB writes CSV into a pipe that is read block by block, so that no copy of the table is made."""
-    copying = f"SET enable_progress_bar = false; COPY (FROM '{parquet}') TO '/dev/stdout' (FORMAT csv, HEADER false)"
-    program = f"import duckdb; duckdb.execute({copying!r})"
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        while block := writer.stdout.read(1 << 22):
-            yield block
 
 
 @pytest.mark.slow
