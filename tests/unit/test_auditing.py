@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from reticent.algorithms import query_player
+from reticent.algorithms.dualquery_plan import DualQueryPlan
 from reticent.auditing import Audit, Case, Effort, Line, all_cases, audit
 from reticent.auditing.bounds import at_least, at_most, best_event, concentrated_loss, pure_loss
 from reticent.auditing.cases import Runs, judge
 from reticent.auditing.exact_checks import exact_lines
-from reticent.kernel import noise
-from reticent.kernel.mechanisms import Gaussian
+from reticent.kernel import noise, statistics
+from reticent.kernel.accounting import Price
+from reticent.kernel.mechanisms import AboveThreshold, Gaussian, Laplace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "privacy"))
 test_mutations: Any = __import__("test_mutations")
 test_curator: Any = __import__("test_curator")
+test_minimizers: Any = __import__("test_minimizers")
+test_dualquery: Any = __import__("test_dualquery_exact")
+test_session: Any = __import__("test_session_exact")
 
 FAILURE = 1e-3 / 27
 FEW = Effort(seconds=30, runs=4000)
@@ -171,15 +178,77 @@ BUGS: dict[str, str] = {
     "compared value released": "only yes or no leaves a comparison",
     "cached noise reused for a different query": "two questions, two noises",
     "a bound taken from the data": "sensitivities, one record added",
+    "a record counted in every group": "sensitivities, one record added",
     "total variation without its larger half": "sensitivities, one record replaced",
     "weights ignored in the score's sensitivity": "sensitivities, one record replaced",
     "a key answers any question": "a key answers one question",
     "five draws at the price of one": "every selection pays",
+    "factor 2 in output perturbation": "output perturbation",
+    "gradient sensitivity L/n": "sums of gradients",
+    "gradient sensitivity, transcript": "sums of gradients",
+    "solver gap ignored": "minima, solver included",
+    "unclipped gradient": "sums of gradients",
+    "minimum over data released": "output perturbation",
+    "excess risk moved by one": "sensitivities, one record replaced",
+    "cross moments moved by one": "second moments",
+    "step_not_divided_by_records": "DualQuery's rounds cost what was planned",
+    "round_off_by_one": "DualQuery's rounds cost what was planned",
+    "one_sided_sensitivity": "DualQuery's rounds cost what was planned",
+    "weights not divided": "sensitivities, one record replaced",
+    "FreeMeasurement": "Laplace, many values at once",
+    "NarrowMeasurement": "Laplace, single values",
+    "FreeSecondEpoch": "every threshold pays",
+    "QuietThreshold": "threshold test, many below",
 }
-RUNS = {"threshold test, equal shares": 16_000, "threshold test, one-sided noise": 6000}
-PLANTED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {m.name: m.plant for m in test_mutations.MUTATIONS} | {
-    name: plant for name, plant, _ in test_curator.MUTATIONS
+RUNS = {
+    "threshold test, many below": 6000,
+    "threshold test, equal shares": 16_000,
+    "threshold test, one-sided noise": 6000,
 }
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _undivided(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(statistics._Scores, "__post_init__", lambda self: None)
+    patch.setattr(query_player, "_relative", lambda weights: None if np.ptp(weights) == 0 else weights)
+
+
+def _mechanism(bug: Callable[..., Any]) -> Plant:
+    return lambda patch: patch.setattr(DualQueryPlan, "mechanism", bug)
+
+
+def _narrow(patch: pytest.MonkeyPatch) -> None:
+    release = Laplace.release
+    patch.setattr(Laplace, "release", lambda self, counts, grid=1: release(Laplace(self.scale / 2), counts, grid))
+
+
+def _second_epoch_free(patch: pytest.MonkeyPatch) -> None:
+    paid: set[int] = set()
+    original = AboveThreshold.price
+
+    def price(self: AboveThreshold) -> Price:
+        first = not paid
+        paid.add(1)
+        return original(self) if first else Price.free()
+
+    patch.setattr(AboveThreshold, "price", price)
+
+
+SESSION_BUGS: dict[str, Plant] = {
+    "FreeMeasurement": lambda patch: patch.setattr(Laplace, "price", lambda self, sensitivity: Price.free()),
+    "NarrowMeasurement": _narrow,
+    "FreeSecondEpoch": _second_epoch_free,
+    "QuietThreshold": lambda patch: patch.setattr(AboveThreshold, "threshold_scale", lambda self, s: Fraction(1, 1000)),
+}
+"""What tests/privacy/test_session_exact.py plants in its model of a session, planted in the kernel."""
+DUALQUERY_BUGS = next(m.args[1] for m in test_dualquery.test_planted_bugs_are_caught.pytestmark if m.args[0] == "bug")
+PLANTED: dict[str, Plant] = (
+    {m.name: m.plant for m in test_mutations.MUTATIONS}
+    | {name: plant for name, plant, _ in (*test_curator.MUTATIONS, *test_minimizers.BUGS)}
+    | {bug.__name__: _mechanism(bug) for bug in DUALQUERY_BUGS}
+    | {"weights not divided": _undivided}
+    | {bug.__name__: SESSION_BUGS[bug.__name__] for bug, _ in test_session.BUGS}
+)
 
 
 def test_every_planted_bug_has_its_line() -> None:

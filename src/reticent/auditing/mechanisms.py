@@ -32,6 +32,8 @@ MANY = 20
 SENSITIVITY = 8
 LOW, LAST = 0, 6
 """Where the early tests and the last one stand; between the tables they move by the sensitivity, opposite ways."""
+FAR = -SENSITIVITY
+"""Where many early tests may stand and all stay below."""
 
 
 def mechanism_cases() -> list[Case]:
@@ -52,6 +54,7 @@ def mechanism_cases() -> list[Case]:
         Case("threshold test, two-sided noise", GROUP, "epsilon", _watches(*halves, one_sided=False, early=4)),
         Case("threshold test, one-sided noise", GROUP, "epsilon", _watches(*halves, one_sided=True, early=1)),
         Case("threshold test, equal shares", GROUP, "epsilon", _watches(*ones, one_sided=True, early=1)),
+        Case("threshold test, many below", GROUP, "epsilon", _watches(*halves, one_sided=False, early=8, low=FAR)),
         Case("marginal table, Laplace", GROUP, "epsilon", _marginals(Laplace(1), Budget(epsilon=PLENTY))),
         Case("marginal table, Gaussian", GROUP, "rho", _marginals(Gaussian(Fraction(3, 4)), Budget(rho=PLENTY))),
         Case("audit: largest error of cells", GROUP, "epsilon", _largest_error("cells")),
@@ -86,7 +89,9 @@ def _selections(mechanism: Exponential, others: int) -> Callable[[int], Runs]:
     return draw
 
 
-def _watches(threshold: Fraction, query: Fraction, *, one_sided: bool, early: int) -> Callable[[int], Runs]:
+def _watches(
+    threshold: Fraction, query: Fraction, *, one_sided: bool, early: int, low: int = LOW
+) -> Callable[[int], Runs]:
     """`early` tests that move up between the tables, then one that moves down; scored by how the epoch went."""
     mechanism = AboveThreshold(threshold_epsilon=threshold, query_epsilon=query, one_sided=one_sided)
     price = mechanism.price().pure
@@ -97,7 +102,7 @@ def _watches(threshold: Fraction, query: Fraction, *, one_sided: bool, early: in
         move = SENSITIVITY if table else 0
         watch = mechanism.open(0, SENSITIVITY)
         watch._sampler = stock.of(watch._sampler)
-        if any(watch.exceeds(LOW + move) for _ in range(early)):
+        if any(watch.exceeds(low + move) for _ in range(early)):
             return 0.0
         return 2.0 if watch.exceeds(LAST - move) else 1.0
 

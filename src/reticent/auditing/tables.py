@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,11 @@ from reticent.kernel.table import Neighbours, Table
 
 DOMAIN = Domain({"a": 2, "b": 2})
 CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))
+RECORDS = 3
+"""Of the tables that exact checks enumerate."""
+
+Counts = tuple[int, ...]
+"""Records in each of the four cells."""
 
 
 def table_of(counts: Sequence[int], neighbours: Neighbours = "replace-one") -> Table:
@@ -34,3 +40,17 @@ def neighbours_far_apart(records: int = 8) -> tuple[Table, Table]:
 def neighbours_alone(records: int) -> tuple[Table, Table]:
     """Everybody in the first cell, or all but one: far from a uniform guess, so that threshold tests fail."""
     return table_of([records, 0, 0, 0]), table_of([records - 1, 0, 0, 1])
+
+
+def every_pair(neighbours: Neighbours) -> Iterator[tuple[Counts, Counts]]:
+    """Every two neighbouring tables of up to three records."""
+    for kept in itertools.combinations_with_replacement(range(len(CELLS)), RECORDS - 1):
+        for first in range(len(CELLS)):
+            if neighbours == "add-remove":
+                yield _counts(*kept, first), _counts(*kept)
+            else:
+                yield from ((_counts(*kept, first), _counts(*kept, other)) for other in range(first))
+
+
+def _counts(*cells: int) -> Counts:
+    return tuple(np.bincount(cells, minlength=len(CELLS)).tolist())
