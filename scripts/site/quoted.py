@@ -18,8 +18,8 @@ from typing import Any
 from scripts.site.navigation import DOCS, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "full.json"
-WRITTEN = DOCS / "validation.md"
-"""Quotes nothing: it is written whole."""
+WRITTEN = (DOCS / "validation.md", DOCS / "scale.md")
+"""Quote nothing: they are written whole."""
 MARKED = re.compile(
     r"(?P<number>[-+]?[\d,]*\.?\d+(?:e[-+]?\d+)?)(?P<unit>%?)(?P<between>[^\d\n<]*)"
     r"<!-- figure: (?P<path>[^\n]+?)(?: \* (?P<factor>[\d.e-]+))? -->"
@@ -102,7 +102,7 @@ def requoted(text: str, results: dict[str, Any]) -> str:
 
 
 def pages() -> list[Path]:
-    return [ROOT / "README.md", *(page for page in sorted(DOCS.rglob("*.md")) if page != WRITTEN)]
+    return [ROOT / "README.md", *(page for page in sorted(DOCS.rglob("*.md")) if page not in WRITTEN)]
 
 
 def requote(results: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from scipy import stats
 
 from reticent.algorithms import query_player
 from reticent.algorithms.dualquery_plan import DualQueryPlan
-from reticent.auditing import Audit, Case, Effort, Line, all_cases, audit
+from reticent.auditing import DEEP, QUICK, Audit, Case, Effort, Line, all_cases, audit
 from reticent.auditing.bounds import at_least, at_most, best_event, concentrated_loss, pure_loss
 from reticent.auditing.cases import Runs, judge
 from reticent.auditing.exact_checks import exact_lines
@@ -148,6 +148,13 @@ def test_main_is_green_and_every_case_runs() -> None:
 @pytest.mark.parametrize("name", [name for name in CASES if not name.startswith(FAST)])
 def test_each_other_case_runs(name: str) -> None:
     assert line(name, Effort(seconds=0.05, runs=20)).green
+
+
+def test_efforts_take_two_minutes_and_an_hour() -> None:
+    """Processor time by the cases' weights; the exact checks add seconds."""
+    total = sum(case.weight for case in CASES.values())
+    assert 60 <= total * QUICK.seconds <= 150
+    assert 2400 <= total * DEEP.seconds <= 4500
 
 
 def test_a_laplace_line_comes_close_to_its_claim() -> None:
