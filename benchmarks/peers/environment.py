@@ -1,7 +1,7 @@
 """A peer's own environment, made on first use from pinned requirements: `python -m benchmarks.peers.environment NAME`.
 
 Environments lie in `.peers` beside the benchmarks, or in the folder RETICENT_PEERS names. A peer that cannot be had is
-skipped with the reason.
+skipped with the reason; quick runs take those only that are already here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("RETICENT_PEERS") or HERE.parents[1] / ".peers")
 INSTALL_SECONDS = 900
+AS_FOUND = "RETICENT_PEERS_AS_FOUND"
+"""Set in the environment of quick runs: nothing is installed."""
 
 
 class PeerAbsent(Exception):
@@ -28,6 +30,8 @@ def python_of(name: str) -> Path:
     python = FOLDER / name / "bin" / "python"
     if python.exists():
         return python
+    if AS_FOUND in os.environ:
+        raise PeerAbsent(f"not installed; `python -m benchmarks.peers.environment {name}` installs it")
     venv.create(FOLDER / name, with_pip=True)
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["-r", HERE / f"requirements-{name}.txt"]
