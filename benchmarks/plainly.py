@@ -17,9 +17,13 @@ def shown(found: Any) -> list[Shown]:
     """Claims first, then plots, then everything else as tables."""
     if not isinstance(found, Mapping):
         return _tables("", found)
-    claims: list[Shown] = [_claim(name, value) for name, value in found.get("ratios", {}).items()]
     plots = [Plot(**plot) for plot in found.get("plots", ())]
-    return [*claims, *plots, *_tables("", {name: v for name, v in found.items() if name not in SILENT})]
+    return [*claims(found), *plots, *_tables("", {name: v for name, v in found.items() if name not in SILENT})]
+
+
+def claims(found: Mapping[str, Any]) -> list[Claim]:
+    """The entries of `ratios`, whose names end in their marks."""
+    return [_claim(name, value) for name, value in found.get("ratios", {}).items()]
 
 
 def _claim(name: str, value: float) -> Claim:
