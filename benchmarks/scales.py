@@ -39,15 +39,15 @@ class Scale:
 
     def ticks(self) -> list[tuple[float, str]]:
         if not self.log:
-            return [(value, number(value)) for value in self._even()]
+            return [(value, _label(value)) for value in self._even()]
         decades = [10.0**k for k in range(math.ceil(math.log10(self.low)), math.floor(math.log10(self.high)) + 1)]
         if len(decades) > 1:
             decades = decades[:: 1 + len(decades) // 8]
-            return [(value, _power(value)) for value in decades]
+            return [(value, _label(value)) for value in decades]
         exponents = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         fine = [digit * 10.0**k for k in exponents for digit in (1, 2, 3, 5, 7)]
         held = [value for value in fine if self.low <= value <= self.high]
-        return [(value, number(float(f"{value:.3g}"))) for value in held or self._even()]
+        return [(value, _label(value)) for value in held or self._even()]
 
     def _even(self) -> list[float]:
         """Four to eight steps of 1, 2 or 5 times a power of ten."""
@@ -59,6 +59,11 @@ class Scale:
         return [float(f"{k * step:.12g}") for k in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
 
-def _power(value: float) -> str:
-    exponent = round(math.log10(value))
-    return number(value) if -3 <= exponent <= 4 else f"10{str(exponent).translate(SUPERSCRIPTS)}"
+def _label(value: float) -> str:
+    """Plain where that is short, else a power of ten."""
+    if not value or 1e-3 <= abs(value) <= 99_999:
+        return number(float(f"{value:.3g}"))
+    exponent = math.floor(math.log10(abs(value)) + 1e-9)
+    digits = f"{value / 10.0**exponent:.3g}"
+    power = f"10{str(exponent).translate(SUPERSCRIPTS)}"
+    return power if digits == "1" else f"{digits}·{power}"
