@@ -21,7 +21,6 @@ from reticent.kernel.statistics import (
     ConjunctionScores,
     LinearCount,
     MarginalCounts,
-    MarginalErrors,
     MaxError,
     Statistic,
 )
@@ -80,7 +79,7 @@ def statistics() -> list[Statistic]:
         MaxError("boxes", sets, guesses),
         MaxError("predicates", sets, guesses),
         AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
-        MarginalErrors(sets, guesses, (Fraction(1), Fraction(2, 3)), (0.1, 0.2)),
+        CellScores(sets, guesses, weights=rng.uniform(0.1, 1, 8), bonuses=rng.uniform(-1, 1, 8)),
         CellScores(sets, tuple(-g for g in guesses)),
         ConjunctionScores(cells, rng.uniform(-1, 1, len(cells))),
     ]
@@ -91,7 +90,7 @@ def check_sensitivities(kind: str) -> None:
     pairs = list(neighbours_of(kind))
     for statistic in statistics():
         declared, grid = statistic.sensitivity(kind), statistic.resolution(1)
-        scores = isinstance(statistic, (MarginalErrors, CellScores, ConjunctionScores))
+        scores = isinstance(statistic, (CellScores, ConjunctionScores))
         tables = {tuple(sorted(rows)) for pair in pairs for rows in pair}
         known = {rows: statistic.evaluate(table(rows, kind)._source, 1).astype(object) for rows in tables}
         for pair in pairs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,7 @@ from reticent.kernel.curator import Curator, Settled
 from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger import Ledger
 from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
-from reticent.kernel.statistics import AnswerErrors, CellScores, MarginalErrors, MaxError
+from reticent.kernel.statistics import AnswerErrors, CellScores, MaxError
 from reticent.queries.linear import Count, Marginal
 
 Patch = pytest.MonkeyPatch
@@ -119,8 +120,10 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
         "sensitivities under replace-one",
     ),
     (
-        "weights ignored in the score's sensitivity",
-        lambda patch: patch.setattr(MarginalErrors, "sensitivity", lambda self, _: Sensitivity(1, 1)),
+        "a score's sensitivity halved",
+        lambda patch: patch.setattr(
+            CellScores, "sensitivity", lambda self, _: Sensitivity(Fraction(1, 2), Fraction(1, 4))
+        ),
         "sensitivities under replace-one",
     ),
     ("a key answers any question", forget_request, "key belongs to one question"),

@@ -187,7 +187,7 @@ BUGS: dict[str, str] = {
     "a bound taken from the data": "sensitivities, one record added",
     "a record counted in every group": "sensitivities, one record added",
     "total variation without its larger half": "sensitivities, one record replaced",
-    "weights ignored in the score's sensitivity": "sensitivities, one record replaced",
+    "a score's sensitivity halved": "sensitivities, one record replaced",
     "a key answers any question": "a key answers one question",
     "five draws at the price of one": "every selection pays",
     "factor 2 in output perturbation": "output perturbation",

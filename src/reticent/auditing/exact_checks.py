@@ -26,7 +26,6 @@ from reticent.kernel.statistics import (
     ConjunctionScores,
     LinearCount,
     MarginalCounts,
-    MarginalErrors,
     MaxError,
     Statistic,
 )
@@ -40,7 +39,7 @@ from reticent.queries.workload import Workload, marginals
 
 GROUP = "exact checks"
 SETS = (("a",), ("a", "b"))
-SCORES = (MarginalErrors, CellScores, ConjunctionScores)
+SCORES = (CellScores, ConjunctionScores)
 
 
 def exact_lines() -> list[Line]:
@@ -64,7 +63,6 @@ def _statistics() -> list[Statistic]:
         GroupCounts(Groups(["b"], col("a") == 1), DOMAIN),
         *(MaxError(kind, SETS, guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
-        MarginalErrors(SETS, guesses, (Fraction(1), Fraction(2, 3)), (0.1, 0.2)),
         CellScores(SETS, tuple(-guess for guess in guesses)),
         ConjunctionScores(cells, random.uniform(-1, 1, len(cells))),
         weighted.scores(1.0, 1.0),

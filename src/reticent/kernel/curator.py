@@ -31,7 +31,6 @@ from reticent.kernel.statistics import (
     ConjunctionScores,
     LinearCount,
     MarginalCounts,
-    MarginalErrors,
     Statistic,
 )
 from reticent.kernel.table import Table
@@ -42,7 +41,7 @@ from reticent.queries.linear import Marginal
 Noise = Laplace | Gaussian
 Asked = Linear | Marginal | Groups | Statistic
 
-SCORES = (MarginalErrors, CellScores, ConjunctionScores, ExcessRisks)
+SCORES = (CellScores, ConjunctionScores, ExcessRisks)
 """Lists whose sensitivity is that of each entry alone: candidates to select from, never numbers to measure."""
 
 

@@ -267,48 +267,6 @@ class AnswerErrors(_Fine):
 
 
 @dataclass(frozen=True, eq=False)
-class MarginalErrors(_Fine):
-    """One score per attribute set: weight * (L1 distance of its marginal to a guess) - penalty, in records.
-
-    One record moves an L1 distance by 2 under replace-one and by 1 under add-remove (spec 1.1), times the weight.
-    """
-
-    sets: tuple[tuple[str, ...], ...]
-    guesses: tuple[np.ndarray, ...]
-    weights: tuple[Fraction, ...]
-    penalties: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        sizes = {len(self.sets), len(self.guesses), len(self.weights), len(self.penalties)}
-        if sizes != {len(self.sets)} or not self.sets:
-            raise QueryError("every candidate set needs one guess, weight and penalty; give at least one candidate")
-        if any(not 0 < weight <= 1 for weight in self.weights):
-            raise QueryError("weights of candidates lie above 0 and at most at 1; divide by the largest")
-
-    def sensitivity(self, neighbours: str) -> Sensitivity:
-        moved = of_one_marginal(neighbours).l1 * max(self.weights)
-        return Sensitivity(l1=moved, l2_squared=moved * moved)
-
-    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
-        steps = fine(person_grid)
-        scores = []
-        columns = zip(source.marginals(self.sets), self.guesses, self.weights, self.penalties, strict=True)
-        for counts, guess, weight, penalty in columns:
-            # Guesses sit on the coarse person grid, so that distance times weight is an integer; weights round down,
-            # which keeps the score's sensitivity below the stated one.
-            guessed = on_grid(guess, person_grid, summed=steps).reshape(counts.shape)
-            distance = int(np.abs(counts - guessed).sum())
-            scores.append(in_range(distance * int(weight * steps) - int(on_grid(penalty, steps * person_grid))))
-        return np.array(scores, dtype=np.int64)
-
-    def describe(self) -> dict[str, object]:
-        return {
-            "marginal errors": [list(s) for s in self.sets],
-            "guesses": digest(*self.guesses, np.array([float(w) for w in self.weights]), np.array(self.penalties)),
-        }
-
-
-@dataclass(frozen=True, eq=False)
 class _Scores(_Fine):
     """Scores of queries, then of their complements: `w c + o + b`, then `-w c - o + b`.
 
@@ -374,5 +332,5 @@ class ConjunctionScores(_Scores):
         return {"conjunctions": self.conjunctions.digest, "offsets": self._digest(self.offsets)}
 
 
-STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, MarginalErrors, CellScores, ConjunctionScores)
+STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, CellScores, ConjunctionScores)
 """All that may be computed from rows."""
