@@ -18,6 +18,7 @@ from benchmarks.suite import measured, outcome_of
 SUITES = {
     "machine": "The machine's limits",
     "release": "Offline release beside peers",
+    "sweep": "Offline release by epsilon, n, k and |U|",
     "smartnoise": "Offline release beside SmartNoise",
     "online": "Online sessions beside Laplace, Gaussian and PMW",
     "convex": "Fifty regressions under one budget",
