@@ -81,7 +81,8 @@ def measured(point: Point, runs: int) -> dict[str, float]:
         scored = rt.evaluate(release, private, workload)
         found.append((release.certificates[0].bound, scored.max_error, scored.mean_total_variation or 0.0, seconds))
     names = ("certified", "largest error", "mean TV", "seconds")
-    values = dict(zip(names, map(statistics.median, zip(*found, strict=True)), strict=True))
+    medians = map(statistics.median, zip(*found, strict=True))
+    values: dict[str, float] = dict(zip(names, medians, strict=True))
     values["missed"] = float(sum(largest > certified for certified, largest, _, _ in found))
     return values | {"peak GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20}
 
