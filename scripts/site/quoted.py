@@ -1,7 +1,7 @@
 """Figures that pages quote: a number followed by `<!-- figure: suite.path -->` is one that a benchmark recorded.
 
 The path walks through what the suite found in benchmarks/results/full.json: keys joined by dots, list entries by their
-place or by a field, `release.adult[eps=1.0].tv`; a key that itself has dots or brackets stands in quotes. ` * 1000`
+place or by fields, `release.adult[eps=1.0].tv`; a key that itself has dots or brackets stands in quotes. ` * 1000`
 after it changes the unit. A number followed by % is a hundred times the recorded one. The quoted number must agree to
 the digits it shows; `python -m benchmarks` writes it anew, with as many digits, whenever it has measured.
 """
@@ -25,9 +25,7 @@ MARKED = re.compile(
     r"<!-- figure: (?P<path>[^\n]+?)(?: \* (?P<factor>[\d.e-]+))? -->"
 )
 MARKER = re.compile(r"<!-- figure: ")
-STEP = re.compile(
-    r'"(?P<quoted>[^"]+)"|(?P<name>[^.\[\]"]+)|\[(?P<field>[^=\]]+)=(?P<value>[^\]]+)\]|\[(?P<place>\d+)\]'
-)
+STEP = re.compile(r'"(?P<quoted>[^"]+)"|(?P<name>[^.\[\]"]+)|\[(?P<fields>[^=\]]+=[^\]]+)\]|\[(?P<place>\d+)\]')
 
 
 @dataclass(frozen=True)
@@ -130,12 +128,13 @@ def look_up(results: dict[str, Any], path: str) -> Any:
 
 
 def _stepped(value: Any, step: re.Match[str]) -> Any:
-    if step["field"] is None:
+    if step["fields"] is None:
         return value[int(step["place"])] if step["place"] is not None else value[step["quoted"] or step["name"]]
-    found = next((v for v in value if str(v.get(step["field"])) == step["value"]), None)
-    if found is None:
-        raise LookupError(step[0])
-    return found
+    wanted = dict(field.split("=", 1) for field in step["fields"].split(","))
+    found = [v for v in value if all(str(v.get(name)) == text for name, text in wanted.items())]
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} entries are {step[0]}")
+    return found[0]
 
 
 def recorded() -> dict[str, Any]:

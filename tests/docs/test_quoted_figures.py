@@ -14,7 +14,11 @@ from scripts.site.quoted import MARKER, Quoted, like, look_up, pages, quoted, re
 PAGES = pages()
 RESULTS = {
     "release": {
-        "found": {"adult": [{"eps": 1.0, "tv": 0.02594}], "speed": {"s": 1234.0}, "at most 2.5, [x]": 1.9},
+        "found": {
+            "adult": [{"eps": 1.0, "tv": 0.02594}, {"eps": 5.0, "n": 1, "tv": 3}, {"eps": 5.0, "n": 2, "tv": 4}],
+            "speed": {"s": 1234.0},
+            "at most 2.5, [x]": 1.9,
+        },
     },
     "online": {"failed": "x"},
 }
@@ -51,6 +55,9 @@ def test_a_missing_key_is_reported(path: str) -> None:
 def test_thousands_places_and_names_with_dots() -> None:
     assert figure("1,234", "release.speed.s").disagreement(RESULTS) is None
     assert look_up(RESULTS, "release.adult[0].tv") == 0.02594
+    assert look_up(RESULTS, "release.adult[eps=5.0,n=2].tv") == 4
+    with pytest.raises(LookupError, match="2 entries"):
+        look_up(RESULTS, "release.adult[eps=5.0].tv")
     assert look_up(RESULTS, 'release."at most 2.5, [x]"') == 1.9
 
 
