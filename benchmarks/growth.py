@@ -6,14 +6,14 @@ import itertools
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.generated import domain_of, generated, plain_group_by
+from benchmarks.generated import domain_of, generated
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting import SMALL_ROWS, tally
@@ -64,24 +64,18 @@ def read(path: str, columns: int, hold: int = HOLD) -> None:
     Table.read(path, domain_of(columns), hold=hold)
 
 
-def group(path: str, columns: int) -> None:
-    domain = domain_of(columns)
-    plain_group_by(Path(path), domain.names, domain)
-
-
-def slopes(points: Sequence[dict[str, Any]], by: str, *what: str) -> dict[str, float]:
+def slopes(points: Sequence[Mapping[str, Any]], by: str, *what: str) -> dict[str, float]:
     """Least squares on logarithms: cost grows like size to this power."""
     sizes = np.log([float(point[by]) for point in points])
     return {name: float(np.polyfit(sizes, np.log([point[name] for point in points]), 1)[0]) for name in what}
 
 
 def with_rows(folder: Path, sizes: Sequence[int]) -> dict[str, Any]:
-    """A Table from Parquet, twelve columns; DuckDB's own GROUP BY beside it."""
+    """A Table from Parquet, twelve columns."""
     points = []
     for rows in sizes:
         with generated(folder, rows, COLUMNS) as path:
-            plain = alone(group, str(path), COLUMNS)
-            points.append({"rows": rows, **alone(read, str(path), COLUMNS), "group_by_seconds": plain["seconds"]})
+            points.append({"rows": rows, **alone(read, str(path), COLUMNS)})
     return {"points": points, "slopes": slopes(points, "rows", "seconds", "cpu_seconds", "peak_gib")}
 
 

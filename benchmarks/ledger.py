@@ -115,9 +115,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
         "measurement": "a paid answer, end to end",
     }
     bars = {"median": [(name, 1e3 * seconds[kind]) for kind, name in names.items()]}
-    setting = (
-        f"Medians of {found['rounds']} rounds, all kinds in turn in one process, on the working disk. "
-    )
+    setting = f"Medians of {found['rounds']} rounds, all kinds in turn in one process, on the working disk. "
     expected = "Expected: flushes outweigh all else."
     return [
         setting + "An answer is durable twice, and each time the anchor follows: four flushes against two.",

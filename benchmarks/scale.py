@@ -59,11 +59,10 @@ COLUMN_NAMES = {
     "sets": "marginals",
     "seconds": "time",
     "cpu_seconds": "processor",
-    "group_by_seconds": "GROUP BY",
     "peak_gib": "peak",
     "representation": "representation",
 }
-UNITS = {"seconds": "s", "cpu_seconds": "s", "group_by_seconds": "s", "peak_gib": "GiB"}
+UNITS = {"seconds": "s", "cpu_seconds": "s", "peak_gib": "GiB"}
 
 
 def on_demand(folder: Path, rows: int) -> dict[str, float]:

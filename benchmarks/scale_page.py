@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from benchmarks.growth import slopes
 from benchmarks.render import DOCS, file_name, grid_text
 from benchmarks.scale import curve, points_of
 from benchmarks.shown import number
@@ -26,14 +27,19 @@ def write(record: Mapping[str, Any]) -> None:
 
 def render(record: Mapping[str, Any]) -> str:
     scale, engines = record["scale"]["found"], record["engines"]["found"]
-    facts = {**_measured(scale), **_projected(scale, engines), "engines": _engines(engines)}
+    facts = {**_measured(scale), **projected(scale, engines), "engines": _engines(engines)}
     for name, found in scale["growth"].items():
         plot = curve(name, found)
         facts[f"{name}_plot"] = f"![{plot.title}. {plot.expected}](figures/{file_name('scale', plot)})"
         facts[f"{name}_table"] = grid_text(replace(points_of(name, found), title=""))
         facts |= {f"{name}_{what}_slope": f"{slope:.2f}" for what, slope in found["slopes"].items()}
+    facts["rows_last_slope"] = f"{_last_slope(scale['growth']['rows']['points']):.2f}"
     facts["measured_at"] = record["scale"]["at"]
     return TEMPLATE.read_text().format(**facts)
+
+
+def _last_slope(points: Sequence[Mapping[str, Any]]) -> float:
+    return slopes(points[-2:], "rows", "seconds")["seconds"]
 
 
 def _measured(scale: Mapping[str, Any]) -> dict[str, str]:
@@ -62,7 +68,7 @@ def _engines(engines: Mapping[str, Any]) -> str:
     return "\n".join([*lines, *(f"\nNot measured: {reason}" for reason in engines["absent"])])
 
 
-def _projected(scale: Mapping[str, Any], engines: Mapping[str, Any]) -> dict[str, str]:
+def projected(scale: Mapping[str, Any], engines: Mapping[str, Any]) -> dict[str, str]:
     """Core-seconds of a row, from the largest table measured here, times rows, over cores."""
     largest = scale["growth"]["rows"]["points"][-1]
     duckdb = largest["cpu_seconds"] / largest["rows"]

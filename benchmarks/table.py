@@ -62,8 +62,14 @@ def _binned(name: str) -> str:
     return f"CASE WHEN {name} IS NULL THEN {attribute.missing_code} {' '.join(cases)} ELSE {attribute.known - 1} END"
 
 
-def _group_by(path: Path) -> pa.Table:
+def _connected() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def _group_by(path: Path) -> pa.Table:
+    connection = _connected()
     binned = ", ".join(f"{_binned(name)} AS {name}" for name in DOMAIN.names)
     statement = f"SELECT {', '.join(DOMAIN.names)}, COUNT(*) FROM (SELECT {binned} FROM '{path}') GROUP BY ALL"
     return connection.sql(statement).to_arrow_table()
@@ -95,7 +101,7 @@ def building(rows: int, repeats: int) -> dict[str, float]:
     """Seconds of `Table.read` over seconds of the GROUP BY alone, alternating in one process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
-        quiet = duckdb.connect(config={"enable_progress_bar": False})
+        quiet = _connected()
         quiet.execute(f"SELECT setseed(0.5); COPY ({_ROWS.format(rows=rows)}) TO '{path}'")
         own, plain = [], []
         for _ in range(repeats):
@@ -117,7 +123,7 @@ def counting(rows: int) -> dict[str, float]:
     sets = list(itertools.combinations(domain.names, 3))
     Records.of_codes(domain, columns, weights).marginals(sets[:1])
     own = min(_timed(lambda: Records.of_codes(domain, columns, weights).marginals(sets)) for _ in range(2))
-    connection = duckdb.connect(config={"enable_progress_bar": False})
+    connection = _connected()
     connection.register("arrow", pa.table(columns | {"w": weights}))
     connection.execute("CREATE TABLE encoded AS SELECT * FROM arrow")
     found = {"marginals_seconds": own}
