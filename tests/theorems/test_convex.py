@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,16 @@ import pytest
 
 import reticent as rt
 from reticent.algorithms.convex import ConvexPlan
+from reticent.kernel import minimizers
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger import Ledger
-from reticent.kernel.minimizers import Minimizer, NoisyGradientDescent, OutputPerturbation, RidgeGLM
+from reticent.kernel.minimizers import (
+    Minimizer,
+    NoisyGradientDescent,
+    OutputPerturbation,
+    RidgeGLM,
+    SufficientStatistics,
+)
 from reticent.kernel.records import Records
 from reticent.kernel.table import Table
 from reticent.queries.convex import ConvexLoss
@@ -187,3 +195,61 @@ def test_updates_grow_with_the_logarithm_of_the_universe_and_the_square_of_the_e
     assert plans[1].updates == pytest.approx(4 * plans[0].updates, rel=0.01)
     assert plans[2].updates == pytest.approx(2 * plans[0].updates, rel=0.01)
     assert plans[0].updates == math.ceil(64 * 5.0 / 0.01)
+
+
+CURVED = rt.Logistic(features=["a", "b", "c"], label="y", radius=1)
+RIDGED = rt.Logistic(features=["a", "b", "c"], label="y", radius=1, ridge=0.1)
+FITTED = rt.Squared(features=["a", "b", "c"], label="y", radius=1)
+RARELY = 1e-4
+TABLES = 6
+
+
+@pytest.mark.parametrize("weight", [0.7, 1.0, 1.3])
+@pytest.mark.parametrize("rho", [1e4, 0.5])
+@pytest.mark.parametrize(
+    ("kind", "loss"),
+    [
+        (NoisyGradientDescent, CURVED),
+        (NoisyGradientDescent, RIDGED),
+        (NoisyGradientDescent, FITTED),
+        (OutputPerturbation, RIDGED),
+        (RidgeGLM, CURVED),
+        (RidgeGLM, RIDGED),
+        (SufficientStatistics, FITTED),
+    ],
+)
+def test_bounds_hold_on_tables_of_another_size_than_declared(
+    kind: type[Minimizer], loss: ConvexLoss, rho: float, weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lopsided tables, whose best parameters often lie on the ball's edge; rows weigh `weight` times too much."""
+    monkeypatch.setattr(minimizers, "MOST_ROUNDS", 60)
+    problem, spread = loss.on(DOMAIN), abs(1 - weight)
+    for seed in range(TABLES):
+        counts = np.rint(np.random.default_rng(seed).dirichlet(np.full(16, 0.2)) * 10**6).reshape(DOMAIN.shape)
+        true, source = counts.sum(), table(counts)._source
+        minimizer = kind(loss, DOMAIN, neighbours="add-remove", records=round(true / weight), rho=rho)
+        theta = minimizer.release(minimizer.fetch(source, 1))
+        for divisor, bound in (
+            (true, minimizer.bound(RARELY, spread)),
+            (float(minimizer.records), minimizer._excess(RARELY, 1 + spread)),
+        ):
+            risk = TensorRisk(problem, source.marginal(problem.attributes) / divisor)
+            assert risk.value(theta) - risk.value(minimum(risk)[0]) <= bound * (1 + 1e-9)
+
+
+def test_a_minimiser_sought_outside_the_ball_breaks_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: the loss' own ball replaced by one that holds the unconstrained minimiser."""
+    own = RidgeGLM._shape.fget
+    assert own is not None
+    monkeypatch.setattr(RidgeGLM, "_shape", property(lambda self: replace(own(self), radius=50.0)))
+    with pytest.raises(AssertionError):
+        test_bounds_hold_on_tables_of_another_size_than_declared(RidgeGLM, CURVED, 1e4, 1.0, monkeypatch)
+
+
+def test_steps_too_long_for_heavier_rows_are_paid_for() -> None:
+    """The bound grows with the doubt about the number of records, from its plain value on."""
+    minimizer = NoisyGradientDescent(CURVED, DOMAIN, neighbours="add-remove", records=10**6, rho=1)
+    bounds = [minimizer._excess(FAILURE, weight) for weight in (1.0, 1.1, 1.5)]
+    assert bounds[0] < bounds[1] < bounds[2]
+    assert minimizer.bound(FAILURE) == bounds[0]
+    assert minimizer.bound(FAILURE, 0.01) > bounds[0] + 0.01 * minimizer.problem.scale

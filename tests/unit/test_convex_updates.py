@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -102,14 +105,14 @@ def test_equal_parameters_show_nothing() -> None:
     assert loss_difference(problem, np.zeros(problem.dimension), np.zeros(problem.dimension)) is None
 
 
-def private(count: int, rho: float, seed: int = 5) -> tuple[Curator, np.ndarray]:
+def private(count: int, rho: float, seed: int = 5, **facts: Any) -> tuple[Curator, np.ndarray]:
     """A table of `count` records with few distinct ones, so that it may be huge."""
     data = distribution(seed)
     counts = np.floor(data / data.sum() * count).astype(np.int64)
     counts.flat[0] += count - counts.sum()
     codes = np.indices(DOMAIN.shape).reshape(3, -1)
     source = Records.of_codes(DOMAIN, dict(zip(DOMAIN.names, codes, strict=True)), counts.ravel())
-    table = Table(source, DOMAIN, records=count)
+    table = Table(source, DOMAIN, **(facts or {"records": count}))
     return Curator(table, Ledger.memory(rt.Budget(rho=rho), table.identity)), counts / count
 
 
@@ -145,6 +148,40 @@ def test_the_online_mechanism_keeps_its_promise(rule: str, few_rounds: None) -> 
     assert "measured" in origins
     if rule == "projection":  # paper's steps are too small to matter within 18 questions
         assert set(origins[-3:]) == {"hypothesis"}
+
+
+@pytest.mark.parametrize("off", [-1, 1])
+def test_a_noisy_number_of_records_keeps_the_promise(off: int, few_rounds: None) -> None:
+    """The released number lies as far from the truth as its stated error allows, on either side."""
+    count, uncertain = 10**8, 0.002
+    curator, data = private(count, 20.0, neighbours="add-remove")
+    scale = max(loss.on(DOMAIN).scale for loss in LOSSES)
+    hypothesis = DenseHypothesis(DOMAIN)
+    known = count / (1 + off * uncertain)
+    plan = ConvexPlan(0.05, 40, scale, known, hypothesis.log_size, 0.05, records_error=uncertain)
+    mechanism = OnlineConvex(curator, hypothesis, plan)
+    for turn in range(12):
+        loss = LOSSES[turn % len(LOSSES)]
+        reply = mechanism.ask(loss)
+        assert reply.error is not None
+        assert true_excess(loss, reply.theta, data) <= reply.error <= plan.error
+    assert 0 < mechanism.updates < plan.updates
+
+
+def test_an_exact_private_number_of_records_is_refused() -> None:
+    curator, _ = private(10**6, 1.0, neighbours="add-remove")
+    hypothesis = DenseHypothesis(DOMAIN)
+    exact = ConvexPlan(0.5, 10, 10.0, 10**6, hypothesis.log_size, 0.05)
+    with pytest.raises(QueryError, match="private under add-remove"):
+        OnlineConvex(curator, hypothesis, exact)
+    with pytest.raises(QueryError, match="the table has 1000000"):
+        OnlineConvex(private(10**6, 1.0)[0], hypothesis, replace(exact, records=10**6 + 1))
+    with pytest.raises(QueryError, match="to within"):
+        replace(exact, records_error=0.2)
+    doubtful = replace(exact, records_error=0.01)
+    assert doubtful.margin < exact.margin
+    assert doubtful.threshold < exact.threshold
+    assert doubtful.updates > exact.updates
 
 
 def test_answers_beyond_the_plan_or_the_budget_are_uncertified() -> None:

@@ -77,7 +77,7 @@ def test_the_custodian_view_is_unreachable_from_session_and_service(path: Path) 
     assert not reached & FORBIDDEN_IN_SESSION_AND_SERVICE
 
 
-MINIMISERS = {"minimizers.py", "minimizer_steps.py", "excess_risk.py"}
+MINIMISERS = {"minimizer.py", "minimizers.py", "minimizer_steps.py", "excess_risk.py"}
 COUNTING = {"records.py", "counts.py", "counting.py", "conjunction_counts.py", "subsample.py", "boxes.py"}
 LARGEST = {"core": 1850, "counting": 400, "minimisers": 500}
 """Lines of code an auditor reads: mechanisms, accounting, ledger and verbs; exact counting; private minimisers."""

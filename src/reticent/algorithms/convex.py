@@ -16,6 +16,7 @@ import numpy as np
 
 from reticent.algorithms.minimizer_choice import cheapest_within, choose_minimizer
 from reticent.algorithms.risks import public_minimum
+from reticent.algorithms.tails import noise_failure
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Hypothesis
 from reticent.kernel.accounting import NANO
@@ -29,6 +30,9 @@ from reticent.queries.problem import Problem
 from reticent.queries.risk import certificate_tensor, loss_tensor
 
 Rule = Literal["projection", "textbook"]
+
+LARGEST_RECORDS_ERROR = 0.1
+"""Beyond, half of a test's reading would be the doubt about the number of records."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +84,10 @@ class ConvexPlan:
 
     Noise of threshold and test stays below error/8 each, a private minimiser errs at most error/4, and a test is
     "above" around 3/4 error: an update then moves by error/4, so `updates` of them suffice for ever (spec 8.3).
+
+    Under add-remove `records` is a released number N and `records_error` bounds abs(n - N) / N, but with probability
+    `RECORDS_FAILURE`, which counts towards `failure`. Tests compare n times an excess with N times a threshold, so they
+    run for the smaller error (1 - records_error) `error`, and "above" vouches for that much less.
     """
 
     error: float
@@ -89,16 +97,32 @@ class ConvexPlan:
     log_size: float
     failure: float
     rule: Rule = "projection"
+    records_error: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.error < self.scale:
             raise QueryError(f"error {self.error!r} must lie above 0 and below the losses' range {self.scale:g}")
-        if self.losses < 1 or not 0 < self.failure < 1:
+        if self.losses < 1 or not 0 < self.failure < 1 or not self.noise_failure > 0:
             raise QueryError("plan for at least one loss and a failure probability between 0 and 1")
+        if not 0 <= self.records_error < LARGEST_RECORDS_ERROR:
+            raise QueryError(
+                f"records_error={self.records_error:g} leaves an update nothing to go by; count the records to within"
+                f" {LARGEST_RECORDS_ERROR:g} of their number"
+            )
         if self.margin <= 0:
             raise QueryError(
                 f"error {self.error:g} is below what the private minimum hides; ask for {8 * self.hidden:g}"
             )
+
+    @property
+    def noise_failure(self) -> float:
+        """What is left for noise after the number of records took its share."""
+        return noise_failure(1 - self.failure, self.records_error)
+
+    @property
+    def tested(self) -> float:
+        """The error for which tests run: in units of N, at most `error` in units of n."""
+        return (1 - self.records_error) * self.error
 
     @property
     def hidden(self) -> float:
@@ -108,7 +132,7 @@ class ConvexPlan:
     @property
     def margin(self) -> float:
         """tau - c1 - c2 - a0: how far below zero the data's mean loss difference surely lies."""
-        return self.error / 4 - self.hidden
+        return (self.tested / 2 - self.hidden) / (1 + self.records_error) - self.error / 4
 
     @property
     def updates(self) -> int:
@@ -128,14 +152,14 @@ class ConvexPlan:
     @property
     def threshold(self) -> float:
         """In records, as the test compares: "below" then means an excess of at most `error`."""
-        return (0.75 * self.error - self.hidden) * self.records / self.scale
+        return (0.75 * self.tested - self.hidden) * self.records / self.scale
 
     def watch(self, neighbours: str) -> AboveThreshold:
         """Noise below error/8 for each of `updates` thresholds and `losses` tests, with probability 1 - failure/2."""
         moves = (2 if neighbours == "replace-one" else 1) + GAP + FLOATS
-        room = self.error / 8 * self.records / self.scale
-        threshold = float(moves) * math.log(4 * self.updates / self.failure) / room
-        query = 2 * float(moves) * math.log(4 * self.losses / self.failure) / room
+        room = self.tested / 8 * self.records / self.scale
+        threshold = float(moves) * math.log(4 * self.updates / self.noise_failure) / room
+        query = 2 * float(moves) * math.log(4 * self.losses / self.noise_failure) / room
         return AboveThreshold(threshold_epsilon=Fraction(threshold), query_epsilon=Fraction(query))
 
 
@@ -156,6 +180,12 @@ class OnlineConvex:
     """
 
     def __init__(self, curator: Curator, hypothesis: Hypothesis, plan: ConvexPlan) -> None:
+        if curator.records is None and plan.records_error == 0:
+            raise QueryError(
+                f"records={plan.records:g} is private under add-remove: measure it, and give the plan records_error="
+            )
+        if curator.records is not None and (plan.records, plan.records_error) != (curator.records, 0):
+            raise QueryError(f"the plan is for {plan.records:g} records; the table has {curator.records}, exactly")
         self.plan = plan
         self.updates = 0
         self.asked = 0
@@ -195,7 +225,7 @@ class OnlineConvex:
 
     def _minimizer(self, loss: ConvexLoss) -> Minimizer | None:
         """One that errs at most error/4 in all planned updates together."""
-        failure = self.plan.failure / (2 * self.plan.updates)
+        failure = self.plan.noise_failure / (2 * self.plan.updates)
         return cheapest_within(
             loss,
             self._curator.domain,
@@ -203,6 +233,7 @@ class OnlineConvex:
             records=self.plan.records,
             error=self.plan.error / 4,
             failure=failure,
+            spread=self.plan.records_error,
             most=max(self._curator.remaining / NANO, 1e-6),
         )
 

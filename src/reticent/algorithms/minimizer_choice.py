@@ -66,24 +66,33 @@ def candidates(
 
 
 def cheapest_within(
-    loss: ConvexLoss, domain: Domain, *, neighbours: str, records: float, error: float, failure: float, most: float
+    loss: ConvexLoss,
+    domain: Domain,
+    *,
+    neighbours: str,
+    records: float,
+    error: float,
+    failure: float,
+    most: float,
+    spread: float = 0.0,
 ) -> Minimizer | None:
     """The minimiser of least price whose bound is at most `error`; None if even `most` of rho does not do.
 
-    Prices come from a fixed ladder, so that the same question names the same minimiser whatever is left.
+    Prices come from a fixed ladder, so that the same question names the same minimiser whatever is left. `spread` is
+    how far `records` may lie from the true number, as a share of it.
     """
     best: Minimizer | None = None
     for roomy in candidates(loss, domain, neighbours, records, _price(LADDER[1])):
         low, high = LADDER
         fitting = roomy
-        while high - low > 1 and roomy.bound(failure) <= error:
+        while high - low > 1 and roomy.bound(failure, spread) <= error:
             middle = (low + high) // 2
             trial = type(roomy)(loss, domain, neighbours=neighbours, records=records, rho=_price(middle))
-            if trial.bound(failure) <= error:
+            if trial.bound(failure, spread) <= error:
                 high, fitting = middle, trial
             else:
                 low = middle
-        if fitting.bound(failure) <= error and (best is None or fitting.rho < best.rho):
+        if fitting.bound(failure, spread) <= error and (best is None or fitting.rho < best.rho):
             best = fitting
     return best if best is not None and best.rho <= most else None
 

@@ -1,23 +1,17 @@
-"""A private minimiser answers one convex loss with noise it prices itself (spec 8.4).
-
-Each is a frozen public declaration. `records` is the public number the sums are divided by; it scales the answer and no
-guarantee rests on it being the true number. `bound(failure)` says how large the excess risk can be.
-"""
+"""The private minimisers, one per family of losses (spec 8.4)."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Price, Real, exact
+from reticent.kernel.accounting import Price
+from reticent.kernel.minimizer import Minimizer
 from reticent.kernel.minimizer_steps import (
     GRID,
     Ridged,
@@ -36,7 +30,6 @@ from reticent.kernel.minimizer_steps import (
 )
 from reticent.kernel.noise import Gaussian, Sensitivity
 from reticent.kernel.table import CountSource
-from reticent.queries.convex import ConvexLoss, checked_loss
 from reticent.queries.minimum import quadratic_minimum
 from reticent.queries.problem import Problem
 from reticent.queries.risk import Risk, TensorRisk, moments
@@ -45,67 +38,6 @@ MOST_ROUNDS = 4000
 """Noisy gradient steps: more would cost time and, under one budget, gain next to nothing."""
 LOCATED = Fraction(1, 64)
 """How far the solver may stop from the exact minimiser, as a share of what one record moves it."""
-
-
-@dataclass(frozen=True, eq=False)
-class Minimizer(ABC):
-    """What all share: a loss of the closed list, verified on the domain, and a zCDP price."""
-
-    loss: ConvexLoss
-    domain: Domain
-    neighbours: str
-    records: Fraction
-    rho: Fraction
-
-    proof: ClassVar[str]
-
-    def __init__(self, loss: ConvexLoss, domain: Domain, *, neighbours: str, records: Real, rho: Real) -> None:
-        if neighbours not in ("replace-one", "add-remove"):
-            raise QueryError(f"neighbours={neighbours!r} is unknown: use 'replace-one' or 'add-remove'")
-        fields = {
-            "loss": checked_loss(loss),
-            "domain": domain,
-            "neighbours": neighbours,
-            "records": exact(records, "records"),
-            "rho": exact(rho, "rho"),
-        }
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
-        self._check(self.problem)
-
-    @cached_property
-    def problem(self) -> Problem:
-        return self.loss.on(self.domain)
-
-    @abstractmethod
-    def _check(self, problem: Problem) -> None:
-        """Refuse a loss of the wrong family, on public facts."""
-
-    @abstractmethod
-    def price(self) -> Price: ...
-
-    @abstractmethod
-    def fetch(self, source: CountSource, person_grid: int) -> Any:
-        """Everything the release needs of the rows; called before the ledger reserves."""
-
-    @abstractmethod
-    def release(self, exact: Any) -> np.ndarray:
-        """theta; draws the noise."""
-
-    @abstractmethod
-    def bound(self, failure: float) -> float:
-        """Excess risk exceeds this with probability at most `failure`, where `records` is the true number."""
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "minimizer": type(self).__name__,
-            "loss": self.loss.to_dict(),
-            "records": str(self.records),
-            "rho": str(self.rho),
-        }
-
-    def _slack(self) -> Fraction:
-        return float_slack(cells_of(self.problem), float(self.records))
 
 
 class NoisyGradientDescent(Minimizer):
@@ -172,16 +104,18 @@ class NoisyGradientDescent(Minimizer):
         convexity = self.problem.strong_convexity
         return 2 / (convexity * (t + 1)) if convexity > 0 else 1 / self.problem.smoothness
 
-    def bound(self, failure: float) -> float:
+    def _excess(self, failure: float, weight: float) -> float:
         problem, rounds = self.problem, self.rounds
-        noise = self._spread**2 * rounds
+        noise, slope = self._spread**2 * rounds, weight * problem.lipschitz
         if problem.strong_convexity > 0:
-            slopes = (problem.lipschitz + problem.strong_convexity * problem.radius) ** 2 + problem.dimension * noise
-            return min(problem.scale, 2 * slopes / (problem.strong_convexity * (rounds + 1)) / failure)
+            slopes = (slope + problem.strong_convexity * problem.radius) ** 2 + problem.dimension * noise
+            return 2 * slopes / (problem.strong_convexity * (rounds + 1)) / failure
         drift = problem.smoothness * problem.radius**2 / (2 * rounds)
         stray = noise * chi_square_reach(problem.dimension * rounds, failure / 2) / (rounds * problem.smoothness)
         walk = 2 * problem.radius * math.sqrt(noise * 2 * math.log(2 / failure) / rounds)
-        return min(problem.scale, drift + stray + walk)
+        # Rows heavier than planned curve more than the step allows for: by (weight - 1) smoothness/2 |step|^2 a round.
+        steps = min(slope**2 / problem.smoothness + stray, 2 * problem.smoothness * problem.radius**2)
+        return drift + stray + walk + (weight - 1) * steps
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"rounds": self.rounds, "sigma": str(self.noise.sigma)}
@@ -213,7 +147,7 @@ class OutputPerturbation(Minimizer):
 
     @property
     def unit(self) -> float:
-        """How far one added record moves the exact minimiser: L / (convexity records)."""
+        """How far one added record moves the exact minimiser."""
         return self._shape.lipschitz / (self.convexity * float(self.records))
 
     @property
@@ -241,19 +175,21 @@ class OutputPerturbation(Minimizer):
     def _tilted(self, risk: Risk) -> Risk:
         return risk
 
-    def bound(self, failure: float) -> float:
-        problem = self.problem
-        stray = math.sqrt(chi_square_reach(problem.dimension, failure)) * float(self.noise.sigma) * self.unit
-        stray += float(LOCATED) * self.unit
-        slopes = (problem.lipschitz + problem.strong_convexity * problem.radius) * stray
-        if self._interior:
-            slopes = min(slopes, self._shape.smoothness / 2 * stray**2)
-        return min(problem.scale, slopes)
+    def _excess(self, failure: float, weight: float) -> float:
+        problem, stray = self.problem, self._stray(failure)
+        slopes = (weight * problem.lipschitz + problem.strong_convexity * problem.radius) * stray
+        if self._interior(weight):
+            slopes = min(slopes, weight * self._shape.smoothness / 2 * stray**2)
+        return slopes
 
-    @property
-    def _interior(self) -> bool:
+    def _stray(self, failure: float) -> float:
+        """How far the answer lies from the exact minimiser."""
+        reach = math.sqrt(chi_square_reach(self.problem.dimension, failure))
+        return (reach * float(self.noise.sigma) + float(LOCATED)) * self.unit
+
+    def _interior(self, weight: float) -> bool:
         """convexity/2 |best|^2 <= risk at 0 minus its minimum: whether that keeps the minimiser inside the ball."""
-        return math.sqrt(2 * _height(self.problem) / self.convexity) < self.problem.radius
+        return math.sqrt(2 * weight * _height(self.problem) / self.convexity) < self.problem.radius
 
 
 def _height(problem: Problem) -> float:
@@ -267,8 +203,8 @@ def _height(problem: Problem) -> float:
 class RidgeGLM(OutputPerturbation):
     """Output perturbation of a generalised linear loss with a ridge added for the occasion.
 
-    The minimiser is sought in a ball that surely holds it, so only the margin's noise counts and the error does not
-    grow with the dimension, until the answer is drawn back into the loss' own ball. Guarantee: as output perturbation.
+    The minimiser is sought in the loss' own ball: one sought beyond it and drawn back could be far worse than the best
+    within. Where it lies inside, only the margin's noise counts. Guarantee: as output perturbation.
     """
 
     proof: ClassVar[str] = "docs/proofs/ridge-glm.md"
@@ -294,19 +230,16 @@ class RidgeGLM(OutputPerturbation):
     @property
     def _shape(self) -> Shape:
         problem = self.problem
-        reach = math.sqrt(2 * _height(problem) / self.convexity) * (1 + 1e-9)
         smoothness = problem.smoothness - problem.strong_convexity + self.convexity
-        return Shape(reach, self._steepness, smoothness, self.convexity)
+        return Shape(problem.radius, self._steepness, smoothness, self.convexity)
 
     def _tilted(self, risk: Risk) -> Risk:
         return Ridged(risk, self.convexity - self.problem.strong_convexity)
 
-    def bound(self, failure: float) -> float:
+    def _excess(self, failure: float, weight: float) -> float:
         problem = self.problem
         bias = (self.convexity - problem.strong_convexity) / 2 * problem.radius**2
-        sigma = float(self.noise.sigma) * self.unit
-        stray = sigma * math.sqrt(chi_square_reach(problem.dimension, failure)) + float(LOCATED) * self.unit
-        return min(problem.scale, bias + self._steepness * stray + problem.strong_convexity * problem.radius * stray)
+        return bias + (weight * self._steepness + problem.strong_convexity * problem.radius) * self._stray(failure)
 
     def describe(self) -> dict[str, Any]:
         return super().describe() | {"ridge": self.convexity}
@@ -385,7 +318,7 @@ class SufficientStatistics(Minimizer):
         d = self.problem.dimension
         return float(self.noises[0].sigma) * (math.sqrt(2 * d) + math.sqrt(2 * math.log(1 / failure)))
 
-    def bound(self, failure: float) -> float:
+    def _excess(self, failure: float, weight: float) -> float:
         problem, (square, product) = self.problem, self._units
         # The operator norm errs on both sides: a quarter of the failure for each.
         gram = self._gram_reach(failure / 4) * square
@@ -393,7 +326,7 @@ class SufficientStatistics(Minimizer):
         lift = self._gram_reach(0.05) * square
         radius = problem.radius
         total = 2 * (radius**2 * gram + 2 * radius * cross) + radius**2 * lift
-        return min(problem.scale, total / float(self.records))
+        return total / float(self.records)
 
 
 MINIMIZERS = (NoisyGradientDescent, OutputPerturbation, RidgeGLM, SufficientStatistics)

@@ -1,0 +1,92 @@
+"""A private minimiser answers one convex loss with noise it prices itself (spec 8.4).
+
+Each is a frozen public declaration. `records` is the public number the sums are divided by; it scales the answer and no
+privacy rests on it being the true number. `bound(failure)` says how large the excess risk can be.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.accounting import Price, Real, exact
+from reticent.kernel.minimizer_steps import cells_of, float_slack
+from reticent.kernel.table import CountSource
+from reticent.queries.convex import ConvexLoss, checked_loss
+from reticent.queries.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Minimizer(ABC):
+    """What all share: a loss of the closed list, verified on the domain, and a zCDP price."""
+
+    loss: ConvexLoss
+    domain: Domain
+    neighbours: str
+    records: Fraction
+    rho: Fraction
+
+    proof: ClassVar[str]
+
+    def __init__(self, loss: ConvexLoss, domain: Domain, *, neighbours: str, records: Real, rho: Real) -> None:
+        if neighbours not in ("replace-one", "add-remove"):
+            raise QueryError(f"neighbours={neighbours!r} is unknown: use 'replace-one' or 'add-remove'")
+        fields = {
+            "loss": checked_loss(loss),
+            "domain": domain,
+            "neighbours": neighbours,
+            "records": exact(records, "records"),
+            "rho": exact(rho, "rho"),
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        self._check(self.problem)
+
+    @cached_property
+    def problem(self) -> Problem:
+        return self.loss.on(self.domain)
+
+    @abstractmethod
+    def _check(self, problem: Problem) -> None:
+        """Refuse a loss of the wrong family, on public facts."""
+
+    @abstractmethod
+    def price(self) -> Price: ...
+
+    @abstractmethod
+    def fetch(self, source: CountSource, person_grid: int) -> Any:
+        """Everything the release needs of the rows; called before the ledger reserves."""
+
+    @abstractmethod
+    def release(self, exact: Any) -> np.ndarray: ...
+
+    def bound(self, failure: float, spread: float = 0.0) -> float:
+        """Excess risk exceeds this with probability at most `failure`.
+
+        The true number n of records may differ from `records` by the share `spread` of it: true risk then differs from
+        what is minimised by (1 - n / records) times the rows' own risk, whose differences are at most `scale`.
+        """
+        scale = self.problem.scale
+        return min(scale, self._excess(failure, 1 + spread) + spread * scale)
+
+    @abstractmethod
+    def _excess(self, failure: float, weight: float) -> float:
+        """The excess of what is minimised, where rows weigh at most `weight` times `records` in all."""
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "minimizer": type(self).__name__,
+            "loss": self.loss.to_dict(),
+            "records": str(self.records),
+            "rho": str(self.rho),
+        }
+
+    def _slack(self) -> Fraction:
+        return float_slack(cells_of(self.problem), float(self.records))
