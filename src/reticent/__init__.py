@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reticent.compiling import prepare
+
 __version__ = "0.1.0"
+
+prepare(Path(__file__).parent)
 
 _HOME = {
     "Domain": "domain",

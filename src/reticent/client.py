@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BytesIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -89,27 +89,45 @@ class Connection:
         max_price: float | None = None,
     ) -> Any:
         """As `Session.ask`; a lost connection is tried again with the same key, so nothing is paid twice."""
-        body = self._body(question, error, confidence)
-        if max_price is not None:
-            body["max_price"] = max_price
-        if key is None and error is not None:
-            key = secrets.token_hex(16)
-        reply = self._call("POST", self._path("/ask"), body, key=key if error is not None else None).json()
+        reply = self._order("/ask", question, error, confidence, key, max_price)
         if reply["kind"] == "answer":
             return Answer.from_dict(reply["result"])
         from reticent.sql import ResultTable
 
         return ResultTable.from_dict(reply["result"])
 
-    def cost(self, question: Query | str, *, error: float, confidence: float | None = None) -> float:
-        """What `ask` with the same arguments would charge now; asking costs nothing."""
-        return self._call("POST", self._path("/cost"), self._body(question, error, confidence)).json()["price"]
+    def ask_all(
+        self, questions: Sequence[Query], *, error: float, confidence: float | None = None, key: str | None = None
+    ) -> list[Answer]:
+        """Each within `error`, one after the other, as a server knows no joint audit of questions.
 
-    def minimize(self, loss: Any) -> Any:
-        """The minimiser of a convex loss on what is certified so far: free."""
+        The first refusal ends it. With the same `key`, what was answered before it is not paid again.
+        """
+        key = key or secrets.token_hex(8)
+        return [
+            self.ask(question, error=error, confidence=confidence, key=f"{key}.{place}")
+            for place, question in enumerate(questions)
+        ]
+
+    def cost(self, question: Any, *, error: float, confidence: float | None = None) -> float:
+        """The most that `ask` or `minimize` with the same arguments would charge now; asking for it costs nothing."""
+        return self._call("POST", self._path("/cost"), _body(question, error, confidence)).json()["price"]
+
+    def minimize(
+        self,
+        loss: Any,
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        max_price: float | None = None,
+    ) -> Any:
+        """As `Session.minimize`: one model, or one per loss of a list. What cannot be certified says so."""
         from reticent.models import Model
 
-        return Model.from_dict(self._call("POST", self._path("/minimise"), {"loss": loss.to_dict()}).json()["model"])
+        reply = self._order("/minimise", loss, error, confidence, key, max_price)
+        models = [Model.from_dict(fields) for fields in reply["result"]["models"]]
+        return models if isinstance(loss, Sequence) else models[0]
 
     @property
     def spent(self) -> float:
@@ -123,6 +141,14 @@ class Connection:
     @property
     def certificates(self) -> list[dict[str, Any]]:
         return self._get("/certificates")["certificates"]
+
+    def set_cap(self, analyst: str, amount: float) -> None:
+        """The most this analyst may spend in all; for a custodian's token."""
+        self._call("PUT", self._path(f"/caps/{analyst}"), {"amount": amount})
+
+    def spent_by(self, analyst: str) -> float:
+        """What one analyst has spent; for a custodian's token."""
+        return sum(entry["spent"] for entry in self._get("/caps")["caps"] if entry["analyst"] == analyst)
 
     def describe(self) -> dict[str, Any]:
         """Public facts: what is guaranteed, what is spent, what is certified."""
@@ -172,10 +198,21 @@ class Connection:
     def __repr__(self) -> str:
         return f"<Connection to {self.name!r} at {self._http.base_url}>"
 
-    def _body(self, question: Query | str, error: float | None, confidence: float | None) -> dict[str, Any]:
-        asked: dict[str, Any] = {"sql": question} if isinstance(question, str) else {"query": question.to_dict()}
-        wanted = {"error": error, "confidence": confidence}
-        return asked | {name: value for name, value in wanted.items() if value is not None}
+    def _order(
+        self,
+        path: str,
+        asked: Any,
+        error: float | None,
+        confidence: float | None,
+        key: str | None,
+        max_price: float | None,
+    ) -> dict[str, Any]:
+        """Whatever may cost has a key, so that a lost connection can be tried again and is charged once."""
+        body = _body(asked, error, confidence)
+        if max_price is not None:
+            body["max_price"] = max_price
+        key = (key or secrets.token_hex(16)) if error is not None else None
+        return self._call("POST", self._path(path), body, key=key).json()
 
     def _path(self, rest: str) -> str:
         return f"/v1/tables/{self.name}{rest}"
@@ -203,6 +240,19 @@ class Connection:
                 raise _error(problem)
             time.sleep(float(response.headers.get("retry-after", FIRST_WAIT * 2**attempt)))
         raise AssertionError("unreachable")
+
+
+def _body(asked: Any, error: float | None, confidence: float | None) -> dict[str, Any]:
+    """SQL, a query, a loss or a list of losses, as the server takes them."""
+    wanted = {"error": error, "confidence": confidence}
+    terms = {name: value for name, value in wanted.items() if value is not None}
+    if isinstance(asked, str):
+        return {"sql": asked, **terms}
+    if isinstance(asked, Query):
+        return {"query": asked.to_dict(), **terms}
+    if isinstance(asked, Sequence):
+        return {"losses": [loss.to_dict() for loss in asked], **terms}
+    return {"loss": asked.to_dict(), **terms}
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.journal import ASK, AUDIT
 from reticent.kernel.accounting import NANO
+from reticent.kernel.curator import Noise
 from reticent.kernel.events import Reservation
 from reticent.kernel.excess_risk import FLOATS, GAP, ExcessRisk
-from reticent.kernel.mechanisms import Gaussian, Laplace, Noise
+from reticent.kernel.mechanisms import Gaussian, Laplace
 from reticent.kernel.minimizers import Minimizer
 from reticent.models import Model, implied_error, minimize_on
 from reticent.queries.convex import ConvexLoss, checked_loss
@@ -33,6 +34,34 @@ NOISE_SHARE = 0.5
 LARGEST_SHARE = 0.5
 """An audit is tried when it costs at most this share of what remains."""
 LAST_INDEX = 200
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What an asker wants of the models, and under which name it is paid for; `strict` refuses uncertified ones."""
+
+    error: float
+    confidence: float
+    key: str | None = None
+    analyst: str | None = None
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.error > 0:
+            raise QueryError(f"an excess risk of {self.error!r} cannot be met; ask for one above 0")
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """One noisy largest excess risk, ready to be paid, or paid for already; `cost` is what it would still charge."""
+
+    key: str
+    statistic: ExcessRisk
+    noise: Noise
+    failure: float
+    scale: float
+    cost: int
+    settled: bool
 
 
 @dataclass(frozen=True)
@@ -52,40 +81,72 @@ def minimize(
     confidence: float,
     key: str | None,
     analyst: str | None,
+    strict: bool,
 ) -> Any:
     """One model, or one per loss of a declared batch; bad losses are refused before anything is spent."""
-    if isinstance(loss, Sequence):
-        return minimize_all(session, loss, error, confidence, analyst)
-    return minimize_all(session, [loss], error, confidence, analyst, key)[0]
-
-
-def minimize_all(
-    session: Session,
-    losses: Sequence[ConvexLoss],
-    error: float | None,
-    confidence: float,
-    analyst: str | None,
-    key: str | None = None,
-) -> list[Model]:
-    """Free where certificates suffice; else one audit of the largest excess risk; else bought singly (online.md 2)."""
-    for loss in losses:
-        checked_loss(loss).on(session.domain)
-    if not losses:
-        raise QueryError("a batch needs at least one loss")
+    batch = isinstance(loss, Sequence)
+    losses = _checked(session, loss if batch else [loss])
     if error is None:
-        return [free_model(session, loss, confidence) for loss in losses]
-    if not error > 0:
-        raise QueryError(f"an excess risk of {error!r} cannot be met; ask for one above 0")
-    models: dict[ConvexLoss, Model] = {}
-    for loss in losses:
-        model = free_model(session, loss, confidence)
-        if model.certified and model.error is not None and model.error <= error:
-            models[loss] = model
-    unknown = [loss for loss in dict.fromkeys(losses) if loss not in models]
+        models = [free_model(session, loss, confidence) for loss in losses]
+    else:
+        models = minimize_all(session, losses, Wish(error, confidence, None if batch else key, analyst, strict))
+    return models if batch else models[0]
+
+
+def minimize_all(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> list[Model]:
+    """Free where certificates suffice; else one audit of the largest excess risk; else bought singly (online.md 2)."""
+    models, unknown = _known(session, losses, wish)
     if unknown:
         with session._paying:
-            models |= _resolve(session, unknown, error, confidence, key, analyst)
+            models |= _resolve(session, unknown, wish)
     return [models[loss] for loss in losses]
+
+
+def cost(session: Session, loss: ConvexLoss | Sequence[ConvexLoss], wish: Wish) -> int:
+    """The most that `minimize` would charge now, in nano-units: an audit, and what is bought should it fail.
+
+    What cannot be paid is not bought: then models stay uncertified, or a strict session refuses. Where neither the
+    audit nor any private minimiser can be paid, this is the least that would be needed.
+    """
+    _, unknown = _known(session, _checked(session, loss if isinstance(loss, Sequence) else [loss]), wish)
+    if all(_bought(session, loss, wish) for loss in unknown):
+        return 0
+    left = session._ledger.remaining if wish.analyst is None else session._ledger.remaining_for(wish.analyst)
+    audit = _planned(session, {loss: guess(session, loss) for loss in unknown}, wish)
+    verdict = _judged(session, audit, wish) if audit is not None and audit.settled else None
+    if verdict is not None and verdict.high <= wish.error:
+        return 0
+    prices = [] if audit is None or audit.settled else [audit.cost]
+    for loss in unknown:
+        minimizer = _affordable(session, loss, wish, inf)
+        if minimizer is not None:
+            prices.append(session.budget.cost(minimizer.price()))
+    total = 0
+    for price in prices:
+        total += price if total + price <= left else 0
+    if not prices:
+        raise QueryError(f"nothing certifies an excess risk of {wish.error:g} on this table: ask for more error")
+    return total or min(prices)
+
+
+def _checked(session: Session, losses: Sequence[ConvexLoss]) -> Sequence[ConvexLoss]:
+    if not losses:
+        raise QueryError("a batch needs at least one loss")
+    for loss in losses:
+        checked_loss(loss).on(session.domain)
+    return losses
+
+
+def _known(
+    session: Session, losses: Sequence[ConvexLoss], wish: Wish
+) -> tuple[dict[ConvexLoss, Model], list[ConvexLoss]]:
+    """What certificates answer within the error, and what they do not."""
+    models: dict[ConvexLoss, Model] = {}
+    for loss in losses:
+        model = free_model(session, loss, wish.confidence)
+        if model.certified and model.error is not None and model.error <= wish.error:
+            models[loss] = model
+    return models, [loss for loss in dict.fromkeys(losses) if loss not in models]
 
 
 def free_model(session: Session, loss: ConvexLoss, confidence: float) -> Model:
@@ -109,127 +170,115 @@ def guess(session: Session, loss: ConvexLoss) -> Model:
     return Model(loss, session.domain, theta, None, None, "hypothesis", False, snapshot=current.digest, gap=gap)
 
 
-def _resolve(
-    session: Session,
-    losses: Sequence[ConvexLoss],
-    error: float,
-    confidence: float,
-    key: str | None,
-    analyst: str | None,
-) -> dict[ConvexLoss, Model]:
+def _resolve(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> dict[ConvexLoss, Model]:
     guesses = {loss: guess(session, loss) for loss in losses}
-    if all(_bought(session, loss, error, confidence, key, analyst) for loss in losses):
-        return {
-            loss: _buy(session, loss, model, error, confidence, 0.0, key, analyst) for loss, model in guesses.items()
-        }
-    verdict = _audit(session, guesses, error, confidence, analyst)
-    if verdict is not None and verdict.high <= error:
+    if all(_bought(session, loss, wish) for loss in losses):
+        return {loss: _buy(session, loss, model, wish, 0.0) for loss, model in guesses.items()}
+    verdict = _audit(session, guesses, wish)
+    if verdict is not None and verdict.high <= wish.error:
         share = session.budget.amount(verdict.cost) / len(losses)
         return {
             loss: replace(
-                model, error=verdict.high + model.gap, confidence=confidence, certified=True, origin="batch",
+                model, error=verdict.high + model.gap, confidence=wish.confidence, certified=True, origin="batch",
                 price=share, ledger_id=verdict.ledger_id,
             )
             for loss, model in guesses.items()
         }  # fmt: skip
-    bought = {}
-    for loss, model in guesses.items():
-        low = verdict.low if verdict is not None and len(losses) == 1 else 0.0
-        bought[loss] = _buy(session, loss, model, error, confidence, low, key, analyst)
-    return bought
+    low = verdict.low if verdict is not None and len(losses) == 1 else 0.0
+    return {loss: _buy(session, loss, model, wish, low) for loss, model in guesses.items()}
 
 
-def _audit(
-    session: Session, guesses: dict[ConvexLoss, Model], error: float, confidence: float, analyst: str | None
-) -> Verdict | None:
-    """One noisy largest excess risk (spec online.md 1); None when it is not worth its price."""
-    knowledge, losses = session._knowledge, tuple(guesses)
-    scale = max(loss.on(session.domain).scale for loss in losses)
-    digests = "".join([knowledge.current.digest, *(loss.digest for loss in losses)])
-    named = hashlib.sha256(digests.encode()).hexdigest()[:24]
-    key = session._journal.usable(f"{AUDIT}losses:{named}:{error:.17g}:{confidence:.17g}:{analyst or ''}")
-    index = session._journal.audit_index(key)
-    failure = noise_failure(confidence, knowledge.records_error) / 2**index
-    if index > LAST_INDEX or not failure > 0 or knowledge.records_error >= 1:
+def _audit(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> Verdict | None:
+    """What a joint audit shows (spec online.md 1); None when it is not worth its price."""
+    planned = _planned(session, guesses, wish)
+    if planned is None:
         return None
-    one: Noise = Laplace(1) if session.budget.pure else Gaussian(1)
-    width = NOISE_SHARE * error * knowledge.records / scale / reach(one, failure)
-    noise: Noise = Laplace(width) if session.budget.pure else Gaussian(width)
-    thetas = tuple(model.theta for model in guesses.values())
-    statistic = ExcessRisk(losses, thetas, (scale,) * len(losses), session.domain, knowledge.records)
-    cost = session.budget.cost(session._curator.price([statistic], noise))
-    if session._ledger.lookup(key) is None and cost > LARGEST_SHARE * session._ledger.remaining:
-        return None
-    session._journal.save_snapshot(knowledge)
+    session._journal.save_snapshot(session._knowledge)
     try:
-        settled = session._curator.measure([statistic], noise, key=key, analyst=analyst)
+        return _judged(session, planned, wish)
     except BudgetError:
         return None
-    reading, stray = float(settled.values[0]), reach(noise, failure) + float(FLOATS)
-    unit = scale / knowledge.records
+
+
+def _judged(session: Session, planned: Audit, wish: Wish) -> Verdict:
+    """Pays for the audit, or reads again what was paid for."""
+    knowledge = session._knowledge
+    settled = session._curator.measure([planned.statistic], planned.noise, key=planned.key, analyst=wish.analyst)
+    reading, stray = float(settled.values[0]), reach(planned.noise, planned.failure) + float(FLOATS)
+    unit = planned.scale / knowledge.records
     spread = knowledge.records_error
     high = max(0.0, reading + stray + float(GAP)) * unit / (1 - spread)
     low = max(0.0, reading - stray) * unit / (1 + spread)
     return Verdict(low, high, settled.cost, settled.ledger_id)
 
 
-def _buy(
-    session: Session,
-    loss: ConvexLoss,
-    model: Model,
-    error: float,
-    confidence: float,
-    low: float,
-    key: str | None,
-    analyst: str | None,
-) -> Model:
+def _planned(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> Audit | None:
+    knowledge, losses = session._knowledge, tuple(guesses)
+    scale = max(loss.on(session.domain).scale for loss in losses)
+    digests = "".join([knowledge.current.digest, *(loss.digest for loss in losses)])
+    named = hashlib.sha256(digests.encode()).hexdigest()[:24]
+    key = f"{AUDIT}losses:{named}:{wish.error:.17g}:{wish.confidence:.17g}:{wish.analyst or ''}"
+    key = session._journal.usable(key)
+    index = session._journal.audit_index(key)
+    failure = noise_failure(wish.confidence, knowledge.records_error) / 2**index
+    if index > LAST_INDEX or not failure > 0 or knowledge.records_error >= 1:
+        return None
+    one: Noise = Laplace(1) if session.budget.pure else Gaussian(1)
+    width = NOISE_SHARE * wish.error * knowledge.records / scale / reach(one, failure)
+    noise: Noise = Laplace(width) if session.budget.pure else Gaussian(width)
+    thetas = tuple(model.theta for model in guesses.values())
+    statistic = ExcessRisk(losses, thetas, (scale,) * len(losses), session.domain, knowledge.records)
+    price = session.budget.cost(session._curator.price([statistic], noise))
+    found = session._ledger.lookup(key)
+    if found is None and price > LARGEST_SHARE * session._ledger.remaining:
+        return None
+    settled = found is not None and not isinstance(found, Reservation)
+    return Audit(key, statistic, noise, failure, scale, price if found is None else 0, settled)
+
+
+def _buy(session: Session, loss: ConvexLoss, model: Model, wish: Wish, low: float) -> Model:
     """A private minimiser that errs at most `error`, or the uncertified guess when the budget cannot pay."""
     knowledge, remaining = session._knowledge, session._ledger.remaining / NANO
-    repeat = _bought(session, loss, error, confidence, key, analyst)
-    minimizer = _affordable(session, loss, error, confidence, inf if repeat else remaining)
+    minimizer = _affordable(session, loss, wish, inf if _bought(session, loss, wish) else remaining)
     if minimizer is None:
-        if session.strict:
+        if wish.strict:
             raise QueryError(
-                f"no private minimiser within {remaining:.3g} of rho guarantees {error:g}; ask for more error"
+                f"no private minimiser within {remaining:.3g} of rho guarantees {wish.error:g}; ask for more error"
             )
         return model
-    ledger_key = _ledger_key(session, loss, error, confidence, key, analyst)
     try:
-        settled = session._curator.minimize(minimizer, key=ledger_key, analyst=analyst)
+        settled = session._curator.minimize(minimizer, key=_ledger_key(session, loss, wish), analyst=wish.analyst)
     except BudgetError:
-        if session.strict:
+        if wish.strict:
             raise
         return model
-    theta, bound = settled.values[0], minimizer.bound(noise_failure(confidence, knowledge.records_error))
+    theta, bound = settled.values[0], minimizer.bound(noise_failure(wish.confidence, knowledge.records_error))
     _teach(session, loss, theta, model.theta, low - bound - model.gap)
     # Sums were divided by a noisy number of records, the ridge was not: both ways to be off by its error.
     spread = knowledge.records_error
     return replace(
         model, theta=theta, error=(bound + spread * loss.on(session.domain).scale) / (1 - spread),
-        confidence=confidence, certified=True, origin="measured", price=session.budget.amount(settled.cost),
+        confidence=wish.confidence, certified=True, origin="measured", price=session.budget.amount(settled.cost),
         snapshot=None, ledger_id=settled.ledger_id, gap=0.0,
     )  # fmt: skip
 
 
-def _ledger_key(
-    session: Session, loss: ConvexLoss, error: float, confidence: float, key: str | None, analyst: str | None
-) -> str:
+def _ledger_key(session: Session, loss: ConvexLoss, wish: Wish) -> str:
     """One key per question, so that a repeat and a crash find what was paid for."""
-    if key is not None:
-        return f"{ASK}{key}"
-    return session._journal.usable(f"{ASK}minimize:{loss.digest[:24]}:{error:.17g}:{confidence:.17g}:{analyst or ''}")
+    if wish.key is not None:
+        return f"{ASK}{wish.key}"
+    named = f"{loss.digest[:24]}:{wish.error:.17g}:{wish.confidence:.17g}:{wish.analyst or ''}"
+    return session._journal.usable(f"{ASK}minimize:{named}")
 
 
-def _bought(
-    session: Session, loss: ConvexLoss, error: float, confidence: float, key: str | None, analyst: str | None
-) -> bool:
-    found = session._ledger.lookup(_ledger_key(session, loss, error, confidence, key, analyst))
+def _bought(session: Session, loss: ConvexLoss, wish: Wish) -> bool:
+    found = session._ledger.lookup(_ledger_key(session, loss, wish))
     return found is not None and not isinstance(found, Reservation)
 
 
-def _affordable(session: Session, loss: ConvexLoss, error: float, confidence: float, most: float) -> Minimizer | None:
+def _affordable(session: Session, loss: ConvexLoss, wish: Wish, most: float) -> Minimizer | None:
     spread = session._knowledge.records_error
-    failure = noise_failure(confidence, spread)
+    failure = noise_failure(wish.confidence, spread)
     if session.budget.pure or most <= 0 or not failure > 0 or spread >= 1:
         return None
     return cheapest_within(
@@ -237,7 +286,7 @@ def _affordable(session: Session, loss: ConvexLoss, error: float, confidence: fl
         session.domain,
         neighbours=session._curator.neighbours,
         records=session._knowledge.records,
-        error=error,
+        error=wish.error,
         failure=failure,
         most=most,
     )
@@ -254,4 +303,4 @@ def _teach(session: Session, loss: ConvexLoss, there: np.ndarray, here: np.ndarr
         session._journal.save_snapshot(session._knowledge)
 
 
-__all__ = ["free_model", "minimize", "minimize_all", "minimize_on"]
+__all__ = ["cost", "free_model", "minimize", "minimize_all", "minimize_on"]

@@ -187,11 +187,18 @@ class Session:
         from reticent.fitting import minimize
 
         confidence = self.confidence if confidence is None else check_confidence(confidence)
-        return minimize(self, loss, error, confidence, key, analyst)
+        return minimize(self, loss, error, confidence, key, analyst, self.strict)
 
-    def cost(self, question: Query | str, *, error: float, confidence: float | None = None) -> float:
-        """The most that `ask` with the same arguments would charge now, in the budget's unit; asking costs nothing."""
+    def cost(self, question: Any, *, error: float, confidence: float | None = None) -> float:
+        """The most that `ask` (or `minimize`, of a loss or a list of them) with the same arguments would charge now.
+
+        In the budget's unit; asking for it costs nothing.
+        """
         confidence = self.confidence if confidence is None else check_confidence(confidence)
+        if not isinstance(question, (Query, str)):
+            from reticent.fitting import Wish, cost
+
+            return self.budget.amount(cost(self, question, Wish(error, confidence)))
         query = question if isinstance(question, str) else question.resolve(self.domain)
         if isinstance(query, (str, Groups)):
             return compound_cost(self, query, error, confidence)

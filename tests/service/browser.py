@@ -30,6 +30,7 @@ FLAGS = [
     "--disable-sync",
     "--disable-dev-shm-usage",
     "--force-color-profile=srgb",
+    "--hide-scrollbars",
 ]
 
 

@@ -214,17 +214,6 @@ def test_publishing_makes_every_form_downloadable(service: Service, tmp_path) ->
     assert rt.Release.load(tmp_path / "saved").domain == DOMAIN
 
 
-def test_a_model_is_fitted_for_free(service: Service) -> None:
-    loss = rt.Squared(features=["sex"], label="age") if hasattr(rt, "Squared") else None
-    if loss is None:
-        pytest.skip("rt.Squared is not exported yet")
-    spent = get(service, f"{TABLE}/budget")["spent"]
-    reply = service.client.post(f"{TABLE}/minimise", json={"loss": loss.to_dict()}, headers=service.alice)
-    assert reply.status_code == 200, reply.text
-    assert len(reply.json()["model"]["theta"]) >= 1
-    assert get(service, f"{TABLE}/budget")["spent"] == spent
-
-
 def test_spending_adds_up_and_the_ledger_verifies(service: Service) -> None:
     spending = get(service, f"{TABLE}/spending", service.custodian)
     assert sum(charge["cost"] for charge in spending["charges"]) == pytest.approx(

@@ -76,3 +76,18 @@ def test_a_revoked_token_ends_at_the_readers_too(server: Server) -> None:
     assert httpx.post(ask, json=FREE[0], headers=bearer(made["token"]), timeout=30).status_code == 200
     httpx.delete(f"{server.url}/v1/tokens/{made['id']}", headers=bearer(server.custodian), timeout=30)
     assert httpx.post(ask, json=FREE[0], headers=bearer(made["token"]), timeout=30).status_code == 401
+
+
+def test_no_process_logs_a_token_a_question_or_an_answer(serve: Callable[..., Server]) -> None:
+    server = serve("--tick", "0", "--readers", "1")
+    free = post(server, "/ask", {"sql": "SELECT COUNT(*) FROM survey WHERE sex = 'Male'"}).json()
+    paid = {"query": {"query": "count", "where": {"op": "==", "column": "region", "value": "south"}}, "error": 0.012}
+    value = post(server, "/ask", paid, **{"Idempotency-Key": "quiet-please"}).json()["result"]["value"]
+    server.stop()
+    log = server.log()
+    assert '"who": "custodian"' in log
+    assert '"origin"' in log
+    for secret in (server.custodian, server.custodian.rpartition("_")[2], "quiet-please", "SELECT", "south"):
+        assert secret not in log
+    assert str(value) not in log
+    assert str(free["result"]["rows"][0][0]) not in log

@@ -7,7 +7,7 @@ from typing import Any
 
 from reticent.kernel.events import Event, sha256
 from reticent.kernel.ledger import Ledger
-from reticent.service.asking import Request
+from reticent.service.orders import Order
 from reticent.service.problems import Problem
 
 KIND = "answer"
@@ -50,24 +50,24 @@ class Answers:
         self._kept = [Kept.of(event) for event in ledger.events() if event.kind == KIND]
         self._by_key = {(kept.analyst, kept.key): kept for kept in self._kept}
 
-    def replay(self, analyst: str, key: str, request: Request) -> bytes | None:
+    def replay(self, analyst: str, key: str, order: Order) -> bytes | None:
         """What this key has already paid for; a key belongs to one question."""
         kept = self._by_key.get((analyst, key))
         if kept is None:
             return None
-        if kept.digest != request.digest:
+        if kept.digest != order.digest:
             raise Problem("key-reused", "this Idempotency-Key was used for another question: use a new one")
         return self._ledger.get_blob(kept.blob)
 
-    def keep(self, analyst: str, key: str, request: Request, price: float, body: bytes) -> None:
+    def keep(self, analyst: str, key: str, order: Order, price: float, body: bytes) -> None:
         """Durable before the answer leaves."""
         payload = {
             "analyst": analyst,
             "key": key,
-            "digest": request.digest,
-            "text": request.text,
+            "digest": order.digest,
+            "text": order.text,
             "price": price,
-            "error": request.error,
+            "error": order.terms.error,
             "blob": sha256(body),
         }
         kept = Kept.of(self._ledger.append(KIND, payload, blobs=[body]))

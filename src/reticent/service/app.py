@@ -18,7 +18,7 @@ from reticent.errors import ReticentError
 from reticent.service import administration, models, routes
 from reticent.service.context import Context, context_of, named, who
 from reticent.service.desk import Desk
-from reticent.service.front import Front
+from reticent.service.front import FAILED, Front
 from reticent.service.logs import Log
 from reticent.service.metrics import Metrics
 from reticent.service.problems import MEDIA_TYPE, TITLES, Problem, problem_of
@@ -131,6 +131,10 @@ def _add_errors(app: FastAPI) -> None:
             response.headers.update(getattr(error, "headers", None) or {})
         return response
 
+    async def failed(http: HttpRequest, _: Exception) -> Response:
+        return await refused(http, FAILED)
+
+    app.add_exception_handler(Exception, failed)
     app.add_exception_handler(Problem, refused)
     app.add_exception_handler(ReticentError, refused)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -35,6 +35,7 @@ SECURITY = {
     ),
     "cache-control": "no-store",
 }
+FAILED = Problem("internal", "the server failed; it wrote down what it needs to know")
 _SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY.items()]
 
 
@@ -75,9 +76,10 @@ class Front:
             return
         except Exception as error:
             self._log.failure("request", error, request=exchange.identity)
-            if exchange.status:
-                raise
-            await exchange.problem(Problem("internal", "the server failed; it wrote down what it needs to know"))
+            if not exchange.status:
+                await exchange.problem(FAILED)
+            elif not exchange.complete:
+                raise  # half a reply is out: only hanging up tells the client
         self._finish(scope, note, exchange, time.perf_counter() - started)
 
     def _finish(self, scope: Scope, note: dict[str, Any], exchange: _Exchange, seconds: float) -> None:
@@ -116,6 +118,7 @@ class _Exchange:
     def __init__(self, send: Any) -> None:
         self._send = send
         self.status = 0
+        self.complete = False
         self.identity = secrets.token_hex(8)
 
     async def send(self, message: dict[str, Any]) -> None:
@@ -124,6 +127,8 @@ class _Exchange:
             own = {name for name, _ in message["headers"]}
             added = [pair for pair in _SECURITY if pair[0] not in own]
             message["headers"] = [*message["headers"], *added, (b"x-request-id", self.identity.encode())]
+        elif message["type"] == "http.response.body":
+            self.complete = not message.get("more_body", False)
         await self._send(message)
 
     async def problem(self, problem: Problem) -> None:

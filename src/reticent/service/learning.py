@@ -1,22 +1,104 @@
-"""Fitting models over HTTP: a loss in plain values becomes one of the library's own, minimised on what is public."""
+"""Fitting models over HTTP: losses in plain values become the library's own, free or paid like any other order."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
-from reticent.service.desk import Desk
+from reticent import fitting
+from reticent.algorithms.risks import SAMPLED_ROWS
+from reticent.models import Model
+from reticent.queries.convex import ConvexLoss, loss_from_dict
+from reticent.service.complexity import Work, check
+from reticent.service.orders import TERMS, Order, Parser, Terms
 from reticent.service.problems import Problem
+from reticent.session import Session
+
+MOST_LOSSES = 1000
 
 
-async def minimise(desk: Desk, content: Any) -> dict[str, Any]:
-    """The fitted model as plain values; free, for it reads the certified snapshot only."""
-    from reticent.queries.convex import loss_from_dict
+@dataclass(frozen=True)
+class Fitted:
+    """One model per loss, and what they were charged together."""
 
-    if not isinstance(content, dict) or set(content) != {"loss"}:
-        raise Problem("request", 'send {"loss": {...}} with a loss as its to_dict() writes it')
-    loss = loss_from_dict(content["loss"])
+    models: tuple[Model, ...]
+    price: float
 
-    def fit() -> dict[str, Any]:
-        return desk.session.minimize(loss).to_dict()
+    @property
+    def origin(self) -> str:
+        return " + ".join(sorted({model.origin for model in self.models}))
 
-    return await desk.work(fit)
+    @property
+    def guarantee(self) -> str:
+        """The largest excess risk of all, or how many have none certified."""
+        count, loose = len(self.models), sum(not model.certified for model in self.models)
+        if loose:
+            return "uncertified" if loose == count else f"{loose} of {count} uncertified"
+        worst = max(model.error or 0.0 for model in self.models)
+        confidence = min(model.confidence or 0.0 for model in self.models)
+        return f"excess risk at most {worst:.3g} at {confidence:.4g}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"models": [model.to_dict() for model in self.models], "price": self.price}
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Order):
+    """A loss, or a declared batch of them that one audit may certify together."""
+
+    losses: tuple[ConvexLoss, ...]
+    fields = tuple(sorted({"loss", "losses", *TERMS}))
+
+    @property
+    def text(self) -> str:
+        first = f"minimise {self.losses[0]!r}"
+        return first if len(self.losses) == 1 else f"{first} and {len(self.losses) - 1} more"
+
+    def answer(self, session: Session) -> Fitted:
+        found = session.minimize(list(self.losses), error=self.terms.error, confidence=self.terms.confidence)
+        return Fitted(tuple(found), 0.0)
+
+    def price(self, session: Session, analyst: str) -> float:
+        return session.budget.amount(fitting.cost(session, self.losses, self._wish(session, None, analyst)))
+
+    def buy(self, session: Session, key: str, analyst: str) -> Fitted:
+        """What an audit does not certify and the budget cannot buy comes back uncertified: the audit was paid for.
+
+        A batch needs no key of its own: each of its purchases is named by what is asked.
+        """
+        before = session.spent_by(analyst)
+        alone = key if len(self.losses) == 1 else None
+        models = fitting.minimize_all(session, self.losses, self._wish(session, alone, analyst))
+        return Fitted(tuple(models), session.spent_by(analyst) - before)
+
+    def _wish(self, session: Session, key: str | None, analyst: str) -> fitting.Wish:
+        assert self.terms.error is not None, "only a wanted error has a price"
+        confidence = session.confidence if self.terms.confidence is None else self.terms.confidence
+        return fitting.Wish(self.terms.error, confidence, key, analyst)
+
+
+class Fits(Parser[Fit]):
+    """Losses about one table."""
+
+    def parsed(self, content: dict[str, Any]) -> Fit:
+        if not set(content) <= set(Fit.fields) or ("loss" in content) == ("losses" in content):
+            raise Problem(
+                "request", 'send {"loss": {...}} as its to_dict() writes it, or a list of them in "losses", with error'
+            )
+        described = content["losses"] if "losses" in content else [content["loss"]]
+        if not isinstance(described, list) or not 1 <= len(described) <= MOST_LOSSES:
+            raise Problem("request", f'"losses" must be a list of 1 to {MOST_LOSSES} losses')
+        losses = tuple(loss_from_dict(entry) for entry in described)
+        terms, work = Terms.of(content), Work(0, 0, 0)
+        for loss in losses:
+            work = work + self._work(loss)
+        check(work, self.settings, paid=terms.error is not None)
+        return Fit(terms, work, content, losses)
+
+    def _work(self, loss: ConvexLoss) -> Work:
+        """A squared loss reads pairs of columns, others all their cells at once, or as many sampled records."""
+        problem = loss.on(self.domain)
+        sizes = self.domain.shape_of(problem.attributes)
+        cells = sum(sizes) ** 2 if loss.quadratic else min(prod(sizes), SAMPLED_ROWS)
+        return Work(cells, problem.dimension, 1)

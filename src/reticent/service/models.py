@@ -38,10 +38,22 @@ class Question(Strict):
     max_price: float | None = Field(None, ge=0, description="Refuse rather than pay more than this.")
 
 
-class Reply(BaseModel):
-    """`result` is an answer (one number or the cells of a marginal) or a table (SQL)."""
+class Fitting(Strict):
+    """Exactly one of `loss` and `losses` (a declared batch), as `to_dict()` of the library's losses writes them."""
 
-    kind: Literal["answer", "table"]
+    loss: dict[str, Any] | None = Field(
+        None, examples=[{"loss": "squared", "features": ["sex"], "label": "age", "radius": 2.0}]
+    )
+    losses: list[dict[str, Any]] | None = Field(None, min_length=1, max_length=1000)
+    error: float | None = Field(None, gt=0, description="Wanted excess risk, in the unit of the loss; may cost.")
+    confidence: float | None = Field(None, gt=0, lt=1, description="Probability that the error bound holds.")
+    max_price: float | None = Field(None, ge=0, description="Refuse rather than pay more than this.")
+
+
+class Reply(BaseModel):
+    """`result` is an answer (one number or the cells of a marginal), a table (SQL), or models with their price."""
+
+    kind: Literal["answer", "table", "models"]
     result: dict[str, Any]
     guarantee: str
     meaning: str
@@ -53,16 +65,6 @@ class Cost(BaseModel):
     free: bool
     affordable: bool
     remaining: float
-
-
-class Loss(Strict):
-    """A convex loss, as `to_dict()` of the library's losses writes it."""
-
-    loss: dict[str, Any]
-
-
-class Model(BaseModel):
-    model: dict[str, Any]
 
 
 class Health(BaseModel):

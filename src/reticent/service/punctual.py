@@ -1,4 +1,4 @@
-"""How a request's head arrives: in time and of bounded size, or the connection ends; bodies have limits of their own."""
+"""The head of a request arrives in time and within bounds, or the connection ends; bodies have their own limits."""
 
 from __future__ import annotations
 

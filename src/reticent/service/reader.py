@@ -26,6 +26,7 @@ from reticent.service.free import MustPay
 from reticent.service.front import BODY, NOTE, PRINCIPAL, Front, Scope
 from reticent.service.logs import Log, take_over
 from reticent.service.metrics import Metrics
+from reticent.service.orders import Memory
 from reticent.service.problems import Problem
 from reticent.service.settings import Settings, TableSettings
 from reticent.service.tokens import Tokens
@@ -41,12 +42,16 @@ class ReadingDesk:
     def __init__(self, table: TableSettings, settings: Settings) -> None:
         self.follower = Follower(Path(table.ledger), confidence=table.confidence, name=table.name)
         self.requests = Requests(self.follower.session.domain, settings)
+        self._memory = Memory()
+
+    def recall(self, request: Request) -> tuple[bytes, str] | None:
+        """The answer of before, if nothing was learned since."""
+        return self._memory.recall(request, self.follower.session)
 
     def answer(self, request: Request) -> tuple[bytes, str]:
         """MustPay where the writer must decide."""
         session = self.follower.session
-        result = session.ask(request.question, error=request.error, confidence=request.confidence)
-        return self.requests.remember(request, session, result)
+        return self._memory.remember(request, session, request.answer(session))
 
 
 class Reader:
@@ -88,7 +93,7 @@ class Reader:
 
     async def _answer(self, desk: ReadingDesk, body: bytes) -> tuple[bytes, str]:
         request = desk.requests.parse(body)
-        recalled = desk.requests.recall(request, desk.follower.session)
+        recalled = desk.recall(request)
         if recalled is not None:
             return recalled
         if request.work.quick:

@@ -11,11 +11,10 @@ from starlette.responses import FileResponse
 
 from reticent.report.words import certificate_sentence, promise
 from reticent.service import models
-from reticent.service.asking import checked_key, parsed_json
 from reticent.service.context import context_of, desk_of, named, who
 from reticent.service.desk import Desk
 from reticent.service.front import BODY, NOTE
-from reticent.service.learning import minimise
+from reticent.service.orders import KEY, Order, checked_key, content_of
 from reticent.service.problems import Problem
 from reticent.service.settings import TABLE_NAME
 from reticent.service.shelf import FILES
@@ -25,9 +24,11 @@ TableName = Annotated[str, Path(pattern=TABLE_NAME)]
 JSON = "application/json"
 
 
-def _body(model: type) -> dict[str, Any]:
+def _body(*shapes: type[models.Strict]) -> dict[str, Any]:
     """Bodies that we parse ourselves, for speed, still stand in the document."""
-    return {"requestBody": {"required": True, "content": {JSON: {"schema": model.model_json_schema()}}}}
+    schemas = [shape.model_json_schema() for shape in shapes]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
 
 
 def _key() -> dict[str, Any]:
@@ -36,7 +37,7 @@ def _key() -> dict[str, Any]:
         "in": "header",
         "required": False,
         "description": "Makes a paid answer repeatable: the same key returns the same bytes and is charged once.",
-        "schema": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,64}$"},
+        "schema": {"type": "string", "pattern": KEY},
     }
     return {"parameters": [parameter]}
 
@@ -97,23 +98,38 @@ async def ask(http: HttpRequest, table: TableName) -> Response:
     """Answer a question, paying if an error bound demands it."""
     named(http, "ask")
     desk = desk_of(http, table)
-    request = desk.requests.parse(_json_body(http))
+    return await _answered(http, desk, desk.requests.parse(_json_body(http)))
+
+
+@router.post("/tables/{table}/minimise", response_model=models.Reply, openapi_extra=_body(models.Fitting) | _key())
+async def minimise(http: HttpRequest, table: TableName) -> Response:
+    """Fit models by minimising convex losses: free from what is known, or audited and bought within an error.
+
+    Models that neither an audit nor the budget can certify come back uncertified and say so.
+    """
+    named(http, "minimise")
+    desk = desk_of(http, table)
+    return await _answered(http, desk, await desk.work(desk.fits.parse, _json_body(http)))
+
+
+async def _answered(http: HttpRequest, desk: Desk, order: Order) -> Response:
     key = checked_key(http.headers.get("idempotency-key"))
-    body, origin, paid = await desk.ask(request, who(http), key)
+    body, origin, paid = await desk.answer(order, who(http), key)
     http.scope[NOTE].update(origin=origin, paid=paid)
     return Response(body, media_type=JSON)
 
 
-@router.post("/tables/{table}/cost", response_model=models.Cost, openapi_extra=_body(models.Question))
+@router.post("/tables/{table}/cost", response_model=models.Cost, openapi_extra=_body(models.Question, models.Fitting))
 async def cost(http: HttpRequest, table: TableName) -> Any:
-    """What `ask` with the same body would charge now; asking costs nothing."""
+    """The most that `ask` or `minimise` with the same body would charge now; asking for it costs nothing."""
     named(http, "cost")
-    desk = desk_of(http, table)
-    request = desk.requests.parse(_json_body(http))
-    if request.error is None:
+    desk, body, person = desk_of(http, table), _json_body(http), who(http)
+    parser = desk.fits if {"loss", "losses"} & set(content_of(body)) else desk.requests
+    order: Order = await desk.work(parser.parse, body)
+    if order.terms.error is None:
         raise Problem("request", "state the wanted error: without one every answer is free")
-    price = await desk.work(desk.cost, request)
-    remaining = desk.budget.amount(desk.ledger.remaining_for(who(http).name))
+    price = await desk.work(order.price, desk.session, person.name)
+    remaining = desk.budget.amount(desk.ledger.remaining_for(person.name))
     return {
         "price": price,
         "unit": desk.budget.unit,
@@ -121,14 +137,6 @@ async def cost(http: HttpRequest, table: TableName) -> Any:
         "affordable": price <= remaining,
         "remaining": remaining,
     }
-
-
-@router.post("/tables/{table}/minimise", response_model=models.Model, openapi_extra=_body(models.Loss))
-async def minimise_route(http: HttpRequest, table: TableName) -> Any:
-    """Fit a model by minimising a convex loss on what is certified so far; free."""
-    named(http, "minimise")
-    desk = desk_of(http, table)
-    return {"model": await minimise(desk, parsed_json(_json_body(http)))}
 
 
 @router.get("/tables/{table}/certificates", response_model=models.CertificateList)

@@ -8,7 +8,7 @@ import { busy, field, h, refusal, say, show } from "./dom.js";
 import { historyView } from "./history.js";
 import { peopleView } from "./people.js";
 import { releasesView } from "./releases.js";
-import { amount } from "./words.js";
+import { amount, percent } from "./words.js";
 
 const main = document.getElementById("main");
 const top = document.getElementById("top");
@@ -59,7 +59,7 @@ function header() {
   show(top, h("div", { class: "bar" },
     h("a", { class: "brand", href: "#/ask" }, h("img", { src: "/static/mark.svg", alt: "", width: 28, height: 28 }), "Reticent"), tables,
     h("div", { class: "purse", title: budget.guarantee },
-      h("span", null, `${amount(budget.own_remaining)} ${state.symbol} left`),
+      h("span", null, `${percent(budget.own_remaining / ((budget.own_cap ?? budget.limit) || 1))} left · ${amount(budget.own_remaining)} ${state.symbol}`),
       gauge(budget.own_cap === null ? budget.spent : budget.own_spent, budget.own_cap ?? budget.limit, "Privacy budget spent")),
     h("span", { class: "person" }, me.name, h("small", null, me.role)),
     h("button", { type: "button", class: "plain", onclick: signOut }, "Sign out")),

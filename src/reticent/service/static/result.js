@@ -6,10 +6,14 @@ import { amount, number, percent, plusMinus, sentence } from "./words.js";
 
 const CHARTED = 48;
 
-// Both kinds of replies as one table: {columns, aggregates, rows, errors}.
+// Every kind of reply as one table: {columns, aggregates, rows, errors}.
 function tabled(reply, records) {
   const { result } = reply;
   if (reply.kind === "table") return result;
+  if (reply.kind === "models") {
+    const rows = result.models.flatMap((model, place) => Object.entries(model.coefficients).map(([name, value]) => [`${place + 1}: ${model.loss.label ?? "mean"}`, name, value]));
+    return { columns: ["model", "feature", "coefficient"], aggregates: [false, false, true], rows, errors: rows.map(() => [null, null, null]) };
+  }
   if (!result.labels.length) {
     const counted = result.count !== null;
     return {
@@ -39,7 +43,7 @@ export function resultView(reply, question, table, symbol) {
     h("div", { class: "row between" }, h("h2", { id: "answer-title", tabindex: "-1" }, "Answer"), badge(reply, symbol)),
     h("p", { class: "question" }, question),
     data.rows.length === 0 ? h("p", { class: "empty" }, "No group is left after the conditions on the groups.")
-      : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : charts(data),
+      : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : reply.kind === "models" ? null : charts(data),
     h("p", { class: "promise" }, sentence(reply), " ", h("span", { class: "quiet" }, `${capital(reply.meaning)}.`)),
     data.rows.length > 1 || !data.aggregates.every(Boolean) ? grid(data) : null,
     h("div", { class: "row" },

@@ -47,6 +47,11 @@ export function sentence(reply) {
     const together = result.rows.length > 1 ? "all of these numbers are within the stated ± of the truth at once" : "this number is within the stated ± of the truth";
     return `With ${percent(result.confidence)} probability, ${together}.${rest}`;
   }
+  if (reply.kind === "models") {
+    if (!result.models.every((model) => model.certified)) return "Not every model carries a certified bound: those without one are fitted to the best guess of the table.";
+    const worst = Math.max(...result.models.map((model) => model.error));
+    return `With ${percent(Math.min(...result.models.map((model) => model.confidence)))} probability, no other coefficients of their size would lower the mean loss on the table by more than ${plusMinus(worst)}.`;
+  }
   if (!result.certified) return "No bound is certified for this number: it is the model's best guess.";
   return `With ${percent(result.confidence)} probability, the truth lies within ±${plusMinus(result.error)} of this answer.`;
 }

@@ -1,0 +1,213 @@
+"""Losses over HTTP: free from what is known, or paid within a wanted excess risk under caps and keys."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from serving import Service, running_app
+
+import reticent as rt
+from reticent import fitting
+from reticent.client import Connection
+
+TABLE = "/v1/tables/survey"
+AGE = rt.Squared(features=["sex", "smoker"], label="age")
+SEX = rt.Logistic(features=["age"], label="sex")
+
+
+@pytest.fixture(autouse=True)
+def plenty(request: pytest.FixtureRequest) -> None:
+    """Tests of one module share one budget: none may leave the next without."""
+    service: Service = request.getfixturevalue("service")
+    assert budget(service)["remaining"] > 0.03, "the survey's budget is spent: ask for less in these tests"
+
+
+def budget(service: Service, who: dict[str, str] | None = None) -> dict[str, float]:
+    return service.client.get(f"{TABLE}/budget", headers=who or service.alice).json()
+
+
+def post(
+    service: Service, path: str, body: dict[str, Any], who: dict[str, str] | None = None, key: str | None = None
+) -> httpx.Response:
+    headers = dict(who or service.alice) | ({} if key is None else {"Idempotency-Key": key})
+    return service.client.post(f"{TABLE}/{path}", json=body, headers=headers)
+
+
+def session_of(service: Service, who: dict[str, str]) -> Connection:
+    return rt.connect(str(service.client.base_url), who["Authorization"].removeprefix("Bearer "))
+
+
+def test_without_an_error_a_model_is_free(service: Service) -> None:
+    before = budget(service)["spent"]
+    reply = post(service, "minimise", {"loss": AGE.to_dict()})
+    assert reply.status_code == 200, reply.text
+    (model,) = reply.json()["result"]["models"]
+    assert reply.json()["kind"] == "models"
+    assert set(model["coefficients"]) >= {"(intercept)"}
+    assert (reply.json()["guarantee"] == "uncertified") != model["certified"]
+    assert budget(service)["spent"] == before
+
+
+def test_the_cost_is_known_before_and_bounds_what_is_charged(service: Service) -> None:
+    body = {"loss": AGE.to_dict(), "error": 0.25}
+    cost = post(service, "cost", body).json()
+    before = budget(service)
+    assert 0 < cost["price"] <= before["own_remaining"]
+    assert cost["affordable"]
+    assert not cost["free"]
+    reply = post(service, "minimise", body, key="priced").json()
+    after = budget(service)
+    (model,) = reply["result"]["models"]
+    assert model["certified"]
+    assert model["error"] <= 0.25
+    assert 0 < reply["result"]["price"] <= cost["price"] + 1e-9
+    assert after["own_spent"] - before["own_spent"] == pytest.approx(reply["result"]["price"], abs=1e-9)
+    assert f"excess risk at most {model['error']:.3g}" in reply["guarantee"]
+
+
+def test_the_same_key_returns_the_same_bytes_and_is_charged_once(service: Service) -> None:
+    body = {"loss": SEX.to_dict(), "error": 0.3}
+    first = post(service, "minimise", body, key="model")
+    spent = budget(service)["spent"]
+    assert first.status_code == 200, first.text
+    assert first.json()["result"]["price"] > 0
+    assert post(service, "minimise", body, key="model").content == first.content
+    assert budget(service)["spent"] == spent
+    other = post(service, "minimise", body | {"error": 0.29}, key="model")
+    assert other.json()["type"] == "urn:reticent:problem:key-reused"
+    question = {"query": {"query": "count"}, "error": 0.1}
+    assert service.ask(question, key="model").json()["type"] == "urn:reticent:problem:key-reused"
+    entry = service.client.get(f"{TABLE}/history?limit=1", headers=service.alice).json()["entries"][0]
+    assert entry["question"] == f"minimise {SEX!r}"
+    assert service.client.get(f"{TABLE}/history/{entry['sequence']}", headers=service.alice).content == first.content
+
+
+def test_a_model_is_bought_where_no_audit_is_worth_it(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "LARGEST_SHARE", 0.0)
+    body = {"loss": SEX.to_dict(), "error": 0.5}
+    cost, before = post(service, "cost", body).json(), budget(service)["own_spent"]
+    reply = post(service, "minimise", body, key="bought").json()
+    (model,) = reply["result"]["models"]
+    assert model["origin"] == "measured"
+    assert reply["result"]["price"] == pytest.approx(cost["price"], abs=1e-9)
+    assert budget(service)["own_spent"] - before == pytest.approx(cost["price"], abs=1e-9)
+
+
+def test_a_lost_purchase_is_found_again_by_its_key(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel settled, then the service died before it kept its reply: the same parameters, no second charge."""
+    monkeypatch.setattr(fitting, "LARGEST_SHARE", 0.0)
+    desk = service.desks["survey"]
+    body = {"loss": SEX.to_dict(), "error": 0.45}
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.answers, "keep", _fails)
+        assert post(service, "minimise", body, key="lost").status_code == 500
+    spent = budget(service)["spent"]
+    again = post(service, "minimise", body, key="lost").json()
+    assert budget(service)["spent"] == spent
+    assert (
+        again["result"]["models"][0]["theta"]
+        == post(service, "minimise", body, key="lost").json()["result"]["models"][0]["theta"]
+    )
+
+
+def _fails(*_: object) -> None:
+    raise OSError("the disk is gone")
+
+
+def test_one_audit_may_certify_a_declared_batch(service: Service) -> None:
+    losses = [rt.Squared(features=[name], label="age") for name in ("sex", "smoker", "region")]
+    body = {"losses": [loss.to_dict() for loss in losses], "error": 0.4}
+    reply = post(service, "minimise", body, key="batch").json()
+    models = reply["result"]["models"]
+    assert [model["loss"]["features"] for model in models] == [["sex"], ["smoker"], ["region"]]
+    assert all(model["certified"] and model["origin"] == "batch" for model in models)
+    assert len({model["ledger_id"] for model in models}) == 1
+    assert sum(model["price"] for model in models) == pytest.approx(reply["result"]["price"], abs=1e-9)
+    assert post(service, "minimise", body, key="batch").json() == reply
+
+
+def test_caps_and_prices_refuse_before_anything_is_paid(service: Service) -> None:
+    body = {"loss": AGE.to_dict(), "error": 0.2}
+    before = budget(service, service.bob)
+    refused = post(service, "minimise", body | {"max_price": 1e-7}, service.bob, "dear")
+    assert (refused.status_code, refused.json()["type"]) == (409, "urn:reticent:problem:price")
+    cap = {"amount": before["own_spent"] + 1e-6}
+    assert service.client.put(f"{TABLE}/caps/bob", json=cap, headers=service.custodian).status_code == 200
+    refused = post(service, "minimise", body, service.bob, "capped")
+    assert refused.status_code == 402
+    assert refused.json()["requested"] > refused.json()["remaining"]
+    assert budget(service, service.bob)["spent"] == before["spent"]
+    service.client.put(f"{TABLE}/caps/bob", json={"amount": None}, headers=service.custodian)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({}, "request"),
+        ({"loss": AGE.to_dict(), "losses": [AGE.to_dict()]}, "request"),
+        ({"losses": []}, "request"),
+        ({"loss": AGE.to_dict(), "sql": "SELECT 1"}, "request"),
+        ({"loss": {"loss": "cubic", "features": ["sex"]}}, "question"),
+        ({"loss": {"loss": "squared", "features": ["nobody"], "label": "age"}}, "question"),
+        ({"loss": {"loss": "squared", "features": ["age"], "label": "age"}}, "question"),
+        ({"loss": AGE.to_dict(), "error": 0}, "question"),
+        ({"loss": AGE.to_dict(), "error": 1e-9}, "question"),
+        ({"losses": [AGE.to_dict()] * 65, "error": 0.1}, "too-complex"),
+    ],
+)
+def test_bad_losses_are_refused_unpaid(service: Service, body: dict[str, Any], kind: str) -> None:
+    before = budget(service)["spent"]
+    refused = post(service, "minimise", body)
+    assert (refused.status_code, refused.json()["type"]) == (422, f"urn:reticent:problem:{kind}")
+    assert budget(service)["spent"] == before
+
+
+def test_a_connection_fits_as_its_session_does(service: Service) -> None:
+    inside = service.desks["survey"].session
+    with session_of(service, service.alice) as session:
+        assert session.minimize(AGE).coefficients == inside.minimize(AGE).coefficients
+        assert [m.loss for m in session.minimize([AGE, SEX])] == [AGE, SEX]
+        assert session.cost(AGE, error=0.35) == pytest.approx(inside.cost(AGE, error=0.35))
+        before = session.spent
+        model = session.minimize(AGE, error=0.35)
+        assert model.certified
+        assert model.error is not None
+        assert model.error <= 0.35
+        assert session.spent > before
+        assert session.cost(AGE, error=0.35) == 0.0
+        with pytest.raises(rt.BudgetError):
+            session.minimize(AGE, error=0.02)
+        rows = [{"sex": "Male", "smoker": "yes"}]
+        assert 17 <= model.predict(rows)[0] <= 90
+
+
+def test_a_custodians_connection_sets_caps_and_sees_spending(service: Service) -> None:
+    inside = service.desks["survey"].session
+    with session_of(service, service.custodian) as session:
+        session.set_cap("bob", 0.01)
+        assert inside._ledger.caps["bob"] == 10_000_000
+        assert session.spent_by("alice") == pytest.approx(inside.spent_by("alice"))
+    service.client.put(f"{TABLE}/caps/bob", json={"amount": None}, headers=service.custodian)
+
+
+def test_a_list_of_questions_is_asked_one_by_one(service: Service) -> None:
+    questions = [rt.count(rt.col("region") == name) for name in ("north", "south")]
+    with session_of(service, service.alice) as session:
+        first = session.ask_all(questions, error=0.02, key="list")
+        before = session.spent
+        again = session.ask_all(questions, error=0.02, key="list")
+        assert session.spent == before
+    assert [a.value for a in first] == [a.value for a in again]
+    assert all(answer.error is not None and answer.error <= 0.02 for answer in first)
+
+
+def test_paid_models_leave_at_a_tick(tmp_path: Path) -> None:
+    with running_app(tmp_path, tick=0.4) as ticking:
+        reply = post(ticking, "minimise", {"loss": AGE.to_dict(), "error": 0.3}, key="tick")
+        left = time.monotonic() % 0.4
+        assert reply.json()["result"]["price"] > 0
+        assert left < 0.2
