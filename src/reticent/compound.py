@@ -1,24 +1,26 @@
-"""Questions that are several at once: a SQL statement, or a GROUP BY with a condition, put to a session."""
+"""Questions that are several at once: a SQL statement, or groups that must be asked one by one, put to a session."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from math import inf, isfinite
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.algorithms.certificates import tightest
-from reticent.algorithms.knowledge import Knowledge, Reading, best
+from reticent.algorithms.knowledge import Knowledge, Reading
+from reticent.algorithms.online import least_error
 from reticent.answer import Answer
-from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.statistics import MARGINAL_CELLS
 from reticent.queries.base import Query
 from reticent.queries.groups import Groups
-from reticent.view import group_values
+from reticent.reading import answered, free, guess
 
 if TYPE_CHECKING:
     from reticent.session import Session
+    from reticent.sql import Statement
 
 
 def shared_confidence(confidence: float, parts: int) -> float:
@@ -30,30 +32,85 @@ def ask_sql(
     session: Session, text: str, error: float | None, confidence: float, key: str | None, analyst: str | None
 ) -> Any:
     """Each question behind the statement is asked on its own; paid ones share the confidence between them."""
-    from reticent.sql import compile_sql
+    from reticent.sql import compile_sql, shortfall
 
-    statement = compile_sql(text, session.domain)
+    statement, knowledge = compile_sql(text, session.domain), session._knowledge
     each = confidence if error is None else shared_confidence(confidence, len(statement.queries))
+    targets: Mapping[Query, float | None] = dict.fromkeys(statement.queries)
+    if error is not None:
+        found = fixed(session, key, lambda: list(_targets(session, statement, error, each).values()))
+        targets = dict(zip(statement.queries, found, strict=True))
 
     def answer(query: Query) -> Answer:
         part = key and f"{key}:{query.digest[:16]}"
-        return session.ask(query, error=error, confidence=each, key=part, analyst=analyst)
+        return session.ask(query, error=targets[query], confidence=each, key=part, analyst=analyst)
+
+    table = statement.run(answer, records=knowledge.records, records_error=knowledge.records_error)
+    return table if error is None else replace(table, note=shortfall(statement, table, error))
+
+
+def sql_cost(session: Session, text: str, error: float, confidence: float) -> float:
+    """At most what asking would charge: the sum over its questions, some of which may answer others for free."""
+    from reticent.sql import compile_sql
+
+    statement = compile_sql(text, session.domain)
+    each = shared_confidence(confidence, len(statement.queries))
+    targets = _targets(session, statement, error, each)
+    return sum(session.cost(query, error=target, confidence=each) for query, target in targets.items())
+
+
+def _targets(session: Session, statement: Statement, error: float, confidence: float) -> dict[Query, float]:
+    """The error each question needs, judged by what is known for free before anything is bought."""
+    from reticent.sql import targets
 
     knowledge = session._knowledge
-    return statement.run(answer, records=knowledge.records, records_error=knowledge.records_error)
+    if session._epochs is not None:
+        return dict.fromkeys(statement.queries, error)
+    estimates = {}
+    for query in statement.queries:
+        reading = free(knowledge, query, confidence, None) or guess(knowledge, query)  # pyright: ignore[reportArgumentType]
+        estimates[query] = answered(knowledge, query, reading, confidence)  # pyright: ignore[reportArgumentType]
+    found = targets(statement, estimates, error, records=knowledge.records, records_error=knowledge.records_error)
+    return {query: reachable_part(part, error, "this statement", knowledge) for query, part in found.items()}
 
 
-def ask_groups(
+def reachable_part(part: float, error: float, what: str, knowledge: Knowledge) -> float:
+    """The error wanted of a part, unless no budget buys it."""
+    least = least_error(knowledge, binary=False)
+    if part == error or part > least:
+        return part
+    raise QueryError(
+        f"{what}: an error of {error:g} needs its counts within {part:.3g} of the table, which is not above "
+        f"{least:.3g}, what counting leaves whatever is paid; ask for a larger one, or leave small groups out"
+    )
+
+
+def fixed(session: Session, key: str | None, compute: Callable[[], list[float]]) -> list[float]:
+    """What is wanted of the parts of a keyed question is written down first: a retry knows more, but asks the same."""
+    if key is None:
+        return compute()
+    found = session._journal.targets(key)
+    if found is None:
+        found = compute()
+        session._journal.save_targets(key, found)
+    return found
+
+
+def one_by_one(session: Session, query: Groups) -> bool:
+    """Whether its groups cannot be measured at once: a threshold test looks at one, and a marginal may be too large."""
+    return session._epochs is not None or session.domain.cells(query.span(session.domain)) > MARGINAL_CELLS
+
+
+def ask_parts(
     session: Session, query: Groups, error: float | None, confidence: float, key: str | None, analyst: str | None
 ) -> Answer:
     """From what is known if that is good enough, else group by group."""
     knowledge = session._knowledge
-    reading = best(group_readings(knowledge, query, confidence), error)
-    if reading is None and error is None:
-        current = knowledge.current
-        reading = Reading(inf, "hypothesis", partial(group_values, query, current), current.digest)
-    if reading is not None:
-        return _answer(query, reading, confidence, knowledge)
+    if session._epochs is not None and error is None:
+        error = session._epochs.plan.error
+    reading = free(knowledge, query, confidence, error)
+    if reading is not None or error is None:
+        return answered(knowledge, query, reading or guess(knowledge, query), confidence)
     parts = list(query.parts(session.domain))
     each = shared_confidence(confidence, len(parts))
     answers = [
@@ -63,60 +120,11 @@ def ask_groups(
     return _joined(query, answers, confidence, knowledge)
 
 
-def compound_cost(session: Session, question: Groups | str, error: float, confidence: float) -> float:
-    """At most what asking would charge: the sum over its parts, unless it is free as a whole.
-
-    A part may buy a marginal that answers the next one for free.
-    """
-    if isinstance(question, Groups):
-        if best(group_readings(session._knowledge, question, confidence), error) is not None:
-            return 0.0
-        parts: Sequence[Query] = list(question.parts(session.domain))
-    else:
-        from reticent.sql import compile_sql
-
-        parts = compile_sql(question, session.domain).queries
+def parts_cost(session: Session, query: Groups, error: float, confidence: float) -> float:
+    """At most what `ask_parts` would charge: a part may buy a marginal that answers the next one for free."""
+    parts = list(query.parts(session.domain))
     each = shared_confidence(confidence, len(parts))
     return sum(session.cost(part, error=error, confidence=each) for part in parts)
-
-
-def group_readings(knowledge: Knowledge, query: Groups, confidence: float) -> list[Reading]:
-    """Every certified way to answer all groups for free; one bound serves every group."""
-    domain: Domain = knowledge.domain
-    if not query.fits(domain):
-        return []
-    forms, span, found = query.representatives(domain), query.span(domain), []
-    for certified in knowledge.certified:
-        bounds = [tightest(certified.certificates, form, confidence) for form in forms]
-        error, certificate = max(bounds, key=lambda pair: pair[0])
-        if certificate is not None:
-            compute = partial(group_values, query, certified.snapshot)
-            found.append(Reading(error, "certificate", compute, certified.snapshot.digest, certificate.ledger_id))
-    for measured in knowledge.marginals:
-        if set(span) <= set(measured.attributes):
-            error = max(measured.error_of(form, confidence) for form in forms)
-            dropped = tuple(i for i, name in enumerate(measured.attributes) if name not in span)
-            compute = partial(query.read, domain, measured.values.sum(axis=dropped))
-            found.append(Reading(error, "derived", compute, None, measured.ledger_id))
-    return found
-
-
-def _answer(query: Groups, reading: Reading, confidence: float, knowledge: Knowledge, price: float = 0.0) -> Answer:
-    certified = isfinite(reading.error)
-    values = np.asarray(reading.compute())
-    return Answer(
-        query=query.text,
-        value=values,
-        count=values * knowledge.records if query.column is None else None,
-        error=reading.error if certified else None,
-        confidence=confidence if certified else None,
-        origin=reading.origin,
-        certified=certified,
-        price=price,
-        snapshot=reading.snapshot,
-        ledger_id=reading.ledger_id,
-        labels=tuple((name, knowledge.domain[name].labels) for name in query.names),
-    )
 
 
 def _joined(query: Groups, parts: Sequence[Answer], confidence: float, knowledge: Knowledge) -> Answer:
@@ -126,5 +134,5 @@ def _joined(query: Groups, parts: Sequence[Answer], confidence: float, knowledge
     origins = {part.origin for part in parts}
     origin = "measured" if "measured" in origins else origins.pop() if len(origins) == 1 else "derived"
     values = np.array([float(part.value) for part in parts]).reshape(knowledge.domain.shape_of(query.names))
-    price = sum(part.price for part in parts)
-    return _answer(query, Reading(error, origin, lambda: values), confidence, knowledge, price)
+    whole = answered(knowledge, query, Reading(error, origin, lambda: values), confidence)
+    return replace(whole, query=query.text, price=sum(part.price for part in parts))

@@ -18,8 +18,9 @@ from reticent.kernel.events import Reservation, sha256
 from reticent.kernel.ledger import Event, Ledger
 from reticent.kernel.mechanisms import restore
 from reticent.queries.base import Linear
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
-from reticent.queries.parsing import linear_from_dict
+from reticent.queries.parsing import linear_from_dict, query_from_dict
 from reticent.releases import Release
 
 ASK = "ask:"
@@ -34,7 +35,7 @@ class Bought:
 
     key: str
     analyst: str | None
-    queries: tuple[Linear | Marginal, ...]
+    queries: tuple[Linear | Marginal | Groups, ...]
     noises: tuple[Noise, ...]
     sequence: int
 
@@ -146,6 +147,13 @@ class Journal:
             return None
         return Release.load(BytesIO(self._ledger.get_blob(event.payload["release"])))  # pyright: ignore[reportArgumentType]
 
+    def save_targets(self, key: str, errors: list[float]) -> None:
+        """What is wanted of the parts of a keyed question."""
+        self._ledger.append("targets", {"key": key, "errors": errors})
+
+    def targets(self, key: str) -> list[float] | None:
+        return next((event.payload["errors"] for event in self._events("targets") if event.payload["key"] == key), None)
+
     def save_tests(self, count: int) -> None:
         """Threshold tests that may have been made by the time this process ends."""
         self._ledger.append("tests", {"count": count})
@@ -175,8 +183,11 @@ class Journal:
         return (event for event in self._ledger.events() if event.kind == kind)
 
 
-def _question(described: dict) -> Linear | Marginal | None:
+def _question(described: dict) -> Linear | Marginal | Groups | None:
     """The query behind a measured statistic; None for audits, which are no question."""
     if "marginal" in described:
         return Marginal(described["marginal"])
+    if "groups" in described:
+        query = query_from_dict(described["groups"])
+        return query if isinstance(query, Groups) else None
     return linear_from_dict(described["query"]) if "query" in described else None

@@ -20,7 +20,8 @@ from reticent.hypotheses.choose import choose
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.journal import ASK, Journal
 from reticent.kernel.curator import Curator
-from reticent.planning import Setting, expected, gaussian
+from reticent.planning import Setting, expected, gaussian, plain_answers
+from reticent.queries.groups import Groups
 from reticent.queries.workload import Workload, marginals
 from reticent.releases import Release
 from reticent.warmup import AUDIT_SHARE, certified_knowledge, untouched, warm_units, warm_up
@@ -44,6 +45,7 @@ class Terms:
     queries: int | None = None
     support: int | None = None
     confidence: float = 0.95
+    error: float | None = None
 
     def __post_init__(self) -> None:
         if self.engine not in ("default", *ENGINES):
@@ -51,6 +53,8 @@ class Terms:
         if self.warm_start is not None and not 0 <= self.warm_start <= 1 - AUDIT_SHARE:
             bound = float(1 - AUDIT_SHARE)
             raise QueryError(f"warm_start={self.warm_start!r} is a share of the budget from 0 to {bound}")
+        if self.error is not None and not 0 < self.error < 1:
+            raise QueryError(f"error={self.error!r} is the wanted share of the table, above 0 and below 1")
         for name, least in (("queries", 1), ("support", 2)):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
@@ -58,20 +62,28 @@ class Terms:
 
 
 def chosen_share(curator: Curator, terms: Terms) -> float:
-    """What the caller said; else half the budget, or nothing where so few plain answers are expected to err less."""
+    """What the caller said; else half the budget, or nothing where plain answers should do better.
+
+    Plain answers do better when so few are coming that all of them err less than a fit is expected to; with a wanted
+    error, when all of them cost less than a fit, or when no fit is expected to be that good (online.md 4).
+    """
     if terms.warm_start is not None:
         return terms.warm_start
-    if terms.queries is None or curator.records is None or curator.budget.pure:
+    if curator.records is None or curator.budget.pure or (terms.queries is None and terms.error is None):
         return WARM_SHARE
     setting = Setting(
         records=curator.records,
         log_universe=log(2),
-        queries=terms.queries,
+        queries=terms.queries or 1,
         failure=1 - terms.confidence,
         pure=False,
         amount=curator.budget.amount(curator.remaining),
     )
-    return 0.0 if gaussian(setting) < expected(setting, curator.domain, share=WARM_SHARE) else WARM_SHARE
+    fit = expected(setting, curator.domain, share=WARM_SHARE)
+    if terms.error is None:
+        return 0.0 if gaussian(setting) < fit else WARM_SHARE
+    affordable = terms.queries is not None and terms.queries <= plain_answers(setting, terms.error) * WARM_SHARE
+    return 0.0 if affordable or fit > terms.error else WARM_SHARE
 
 
 def know(curator: Curator, journal: Journal, terms: Terms, progress: Report) -> tuple[Knowledge, Epochs | None]:
@@ -165,7 +177,9 @@ def _epochs(curator: Curator, journal: Journal, settings: dict[str, Any]) -> tup
     )
     for bought in journal.bought(ASK):
         settled = curator.measure(bought.queries, bought.noises, key=bought.key, analyst=bought.analyst)
-        epochs.absorb(bought.queries[0], np.asarray(settled.values[0]) / knowledge.records, settled.ledger_id)
+        query = bought.queries[0]
+        assert not isinstance(query, Groups), "threshold engines measure groups one by one"
+        epochs.absorb(query, np.asarray(settled.values[0]) / knowledge.records, settled.ledger_id)
         measured = understand(knowledge, bought.queries, bought.noises, settled)
         knowledge = learn(knowledge, measured, fitted=True)
     return certified_knowledge(journal, knowledge.with_current(epochs.snapshot)), epochs

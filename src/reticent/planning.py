@@ -68,6 +68,11 @@ def gaussian(setting: Setting) -> float:
     return z_score(setting.failure / (2 * k)) * math.sqrt(k / (2 * setting.amount)) / n
 
 
+def plain_answers(setting: Setting, error: float) -> int:
+    """How many distinct queries Gaussian noise answers within `error`, each with the confidence: K of online.md."""
+    return int(2 * setting.amount * (setting.records * error / z_score(setting.failure / 2)) ** 2)
+
+
 def textbook_online(setting: Setting) -> float:
     """The papers' constants (spec 6.2): L = 64 ln|U| / a^2 epochs, all noises at most a/8, each epoch 4 e0."""
 

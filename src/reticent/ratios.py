@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reticent.answer import Answer
-from reticent.compound import shared_confidence
+from reticent.compound import fixed, reachable_part, shared_confidence
 from reticent.errors import QueryError
 from reticent.queries.linear import Ratio
+from reticent.reading import free, guess
 from reticent.view import ratio_of
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ def ask_ratio(
     session: Session, query: Ratio, error: float | None, confidence: float, key: str | None, analyst: str | None
 ) -> Answer:
     """Each part fails half as often, so both hold together."""
-    part = None if error is None or session._epochs else part_error(session, query, error, confidence)
+    part = None
+    if error is not None and session._epochs is None:
+        (part,) = fixed(session, key, lambda: [part_error(session, query, error, confidence)])
     top, bottom = (
         session.ask(
             q,
@@ -38,13 +41,16 @@ def ratio_cost(session: Session, query: Ratio, error: float, confidence: float) 
 
 
 def part_error(session: Session, query: Ratio, error: float, confidence: float) -> float:
-    """Equal errors e for both parts give a quotient within about e (1 + ratio) / bottom."""
-    each, values = shared_confidence(confidence, 2), []
-    for part in (query.numerator, query.denominator):
-        reading = session._free(part, each, None)
-        values.append(session._knowledge.current.expect(part) if reading is None else float(reading.compute()))
-    top, bottom = values
+    """The error e of both parts that keeps the quotient within the wanted E, judged by what is known for free.
+
+    Answers may come out e away from what is known, so bottom may be stated as bottom - e, and the quotient r as r + E:
+    the bound (1 + r + E) e / (bottom - 2e) is E for the e returned.
+    """
+    each, knowledge = shared_confidence(confidence, 2), session._knowledge
+    found = [free(knowledge, q, each, None) or guess(knowledge, q) for q in (query.numerator, query.denominator)]
+    top, bottom = (float(reading.compute()) for reading in found)
     if bottom <= 0:
         raise QueryError(f"{query.text}: hardly any record satisfies the condition; ask for its count first")
-    e = error / abs(query.units(session.domain)[1])
-    return e * bottom / (1 + min(1.0, max(0.0, top / bottom)) + e)
+    wanted = error / abs(query.units(session.domain)[1])
+    part = wanted * bottom / (1 + min(1.0, max(0.0, top / bottom)) + 3 * wanted)
+    return reachable_part(part, error, query.text, knowledge)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from reticent.algorithms.epochs import Epochs
-from reticent.algorithms.knowledge import Certified, Knowledge, Reading, best
+from reticent.algorithms.knowledge import Certified, Knowledge, best
 from reticent.algorithms.online import Measured, Purchase, learn, purchase, refitted, understand
 from reticent.algorithms.outcome import Report, silent
 from reticent.algorithms.tails import check_confidence
 from reticent.answer import Answer
-from reticent.compound import ask_groups, ask_sql, compound_cost
+from reticent.compound import ask_parts, ask_sql, one_by_one, parts_cost, sql_cost
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
 from reticent.journal import ASK, Journal
@@ -33,13 +29,12 @@ from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.queries.workload import Workload
 from reticent.ratios import ask_ratio, ratio_cost
+from reticent.reading import Question, answered, free, guess, readings
 from reticent.releases import Release
 from reticent.standing import published, standing
 from reticent.thresholds import ask_epochs
 from reticent.view import View
 from reticent.warmup import AUDIT_SHARE, certify
-
-Question = Linear | Marginal
 
 
 class Session:
@@ -83,6 +78,7 @@ class Session:
         workload: Workload | None = None,
         start: Release | None = None,
         queries: int | None = None,
+        error: float | None = None,
         support: int | None = None,
         confidence: float = 0.95,
         strict: bool = False,
@@ -92,11 +88,12 @@ class Session:
         """Create the session of this ledger, or resume it after any crash: what was paid for is known again.
 
         `engine` "default" spends `warm_start` of the budget now (or starts from a Release), then measures what is not
-        known well enough. Unsaid, that is half; or nothing, when `queries` says that so few are coming that plain
-        answers should err less. "textbook" and "tuned" plan for so many `queries`. Without a path nothing outlives the
-        process. `strict` refuses what cannot be certified instead of answering from the hypothesis.
+        known well enough. Unsaid, that is half; or nothing, when plain answers should do better for as many `queries`
+        as are coming, or within the `error` they are asked with. "textbook" and "tuned" plan for so many `queries`.
+        Without a path nothing outlives the process. `strict` refuses what cannot be certified instead of answering from
+        the hypothesis.
         """
-        terms = Terms(engine, warm_start, workload, start, queries, support, check_confidence(confidence))
+        terms = Terms(engine, warm_start, workload, start, queries, support, check_confidence(confidence), error)
         if path is None:
             ledger = Ledger.memory(identity=table.identity, budget=budget)
         else:
@@ -152,9 +149,9 @@ class Session:
         if isinstance(query, Ratio):
             return ask_ratio(self, query, error, confidence, key, analyst)
         if isinstance(query, Groups):
-            if self._epochs is not None and error is None:
-                error = self._epochs.plan.error
-            return ask_groups(self, query, error, confidence, key, analyst)
+            if one_by_one(self, query):
+                return ask_parts(self, query, error, confidence, key, analyst)
+            return self._ask_one(query, error, confidence, key, analyst)
         raise QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
 
     def ask_all(
@@ -200,16 +197,18 @@ class Session:
 
             return self.budget.amount(cost(self, question, Wish(error, confidence)))
         query = question if isinstance(question, str) else question.resolve(self.domain)
-        if isinstance(query, (str, Groups)):
-            return compound_cost(self, query, error, confidence)
+        if isinstance(query, str):
+            return sql_cost(self, query, error, confidence)
         if isinstance(query, Ratio):
             return ratio_cost(self, query, error, confidence)
-        if not isinstance(query, (Linear, Marginal)):
+        if not isinstance(query, (Linear, Marginal, Groups)):
             raise QueryError(f"{query.text} is not one question; ask its parts")
         wanted = self._fraction(query, error)
-        if self._free(query, confidence, wanted) is not None:
+        if free(self._knowledge, query, confidence, wanted) is not None:
             return 0.0
-        if self._epochs is not None:
+        if isinstance(query, Groups) and one_by_one(self, query):
+            return parts_cost(self, query, error, confidence)
+        if self._epochs is not None and not isinstance(query, Groups):
             return self.budget.amount(self._epochs.cost(query))
         return self.budget.amount(purchase(self._curator, self._knowledge, query, wanted, confidence).cost)
 
@@ -217,13 +216,14 @@ class Session:
         self, query: Question, error: float | None, confidence: float, key: str | None, analyst: str | None
     ) -> Answer:
         wanted = None if error is None else self._fraction(query, error)
-        if self._epochs is not None:
+        if self._epochs is not None and not isinstance(query, Groups):
             return ask_epochs(self, self._epochs, query, wanted, confidence, key, analyst)
         if key is not None and wanted is not None and self._ledger.lookup(ASK + key) is not None:
             return self._pay(query, wanted, confidence, key, analyst)
-        reading = self._free(query, confidence, wanted)
+        knowledge = self._knowledge
+        reading = free(knowledge, query, confidence, wanted)
         if reading is not None:
-            return self._answer(query, reading, confidence)
+            return answered(knowledge, query, reading, confidence)
         if wanted is None:
             return self._guess(query)
         return self._pay(query, wanted, confidence, key, analyst)
@@ -234,17 +234,13 @@ class Session:
             raise QueryError(f"an error of {error!r} cannot be met; ask for one above 0")
         return error / abs(query.units(self.domain)[1]) if isinstance(query, Linear) else error
 
-    def _free(self, query: Question, confidence: float, wanted: float | None) -> Reading | None:
-        if isinstance(query, Linear):
-            return self._knowledge.free(query, confidence, wanted)
-        return best(self._knowledge.cells(query.canonical(self.domain), confidence), wanted)
-
     def _pay(self, query: Question, wanted: float, confidence: float, key: str | None, analyst: str | None) -> Answer:
         """Buy the answer, or read again what this key bought: same key, same bytes."""
         with self._paying:
-            if key is None and (reading := self._free(query, confidence, wanted)) is not None:
-                return self._answer(query, reading, confidence)  # another thread was faster
-            bought = purchase(self._curator, self._knowledge, query, wanted, confidence)
+            known = self._knowledge
+            if key is None and (reading := free(known, query, confidence, wanted)) is not None:
+                return answered(known, query, reading, confidence)  # another thread was faster
+            bought = purchase(self._curator, known, query, wanted, confidence)
             ledger_key = self._own_key(bought, analyst) if key is None else ASK + key
             fresh = not self._answered(ledger_key)
             try:
@@ -252,11 +248,11 @@ class Session:
             except BudgetError:
                 if self.strict:
                     raise
-                reading = self._free(query, confidence, None)
-                return self._guess(query) if reading is None else self._answer(query, reading, confidence)
-            measured = understand(self._knowledge, [bought.query], [bought.noise], settled)
+                reading = free(known, query, confidence, None)
+                return self._guess(query) if reading is None else answered(known, query, reading, confidence)
+            measured = understand(known, [bought.query], [bought.noise], settled)
             if fresh:
-                self._knowledge = learn(self._knowledge, measured)
+                self._knowledge = learn(known, measured)
         return self._measured(query, measured, confidence, settled.cost)
 
     def _answered(self, key: str) -> bool:
@@ -272,54 +268,16 @@ class Session:
         """The answer from one purchase alone, so that a repeated key yields the same bytes whatever else is known."""
         known = self._knowledge
         alone = learn(Knowledge(known.current, known.records, known.records_error), measured, fitted=True)
-        if isinstance(query, Linear):
-            reading = best(alone.readings(query, confidence))
-        else:
-            reading = best(alone.cells(query.canonical(self.domain), confidence))
-        assert reading is not None, "a purchase answers its own question"
-        return self._answer(query, reading._replace(origin="measured"), confidence, cost)
+        found = best(readings(alone, query, confidence))
+        assert found is not None, "a purchase answers its own question"
+        return answered(alone, query, found._replace(origin="measured"), confidence, cost)
 
     def _guess(self, query: Question) -> Answer:
-        """The working hypothesis' own answer, without any certificate."""
         if self.strict:
             raise QueryError(
                 f"{query.text}: no certificate covers it; give error= to pay for an answer, or strict=False"
             )
-        current = self._knowledge.current
-        if isinstance(query, Linear):
-            compute = partial(current.expect, query)
-        else:
-            compute = partial(current.marginal, query.canonical(self.domain))
-        return self._answer(query, Reading(math.inf, "hypothesis", compute, current.digest), None)
-
-    def _answer(self, query: Question, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
-        records = self._knowledge.records
-        certified = reading.error < math.inf
-        labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-        if isinstance(query, Linear):
-            offset, scale = query.units(self.domain)
-            share = float(reading.compute())
-            value = offset + scale * share
-            count = share * records if scale == 1 and offset == 0 else None
-            error = abs(scale) * reading.error
-        else:
-            canonical = query.canonical(self.domain)
-            value = np.transpose(np.asarray(reading.compute()), [canonical.index(name) for name in query.names])
-            labels = tuple((name, self.domain[name].labels) for name in query.names)
-            count, error = value * records, reading.error
-        return Answer.built(
-            query,
-            value=value,
-            count=count,
-            error=error if certified else None,
-            confidence=confidence if certified else None,
-            origin=reading.origin,
-            certified=certified,
-            price=cost / NANO,
-            snapshot=reading.snapshot,
-            ledger_id=reading.ledger_id,
-            labels=labels,
-        )
+        return answered(self._knowledge, query, guess(self._knowledge, query), None)
 
     # -- certifying and publishing ---------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ def standing(session: Session) -> dict[str, Any]:
             }
             for c in session.certificates
         ],
-        "measured": len(knowledge.marginals) + len(knowledge.queries),
+        "measured": len(knowledge.marginals) + len(knowledge.queries) + len(knowledge.groups),
         "generalisation": _generalisation(session),
     }
     if session._epochs is not None:
@@ -58,8 +58,8 @@ def _generalisation(session: Session) -> dict[str, Any]:
     certificates = session.certificates
     if certificates:
         newest = certificates[-1]
-        failure = 1 - session.confidence
-        bound = generalisation(session.budget, lambda b: newest.bound_at(1 - b), failure=failure)
+        failure, neighbours = 1 - session.confidence, session._curator.neighbours
+        bound = generalisation(session.budget, lambda b: newest.bound_at(1 - b), failure=failure, neighbours=neighbours)
         facts["population_error"] = bound if bound < 1 else None
     return facts
 

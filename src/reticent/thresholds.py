@@ -13,6 +13,7 @@ from reticent.journal import ASK
 from reticent.kernel.curator import Settled
 from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
+from reticent.reading import answered, free
 
 if TYPE_CHECKING:
     from reticent.session import Session
@@ -33,9 +34,9 @@ def ask_epochs(
     with session._paying:
         if key is not None and session._ledger.lookup(ASK + key) is not None:
             return _judged(session, epochs, query, epochs.measure(query, key=ASK + key, analyst=analyst))
-        reading = session._free(query, confidence, epochs.plan.error if wanted is None else wanted)
+        reading = free(session._knowledge, query, confidence, epochs.plan.error if wanted is None else wanted)
         if reading is not None:
-            return session._answer(query, reading, confidence)
+            return answered(session._knowledge, query, reading, confidence)
         if wanted is not None and wanted < epochs.plan.error:
             raise QueryError(
                 f"this session certifies errors of {epochs.plan.error:.3g}, not {wanted:.3g}: use engine='default'"
@@ -60,4 +61,4 @@ def _judged(session: Session, epochs: Epochs, query: Question, verdict: Verdict)
             measured = understand(knowledge, [query], [epochs.noise(query)], settled)
             session._knowledge = learn(knowledge, measured, fitted=True).with_current(epochs.snapshot)
     reading = Reading(verdict.error, verdict.origin, lambda: verdict.values, verdict.snapshot, verdict.ledger_id)
-    return session._answer(query, reading, session.confidence, verdict.cost)
+    return answered(session._knowledge, query, reading, session.confidence, verdict.cost)

@@ -48,8 +48,9 @@ def test_boxes_on_three_attributes_are_free_and_within_their_certificate(warm: S
     assert warm.spent == spent
 
 
-def test_a_question_wider_than_every_certificate_says_so(warm: Session) -> None:
-    answer = warm.ask(WIDE)
+def test_a_question_wider_than_every_certificate_says_so(plain: Session) -> None:
+    plain.audit("boxes", order=3)
+    answer = plain.ask(WIDE)
     assert (answer.origin, answer.certified, answer.error, answer.confidence) == ("hypothesis", False, None, None)
     assert "no certificate" in ORIGINS[answer.origin]
 
@@ -144,20 +145,23 @@ def test_add_remove_pays_for_the_number_of_records() -> None:
 
 
 def test_a_batch_that_passes_its_audit_is_cheaper_than_its_questions() -> None:
-    session = Session.open(None, table(weight=1000), BUDGET, confidence=SURE)
+    session = Session.open(None, table(weight=1000), BUDGET, warm_start=0, confidence=SURE)
+    for known in (rt.marginal("a", "b", "e"), rt.marginal("c")):
+        session.ask(known, error=0.002)
+    session.refit()
     columns = codes()
     boxes = random_boxes(DOMAIN, 200, np.random.default_rng(5), widest=4)
     wide = [box for box in boxes if len(box) == 4]
     singly = sum(session.cost(Range(box), error=0.03) for box in wide)
     spent = session.spent
     answers = session.ask_all([Range(box) for box in wide], error=0.03)
-    assert {answer.origin for answer in answers} <= {"batch", "certificate"}
+    assert {answer.origin for answer in answers} <= {"batch", "derived"}
     assert "batch" in {answer.origin for answer in answers}
     assert session.spent - spent < singly / 2
     for box, answer in zip(wide, answers, strict=True):
         assert abs(answer.value - inside(columns, box)) <= answer.error <= 0.03
     before = session.spent
-    assert session.ask(Range(wide[0]), error=0.03).origin in ("batch", "certificate")
+    assert session.ask(Range(wide[0]), error=0.03).origin in ("batch", "derived")
     assert session.spent == before
 
 
@@ -243,13 +247,13 @@ def test_everything_known_comes_back_without_touching_a_row(tmp_path: Path) -> N
 
 def test_a_refit_is_stored_and_not_repeated(tmp_path: Path) -> None:
     path, rows = tmp_path / "a.ledger", table()
-    with Session.open(path, rows, BUDGET, warm_start=0.3) as session:
+    with Session.open(path, rows, BUDGET, warm_start=0) as session:
         session.ask(rt.marginal("a", "b", "c"), error=0.02)
         session.ask(WIDE, error=0.01)
         assert session.refit()
         session.ask(rt.count(rt.col("c") == 4), error=0.01)
         current = session._knowledge.current.digest
-    with Session.open(path, forbidden(rows), BUDGET, warm_start=0.3) as session:
+    with Session.open(path, forbidden(rows), BUDGET, warm_start=0) as session:
         assert session._knowledge.current.digest == current
 
 
@@ -337,6 +341,18 @@ def test_the_engine_chooses_plain_answers_for_few_questions() -> None:
         assert many.spent > 0
     with Session.open(None, table(), BUDGET, queries=3, warm_start=0.2) as told:
         assert told.spent > 0
+
+
+@pytest.mark.parametrize(("error", "queries", "warm"), [(0.001, 10**6, False), (0.2, 10**6, True), (0.2, 3, False)])
+def test_a_wanted_error_decides_between_a_fit_and_plain_answers(error: float, queries: int, warm: bool) -> None:
+    """No fit would be so good; only a fit serves so many; plain answers cost less."""
+    with Session.open(None, table(), BUDGET, queries=queries, error=error) as session:
+        assert (session.spent > 0) == warm
+
+
+def test_a_wanted_error_at_opening_is_a_share_of_the_table() -> None:
+    with pytest.raises(QueryError, match="wanted share"):
+        Session.open(None, table(), BUDGET, error=2.0)
 
 
 @pytest.mark.parametrize("amount", [-1.0, 1e300, float("inf"), float("nan"), 2.0])

@@ -13,17 +13,20 @@ _DELTAS = tuple(10.0**power for power in range(-14, -3))
 _SPENT = tuple(np.geomspace(1e-5, 0.3, 40).tolist())
 
 
-def generalisation(budget: Budget, sample_error: Callable[[float], float], *, failure: float) -> float:
+def generalisation(
+    budget: Budget, sample_error: Callable[[float], float], *, failure: float, neighbours: str = "replace-one"
+) -> float:
     """A bound on abs(answer - population value) that all answers meet together but with probability `failure`.
 
     Records drawn independently from the population, queries with values in [0, 1], chosen adaptively. If answers are
     within `sample_error(b)` of the table but with probability b, and the session is (e, d)-DP, then for all c, g > 0
     they are within sample_error + (exp(e) - 1) + c + 2 g of the population but with probability b/c + d/g (Jung,
     Ligett, Neel, Roth, Sharifi-Malvajerdi, Shenfeld 2020, transfer theorem; sharper than Bassily et al. 2016).
+    The theorem replaces a record by another: under add-remove that is two steps, rho four times as large.
     One where nothing is known: fractions differ by at most 1.
     """
     best = 1.0
-    for epsilon, delta in _guarantees(budget):
+    for epsilon, delta in _guarantees(budget, 1 if neighbours == "replace-one" else 2):
         half = failure / 2 if delta else failure
         strayed = math.expm1(epsilon) + (4 * delta / failure)
         for c in _SPENT:
@@ -35,7 +38,8 @@ def expected_bias(budget: Budget) -> float:
     """A bound on abs(E[table value - population value]) of any one query chosen from the session's answers.
 
     rho-zCDP bounds the mutual information of n independent records with the transcript by n rho (Bun and Steinke
-    2016), and so the bias of a query with values in [0, 1] by sqrt(rho / 2) (Russo and Zou 2016; Xu and Raginsky 2017).
+    2016; by comparison with the table without the record under add-remove too), and so the bias of a query with values
+    in [0, 1] by sqrt(rho / 2) (Russo and Zou 2016; Xu and Raginsky 2017).
     """
     rho = (
         float(budget.epsilon) ** 2 / 2 if budget.rho is None and budget.epsilon is not None else float(budget.rho or 0)
@@ -43,7 +47,8 @@ def expected_bias(budget: Budget) -> float:
     return min(1.0, math.sqrt(rho / 2))
 
 
-def _guarantees(budget: Budget) -> list[tuple[float, float]]:
+def _guarantees(budget: Budget, steps: int) -> list[tuple[float, float]]:
+    """(epsilon, delta) for tables so many neighbours apart: epsilon grows with the steps, rho with their square."""
     if budget.rho is None:
-        return [(float(budget.epsilon or 0), 0.0)]
-    return [(epsilon_of(budget.rho, delta), delta) for delta in _DELTAS]
+        return [(steps * float(budget.epsilon or 0), 0.0)]
+    return [(epsilon_of(budget.rho * steps**2, delta), delta) for delta in _DELTAS]

@@ -12,6 +12,7 @@ import numpy as np
 
 from reticent.algorithms.certificates import Certificate, tightest
 from reticent.algorithms.derived import MeasuredMarginal
+from reticent.algorithms.grouped import MeasuredGroups
 from reticent.algorithms.outlines import Outline, essential, outline
 from reticent.algorithms.tails import noise_failure, reach
 from reticent.domain import Domain
@@ -102,7 +103,7 @@ Way = TypeVar("Way", Source, Reading)
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """Certified snapshots, the working hypothesis, measured marginals, measured queries and audited batches."""
+    """Certified snapshots, the working hypothesis, measured marginals, queries and groups, and audited batches."""
 
     current: Snapshot
     records: float
@@ -112,6 +113,7 @@ class Knowledge:
     queries: Mapping[str, tuple[MeasuredQuery, ...]] = field(default_factory=dict)
     """By digest of the compiled form: one question in two wordings is one question."""
     batches: Mapping[str, PassedBatch] = field(default_factory=dict)
+    groups: tuple[MeasuredGroups, ...] = ()
     unfitted: int = 0
     """Purchases since the working hypothesis was last fitted to everything."""
 
@@ -132,6 +134,9 @@ class Knowledge:
         marginals = (*self.marginals, measured.ranked(1 + len(self.marginals)))
         return replace(self, marginals=marginals, unfitted=self.unfitted + (not fitted))
 
+    def with_groups(self, measured: MeasuredGroups, *, fitted: bool = False) -> Knowledge:
+        return replace(self, groups=(*self.groups, measured), unfitted=self.unfitted + (not fitted))
+
     def with_certificate(self, snapshot: Snapshot, certificate: Certificate) -> Knowledge:
         """Adds to the snapshot's certificates; the newest certified snapshot comes last."""
         kept = [c for c in self.certified if c.snapshot.digest != snapshot.digest]
@@ -151,7 +156,7 @@ class Knowledge:
         found = [Measurement(Marginal(m.attributes), m.values, m.sd) for m in self.marginals]
         for repeats in self.queries.values():
             found += [Measurement(m.query, np.asarray(m.value), m.noise.sd / self.records) for m in repeats]
-        return found
+        return found + [measurement for measured in self.groups for measurement in measured.measurements()]
 
     def readings(self, query: Linear, confidence: float) -> list[Reading]:
         """Every certified way to answer, in the ladder's order: cache, certificate, derived (spec online.md 2)."""
@@ -164,7 +169,7 @@ class Knowledge:
         asked = outline(form)
         if len(asked.attributes) < len(form.attributes):
             form = essential(form)
-        if asked.kind == "weighted" or ((self.queries or self.batches) and self._repeated(form)):
+        if asked.kind == "weighted" or self._repeated(form):
             source = best(self._sources(form, confidence), wanted)
         else:
             source = self._choice(form, (asked, confidence, wanted))
@@ -181,7 +186,7 @@ class Knowledge:
         return found
 
     def _sources(self, form: Form, confidence: float) -> list[Source]:
-        found = self._repeats(form, confidence) if self.queries or self.batches else []
+        found = self._repeats(form, confidence)
         for certified in self.certified:
             error, certificate = tightest(certified.certificates, form, confidence)
             if certificate is not None:
@@ -193,11 +198,18 @@ class Knowledge:
         return found
 
     def _repeated(self, form: Form) -> bool:
-        """Whether the exact question was answered before."""
-        return form.digest in self.queries or form.digest in self.batches
+        """Whether the exact question was answered before, perhaps as one of several groups."""
+        if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
+            return True
+        return any(measured.place(form) is not None for measured in self._grouped.get(form.attributes, ()))
 
     def _repeats(self, form: Form, confidence: float) -> list[Source]:
         found = []
+        for grouped in self._grouped.get(form.attributes, ()):
+            if grouped.place(form) is not None:
+                found.append(Source(grouped.error_at(confidence), "cache", grouped.value_of, None, grouped.ledger_id))
+        if not (self.queries or self.batches):
+            return found
         for measured in self.queries.get(form.digest, ()):
             error = measured.error_at(confidence, self.records, self.records_error)
             found.append(Source(error, "cache", measured.value_of, None, measured.ledger_id))
@@ -236,6 +248,13 @@ class Knowledge:
     @cached_property
     def _index(self) -> dict[tuple[str, ...], tuple[MeasuredMarginal, ...]]:
         return {}
+
+    @cached_property
+    def _grouped(self) -> dict[tuple[str, ...], list[MeasuredGroups]]:
+        found: dict[tuple[str, ...], list[MeasuredGroups]] = {}
+        for measured in self.groups:
+            found.setdefault(measured.attributes, []).append(measured)
+        return found
 
     @cached_property
     def _choices(self) -> dict[tuple[Outline, float, float | None], Source | None]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reticent.algorithms.derived import MeasuredMarginal
+from reticent.algorithms.grouped import MeasuredGroups, possible
 from reticent.algorithms.knowledge import Knowledge, MeasuredQuery
 from reticent.algorithms.outlines import is_cell
 from reticent.algorithms.tails import noise_failure, noise_within
@@ -17,9 +18,11 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator, Noise, Settled
 from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.queries.base import Linear
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
 
-Measured = MeasuredQuery | MeasuredMarginal
+Question = Linear | Marginal | Groups
+Measured = MeasuredQuery | MeasuredMarginal | MeasuredGroups
 
 ROUNDED = 1 - 1e-9
 """So that the same question asked again finds its own answer good enough."""
@@ -31,37 +34,50 @@ FITTED_CELLS = 2**20
 class Purchase:
     """What would be measured to meet a wanted error: a whole marginal or one query, and its noise."""
 
-    query: Linear | Marginal
+    query: Question
     noise: Noise
     cost: int
 
 
-def purchase(
-    curator: Curator, knowledge: Knowledge, query: Linear | Marginal, error: float, confidence: float
-) -> Purchase:
+def purchase(curator: Curator, knowledge: Knowledge, query: Question, error: float, confidence: float) -> Purchase:
     """The cheapest measurement that meets `error`: one cell and a GROUP BY both buy their whole marginal."""
     domain, failure = knowledge.domain, noise_failure(confidence, knowledge.records_error)
     if not failure > 0:
         raise QueryError(f"confidence {confidence:.9g} is beyond what the noisy number of records allows; ask for less")
-    room = ((error - knowledge.records_error) * knowledge.records - 1) * ROUNDED
+    form = query.form(domain) if isinstance(query, Groups) else None
     if isinstance(query, Linear):
         form = knowledge.form(query)
-        if not form.binary:
-            room -= VALUE_ROUNDING * knowledge.records
-        if not is_cell(form):
-            return _priced(curator, query, noise_within(room, failure, pure=curator.budget.pure))
-        query = Marginal(form.attributes)
-    cells = domain.cells(query.canonical(domain))
-    return _priced(curator, query, noise_within(room, failure / cells, pure=curator.budget.pure))
-
-
-def _priced(curator: Curator, query: Linear | Marginal, noise: Noise) -> Purchase:
+        query = Marginal(form.attributes) if is_cell(form) else query
+    room = _room(knowledge, error, binary=form is None or form.binary)
+    if isinstance(query, Linear):
+        parts = 1
+    elif isinstance(query, Groups):
+        parts = max(1, int(possible(query, domain).sum()))
+    else:
+        parts = domain.cells(query.canonical(domain))
+    noise = noise_within(room, failure / parts, pure=curator.budget.pure)
     return Purchase(query, noise, curator.budget.cost(curator.price([query], noise)))
+
+
+def least_error(knowledge: Knowledge, *, binary: bool) -> float:
+    """What remains of an answer's error however little noise is bought, as a share of the table."""
+    return knowledge.records_error + 1 / knowledge.records + (0.0 if binary else VALUE_ROUNDING)
+
+
+def _room(knowledge: Knowledge, error: float, *, binary: bool) -> float:
+    """What the noise may stray, in records: the number of records and rounding take their part of the error first."""
+    least = least_error(knowledge, binary=binary)
+    if not error > least:
+        raise QueryError(
+            f"an error of {error:.3g} of the table is not above {least:.3g}, what counting {knowledge.records:.0f} "
+            "records leaves whatever is paid; ask for a larger one"
+        )
+    return (error - least) * knowledge.records * ROUNDED
 
 
 def understand(
     knowledge: Knowledge,
-    queries: Sequence[Linear | Marginal],
+    queries: Sequence[Question],
     noises: Sequence[Noise],
     settled: Settled,
     *,
@@ -76,6 +92,11 @@ def understand(
                 names, cells, noise, count, knowledge.records_error, settled.ledger_id, declared=declared
             )
             found.append(marginal.balanced())
+        elif isinstance(query, Groups):
+            released, domain = np.asarray(values), knowledge.domain
+            found.append(
+                MeasuredGroups.of(query, domain, released, noise, count, knowledge.records_error, settled.ledger_id)
+            )
         else:
             found.append(
                 MeasuredQuery(query, float(values) / count, noise, settled.ledger_id, knowledge.form(query).binary)
@@ -86,11 +107,13 @@ def understand(
 def learn(knowledge: Knowledge, measured: Sequence[Measured], *, fitted: bool = False) -> Knowledge:
     """Add measurements; the working hypothesis moves only as far as the noise allows (spec 4.3).
 
-    `fitted` says that it has seen them already. Marginals wait for the next refit.
+    `fitted` says that it has seen them already. Marginals and groups wait for the next refit.
     """
     for item in measured:
         if isinstance(item, MeasuredMarginal):
             knowledge = knowledge.with_marginal(item, fitted=fitted)
+        elif isinstance(item, MeasuredGroups):
+            knowledge = knowledge.with_groups(item, fitted=fitted)
         else:
             current = knowledge.current if fitted else projected(knowledge, item)
             knowledge = knowledge.with_query(item, current)

@@ -92,10 +92,23 @@ def _of_product(form: Product) -> Outline:
 
 
 def _of_dense(form: Dense) -> Outline:
-    values = form.values
-    boxes = min(_lines(values), _lines(1.0 - values)) if values.ndim else float(values)
-    low, high = form.range
+    """Boxes: each line along the best axis is cut into its own runs; the complement may need fewer."""
+    values, (low, high) = form.values, form.range
+    lines = [_climbs(np.moveaxis(values, axis, 0), form.binary) for axis in range(values.ndim)]
+    boxes = min((min(pair) for pair in lines), default=high)
     return Outline(form.attributes, float(values.sum()), boxes, high - low, "sum" if form.binary else "weighted")
+
+
+def _climbs(values: np.ndarray, binary: bool) -> tuple[float, float]:
+    """Upward variation along the first axis, starting from zero, over all lines: of the values and of 1 - values."""
+    if binary:
+        inside = values.astype(bool)
+        before, after = inside[:-1], inside[1:]
+        up = np.count_nonzero(inside[0]) + np.count_nonzero(after & ~before)
+        return float(up), float(np.count_nonzero(~inside[0]) + np.count_nonzero(before & ~after))
+    steps = np.diff(values, axis=0)
+    up = float(values[0].sum() + np.maximum(steps, 0.0).sum())
+    return up, float((1.0 - values[0]).sum() - np.minimum(steps, 0.0).sum())
 
 
 def _facts(vector: np.ndarray) -> _Facts:
@@ -112,20 +125,4 @@ def _facts(vector: np.ndarray) -> _Facts:
 
 def _computed(vector: np.ndarray) -> _Facts:
     low, high = float(vector.min()), float(vector.max())
-    return _Facts(float(vector.sum()), _ascent(vector), _ascent(1.0 - vector), low, high)
-
-
-def _ascent(vector: np.ndarray) -> float:
-    """Upward variation, starting from zero."""
-    return float(_climb(vector)[0])
-
-
-def _climb(values: np.ndarray) -> np.ndarray:
-    """Upward variation along the last axis, starting from zero."""
-    steps = np.diff(values, axis=-1, prepend=0.0)
-    return np.maximum(steps, 0.0).sum(axis=-1, keepdims=True)
-
-
-def _lines(values: np.ndarray) -> float:
-    """Weight of boxes when each line along the best axis is cut into its own runs."""
-    return min(float(_climb(np.moveaxis(values, axis, -1)).sum()) for axis in range(values.ndim))
+    return _Facts(float(vector.sum()), *_climbs(vector, False), low, high)

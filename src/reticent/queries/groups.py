@@ -98,19 +98,17 @@ class Groups(Query):
                 f"{self.text}: a condition that joins grouped columns by 'or' over {domain.cells(span)} cells; "
                 "ask its parts one by one"
             )
-        return [self._placed(domain, form, shared, codes) for codes in _codes(form.values.shape, shared)]
+        # Most codes share their condition; only different ones have different bounds.
+        parts = np.moveaxis(form.values, shared, range(len(shared))).reshape(slices, -1)
+        return [self._placed(domain, form, part) for part in np.unique(parts, axis=0)]
 
-    def _placed(self, domain: Domain, form: Dense, shared: list[int], codes: tuple[int, ...]) -> Dense:
-        """The slice of the form at some codes of grouped columns, put at the first code of every grouped column."""
+    def _placed(self, domain: Domain, form: Dense, part: np.ndarray) -> Dense:
+        """A condition on the other columns, put at the first code of every grouped column."""
         span = self.span(domain)
-        index: list[Any] = [slice(None)] * form.values.ndim
-        for axis, code in zip(shared, codes, strict=True):
-            index[axis] = code
-        rest = [name for name in form.attributes if name not in self.names]
         tensor = np.zeros(domain.shape_of(span))
         place = tuple(0 if name in self.names else slice(None) for name in span)
-        extents = dict(zip(rest, form.values[tuple(index)].shape, strict=True))
-        tensor[place] = form.values[tuple(index)].reshape([extents[name] for name in span if name not in self.names])
+        rest = [domain[name].size if name in form.attributes else 1 for name in span if name not in self.names]
+        tensor[place] = part.reshape(rest)
         return Dense(span, tensor)
 
     def parts(self, domain: Domain) -> Iterator[Linear]:
@@ -152,10 +150,6 @@ def _bin(domain: Domain, name: str, code: int) -> Predicate:
         return lower if code else column.is_known()
     upper = column < edges[code + 1]
     return upper if code == 0 else lower & upper
-
-
-def _codes(shape: tuple[int, ...], axes: list[int]) -> Iterator[tuple[int, ...]]:
-    return itertools.product(*(range(shape[axis]) for axis in axes))
 
 
 def _first(size: int) -> np.ndarray:

@@ -2,6 +2,16 @@
 
 from reticent.sql.result import ResultTable
 from reticent.sql.statement import Statement, compile_sql, run
+from reticent.sql.targets import shortfall, targets
 from reticent.sql.workloads import read_sql_workload, workload_of_sql
 
-__all__ = ["ResultTable", "Statement", "compile_sql", "read_sql_workload", "run", "workload_of_sql"]
+__all__ = [
+    "ResultTable",
+    "Statement",
+    "compile_sql",
+    "read_sql_workload",
+    "run",
+    "shortfall",
+    "targets",
+    "workload_of_sql",
+]

@@ -54,12 +54,21 @@ class Shares:
 class Node(Protocol):
     """An expression that yields one number per group."""
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The measures it looks at, each once."""
+        ...
+
     def evaluate(self, shares: Shares) -> Interval: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Number:
     value: float
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return ()
 
     def evaluate(self, shares: Shares) -> Interval:
         return Interval.exactly(self.value, shares.rows)
@@ -70,6 +79,10 @@ class Sum:
     """records * (sum of coefficient * share): COUNT and SUM, and any combination of them with constants."""
 
     terms: tuple[tuple[float, int], ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple(place for _, place in self.terms)
 
     def evaluate(self, shares: Shares) -> Interval:
         return shares.combined(self.terms) * shares.records
@@ -98,6 +111,10 @@ class Mean:
     low: float
     high: float
 
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys((*self.top.places, self.bottom)))
+
     def evaluate(self, shares: Shares) -> Interval:
         shifted = self.top.plus(Sum(((-self.low, self.bottom),)))
         bottom = shares.measures[self.bottom]
@@ -119,6 +136,10 @@ class Operation:
 
     function: Callable[..., Interval]
     operands: tuple[Node, ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(place for operand in self.operands for place in operand.places))
 
     def evaluate(self, shares: Shares) -> Interval:
         return self.function(*(operand.evaluate(shares) for operand in self.operands))

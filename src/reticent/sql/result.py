@@ -33,6 +33,8 @@ class ResultTable:
     certified: bool
     origin: str
     price: float
+    note: str = ""
+    """What was wanted and not reached, in one line."""
 
     def __post_init__(self) -> None:
         widths = {len(self.columns), len(self.aggregates), *map(len, self.rows), *map(len, self.errors)}
@@ -73,7 +75,8 @@ class ResultTable:
 
     def _footer(self) -> str:
         count = f"{len(self.rows)} {'row' if len(self.rows) == 1 else 'rows'}"
-        return f"{count}; {self.guarantee}; {self.origin}; price {self.price:.3g}"
+        noted = f"; {self.note}" if self.note else ""
+        return f"{count}; {self.guarantee}; {self.origin}; price {self.price:.3g}{noted}"
 
     def _texts(self, place: int) -> list[str]:
         columns = zip(self.rows[place], self.errors[place], self.aggregates, strict=True)
@@ -141,7 +144,8 @@ class ResultTable:
         )
         more = "" if len(self.rows) <= SHOWN_ROWS else f" ({len(self.rows) - SHOWN_ROWS} more rows not shown)"
         meaning = "; ".join(ORIGINS.get(origin, origin) for origin in self.origin.split(" + "))
-        footer = f"{self.guarantee}; {meaning}; price {self.price:.3g}{more}"
+        noted = f"; {self.note}" if self.note else ""
+        footer = f"{self.guarantee}; {meaning}; price {self.price:.3g}{more}{noted}"
         return f"<div><table><tr>{head}</tr>{body}</table><small>{escape(footer)}</small></div>"
 
 

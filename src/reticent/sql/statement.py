@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import isfinite
 
 import numpy as np
 from sqlglot import exp
@@ -59,8 +60,7 @@ class Statement:
     def run(self, answer: Callable[[Query], Answer], *, records: float, records_error: float = 0.0) -> ResultTable:
         """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records."""
         answers = {query: answer(query) for query in self.queries}
-        shares = self._shares(answers, records, records_error)
-        group = Group(self.grouping, self.grouping.rows, shares)
+        group = self._group(answers, records, records_error)
         chosen = np.arange(len(group.rows))
         if self.having is not None:
             chosen = chosen[self.having(group)[0]]
@@ -68,12 +68,22 @@ class Statement:
         stop = None if self.limit is None else self.offset + self.limit
         return self._table(chosen[self.offset : stop], group, list(answers.values()), records_error)
 
-    def _shares(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Shares:
-        rows = self.grouping.rows
+    def judged(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Group:
+        """The groups that HAVING would leave."""
+        group = self._group(answers, records, records_error)
+        if self.having is None:
+            return group
+        rows = group.rows[self.having(group)[0]]
+        return self._group(answers, records, records_error, rows)
+
+    def _group(
+        self, answers: Mapping[Query, Answer], records: float, records_error: float, rows: np.ndarray | None = None
+    ) -> Group:
+        rows = self.grouping.rows if rows is None else rows
         measured = [share_interval(blocks, answers, rows) for blocks in self.measures]
         size = np.full(len(rows), float(records))
         spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
-        return Shares(len(rows), measured, spread)
+        return Group(self.grouping, rows, Shares(len(rows), measured, spread))
 
     def _ordered(self, chosen: np.ndarray, group: Group) -> np.ndarray:
         """Stable, so that ties stay in the domain's order."""
@@ -226,4 +236,4 @@ def _limits(select: exp.Select) -> tuple[int | None, int]:
 
 def _plain(values: np.ndarray) -> list[float | None]:
     """JSON knows neither NaN (our NULL) nor infinity (no bound)."""
-    return [value if np.isfinite(value) else None for value in values.tolist()]
+    return [value if isfinite(value) else None for value in values.tolist()]
