@@ -1,0 +1,204 @@
+"""Streams of questions, and the engines that online answering is compared with: plain noise and Turbo's rule.
+
+Simulated with ordinary random numbers from true answers, which are computed in benchmarks only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+import reticent as rt
+from reticent.queries.base import Linear, Query
+from reticent.queries.forms import Product
+from reticent.queries.linear import Conjunction, Marginal, Range
+
+BUDGET = rt.Budget(epsilon=1, delta=1e-9)
+CONFIDENCE = 0.95
+
+# ---- streams
+
+
+def cells(domain: rt.Domain, generator: np.random.Generator) -> Query:
+    names = generator.choice(domain.names, 3, replace=False).tolist()
+    return Conjunction({name: int(generator.integers(domain[name].size)) for name in names})
+
+
+def boxes(domain: rt.Domain, generator: np.random.Generator, orders: tuple[int, int] = (2, 4)) -> Query:
+    names = generator.choice(domain.names, int(generator.integers(*orders)), replace=False).tolist()
+    ends = {name: sorted(generator.integers(0, domain[name].size, 2).tolist()) for name in names}
+    return Range({name: (low, high) for name, (low, high) in ends.items()})
+
+
+def wide(domain: rt.Domain, generator: np.random.Generator) -> Query:
+    return boxes(domain, generator, (5, 8))
+
+
+def repeats(domain: rt.Domain, generator: np.random.Generator) -> Query:
+    """One of two hundred boxes, again and again."""
+    return boxes(domain, np.random.default_rng(1000 + int(generator.integers(200))))
+
+
+def groups(domain: rt.Domain, generator: np.random.Generator) -> Query:
+    return Marginal(generator.choice(domain.names, 2, replace=False).tolist())
+
+
+def half_spaces(domain: rt.Domain, generator: np.random.Generator) -> Query:
+    first, second = generator.choice(["age", "education", "occupation"], 2, replace=False).tolist()
+    level = int(generator.integers(4, domain[first].size + domain[second].size - 4))
+    found = None
+    for code in range(domain[first].size):
+        rest = level - code
+        if rest >= domain[second].size:
+            continue
+        part = (rt.col(first) == code) & (rt.col(second) >= max(0, rest))
+        found = part if found is None else found | part
+    return rt.count(found)
+
+
+STREAMS: dict[str, Callable[[rt.Domain, np.random.Generator], Query]] = {
+    "cells": cells,
+    "boxes": boxes,
+    "repeats": repeats,
+    "GROUP BYs": groups,
+    "wide boxes": wide,
+    "half-spaces": half_spaces,
+}
+
+
+def stream(name: str, domain: rt.Domain, length: int) -> list[Query]:
+    generator = np.random.default_rng(7)
+    return [STREAMS[name](domain, generator) for _ in range(length)]
+
+
+# ---- engines to compare with
+
+
+def cached(questions: list[Query], rho: float, price: Callable[[Query], float]) -> int:
+    """Fresh noise for every distinct question while the budget lasts; repeats are free."""
+    seen: set[str] = set()
+    answered, left = 0, rho
+    for question in questions:
+        if question.digest not in seen:
+            cost = price(question)
+            if cost > left:
+                continue
+            left -= cost
+            seen.add(question.digest)
+        answered += 1
+    return answered
+
+
+def gaussian_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], float]:
+    """Whole counts and discrete noise, as the library's own: a bound costs one record of rounding."""
+
+    def price(question: Query) -> float:
+        cells = domain.cells(question.canonical(domain)) if isinstance(question, Marginal) else 1
+        z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / (2 * cells))
+        return (2 if cells > 1 else 1) * z**2 / (2 * (records * error - 1) ** 2)
+
+    return price
+
+
+def laplace_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], float]:
+    def price(question: Query) -> float:
+        cells = domain.cells(question.canonical(domain)) if isinstance(question, Marginal) else 1
+        one = (math.log(cells / (1 - CONFIDENCE)) / (records * error - 1)) ** 2 / 2
+        return (4 if cells > 1 else 1) * one
+
+    return price
+
+
+class Turbo:
+    """PMW-bypass as in the spec: bypass until a question's cells have learned enough, then threshold runs."""
+
+    def __init__(self, exact: np.ndarray, records: int, error: float, rho: float) -> None:
+        self.exact, self.records, self.error, self.left = exact, records, error, rho
+        self.weights, self.total = np.full(exact.shape, 1 / exact.size), 1.0
+        self.updates = np.zeros(exact.shape, dtype=np.int16)
+        self.needed = 5
+        self.generator = np.random.default_rng(3)
+        self.open = False
+        self.noisy = 0.0
+
+    def ask(self, region: Any, truth: float) -> float | None:
+        """An answer, or None when the budget cannot pay it; `region` selects the cells of a 0/1 question."""
+        failure = math.log(1 / (1 - CONFIDENCE))
+        guess = float(self.weights[region].sum()) / self.total
+        if self.updates[region].min() < self.needed:
+            epsilon = failure / (self.records * self.error)
+            if not self._pay(epsilon):
+                return None
+            answer = truth + self.generator.laplace(0, 1 / (self.records * epsilon))
+            if abs(answer - guess) > 0.01 * self.error:
+                self._learn(region, answer > guess)
+            self.updates[region] += 1
+            return answer
+        epsilon = 4 * failure / (self.records * self.error)
+        scale = 1 / (self.records * epsilon)
+        if not self.open:
+            if not self._pay(3 * epsilon):
+                return None
+            self.open, self.noisy = True, self.error / 2 + self.generator.laplace(0, scale)
+        if abs(truth - guess) + self.generator.laplace(0, scale) < self.noisy:
+            return guess
+        self.open, self.needed = False, self.needed + 1
+        answer = truth + self.generator.laplace(0, scale)
+        self._learn(region, answer > guess)
+        return answer
+
+    def _pay(self, epsilon: float) -> bool:
+        price = epsilon**2 / 2
+        affordable = price <= self.left
+        self.left -= price if affordable else 0.0
+        return affordable
+
+    def _learn(self, region: Any, up: bool) -> None:
+        before = float(self.weights[region].sum())
+        self.weights[region] *= math.exp(4 / 8 if up else -4 / 8)
+        self.total += float(self.weights[region].sum()) - before
+
+
+def turbo(questions: list[Query], exact: np.ndarray, domain: rt.Domain, records: int, error: float) -> int:
+    """Answers within the error; GROUP BYs are left out, the rule has none."""
+    engine, answered = Turbo(exact, records, error, float(BUDGET.rho or 0)), 0
+    for question in questions:
+        if isinstance(question, Linear):
+            region, truth = region_of(question, domain), true_share(question, exact, domain)
+            answer = engine.ask(region, truth)
+            answered += answer is not None and abs(answer - truth) <= error
+    return answered
+
+
+def region_of(question: Linear, domain: rt.Domain) -> Any:
+    """Slices where the question is a box, so that only its cells are touched; else a mask."""
+    form = question.compile(domain)
+    if isinstance(form, Product):
+        spans = {name: np.flatnonzero(vector) for name, vector in zip(form.attributes, form.vectors, strict=True)}
+        if all(span.size and span[-1] - span[0] + 1 == span.size for span in spans.values()):
+            return tuple(
+                slice(int(spans[name][0]), int(spans[name][-1]) + 1) if name in spans else slice(None)
+                for name in domain.names
+            )
+    shape = [domain[name].size if name in form.attributes else 1 for name in domain.names]
+    return np.broadcast_to(form.tensor().reshape(shape) > 0, domain.shape)
+
+
+def true_share(query: Any, exact: np.ndarray, domain: rt.Domain) -> float:
+    form = query.compile(domain)
+    dropped = tuple(place for place, name in enumerate(domain.names) if name not in form.attributes)
+    return float((_marginal(exact, dropped) * form.tensor()).sum())
+
+
+_KEPT: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}
+
+
+def _marginal(exact: np.ndarray, dropped: tuple[int, ...]) -> np.ndarray:
+    key = (id(exact), dropped)
+    if key not in _KEPT:
+        _KEPT[key] = exact.sum(axis=dropped)
+    return _KEPT[key]
