@@ -23,6 +23,7 @@ from reticent.kernel.table import Table
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Conjunction, Marginal, Range
 from reticent.queries.workload import Workload, marginals, ranges
+from reticent.releases import Release, release
 
 DOMAIN = Domain(a=3, b=4, c=2, d=2)
 ROWS = 4000
@@ -135,16 +136,16 @@ def test_weighted_queries_are_drawn_and_scored_by_their_weight():
 def test_what_matters_more_is_learned_better():
     of, budget, sets = table(), Budget(rho=0.002), [("a", "b"), ("c", "d")]
     errors = []
-    for weights in ([1, 1], [1, 20]):
+    for weights in ([20, 1], [1, 20]):
         workload = Workload([Marginal(names) for names in sets], weights=weights).on(DOMAIN)
         runs = []
-        for seed in range(6):
+        for seed in range(3):
             curator = Curator(of, open_ledger(of, budget))
             outcome = DualQuery(player=FAST, seed=seed).run(curator, workload, allowance=budget.limit, key=KEY)
             runs.append([worst(outcome.hypothesis, [names]) for names in sets])
         errors.append(np.mean(runs, axis=0))
-    assert errors[1][1] < errors[0][1]
-    assert errors[1][0] > errors[0][0]
+    assert errors[0][0] < 0.5 * errors[1][0]
+    assert errors[1][1] < 0.5 * errors[0][1]
 
 
 def test_the_ledger_holds_a_digest_of_the_workload_not_its_text():
@@ -280,6 +281,15 @@ def test_workloads_of_conjunctions_and_nothing_else():
             query_player(refused.on(DOMAIN), DOMAIN)
     with pytest.raises(QueryError, match="at least one"):
         query_player(Workload([]), DOMAIN)
+
+
+def test_a_release_of_listed_conjunctions_answers_synthesizes_and_survives_the_disk(tmp_path):
+    listed = Conjunctions.random(DOMAIN, 2, 20, np.random.default_rng(0))
+    published = release(table(), listed, Budget(rho=0.05), algorithm=DualQuery(player=FAST))  # type: ignore[arg-type]
+    again = Release.load(published.save(tmp_path / "listed.release"))
+    question = Conjunction({"a": 1, "c": 0})
+    assert again.answer(question).to_dict() == published.answer(question).to_dict()
+    assert again.synthesize(30, seed=1).num_rows == 30
 
 
 def test_the_exact_player_reports_its_bound():
