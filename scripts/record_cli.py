@@ -99,7 +99,8 @@ STEPS = (
     ),
     Step(
         "serve",
-        "Puts a table behind HTTP and a web page; see [operations](operations.md).\n\n```sh\nreticent serve "
+        "Puts a table behind HTTP and a web page; see [operations](operations.md). With `--json` it prints its "
+        "address, its tables and where the custodian's token is, once it listens.\n\n```sh\nreticent serve "
         "census.parquet --domain census.toml --ledger census.ledger --epsilon 1 --delta 1e-9 --port 8000\n```",
     ),
     Step(

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from reticent.cli.options import budget_options, progress_bar
+from reticent.cli.options import budget_options, json_option, print_json, progress_bar
 from reticent.errors import QueryError
 
 
@@ -33,7 +33,8 @@ from reticent.errors import QueryError
 @click.option("--tls-key", help="PEM file of the certificate's key.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.option("--new-custodian-token", is_flag=True, help="Replace the first custodian's token, if it was lost.")
-def serve(table: str | None, config_file: str | None, new_custodian_token: bool, **options: Any) -> None:
+@json_option
+def serve(table: str | None, config_file: str | None, new_custodian_token: bool, as_json: bool, **options: Any) -> None:
     """Serve one table, or several from a configuration file, to analysts with tokens.
 
     \b
@@ -49,13 +50,17 @@ def serve(table: str | None, config_file: str | None, new_custodian_token: bool,
     listener = running.listening(settings)
     tokens = Tokens(Path(settings.tokens))
     path = running.first_token(tokens, settings, renew=new_custodian_token)
-    with progress_bar(quiet=False) as report:
+    with progress_bar(quiet=as_json) as report:
         desks = running.open_desks(settings, report)
-    if path is not None:
-        click.echo(f"The custodian's token is in {path}; keep it, then delete the file.", err=True)
     scheme = "https" if settings.tls_certificate else "http"
     address = f"[{settings.host}]" if ":" in settings.host else settings.host
-    click.echo(f"Serving {', '.join(desks)} on {scheme}://{address}:{listener.getsockname()[1]}", err=True)
+    url = f"{scheme}://{address}:{listener.getsockname()[1]}"
+    if as_json:
+        print_json({"url": url, "tables": list(desks), "custodian_token_file": None if path is None else str(path)})
+    else:
+        if path is not None:
+            click.echo(f"The custodian's token is in {path}; keep it, then delete the file.", err=True)
+        click.echo(f"Serving {', '.join(desks)} on {url}", err=True)
     running.serve(settings, listener, desks, tokens)
 
 

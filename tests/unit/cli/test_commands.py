@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -33,9 +34,25 @@ def test_help_has_an_example(words: tuple[str, ...], call: Call) -> None:
     assert f"Example:  reticent {' '.join(words)}".strip() in " ".join(shown.out.split("\n")) or not words
 
 
-@pytest.mark.parametrize("words", [words for words in leaves() if words != ("serve",)], ids=" ".join)
+@pytest.mark.parametrize("words", leaves(), ids=" ".join)
 def test_every_command_can_speak_json(words: tuple[str, ...], call: Call) -> None:
     assert "--json" in call(*words, "--help").out
+
+
+def test_a_server_says_where_it_listens(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reticent.service import running
+
+    def stop_at_once(settings: Any, listener: Any, desks: dict[str, Any], tokens: Any) -> None:
+        for opened in (listener, tokens, *desks.values()):
+            opened.close()
+
+    monkeypatch.setattr(running, "serve", stop_at_once)
+    words = ("serve", *TABLE, "--ledger", "people.ledger", *BUDGET, "--port", "0")
+    found = call(*words, "--json").json
+    assert found["url"].startswith("http://127.0.0.1:")
+    assert found["tables"] == ["people"]
+    assert Path(found["custodian_token_file"]).exists()
+    assert "Serving people on http://127.0.0.1:" in call(*words).err
 
 
 def test_the_list_of_commands_is_whole(call: Call) -> None:
