@@ -23,7 +23,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger import Ledger
 from reticent.kernel.mechanisms import Laplace
 from reticent.queries.linear import Marginal
-from reticent.sources import Table
+from reticent.sources import ReadProgress, Table
 
 CELL = "plugh"
 DOMAIN = Domain(a=3, b=2)
@@ -49,6 +49,14 @@ def others(url: str) -> int:
     """Connections beside the one that asks."""
     asked = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
     return administer(url, asked)[0][0]
+
+
+def disconnect_others(url: str) -> None:
+    administer(
+        url,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+    )
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
@@ -77,11 +85,7 @@ def test_a_connection_lost_between_questions_spends_nothing_and_resumes(
         curator = Curator(table, ledger)
         curator.measure([Marginal(("a",))], Laplace(10))
         spent = ledger.spent
-        administer(
-            postgres,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
-        )
+        disconnect_others(postgres)
         for _ in range(2):
             with pytest.raises(SourceError, match=r"connection was lost|shutting down") as raised:
                 curator.measure([Marginal(("b",))], Laplace(10))
@@ -92,6 +96,24 @@ def test_a_connection_lost_between_questions_spends_nothing_and_resumes(
         assert ledger.spent == spent
         Curator(again, ledger).measure([Marginal(("b",))], Laplace(10))
         assert ledger.spent > spent
+
+
+def test_a_connection_lost_among_the_records_leaves_no_part_of_a_table(postgres: str) -> None:
+    """More distinct records than any buffer holds: the first block has come, the others never will."""
+    domain = Domain(a=1000, b=1000)
+    query = "SELECT i % 1000 AS a, i / 1000 AS b FROM generate_series(0, 999999) AS i"
+    stages: list[str] = []
+
+    def cut(told: ReadProgress) -> None:
+        if told.stage == "receiving" and "receiving" not in stages:
+            disconnect_others(postgres)
+        stages.append(told.stage)
+
+    with pytest.raises(SourceError, match=r"connection was lost|shutting down") as raised:
+        Table.read(postgres, domain, query=query, records=10**6, progress=cut)
+    assert tells_nothing(raised.value)
+    assert stages[-1] == "receiving"
+    assert Table.read(postgres, domain, query=query, records=10**6)._source.total() == 10**6
 
 
 def test_a_timeout_between_questions_spends_nothing_and_the_next_one_works(postgres: str, visits: str) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 import traceback
+from pathlib import Path
+from typing import Any
 
+import ibis
 import numpy as np
 import psycopg
 import pyarrow as pa
@@ -14,8 +18,14 @@ from servers import PASSWORD
 
 from reticent.domain import Categorical, Domain, Numeric
 from reticent.errors import SourceError
+from reticent.kernel.accounting import Budget
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger import Ledger
+from reticent.kernel.mechanisms import Laplace
+from reticent.queries.linear import Marginal
 from reticent.sources import Table
 
+BUDGET = Budget(epsilon=1.0)
 CELL = "plugh"
 DOMAIN = Domain(age=Numeric(edges=[0, 18, 65, 120], whole=True), sex=Categorical(["f", "m"]))
 ROWS = pa.table(
@@ -51,8 +61,7 @@ def test_a_url_gives_the_table_of_the_rows(url: str, options: dict, hold: int) -
 
 @pytest.mark.filterwarnings("ignore:fetch_arrow_table:DeprecationWarning")  # Ibis, when it lists DuckDB's columns
 def test_ibis_expressions(url: str) -> None:
-    ibis = pytest.importorskip("ibis")
-    for backend in (ibis.connect(url), duckdb_backend(ibis)):
+    for backend in (ibis.connect(url), duckdb_backend()):
         visits = backend.table("visits")
         same(Table.of(visits, DOMAIN), Table.of(ROWS, DOMAIN))
         adults = visits.filter(visits.age >= 18)
@@ -65,7 +74,61 @@ def test_ibis_expressions(url: str) -> None:
         Table.of(visits.age, DOMAIN)
 
 
-def duckdb_backend(ibis):
+pandas_options = pytest.mark.filterwarnings("ignore:The 'future.infer_string' option")  # Ibis, when SQLite answers
+
+
+@pandas_options
+@pytest.mark.parametrize("hold", [1 << 20, 1])
+@pytest.mark.parametrize("backend", ["sqlite", "polars"])
+def test_whatever_else_ibis_speaks_is_streamed(backend: str, hold: int, tmp_path: Path) -> None:
+    """Columns come as Arrow and are counted here, in whichever thread the driver wants."""
+    in_sqlite = backend == "sqlite"
+    visits = sqlite_backend(tmp_path / "a.db").table("visits") if in_sqlite else polars_table()
+    with Table.of(visits, DOMAIN, hold=hold) as table:
+        same(table, Table.of(ROWS, DOMAIN))
+    adults = visits.filter(visits.age >= 18)
+    with pytest.raises(SourceError, match="may filter rows"):
+        Table.of(adults, DOMAIN)
+    for person, total in ((None, 3), ("who", 2 * 720720)):
+        with Table.of(adults, DOMAIN, records=3, person=person, hold=hold) as table:
+            assert table._source.total() == total
+
+
+@pandas_options
+def test_large_numbers_beside_nulls_are_streamed_exactly(tmp_path: Path) -> None:
+    backend, large = sqlite_backend(tmp_path / "a.db"), 2**53
+    backend.con.execute(f"UPDATE visits SET who = {large} + age WHERE age IN (17, 18)")
+    table = Table.of(backend.table("visits"), Domain(who=Categorical([str(large + 17), str(large + 18)])))
+    assert table._source.marginal(("who",)).tolist() == [1, 1, 4]
+
+
+@pandas_options
+def test_a_streamed_table_that_went_is_one_line_and_its_return_resumes(tmp_path: Path) -> None:
+    backend = sqlite_backend(tmp_path / "a.db")
+    with Table.of(backend.table("visits"), DOMAIN, hold=1) as table, Ledger.memory(BUDGET, table.identity) as ledger:
+        backend.con.execute("ALTER TABLE visits RENAME TO elsewhere")
+        with pytest.raises(SourceError, match="does not deliver") as raised:
+            Curator(table, ledger).measure([Marginal(("sex",))], Laplace(10))
+        assert_tells_nothing(raised.value)
+        assert ledger.spent == 0
+        backend.con.execute("ALTER TABLE elsewhere RENAME TO visits")
+        Curator(table, ledger).measure([Marginal(("sex",))], Laplace(10))
+        assert ledger.spent > 0
+
+
+def polars_table() -> Any:
+    return ibis.polars.connect().create_table("visits", ROWS)
+
+
+def sqlite_backend(path: Path) -> Any:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE visits (age INTEGER, sex TEXT, who INTEGER)")
+        connection.executemany("INSERT INTO visits VALUES (:age, :sex, :who)", ROWS.to_pylist())
+    connection.close()
+    return ibis.sqlite.connect(path)
+
+
+def duckdb_backend() -> Any:
     backend = ibis.duckdb.connect()
     backend.con.register("arrow", ROWS)
     backend.con.execute("CREATE TABLE visits AS SELECT * FROM arrow")

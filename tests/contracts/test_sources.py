@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import duckdb
+import ibis
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,6 +22,7 @@ from reticent.sources.codes import coding
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import load
+from reticent.sources.ibis import open_expression
 from reticent.sources.ondemand import OnDemand
 from reticent.sources.postgres import PostgresEngine
 from reticent.sources.spark import SparkEngine
@@ -28,7 +30,7 @@ from reticent.sources.spark import SparkEngine
 Opener = Callable[[pa.Table], Engine]
 
 
-QUICK = ["duckdb", "postgres"]
+QUICK = ["duckdb", "postgres", "polars"]
 CLUSTER = ["spark"]
 
 
@@ -36,8 +38,9 @@ CLUSTER = ["spark"]
 def open_table(request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Copies an Arrow table into the engine and opens it there."""
     opened: list[Engine] = []
-    opener = {"duckdb": open_in_duckdb, "postgres": open_in_postgres, "spark": open_in_spark}[request.param]
-    place = None if request.param == "duckdb" else request.getfixturevalue(request.param)
+    openers = {"duckdb": open_in_duckdb, "polars": open_in_polars, "postgres": open_in_postgres, "spark": open_in_spark}
+    opener = openers[request.param]
+    place = request.getfixturevalue(request.param) if request.param in ("postgres", "spark") else None
 
     def open_instead(table: pa.Table) -> Engine:
         while opened:
@@ -52,6 +55,11 @@ def open_table(request: pytest.FixtureRequest) -> Iterator[Opener]:
 
 def open_in_duckdb(table: pa.Table, _: None) -> Engine:
     return DuckDBEngine.over(table, label="nasty")
+
+
+def open_in_polars(table: pa.Table, _: None) -> Engine:
+    """One of the backends that Ibis only streams from."""
+    return open_expression(ibis.polars.connect().create_table("nasty", table), "nasty")
 
 
 POSTGRES_TYPES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Mapping
-from typing import Any
+from typing import Any, Self
 
 import duckdb
 import numpy as np
@@ -70,9 +70,7 @@ class DuckDBEngine:
         self.filtered = query is not None
 
     @classmethod
-    def over(
-        cls, scan: Any, *, label: str, query: str | None = None, coded: frozenset[str] = frozenset()
-    ) -> DuckDBEngine:
+    def over(cls, scan: Any, *, label: str, query: str | None = None, coded: frozenset[str] = frozenset()) -> Self:
         """A connection of its own over a table function (SQL text) or Arrow data."""
         connection = duckdb.connect()
         engine = cls.of_connection(connection, label=label, query=query, coded=coded)
@@ -105,7 +103,7 @@ class DuckDBEngine:
         label: str,
         query: str | None,
         coded: frozenset[str] = frozenset(),
-    ) -> DuckDBEngine:
+    ) -> Self:
         """A query on a connection that somebody else opened and closes."""
         engine = cls(connection.sql, label=label, query=query, coded=coded)
         engine._connection = connection

@@ -9,12 +9,11 @@ from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.engine import Engine
 from reticent.sources.postgres import PostgresEngine
 from reticent.sources.spark import SparkEngine
-
-_KNOWN = "DuckDB, PostgreSQL and Spark"
+from reticent.sources.streamed import StreamedEngine
 
 
 def open_expression(expression: Any, label: str) -> Engine:
-    """The engine of an expression's backend; only backends that pass the conformance suite are taken."""
+    """The engine of an expression's backend; only those that pass the conformance suite bin rows themselves."""
     import ibis
     from ibis.expr import operations
 
@@ -27,15 +26,15 @@ def open_expression(expression: Any, label: str) -> Engine:
     if len(backends) != 1:
         raise SourceError("an Ibis expression must name tables of one connected backend")
     backend = backends[0]
-    name, query = backend.name, str(ibis.to_sql(expression))
     # Only a plain table is known to leave no row out.
     filtered = not isinstance(operation, operations.DatabaseTable)
-    if name == "duckdb":
+    if backend.name not in ("duckdb", "postgres", "pyspark"):
+        return StreamedEngine.of_expression(expression, label=label, filtered=filtered)
+    query = str(ibis.to_sql(expression))
+    if backend.name == "duckdb":
         engine = DuckDBEngine.of_connection(backend.con, label=label, query=query)
         engine.filtered = filtered
         return engine
-    if name == "postgres":
+    if backend.name == "postgres":
         return PostgresEngine(backend.con, query, label=label, filtered=filtered, owned=False)
-    if name == "pyspark":
-        return SparkEngine(backend._session, f"({query})", label=label, filtered=filtered)
-    raise SourceError(f"Ibis backend {name} is not among those proven to count alike ({_KNOWN}); export to Parquet")
+    return SparkEngine(backend._session, f"({query})", label=label, filtered=filtered)
