@@ -119,7 +119,7 @@ def told(folder: Path, table: Table, questions: list[Query], error: float) -> tu
 
 
 def comparison(folder: Path, table: Table, exact: np.ndarray, errors: list[float], length: int) -> Iterator[dict]:
-    domain, records, rho = table.domain, int(table.records or 0), float(BUDGET.rho or 0)
+    domain, records = table.domain, int(table.records or 0)
     plan = rt.plan(records=records, domain=domain, budget=BUDGET, queries=length)
     textbook = next(o.error for o in plan.options if o.name == "textbook PMW (online)")
     for name in STREAMS:
@@ -127,8 +127,8 @@ def comparison(folder: Path, table: Table, exact: np.ndarray, errors: list[float
         for error in errors:
             default, chosen = told(folder, table, questions, error)
             row = {
-                "Laplace + cache": cached(questions, rho, laplace_price(domain, records, error)),
-                "Gaussian + cache": cached(questions, rho, gaussian_price(domain, records, error)),
+                "Laplace + cache": cached(questions, laplace_price(domain, records, error)),
+                "Gaussian + cache": cached(questions, gaussian_price(domain, records, error)),
                 "textbook PMW": length if textbook <= error else 0,
                 "Turbo's rule": turbo(questions, exact, domain, records, error),
                 "default": default,

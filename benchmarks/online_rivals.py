@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
 import reticent as rt
+from reticent.algorithms.tails import noise_within
+from reticent.kernel.statistics import ONE, of_one_marginal
 from reticent.queries.base import Linear, Query
 from reticent.queries.forms import Product
 from reticent.queries.linear import Conjunction, Marginal, Range
@@ -78,10 +79,10 @@ def stream(name: str, domain: rt.Domain, length: int) -> list[Query]:
 # ---- engines to compare with
 
 
-def cached(questions: list[Query], rho: float, price: Callable[[Query], float]) -> int:
-    """Fresh noise for every distinct question while the budget lasts; repeats are free."""
+def cached(questions: list[Query], price: Callable[[Query], int]) -> int:
+    """Fresh noise for every distinct question while the budget lasts; repeats are free. Prices in ledger units."""
     seen: set[str] = set()
-    answered, left = 0, rho
+    answered, left = 0, BUDGET.limit
     for question in questions:
         if question.digest not in seen:
             cost = price(question)
@@ -93,22 +94,22 @@ def cached(questions: list[Query], rho: float, price: Callable[[Query], float]) 
     return answered
 
 
-def gaussian_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], float]:
-    """Whole counts and discrete noise, as the library's own: a bound costs one record of rounding."""
+def gaussian_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], int]:
+    """The library's own discrete noise on whole counts, which costs a bound one record of rounding."""
 
-    def price(question: Query) -> float:
+    def price(question: Query) -> int:
         cells = domain.cells(question.canonical(domain)) if isinstance(question, Marginal) else 1
-        z = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / (2 * cells))
-        return (2 if cells > 1 else 1) * z**2 / (2 * (records * error - 1) ** 2)
+        noise = noise_within(records * error - 1, (1 - CONFIDENCE) / cells, pure=False)
+        return BUDGET.cost(noise.price(of_one_marginal("replace-one") if cells > 1 else ONE))
 
     return price
 
 
-def laplace_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], float]:
-    def price(question: Query) -> float:
+def laplace_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], int]:
+    def price(question: Query) -> int:
         cells = domain.cells(question.canonical(domain)) if isinstance(question, Marginal) else 1
-        one = (math.log(cells / (1 - CONFIDENCE)) / (records * error - 1)) ** 2 / 2
-        return (4 if cells > 1 else 1) * one
+        noise = noise_within(records * error - 1, (1 - CONFIDENCE) / cells, pure=True)
+        return BUDGET.cost(noise.price(of_one_marginal("replace-one") if cells > 1 else ONE))
 
     return price
 
