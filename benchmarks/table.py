@@ -24,6 +24,7 @@ from reticent.sources import Table
 BUILD_MOST = 1.5
 MARGINALS_LEAST = 20.0
 MEMORY_MOST_GIB = 2.0
+UNITS = ("seconds", "cpu_seconds")
 
 DOMAIN = Domain(
     age=Numeric(edges=[17, 25, 35, 45, 55, 65, 97], whole=True),
@@ -81,6 +82,12 @@ def _timed(action: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
+def _costs(action: Callable[[], Any]) -> tuple[float, float]:
+    """By the clock, and of the processor: the latter says the same on a busy machine."""
+    cpu = time.process_time()
+    return _timed(action), time.process_time() - cpu
+
+
 def _peak_of_reading(path: str, results: Any) -> None:
     Table.read(path, DOMAIN)
     results.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
@@ -98,23 +105,22 @@ def _peak_gib(path: Path) -> float:
 
 
 def building(rows: int, repeats: int) -> dict[str, float]:
-    """Seconds of `Table.read` over seconds of the GROUP BY alone, alternating in one process."""
+    """Least seconds of `Table.read` and of the GROUP BY alone, alternating in one process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         quiet = _connected()
         quiet.execute(f"SELECT setseed(0.5); COPY ({_ROWS.format(rows=rows)}) TO '{path}'")
         own, plain = [], []
         for _ in range(repeats):
-            plain.append(_timed(lambda: _group_by(path)))
-            own.append(_timed(lambda: Table.read(path, DOMAIN)))
-        return {"read_seconds": min(own), "group_by_seconds": min(plain), "peak_gib": _peak_gib(path)}
+            plain.append(_costs(lambda: _group_by(path)))
+            own.append(_costs(lambda: Table.read(path, DOMAIN)))
+        least = {"read": map(min, zip(*own, strict=True)), "group_by": map(min, zip(*plain, strict=True))}
+        named = {f"{name}_{unit}": x for name, xs in least.items() for unit, x in zip(UNITS, xs, strict=True)}
+        return named | {"peak_gib": _peak_gib(path)}
 
 
 def counting(rows: int) -> dict[str, float]:
-    """All 286 marginals here, in one thread, against 286 GROUP BYs on encoded bytes, DuckDB's best case, in all of its.
-
-    Every one of the GROUP BYs is timed; DuckDB is given one thread for each core and, beside, one thread.
-    """
+    """All 286 marginals here against 286 GROUP BYs on encoded bytes, DuckDB's best case: all timed, all cores each."""
     rng = np.random.default_rng(1)
     sizes = [2, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 12, 16]
     domain = Domain({f"a{i}": size for i, size in enumerate(sizes)})
@@ -126,11 +132,8 @@ def counting(rows: int) -> dict[str, float]:
     connection = _connected()
     connection.register("arrow", pa.table(columns | {"w": weights}))
     connection.execute("CREATE TABLE encoded AS SELECT * FROM arrow")
-    found = {"marginals_seconds": own}
-    for threads, name in ((os.cpu_count(), "group_bys_seconds"), (1, "group_bys_one_thread_seconds")):
-        connection.execute(f"SET threads = {threads}")
-        found[name] = _timed(lambda: [_sums(connection, each) for each in sets])
-    return found
+    each = _timed(lambda: [_sums(connection, attributes) for attributes in sets])
+    return {"marginals_seconds": own, "group_bys_seconds": each}
 
 
 def _sums(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> pa.Table:
@@ -140,33 +143,32 @@ def _sums(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> pa.Tab
 def run(quick: bool) -> dict[str, Any]:
     """Building and counting; quick: a tenth of the rows."""
     rows = 10**6 if quick else 10**7
-    return {"rows": rows, "threads": os.cpu_count(), "seconds": building(rows, 1 if quick else 2) | counting(rows)}
+    return {"rows": rows, "threads": os.cpu_count(), "seconds": building(rows, 1 if quick else 4) | counting(rows)}
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
     seconds, rows, threads = found["seconds"], f"{found['rows']:,}", found["threads"]
     counted = seconds["group_bys_seconds"] / seconds["marginals_seconds"]
-    alone = seconds["group_bys_one_thread_seconds"] / seconds["marginals_seconds"]
-    read = seconds["read_seconds"] / seconds["group_by_seconds"]
+    read, spent = (seconds[f"read_{unit}"] / seconds[f"group_by_{unit}"] for unit in UNITS)
     bars = {
         "Table": [("from Parquet", seconds["read_seconds"]), ("286 marginals", seconds["marginals_seconds"])],
-        f"DuckDB, {threads} threads": [
+        "DuckDB": [
             ("from Parquet", seconds["group_by_seconds"]),
             ("286 marginals", seconds["group_bys_seconds"]),
         ],
-        "DuckDB, one thread": [("286 marginals", seconds["group_bys_one_thread_seconds"])],
     }
     built = f"{rows} rows x 10 columns of Parquet become a Table in {threads} threads, beside the same GROUP BY. "
-    triples = f"The 286 triples of 13 attributes are counted from {rows} records in one thread; DuckDB groups the same "
-    triples += f"bytes 286 times, all of them timed, in {threads} threads and, for comparison, in one."
-    faster = "all triples, faster than GROUP BYs in"
+    triples = (
+        f"The 286 triples of 13 attributes are counted from {rows} records in {threads} threads; DuckDB groups the "
+    )
+    triples += "same bytes 286 times, all of them timed, in as many."
     expected = "Expected: building alike, counting far apart, because one pass serves many triples."
     return [
         built + triples,
         Claim("Table ready, over DuckDB's own GROUP BY", read, at_most=BUILD_MOST),
+        Claim("the same in processor seconds", spent, at_most=BUILD_MOST),
         Claim("peak memory", seconds["peak_gib"], at_most=MEMORY_MOST_GIB, unit="GiB"),
-        Claim(f"{faster} {threads} threads", counted, at_least=MARGINALS_LEAST, unit="times"),
-        Claim(f"{faster} one thread", alone, at_least=MARGINALS_LEAST, unit="times"),
+        Claim("all triples, faster than one GROUP BY each", counted, at_least=MARGINALS_LEAST, unit="times"),
         Plot("seconds", "Building and counting", "", "seconds", bars, log="y", expected=expected),
     ]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import SourceError
-from reticent.kernel.counting import tally
+from reticent.kernel.counting import SMALL_ROWS, tally
 from reticent.kernel.counts import Counts
 from reticent.kernel.table import WEIGHT_LIMIT
 from reticent.queries.conjunctions import Conjunctions
@@ -51,15 +53,22 @@ class Records(Counts):
         return cls(domain, planes, np.asarray(weights, dtype=np.int64))
 
     def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
-        for attributes in attribute_sets:
-            shape = self._domain.shape_of(attributes)
-            chosen, strides, stride = [], [], 1
-            for name in reversed(attributes):
-                for plane, multiplier in self._layout[name]:
-                    chosen.append(plane)
-                    strides.append(multiplier * stride)
-                stride *= self._domain[name].size
-            yield tally(self._planes, self._weights, chosen, strides, stride).reshape(shape)
+        # The compiled kernel lets go of the interpreter, so large tables are counted by every core, one set each.
+        threads = (os.cpu_count() or 1) if len(self._weights) > SMALL_ROWS else 1
+        with ThreadPoolExecutor(threads) as pool:
+            for start in range(0, len(attribute_sets), threads):
+                batch = attribute_sets[start : start + threads]
+                yield from pool.map(self._tallied, batch) if threads > 1 else map(self._tallied, batch)
+
+    def _tallied(self, attributes: tuple[str, ...]) -> np.ndarray:
+        chosen, strides, stride = [], [], 1
+        for name in reversed(attributes):
+            for plane, multiplier in self._layout[name]:
+                chosen.append(plane)
+                strides.append(multiplier * stride)
+            stride *= self._domain[name].size
+        counted = tally(self._planes, self._weights, chosen, strides, stride)
+        return counted.reshape(self._domain.shape_of(attributes))
 
     def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
         result = 0

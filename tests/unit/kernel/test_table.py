@@ -61,6 +61,17 @@ def test_the_compiled_kernel_counts_like_numpy(drawn, monkeypatch: pytest.Monkey
         np.testing.assert_array_equal(left, right)
 
 
+def test_a_large_table_counted_by_every_core_keeps_its_order() -> None:
+    """More covering sets than cores, of different sizes: each must come back in its own place."""
+    rng = np.random.default_rng(3)
+    domain = Domain({f"a{i}": size for i, size in enumerate((200, 150, 100, 90, 3))})
+    columns = {name: rng.integers(0, domain[name].size, counting.SMALL_ROWS + 1) for name in domain.names}
+    weights = rng.integers(0, 5, counting.SMALL_ROWS + 1)
+    sets = list(itertools.combinations(domain.names, 2))
+    for names, found in zip(sets, Records.of_codes(domain, columns, weights).marginals(sets), strict=True):
+        np.testing.assert_array_equal(found, brute_force(domain, columns, weights, names))
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_covers_serve_every_set_once(data: st.DataObject) -> None:
