@@ -144,7 +144,9 @@ def curve(name: str, found: dict[str, Any]) -> Plot:
 def points_of(name: str, found: dict[str, Any]) -> Grid:
     title, by, label, _ = GROWING[name]
     columns = {by: label, **COLUMN_NAMES}
-    kept = {key: shown for key, shown in columns.items() if all(key in point for point in found["points"])}
+    # A cost without a slope is that of the whole process, not of what the row says.
+    told = {key for key in found["points"][0] if key not in UNITS or key in found["slopes"]}
+    kept = {key: shown for key, shown in columns.items() if key in told}
     units = {shown: UNITS.get(key, "") for key, shown in kept.items()}
     return Grid(title, units, [{kept[key]: point[key] for key in kept} for point in found["points"]])
 

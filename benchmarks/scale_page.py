@@ -14,14 +14,15 @@ from benchmarks.shown import number
 
 DOCUMENT = DOCS / "scale.md"
 TEMPLATE = Path(__file__).with_suffix(".md")
+SUITES = ("scale", "engines", "table")
 BILLIONS = 10**10
 CORES = 64
 DISK_BYTES_A_SECOND = 10**9
 
 
 def write(record: Mapping[str, Any]) -> None:
-    """The page, if both suites were recorded."""
-    if all("found" in record.get(name, {}) for name in ("scale", "engines")):
+    """The page, if all its suites were recorded."""
+    if all("found" in record.get(name, {}) for name in SUITES):
         DOCUMENT.write_text(render(record))
 
 
@@ -31,9 +32,10 @@ def render(record: Mapping[str, Any]) -> str:
     for name, found in scale["growth"].items():
         plot = curve(name, found)
         facts[f"{name}_plot"] = f"![{plot.title}. {plot.expected}](figures/{file_name('scale', plot)})"
-        facts[f"{name}_table"] = grid_text(replace(points_of(name, found), title=""))
+        facts[f"{name}_table"] = grid_text(replace(points_of(name, found), title="")).strip()
         facts |= {f"{name}_{what}_slope": f"{slope:.2f}" for what, slope in found["slopes"].items()}
     facts["rows_last_slope"] = f"{_last_slope(scale['growth']['rows']['points']):.2f}"
+    facts["distinct_peak"] = f"{record['table']['found']['seconds']['peak_gib']:.1f}"
     facts["measured_at"] = record["scale"]["at"]
     return TEMPLATE.read_text().format(**facts)
 
