@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from reticent.algorithms.adaptive import Adaptive
+from reticent.algorithms.candidates import target_sets
 from reticent.algorithms.certificates import Certificate
 from reticent.algorithms.estimates import expected_variation
 from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.answer import Answer
 from reticent.domain import Domain
-from reticent.errors import QueryError, ReticentError
+from reticent.errors import BudgetError, QueryError, ReticentError
 from reticent.hypotheses import load as load_hypothesis
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.snapshot import Snapshot
@@ -79,6 +80,11 @@ def release(
         if sample is not None:
             outcome = replace(outcome, records=float(table.records or sample), notes=outcome.notes | {"sample": sample})
         spent = _spent_under(opened, key)
+    except BudgetError as refused:
+        if isinstance(ledger, str | Path):
+            left = refused.remaining
+            raise BudgetError(f"{ledger}: {refused}", requested=refused.requested, remaining=left) from None
+        raise
     finally:
         if opened is not ledger:
             opened.close()
@@ -209,7 +215,10 @@ class Release:
         """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise QueryError(f"{rows!r} rows: ask for a whole number, at least 1")
-        return synthesize(self.hypothesis, rows, np.random.default_rng(seed), independent=independent)
+        workload = self.facts["workload"]
+        # A list of conjunctions is kept by its digest only.
+        asked = () if "conjunctions" in workload else target_sets(Workload.from_dict(workload), self.domain)
+        return synthesize(self.hypothesis, rows, np.random.default_rng(seed), asked=asked, independent=independent)
 
     def minimize(self, loss: Any) -> Any:
         """The minimiser of a convex loss on the released hypothesis, with its certificate where one covers it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,16 +23,19 @@ def synthesize(
     generator: np.random.Generator,
     *,
     sets: Sequence[Sequence[str]] | None = None,
+    asked: Iterable[Sequence[str]] = (),
     independent: bool = False,
 ) -> pa.Table:
-    """Rows that keep the marginals of `sets` (default: all three-way) as near as whole rows can.
+    """Rows that keep the marginals of `sets` as near as whole rows can.
+
+    Default: all sets of three attributes; where these are too many, smaller ones and those `asked` about.
 
     Independent rows instead carry sampling noise of their own; take them where a procedure assumes it.
     """
     if independent:
         codes = hypothesis.sample(rows, generator)
     else:
-        codes = low_variance_rows(hypothesis, rows, generator, sets)
+        codes = low_variance_rows(hypothesis, rows, generator, sets, asked)
     return decode(codes, hypothesis.domain)
 
 

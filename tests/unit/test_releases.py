@@ -89,8 +89,9 @@ def test_a_ledger_is_shared_and_a_second_call_spends_nothing(table: rt.Table, tm
 def test_an_exhausted_ledger_refuses_before_it_measures(table: rt.Table, tmp_path: Path) -> None:
     path, budget = tmp_path / "people.ledger", rt.Budget(rho=0.01)
     rt.release(table, rt.marginals(DOMAIN, 2), budget, ledger=path)
-    with pytest.raises(rt.BudgetError):
+    with pytest.raises(rt.BudgetError, match=r"people\.ledger: .* give a larger budget") as refused:
         rt.release(table, rt.marginals(DOMAIN, 1), budget, ledger=path)
+    assert "\n" not in str(refused.value)
 
 
 class Crash(Exception):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import reticent as rt
+from reticent.algorithms.estimates import told
 from reticent.report.charts import bars, gauge
 from reticent.report.style import STYLE
 
@@ -112,8 +113,8 @@ def test_the_page_says_what_was_spent_and_what_is_guaranteed(release: rt.Release
 
 def test_the_page_lists_every_measured_set_and_charts_every_attribute(release: rt.Release, release_page: str) -> None:
     text = Page(release_page).text
-    sets = {m.query.canonical(release.domain) for m in release.measurements if hasattr(m.query, "canonical")}  # pyright: ignore
-    assert len(sets) == 6
+    sets = {release.domain.canonical(m.query.attributes) for m in told(release.domain, release.measurements)}
+    assert len(sets) == 7
     for names in sets:
         assert " × ".join(names) in text
     assert release_page.count("<figure>") == 3

@@ -1,8 +1,10 @@
 """The default release: measure low-order marginals, fit a shrunk log-linear model, spend more where it pays, audit.
 
-Small universes are held whole. Large ones go in two rounds: all pairs of the workload first; the released pairs
-tell which interactions are real, and these are measured again, with the triples that noise would not drown. A tree of
-the strongest pairs then proposes records, whose weights are fitted to everything measured (spec release.md).
+Small universes are held whole. Where one noisy count for each cell tells more about the workload than many noisier
+marginals, as in tables of a few binary attributes, all goes into that histogram. Large universes go in two rounds: all
+pairs of the workload first; the released pairs tell which interactions are real, and these are measured again, with the
+triples that noise would not drown. A tree of the strongest pairs then proposes records, whose weights are fitted to
+everything measured (spec release.md).
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from reticent.hypotheses.factored import FactoredHypothesis
 from reticent.hypotheses.factored_engine import FactoredEngine
 from reticent.hypotheses.junction import JunctionTree
 from reticent.hypotheses.loglinear import LogLinear, fit_loglinear
+from reticent.hypotheses.posterior import posterior_mean
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.accounting import Real, exact
@@ -58,7 +61,9 @@ DROWNED = 0.3
 FAINT = 0.05
 """Pairs whose empirical scale is lower carry nothing but noise."""
 PUBLIC_SEED = 20240229
-"""Draws the proposed records: post-processing, no secret; a rerun finds the same ones."""
+"""Draws proposed records and likely tables: post-processing, no secret; a rerun finds the same ones."""
+HISTOGRAM_CELLS = 2**11
+"""The largest universe whose likely tables are averaged: a few seconds."""
 SUPPORT_WORK = 2**25
 """Records times fitted sets: an iteration of the last fit passes four times over these, half a second in all."""
 STEPS = 4
@@ -145,12 +150,33 @@ class Adaptive:
         for order, pot in zip(present, pots, strict=True):
             weights = [domain.cells(s) ** SIZE_POWER for s in sets[order]]
             shares |= dict(zip(sets[order], divide(pot, weights), strict=True))
+        if self._histogram_pays(collection, domain, {s: shares[s] for s in sets[present[-1]]}, units):
+            return self._histogram(collection, domain, units, report)
         report(Progress(0, STEPS, f"measuring {len(shares)} marginals", 0.0))
         collection.measure("all", shares)
         report(Progress(1, STEPS, "fitting", collection.spent_share))
         hypothesis = DenseHypothesis(domain)
         fitted = hypothesis.fit(collection.measurements())
         return hypothesis, {"representation": "dense", "measured": len(shares)} | _fit_notes(fitted)
+
+    def _histogram_pays(self, collection: Collection, domain: Domain, shares: Mapping[Set, int], units: int) -> bool:
+        """Whether all cells together would show these marginals with less noise than their own shares do."""
+        if domain.size > HISTOGRAM_CELLS or min(shares.values()) < 1:
+            return False
+        own = sum(domain.cells(s) * collection.sd(share) for s, share in shares.items())
+        summed = sum((domain.cells(s) * domain.size) ** 0.5 for s in shares) * collection.sd(units)
+        return summed < own
+
+    def _histogram(
+        self, collection: Collection, domain: Domain, units: int, report: Report
+    ) -> tuple[Hypothesis, dict[str, Any]]:
+        report(Progress(0, STEPS, f"measuring {domain.size} cells", 0.0))
+        collection.measure("histogram", {domain.names: units})
+        report(Progress(1, STEPS, "averaging likely tables", collection.spent_share))
+        (measured,) = collection.measurements()
+        generator = np.random.default_rng(PUBLIC_SEED)
+        likely = posterior_mean(measured.values, measured.sd, laplace=collection.pure, generator=generator)
+        return DenseHypothesis(domain, likely), {"representation": "dense", "measured": 1, "fit": "posterior mean"}
 
     # -- large universes -----------------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ class Collection:
     def spent_share(self) -> float:
         return 1 - self.left / self.allowance
 
+    @property
+    def pure(self) -> bool:
+        """Whether noise is Laplace's; else it is normal."""
+        return self._curator.budget.pure
+
     def sd(self, units: int) -> float:
         """The noise of a marginal that `units` pay for, in records."""
         return noise_costing(self._curator.budget, of_one_marginal(self._curator.neighbours), units).sd

@@ -58,6 +58,9 @@ def conservative_target(value: float, current: float, margin: float) -> float | 
 def replay(hypothesis: Hypothesis, answers: Sequence[tuple[Conjunction, float, float]]) -> None:
     """Project once onto every past answer (query, value, margin), oldest first (spec 4.4)."""
     for query, value, margin in answers:
-        target = conservative_target(value, hypothesis.expect(query), margin)
+        current = hypothesis.expect(query)
+        target = conservative_target(value, current, margin)
         if target is not None:
-            hypothesis.project(query, min(max(target, 0.0), 1.0))
+            # Noise cannot rule a cell out: nothing falls below half a margin unless it was lower before.
+            floor = min(margin / 2, current, 1 - current)
+            hypothesis.project(query, min(max(target, floor), 1 - floor))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,17 +67,26 @@ def _cells_at(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
     return cells
 
 
-def three_way_sets(domain: Domain) -> list[tuple[str, ...]]:
-    """All sets of three attributes while they stay affordable, else of two, else of one."""
-    for order in (3, 2):
-        count = math.comb(len(domain), order)
-        if order <= len(domain) and count <= _TARGET_SETS:
-            sets = list(itertools.combinations(domain.names, order))
-            if sum(domain.cells(names) for names in sets) <= _TARGET_CELLS:
-                return sets
+def three_way_sets(domain: Domain, asked: Iterable[Sequence[str]] = ()) -> list[tuple[str, ...]]:
+    """All sets of three attributes while they stay affordable; else of two or one, and those asked about that fit."""
     if len(domain) <= 2:
         return [domain.names]
-    return [(name,) for name in domain.names]
+    sets: list[tuple[str, ...]] = [(name,) for name in domain.names]
+    for order in (3, 2):
+        if math.comb(len(domain), order) > _TARGET_SETS:
+            continue
+        every = list(itertools.combinations(domain.names, order))
+        if sum(domain.cells(names) for names in every) <= _TARGET_CELLS:
+            sets = every
+            break
+    left = _TARGET_CELLS - sum(domain.cells(names) for names in sets)
+    more = {domain.canonical(names) for names in asked} - set(sets)
+    for names in sorted(more, key=lambda names: (domain.cells(names), names)):
+        left -= domain.cells(names)
+        if left < 0 or len(sets) == _TARGET_SETS:
+            break
+        sets.append(names)
+    return sets
 
 
 def low_variance_rows(
@@ -85,8 +94,9 @@ def low_variance_rows(
     rows: int,
     generator: np.random.Generator,
     sets: Sequence[Sequence[str]] | None = None,
+    asked: Iterable[Sequence[str]] = (),
 ) -> np.ndarray:
-    """Rows whose marginals on the given sets (default: all three-way) stay near the hypothesis' own.
+    """Rows whose marginals on the given sets stay near the hypothesis' own; default: `three_way_sets`.
 
     Starts from a draw, then changes one value of one row at a time whenever that brings the counts of the
     sets closer, in squares, to what the hypothesis expects.
@@ -96,7 +106,7 @@ def low_variance_rows(
     codes = np.ascontiguousarray(start(_checked(rows), generator), dtype=np.int64)
     if rows == 0:
         return codes.astype(np.int32)
-    wanted = [domain.canonical(names) for names in (three_way_sets(domain) if sets is None else sets)]
+    wanted = [domain.canonical(names) for names in (three_way_sets(domain, asked) if sets is None else sets)]
     wanted = [names for names in dict.fromkeys(wanted) if names]
     targets = np.concatenate([np.ravel(m) * rows for m in hypothesis.marginals(wanted)] or [np.empty(0)])
     return _refine(codes, domain, wanted, targets, generator).astype(np.int32)

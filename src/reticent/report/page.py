@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reticent.algorithms.estimates import told
 from reticent.kernel.accounting import Budget
-from reticent.queries.linear import Marginal
 from reticent.report.charts import bars, gauge
 from reticent.report.style import STYLE
 from reticent.report.words import certificate_sentence, epsilon_rows, generalisation_sentence, privacy_rows, promise
@@ -105,7 +105,7 @@ def _plain(value: object) -> str:
 
 def _charts(release: Release) -> str:
     """One chart for each attribute, with its own measurement where there is one."""
-    measured = {m.query.attributes: m for m in release.measurements if isinstance(m.query, Marginal)}
+    measured = {m.query.attributes: m for m in told(release.domain, release.measurements)}
     parts = []
     for name in release.domain.names[:CHARTS]:
         attribute = release.domain[name]
@@ -142,7 +142,7 @@ def _histogram(name: str, shares: np.ndarray) -> str:
 def _sets(release: Release) -> str:
     """Estimated error and noise of each measured marginal, largest first."""
     estimates = release.expected_variation()
-    noise = {m.query.canonical(release.domain): m.sd for m in release.measurements if isinstance(m.query, Marginal)}
+    noise = {release.domain.canonical(m.query.attributes): m.sd for m in told(release.domain, release.measurements)}
     rows = sorted(((v, names) for names, v in estimates.items()), reverse=True)
     if not rows:
         return "<p>No marginal was measured by itself; the certificate above is the statement to use.</p>"

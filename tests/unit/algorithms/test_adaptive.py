@@ -13,14 +13,20 @@ from released import CODES, DOMAIN, KEY, ROWS, opened, product_variation, truth,
 from reticent.algorithms.adaptive import Adaptive
 from reticent.algorithms.allocation import Collection, divide, noise_costing
 from reticent.algorithms.candidates import closure, interactions, pairs_of_a_tree, target_sets
+from reticent.algorithms.estimates import expected_variation, told
+from reticent.algorithms.outcome import Outcome
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.elimination import triangulate
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger import Ledger
 from reticent.kernel.mechanisms import Sensitivity
+from reticent.kernel.records import Records
 from reticent.kernel.statistics import of_one_marginal
+from reticent.kernel.table import Table
 from reticent.queries.linear import Conjunction, Marginal
 from reticent.queries.workload import Workload, marginals, ranges
 
@@ -186,11 +192,6 @@ def test_refuses_before_spending():
 
 
 def test_attributes_with_one_value_do_no_harm():
-    from reticent.kernel.curator import Curator
-    from reticent.kernel.ledger import Ledger
-    from reticent.kernel.records import Records
-    from reticent.kernel.table import Table
-
     domain = Domain(a=4, z=1, b=5)
     columns = {"a": CODES[:, 0], "z": np.zeros(ROWS, dtype=int), "b": CODES[:, 1]}
     table = Table(Records.of_codes(domain, columns, np.ones(ROWS, dtype=np.int64)), domain, records=ROWS)
@@ -200,3 +201,59 @@ def test_attributes_with_one_value_do_no_harm():
     for algorithm in (Adaptive(), LARGE):
         outcome = algorithm.run(curator, workload, allowance=budget.limit // 2, key=repr(algorithm))
         assert outcome.hypothesis.marginal(("z",)) == pytest.approx([1.0])
+
+
+BINARY = Domain(dict.fromkeys("abcdef", 2))
+
+
+def few(rows: int) -> Curator:
+    """Some records of six attributes: two of them equal, the others fair coins."""
+    codes = np.random.default_rng(5).integers(0, 2, (rows, 6))
+    codes[:, 1] = codes[:, 0]
+    counted = Records.of_codes(BINARY, dict(zip("abcdef", codes.T, strict=True)), np.ones(rows, dtype=np.int64))
+    of = Table(counted, BINARY, records=rows)
+    return Curator(of, Ledger.memory(identity=of.identity, budget=Budget(epsilon=1000)))
+
+
+def relative_entropy(curator: Curator, outcome: Outcome) -> float:
+    truth = curator._table._source.marginal(BINARY.names) / curator.records
+    held = truth > 0
+    return float((truth[held] * np.log(truth[held] / outcome.hypothesis.marginal(BINARY.names)[held])).sum())
+
+
+@pytest.mark.parametrize(("epsilon", "worst"), [(0.05, 1.2), (0.5, 1.6), (3.0, 0.6), (30.0, 0.1)])
+def test_few_records_and_little_budget_are_hardly_worse_than_uniform(epsilon, worst):
+    curator = few(70)
+    counts = curator._table._source.marginal(BINARY.names)
+    uniform = float(sum(c * np.log(c * 64 / 70) for c in counts.ravel() if c)) / 70
+    workload = marginals(BINARY, 3).on(BINARY)
+    found = [
+        relative_entropy(curator, Adaptive().run(curator, workload, allowance=int(epsilon * 10**9), key=f"run {i}"))
+        for i in range(7)
+    ]
+    # the median is near 1 at half an epsilon; a maximum-a-posteriori fit stood at 2 to 3
+    assert np.median(found) < worst * uniform
+
+
+def test_the_histogram_is_measured_only_where_it_tells_more():
+    curator = few(70)
+    many = Adaptive().run(curator, marginals(BINARY, 3).on(BINARY), allowance=10**9, key="3")
+    assert [m.query.attributes for m in many.measurements] == [frozenset("abcdef")]
+    domain = Domain(dict.fromkeys("abcdefghij", 2))
+    counted = Records.of_codes(domain, dict.fromkeys(domain.names, np.arange(70) % 2), np.ones(70, dtype=np.int64))
+    of = Table(counted, domain, records=70)
+    other = Curator(of, Ledger.memory(identity=of.identity, budget=Budget(epsilon=1)))
+    singles = Adaptive().run(other, marginals(domain, 1).on(domain), allowance=10**9, key="1")
+    assert {len(m.query.attributes) for m in singles.measurements} == {1}
+
+
+def test_a_histogram_tells_of_the_marginals_inside_it():
+    curator = few(2000)
+    outcome = Adaptive().run(curator, marginals(BINARY, 3).on(BINARY), allowance=10**9, key="x")
+    (measured,) = outcome.measurements
+    of = {m.query.attributes: m for m in told(BINARY, outcome.measurements)}
+    assert len(of) == 1 + 6 + 15 + 20
+    assert of[frozenset("ab")].values == pytest.approx(measured.values.sum(axis=(2, 3, 4, 5)))
+    assert of[frozenset("ab")].sd == pytest.approx(4 * measured.sd)
+    estimates = expected_variation(outcome.hypothesis, outcome.measurements)
+    assert estimates["a", "b"] <= estimates["a", "b", "c"] < 0.5

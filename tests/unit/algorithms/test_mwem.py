@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from released import DOMAIN, KEY, ROWS, opened, source, truth, worst
 
-from reticent.algorithms.cells import CellClass, conservative_target
+from reticent.algorithms.cells import CellClass, conservative_target, replay
 from reticent.algorithms.mwem import MWEM, default_rounds
 from reticent.algorithms.textbook import TextbookPMW, textbook_plan
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.dense import DenseHypothesis
 from reticent.kernel.accounting import Budget
+from reticent.queries.linear import Conjunction
 from reticent.queries.workload import Workload, marginals, ranges
 
 WORKLOAD = marginals(DOMAIN, 2).on(DOMAIN)
@@ -44,9 +45,9 @@ def test_mwem_resumes_and_repeats_itself():
 def test_replay_uses_what_was_measured():
     budget = Budget(rho=0.2)
     errors = []
-    for replay in (True, False):
+    for again in (True, False):
         curator, _ = opened(budget)
-        outcome = MWEM(rounds=30, replay=replay).run(curator, WORKLOAD, allowance=budget.limit, key=KEY)
+        outcome = MWEM(rounds=30, replay=again).run(curator, WORKLOAD, allowance=budget.limit, key=KEY)
         residuals = [abs(float(m.values) - outcome.hypothesis.expect(m.query)) for m in outcome.measurements]
         errors.append(float(np.mean(residuals)))
     assert errors[0] < 0.5 * errors[1]
@@ -142,3 +143,12 @@ def test_textbook_advice_can_be_followed():
 def test_textbook_refuses_options_that_mean_nothing(options):
     with pytest.raises(QueryError):
         TextbookPMW(**options)
+
+
+def test_noise_rules_no_cell_out():
+    """Answers far below zero leave every cell possible: a released zero would be an infinite relative entropy."""
+    hypothesis = DenseHypothesis(DOMAIN)
+    query = Conjunction({"a": 1, "c": 0})
+    replay(hypothesis, [(query, -5.0, 0.1), (query, -5.0, 0.1), (Conjunction({"b": 0}), 7.0, 0.1)])
+    assert hypothesis.expect(query) == pytest.approx(0.05, rel=0.3)
+    assert hypothesis.probabilities().min() > 0

@@ -91,6 +91,7 @@ def test_an_empty_budget_is_exit_code_3(people: Path, call: Call) -> None:
     spent = call("ledger", "show", "p.ledger", "--json").json["spent"]
     refused = call(*first, "--workload", "marginals:2")
     assert refused.code == 3
+    assert refused.err.startswith("reticent: p.ledger: ")
     assert refused.err.count("\n") == 1
     assert call("ledger", "show", "p.ledger", "--json").json["spent"] == spent
     again = call(*first, "--workload", "marginals:1")

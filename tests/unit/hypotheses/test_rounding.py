@@ -104,6 +104,16 @@ def test_targets_shrink_with_the_number_of_attributes() -> None:
     assert three_way_sets(Domain({"a": 2})) == [("a",)]
 
 
+def test_what_was_asked_is_a_target_where_not_every_triple_can_be() -> None:
+    wide = Domain({f"a{i}": 2 for i in range(60)})
+    asked = [("a5", "a1", "a3"), ("a1", "a3", "a5"), ("a1", "a2"), ("a7", "a8", "a9")]
+    assert three_way_sets(wide, asked) == [*three_way_sets(wide), ("a1", "a3", "a5"), ("a7", "a8", "a9")]
+    huge = Domain({"x": 2**12, "y": 2**11, "z": 2, **{f"a{i}": 2 for i in range(60)}})
+    beyond = ("x", "y", "z")
+    assert ("z", "a1", "a2") in three_way_sets(huge, [beyond, ("z", "a1", "a2")])
+    assert beyond not in three_way_sets(huge, [beyond])
+
+
 @pytest.mark.shared
 def test_rows_of_a_real_table_keep_the_error_of_the_hypothesis(shared_data: Path) -> None:
     """The hypothesis is as far from the table as a typical release; rows may add at most 5% to it."""
