@@ -17,7 +17,9 @@ from benchmarks.suite import measured, outcome_of
 
 SUITES = {
     "machine": "The machine's limits",
-    "release": "Offline release beside peers",
+    "release": "Offline release on real tables",
+    "contingency": "Contingency tables of the MWEM paper",
+    "pgm": "Offline release beside private-pgm",
     "sweep": "Offline release by epsilon, n, k and |U|",
     "smartnoise": "Offline release beside SmartNoise",
     "online": "Online sessions beside Laplace, Gaussian and PMW",

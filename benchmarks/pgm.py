@@ -1,0 +1,107 @@
+"""private-pgm's own AIM and MWEM+PGM beside ours: same rows, neighbours (add-remove), budget, workload and score.
+
+They are scripts, not a package: RETICENT_PGM names a checkout of private-pgm; its environment is made on first use
+(`benchmarks/peers/environment.py`). Fitted models are scored, ours and theirs.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import reticent as rt
+from benchmarks.peers.environment import PeerAbsent, told
+from benchmarks.release import DATA, DELTA, middle_of, ours, read, triples
+from benchmarks.shown import Claim, Grid, Plot, Shown
+from reticent.queries.workload import Workload
+
+SECONDS = 1200
+CASES = (
+    ("adult_reduced7", 1.0, ("mwem+pgm", "aim")),
+    ("adult_reduced7", 0.1, ("mwem+pgm", "aim")),
+    ("adult_orig", 1.0, ("mwem+pgm",)),
+)
+"""AIM on adult_orig had used 8% of its budget after ten minutes."""
+
+
+def workload_of(table: rt.Table, name: str) -> Workload:
+    return rt.marginals(table.domain, 3).on(table.domain) if name == "adult_reduced7" else triples(table.domain, 64, 0)
+
+
+def peer(algorithm: str, rows: Path, domain: Path, workload: Workload, epsilon: float) -> dict[str, float]:
+    """Mean total variation, largest error, seconds, processor seconds and GiB of a peer's fitted model."""
+    checkout = os.environ.get("RETICENT_PGM")
+    if not checkout:
+        raise PeerAbsent("set RETICENT_PGM to a checkout of private-pgm")
+    with tempfile.TemporaryDirectory() as scratch:
+        plain, sets = Path(scratch) / "rows.csv", Path(scratch) / "sets.json"
+        with gzip.open(rows) as packed, plain.open("wb") as out:
+            shutil.copyfileobj(packed, out)
+        sets.write_text(json.dumps([list(s) for s in workload.marginals]))
+        arguments = [Path(checkout).resolve(), algorithm, plain, domain, sets, epsilon, DELTA]
+        return told("pgm", "pgm_release.py", arguments, SECONDS)
+
+
+def run(quick: bool) -> dict[str, Any]:
+    """Each case: their error and time, ours, and the ratios; the time ratio is the larger of clock and processor."""
+    if not DATA.is_dir():
+        return {"skipped": "the public tables of ../shared/data are not on this machine"}
+    rows = []
+    for name, epsilon, algorithms in CASES[:0] if quick else CASES:
+        table, file, domain = read(name, "add-remove")
+        workload = workload_of(table, name)
+        mine = middle_of([ours(table, workload, epsilon) for _ in range(5)])
+        for algorithm in algorithms:
+            row = {"peer": algorithm.upper(), "table": name, "epsilon": epsilon}
+            row |= {"our mean TV": mine["tv"], "our largest error": mine["max"], "our seconds": mine["seconds"]}
+            try:
+                rows.append(row | compared(mine, peer(algorithm, file, domain, workload, epsilon)))
+            except PeerAbsent as reason:
+                rows.append(row | {"skipped": str(reason)})
+            print(rows[-1], flush=True)
+    return {"cases": rows}
+
+
+def compared(mine: dict[str, float], theirs: dict[str, float]) -> dict[str, float]:
+    return {
+        "its mean TV": theirs["tv"],
+        "its largest error": theirs["max"],
+        "its seconds": theirs["seconds"],
+        "its GiB": theirs["GiB"],
+        "its rows' mean TV": theirs["rows tv"],
+        "TV ratio": mine["tv"] / theirs["tv"],
+        "time ratio": max(mine["seconds"] / theirs["seconds"], mine["cpu"] / theirs["cpu"]),
+    }
+
+
+def present(found: dict[str, Any]) -> list[Shown]:
+    ran = [(f"{r['peer']}, {r['table']}, epsilon {r['epsilon']:g}", r) for r in found["cases"] if "TV ratio" in r]
+    claims = [
+        Claim(f"{what} over that of {name}", row[key], at_most=most)
+        for name, row in ran
+        for key, what, most in (("TV ratio", "our error", 1.0), ("time ratio", "our time", 0.1))
+    ]
+    bars = {
+        "private-pgm": [(name, row["its mean TV"]) for name, row in ran],
+        "ours": [(name, row["our mean TV"]) for name, row in ran],
+    }
+    plot = Plot("pgm", "Beside private-pgm", "", "mean total variation", bars, expected="Ours below.") if ran else None
+    columns = {"peer": "", "table": "", "epsilon": "", "its mean TV": "", "our mean TV": "", "its largest error": ""}
+    columns |= {"our largest error": "", "its seconds": "s", "our seconds": "s", "its GiB": ""}
+    columns |= {"its rows' mean TV": "", "our rows' mean TV": ""}
+    columns |= {"TV ratio": "", "time ratio": "", "skipped": ""}
+    return [
+        (
+            f"Add-remove, delta {DELTA:g}; all 35 triples of adult_reduced7, 64 random ones of adult_orig; one run of"
+            " each peer with its own defaults, medians of five for ours. The time ratio is the larger of clock and"
+            f" processor time; a peer is given {SECONDS} s."
+        ),
+        *claims,
+        *([plot] if plot else []),
+        Grid("Each case", columns, found["cases"]),
+    ]
