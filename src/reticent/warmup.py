@@ -98,7 +98,8 @@ def _fresh(
         settings = {**settings, "warm": warm, "audit": audited, "attempt": settings["attempt"] + 1}
         journal.save_settings(settings)
     asked = (workload or default_workload(curator.domain)).on(curator.domain)
-    outcome = Adaptive(audit_share=Fraction(0)).run(
+    # No histogram: a session sums and refits what it measured, and few attributes are asked about more than all.
+    outcome = Adaptive(audit_share=Fraction(0), histogram_cells=0).run(
         curator, asked, allowance=settings["warm"], key=warm_key(settings), report=progress
     )
     return Knowledge(Snapshot(outcome.hypothesis), outcome.records, outcome.notes["records_error"])

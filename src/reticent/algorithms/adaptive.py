@@ -62,8 +62,6 @@ FAINT = 0.05
 """Pairs whose empirical scale is lower carry nothing but noise."""
 PUBLIC_SEED = 20240229
 """Draws proposed records and likely tables: post-processing, no secret; a rerun finds the same ones."""
-HISTOGRAM_CELLS = 2**11
-"""The largest universe whose likely tables are averaged: a few seconds."""
 SUPPORT_WORK = 2**25
 """Records times fitted sets: an iteration of the last fit passes four times over these, half a second in all."""
 STEPS = 4
@@ -75,11 +73,13 @@ LONGEST_AUDIT = 4e9
 class Adaptive:
     """`audit_share` of the budget certifies the workload at the end; the rest is measured.
 
-    Universes of up to `dense_cells` are held whole; beyond, a junction tree of up to `model_cells` proposes
+    Universes of up to `histogram_cells` may be measured whole (averaging likely tables takes a second or two at this
+    size); those of up to `dense_cells` are held whole; beyond, a junction tree of up to `model_cells` proposes
     `support` weighted records.
     """
 
     audit_share: Real = Fraction(1, 25)
+    histogram_cells: int = 2**11
     dense_cells: int = 2**22
     model_cells: int = 2**17
     support: int = 2**17
@@ -90,9 +90,9 @@ class Adaptive:
             raise QueryError(f"audit_share={self.audit_share} is a share of the budget: from 0 to 0.5")
         if not 0 < self.confidence < 1:
             raise QueryError(f"confidence={self.confidence} must lie strictly between 0 and 1")
-        for name in ("dense_cells", "model_cells", "support"):
-            if getattr(self, name) < 1:
-                raise QueryError(f"{name}={getattr(self, name)} must be at least 1")
+        for name, least in {"histogram_cells": 0, "dense_cells": 1, "model_cells": 1, "support": 1}.items():
+            if getattr(self, name) < least:
+                raise QueryError(f"{name}={getattr(self, name)} must be at least {least}")
 
     @property
     def _audit_share(self) -> Fraction:
@@ -102,6 +102,7 @@ class Adaptive:
         return {
             "algorithm": "Adaptive",
             "audit_share": str(self._audit_share),
+            "histogram_cells": self.histogram_cells,
             "dense_cells": self.dense_cells,
             "model_cells": self.model_cells,
             "support": self.support,
@@ -161,7 +162,7 @@ class Adaptive:
 
     def _histogram_pays(self, collection: Collection, domain: Domain, shares: Mapping[Set, int], units: int) -> bool:
         """Whether all cells together would show these marginals with less noise than their own shares do."""
-        if domain.size > HISTOGRAM_CELLS or min(shares.values()) < 1:
+        if domain.size > self.histogram_cells or min(shares.values()) < 1:
             return False
         own = sum(domain.cells(s) * collection.sd(share) for s, share in shares.items())
         summed = sum((domain.cells(s) * domain.size) ** 0.5 for s in shares) * collection.sd(units)

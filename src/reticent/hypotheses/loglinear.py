@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import sqrt
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from reticent.errors import QueryError
 from reticent.hypotheses.base import FitReport, Measurement
-from reticent.hypotheses.prior import Prior, empirical_scale, product_base
+from reticent.hypotheses.prior import Prior, collapse, empirical_scale, product_base
 from reticent.hypotheses.quasi_newton import Descent, Objective, descend
 from reticent.queries.linear import Marginal
 
@@ -48,13 +48,17 @@ MakeEngine = Callable[[Sequence[Set]], Engine]
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """One measured statistic: a marginal (form None) or a form's expectation; its noise and prior scale."""
+    """One measured statistic: a marginal (form None) or a form's expectation; its noise and prior scale.
+
+    `free` terms have a parameter only: a wider measurement already counts what is known of their values.
+    """
 
     attributes: Set
     values: np.ndarray
     sd: float
     scale: float
     form: np.ndarray | None = None
+    free: bool = False
 
     @property
     def order(self) -> int:
@@ -99,6 +103,22 @@ def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) 
     }
 
 
+def with_free_terms(terms: dict[Key, Term], domain: Domain, prior: Prior) -> dict[Key, Term]:
+    """A measured set that is wide, or all there is, also moves the low-order parameters inside it."""
+    measured = [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None]
+    grown = dict(terms)
+    for names, _, _ in measured:
+        if len(names) <= len(prior.scales) and len(names) < len(domain):
+            continue
+        for order in range(1, min(len(prior.scales), len(names) - 1) + 1):
+            for subset in combinations(names, order):
+                if (subset, "") not in grown:
+                    known = collapse(measured, subset)
+                    assert known is not None  # the wider set covers it
+                    grown[subset, ""] = Term(subset, *known, prior.scale(order), free=True)
+    return grown
+
+
 class Problem:
     """The MAP objective of some terms on one engine, as a function of one flat parameter vector."""
 
@@ -115,7 +135,7 @@ class Problem:
         self.places = [slice(a, b) for a, b in pairwise(ends)]
         self.size = int(ends[-1])
         self.targets = np.concatenate([term.values.ravel() for term in terms]) if terms else np.empty(0)
-        self.precision = np.repeat([term.sd**-2.0 for term in terms], sizes)
+        self.precision = np.repeat([0.0 if term.free else term.sd**-2.0 for term in terms], sizes)
         self.ridge = np.repeat([term.scale**-2.0 for term in terms], sizes)
         self._point = np.zeros(self.size)
         self._weighted = np.zeros(self.size)
@@ -190,6 +210,8 @@ def fit_loglinear(
     """
     terms = terms_of(measurements, domain, prior or Prior())
     base = product_base(domain, [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None])
+    if method == "map":
+        terms = with_free_terms(terms, domain, prior or Prior())
     if prior is None:
         terms = {key: _with_learnt_scale(term, base) for key, term in terms.items()}
     known = dict(start.parameters) if start is not None else {}

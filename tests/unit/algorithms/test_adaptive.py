@@ -172,7 +172,14 @@ def test_the_private_number_of_records_is_the_mean_of_measured_totals():
 
 @pytest.mark.parametrize(
     "options",
-    [{"audit_share": -0.1}, {"audit_share": 0.9}, {"confidence": 1.0}, {"model_cells": 0}, {"support": 0}],
+    [
+        {"audit_share": -0.1},
+        {"audit_share": 0.9},
+        {"confidence": 1.0},
+        {"model_cells": 0},
+        {"support": 0},
+        {"histogram_cells": -1},
+    ],
 )
 def test_refuses_options_that_mean_nothing(options):
     with pytest.raises(QueryError):
@@ -245,6 +252,8 @@ def test_the_histogram_is_measured_only_where_it_tells_more():
     other = Curator(of, Ledger.memory(identity=of.identity, budget=Budget(epsilon=1)))
     singles = Adaptive().run(other, marginals(domain, 1).on(domain), allowance=10**9, key="1")
     assert {len(m.query.attributes) for m in singles.measurements} == {1}
+    without = Adaptive(histogram_cells=63).run(curator, marginals(BINARY, 3).on(BINARY), allowance=10**9, key="none")
+    assert {len(m.query.attributes) for m in without.measurements} == {1, 2, 3}
 
 
 def test_a_histogram_tells_of_the_marginals_inside_it():

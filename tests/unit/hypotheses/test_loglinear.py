@@ -155,6 +155,19 @@ def test_a_fit_that_was_cut_short_says_so():
     assert "not reached" in report.message
 
 
+def test_a_histogram_moves_the_low_orders_it_contains():
+    """Measured whole, the table's pairs are found as well as from pairs: not only a faint term of order four."""
+    generator = np.random.default_rng(10)
+    truth = generator.dirichlet(np.full(DOMAIN.size, 0.5)).reshape(DOMAIN.shape)
+    whole = [Measurement(Marginal(DOMAIN.names), truth + generator.normal(0, 1e-3, truth.shape), 1e-3)]
+    model, _ = fit_loglinear(whole, DOMAIN, dense)
+    assert set(SETS) <= set(model.sets)
+    missed = np.abs(distribution(model) - truth).sum(axis=(2, 3)).sum() / 2
+    base = product_base(DOMAIN, [(DOMAIN.names, whole[0].values, 1e-3)])
+    independent = np.multiply.outer(np.multiply.outer(np.outer(base["a"], base["b"]), base["c"]), base["d"])
+    assert missed < 0.4 * np.abs(independent - truth).sum() / 2
+
+
 def test_nothing_measured_is_uniform():
     model, report = fit_loglinear([], DOMAIN, dense)
     assert report.converged
