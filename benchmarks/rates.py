@@ -15,6 +15,7 @@ import numpy as np
 
 import reticent as rt
 from benchmarks.shown import Claim, Grid, Plot, Shown
+from reticent.algorithms import dualquery_plan
 from reticent.kernel.records import Records
 from reticent.kernel.table import Table
 from reticent.planning import Setting, dualquery, textbook_offline, textbook_online, tuned_online
@@ -109,6 +110,18 @@ def online_claims(points: int) -> list[Law]:
     return found
 
 
+def round_claims(points: int) -> list[Law]:
+    """DualQuery plays T = 16 ln|Q| / a^2 rounds; spec 7.3."""
+    errors, counts = np.geomspace(0.01, 0.3, points), np.geomspace(1e2, 1e9, points)
+    universe = BASE.log_universe
+    by_error = [dualquery_plan.textbook(BASE.records, 10_000, universe, error=float(a)).rounds for a in errors]
+    by_count = [dualquery_plan.textbook(BASE.records, int(k), universe, error=0.05).rounds for k in counts]
+    return [
+        Law("dualquery-rounds-error", "dualquery: rounds in 1/a", 2.0, "1 / error", "rounds", 1 / errors, by_error),
+        Law("dualquery-rounds-queries", "dualquery: rounds in log k", 1.0, "ln k", "rounds", np.log(counts), by_count),
+    ]
+
+
 def sample_table(records: int) -> Table:
     """Eight dependent binary attributes with exactly so many records: distinct ones carry weights."""
     domain = rt.Domain({f"x{place}": 2 for place in range(8)})
@@ -172,7 +185,7 @@ def run(quick: bool) -> dict[str, Any]:
     points = 6 if quick else 16
     online = [online_run(n, 200 if quick else 1000) for n in (10**6, 10**7, 10**8, *(() if quick else (10**9,)))]
     offline = [offline_run(n) for n in (10**6, 2 * 10**6, *(() if quick else (4 * 10**6, 10**7)))]
-    claims = [*offline_claims(points), *online_claims(points)]
+    claims = [*offline_claims(points), *online_claims(points), *round_claims(points)]
     claims += [run_claims("tuned online", online), run_claims("textbook offline", offline)]
     return {
         "slopes": {claim.name: claim.record() for claim in claims},
