@@ -84,6 +84,8 @@ def _show_table(result: ResultTable, footer: bool) -> None:
     console.print(grid)
     if len(result) > SHOWN_ROWS:
         console.print(f"... {len(result) - SHOWN_ROWS:,} more rows")
+    if result.note:
+        console.print(f"[yellow]{escape(result.note)}[/yellow]")
     if footer:
         meaning = "; ".join(ORIGINS.get(origin, origin) for origin in result.origin.split(" + "))
         price = f"; price {result.price:.3g}" if result.price else "; free"

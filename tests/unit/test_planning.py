@@ -1,0 +1,37 @@
+"""The planner's labelled assumption meets what was measured, and its formulas count what a budget pays."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import reticent as rt
+from reticent.planning import PRACTICAL, Setting, plain_answers
+
+ADULT = rt.Domain({"education": 16, "marital": 7, "occupation": 15, "race": 5, "sex": 2, "income": 2, "age": 10})
+BUDGET = rt.Budget(epsilon=1, delta=1e-9)
+
+
+@pytest.mark.parametrize(("records", "seen"), [(48_842, 1e3), (10**6, 3e3), (10**7, 7e3)])
+def test_the_crossover_is_near_the_one_that_was_seen(records: int, seen: float) -> None:
+    """Figures of online.md, section 4; within a factor of two."""
+    plan = rt.plan(records=records, domain=ADULT, budget=BUDGET, queries=10**5)
+    assert plan.crossover is not None
+    assert seen / 2 < plan.crossover < 2 * seen
+
+
+@pytest.mark.parametrize(("records", "bound"), [(48_842, 0.0117), (10**6, 0.0011), (10**7, 0.00016)])
+def test_the_expectation_is_near_what_audits_certified(records: int, bound: float) -> None:
+    plan = rt.plan(records=records, domain=ADULT, budget=BUDGET)
+    practical = next(option.error for option in plan.options if option.name == PRACTICAL)
+    assert bound / 2 < practical < 2 * bound
+
+
+def test_plain_answers_are_as_many_as_the_budget_pays() -> None:
+    setting = Setting(
+        records=48_842, log_universe=math.log(2), queries=1, failure=0.05, pure=False, amount=float(BUDGET.rho or 0)
+    )
+    # One costs z^2 / (2 n^2 a^2) of rho, z = 1.96.
+    one = 1.959964**2 / (2 * (48_842 * 0.01) ** 2)
+    assert plain_answers(setting, 0.01) == pytest.approx(float(BUDGET.rho or 0) / one, abs=2)
