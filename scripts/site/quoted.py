@@ -64,7 +64,8 @@ def _exponent(number: str) -> int:
 def like(number: str, value: Decimal) -> str:
     """The value with as many digits that matter as the number shows."""
     digits = len(Decimal(number.replace(",", "")).as_tuple().digits)
-    places = max(0, digits - 1 - value.adjusted()) if value else 0
+    whole = "." not in number and value == value.to_integral_value()
+    places = 0 if whole else max(0, digits - 1 - value.adjusted())
     shown = f"{value:,.{places}f}" if "," in number or abs(value) >= 10_000 else f"{value:.{places}f}"
     return shown.removeprefix("0") if number.startswith(".") and shown.startswith("0.") else shown
 
