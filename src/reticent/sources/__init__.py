@@ -121,8 +121,8 @@ def _built(
         held = load(engine, domain, person=person, grid=grid, hold=hold, stopwatch=stopwatch)
         # Too many distinct records: the engine stays open. Only time tells, and only the custodian's.
         source: CountSource = OnDemand(engine, domain, person=person, grid=grid) if held is None else held
-        if held is None and person is None and source.total() >= kernel.WEIGHT_LIMIT:
-            raise SourceError("the table outgrows its integer grid: split it and read the parts")
+        if held is None and source.total() >= kernel.WEIGHT_LIMIT:
+            raise SourceError("the table outgrows its integer grid: declare a larger records=, or split it")
         if records is None and neighbours == "replace-one":
             # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).
             records = source.total()
