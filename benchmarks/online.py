@@ -237,7 +237,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
         ),
         *(_answered(answered, error) for error in errors),
         Grid("Questions answered within the error", columns, answered),
-        *([Grid("Long streams", dict.fromkeys(long[0], ""), long)] if (long := found["long streams"]) else []),
+        *([Grid("Long streams", dict.fromkeys(long[0], ""), long)] if (long := found.get("long streams")) else []),
         Grid(
             "Tuned PMW for 10^5 questions beside the default",
             dict.fromkeys(found["tuned PMW"][0], ""),
