@@ -1,6 +1,6 @@
 """Runs private-pgm's own mechanisms from an external checkout and scores the fitted model; prints one line of JSON.
 
-Usage: pgm_release.py CHECKOUT aim|mwem+pgm ROWS.csv DOMAIN.json SETS.json EPSILON DELTA
+Usage: pgm_release.py CHECKOUT aim|mwem+pgm ROWS.csv DOMAIN.json SETS.json EPSILON DELTA CPU_SECONDS
 Runs in an environment of its own with mbi installed; nothing of it is part of Reticent.
 """
 
@@ -10,7 +10,9 @@ import contextlib
 import importlib.util
 import io
 import json
+import os
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -23,6 +25,17 @@ def load(checkout: Path, name: str):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def limited(seconds: int) -> None:
+    """End in one line once this much processor time is used."""
+
+    def stop(*_: object) -> None:
+        print(f"did not finish in {seconds} s of processor time", file=sys.stderr)
+        os._exit(1)
+
+    signal.signal(signal.SIGXCPU, stop)
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, 2 * seconds))
 
 
 CACHED_SETS = 40
@@ -59,7 +72,8 @@ def fitted(module, name: str, data, sets, epsilon: float, delta: float):
 
 
 def main() -> None:
-    checkout, name, rows, domain, sets_file, epsilon, delta = sys.argv[1:8]
+    checkout, name, rows, domain, sets_file, epsilon, delta, limit = sys.argv[1:9]
+    limited(int(limit))
     module = load(Path(checkout), name)
     import numpy as np
     from mbi import Dataset
