@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
+import uvicorn
 
 from reticent.domain import Domain
 from reticent.errors import SourceError
@@ -15,6 +21,7 @@ from reticent.kernel.table import Table
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal
 from reticent.queries.predicate import col
+from reticent.service.punctual import punctual
 from reticent.session import Session
 from reticent.sources import Table as SourceTable
 
@@ -61,3 +68,42 @@ def test_an_error_of_more_than_a_half_is_answered_once_paid(session: Session, qu
     assert 0.5 < answer.error <= 0.6
     assert answer.price == session.spent > 0
     assert np.array_equal(session.ask(query, error=0.6, key="wide").value, answer.value)
+
+
+# -- two responses to one request --------------------------------------------------------------------------------------
+
+
+async def refusing(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Answers by the head alone, as the front does when a token is wrong."""
+    await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        http = punctual(0.5)
+        server = uvicorn.Server(uvicorn.Config(refusing, http=http, log_config=None, lifespan="off"))
+        serving = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        serving.start()
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        serving.join(10)
+
+
+@pytest.mark.parametrize("sent", [100, 60_000], ids=["slow", "large"])
+def test_a_body_nobody_reads_is_no_head(port: int, sent: int) -> None:
+    """A second response followed the refusal; a proxy would have handed it to the next person who asks."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as wire:
+        wire.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+        said = wire.recv(4096)
+        wire.sendall(b"a" * sent)
+        try:
+            while part := wire.recv(4096):
+                said += part
+        except ConnectionResetError:
+            pass  # it hung up before it had read everything
+    assert said.count(b"HTTP/1.1") == 1
+    assert b"401" in said

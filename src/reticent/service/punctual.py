@@ -69,6 +69,10 @@ class Punctual(HttpToolsProtocol):
         """Nobody has read this request yet, so the front cannot answer it."""
         if self.transport.is_closing():
             return
+        if self.cycle is not None and not self._began:
+            # The body of a request that was refused by its head: a second response would be taken for the next one's.
+            self.transport.close()
+            return
         body = problem.body()
         lines = [f"HTTP/1.1 {problem.status} {problem.phrase}", f"content-length: {len(body)}", "connection: close"]
         lines += [f"{name}: {value}" for name, value in problem.headers().items()]
