@@ -54,17 +54,18 @@ def generate(path: Path, rows: int, columns: int) -> None:
 
 @contextmanager
 def generated(folder: Path, rows: int, columns: int) -> Iterator[Path]:
-    """A table for a while; where RETICENT_SCALE names a folder it is taken from there, and stays."""
+    """A table for a while, removed by whoever made it; where RETICENT_SCALE names a folder it is kept there."""
     keep = os.environ.get(KEPT)
     path = Path(keep or folder) / f"rows-{rows}-{columns}.parquet"
-    if not path.exists():
+    made = not path.exists()
+    if made:
         unfinished = path.with_suffix(".part")
         generate(unfinished, rows, columns)
         unfinished.rename(path)
     try:
         yield path
     finally:
-        if not keep:
+        if made and not keep:
             path.unlink()
 
 

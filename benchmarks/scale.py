@@ -97,13 +97,12 @@ def run(quick: bool) -> dict[str, Any]:
     middle, small = (10**6, 10**5) if quick else (10**7, 10**6)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        built = building(folder, largest, 2)
         wide = on_demand(folder, middle)
-        growth = {
-            "rows": with_rows(folder, [10**5, 10**6] if quick else [10**5, 10**6, 10**7, 10**8]),
-            "attributes": with_attributes(folder, [5, 25, 100] if quick else [5, 10, 25, 50, 100], small),
-            "workload": with_workload(folder, [1, 2, 3] if quick else [1, 2, 3, 4, 5], small),
-        }
+        with generated(folder, largest, COLUMNS):
+            built = building(folder, largest, 2)
+            growth = {"rows": with_rows(folder, [10**5, 10**6] if quick else [10**5, 10**6, 10**7, 10**8])}
+        growth["attributes"] = with_attributes(folder, [5, 25, 100] if quick else [5, 10, 25, 50, 100], small)
+        growth["workload"] = with_workload(folder, [1, 2, 3] if quick else [1, 2, 3, 4, 5], small)
     growth["universe"] = with_universe([8, 16, 64] if quick else [8, 12, 16, 20, 24, 50, 100])
     growth["analysts"] = with_analysts([1, 10] if quick else [1, 10, 100, 1000])
     return {

@@ -98,8 +98,10 @@ def spark_session(threads: int = 1, **settings: str) -> Iterator[Any]:
         **settings,
     }.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    try:
-        yield session
-    finally:
-        session.stop()
+    # Else Spark leaves an empty folder of this kind wherever the tests were started.
+    with tempfile.TemporaryDirectory(prefix="reticent-spark-") as warehouse:
+        session = builder.config("spark.sql.warehouse.dir", warehouse).getOrCreate()
+        try:
+            yield session
+        finally:
+            session.stop()
