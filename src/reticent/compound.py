@@ -13,6 +13,7 @@ from reticent.algorithms.knowledge import Knowledge, Reading
 from reticent.algorithms.online import least_error
 from reticent.answer import Answer
 from reticent.errors import QueryError
+from reticent.kernel.events import sha256
 from reticent.kernel.statistics import MARGINAL_CELLS
 from reticent.queries.base import Query
 from reticent.queries.groups import Groups
@@ -38,7 +39,8 @@ def ask_sql(
     each = confidence if error is None else shared_confidence(confidence, len(statement.queries))
     targets: Mapping[Query, float | None] = dict.fromkeys(statement.queries)
     if error is not None:
-        found = fixed(session, key, lambda: list(_targets(session, statement, error, each).values()))
+        asked = (text, float(error), confidence)
+        found = fixed(session, key, asked, lambda: list(_targets(session, statement, error, each).values()))
         targets = dict(zip(statement.queries, found, strict=True))
 
     def answer(query: Query) -> Answer:
@@ -85,15 +87,17 @@ def reachable_part(part: float, error: float, what: str, knowledge: Knowledge) -
     )
 
 
-def fixed(session: Session, key: str | None, compute: Callable[[], list[float]]) -> list[float]:
+def fixed(session: Session, key: str | None, asked: object, compute: Callable[[], list[float]]) -> list[float]:
     """What is wanted of the parts of a keyed question is written down first: a retry knows more, but asks the same."""
     if key is None:
         return compute()
-    found = session._journal.targets(key)
-    if found is None:
-        found = compute()
-        session._journal.save_targets(key, found)
-    return found
+    digest = sha256(repr(asked).encode())
+    with session._paying:
+        found = session._journal.targets(key, digest)
+        if found is None:
+            found = compute()
+            session._journal.save_targets(key, digest, found)
+        return found
 
 
 def one_by_one(session: Session, query: Groups) -> bool:
@@ -128,11 +132,22 @@ def parts_cost(session: Session, query: Groups, error: float, confidence: float)
 
 
 def _joined(query: Groups, parts: Sequence[Answer], confidence: float, knowledge: Knowledge) -> Answer:
-    """Parts asked so that all of them hold together with `confidence`; one uncertified part leaves no joint bound."""
+    """One uncertified part leaves no joint bound."""
     errors = [part.error for part in parts if part.certified and part.error is not None]
     error = max(errors) if len(errors) == len(parts) else inf
     origins = {part.origin for part in parts}
     origin = "measured" if "measured" in origins else origins.pop() if len(origins) == 1 else "derived"
     values = np.array([float(part.value) for part in parts]).reshape(knowledge.domain.shape_of(query.names))
-    whole = answered(knowledge, query, Reading(error, origin, lambda: values), confidence)
+    joint = _joint_confidence([part.confidence or 0.0 for part in parts], confidence)
+    whole = answered(knowledge, query, Reading(error, origin, lambda: values), joint)
     return replace(whole, query=query.text, price=sum(part.price for part in parts))
+
+
+def _joint_confidence(stated: Sequence[float], confidence: float) -> float:
+    """Parts were asked so that all of them hold together with `confidence`; what states less came from a threshold.
+
+    Those answers hold together with the confidence of the engine's opening, whatever was asked.
+    """
+    each = shared_confidence(confidence, len(stated))
+    planned = max((1 - part for part in stated if part < each), default=0.0)
+    return 1 - planned - sum(1 - each for part in stated if part >= each) if planned else confidence

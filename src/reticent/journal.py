@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from typing import Any
 
 from reticent.algorithms.certificates import Certificate
 from reticent.algorithms.knowledge import Knowledge
+from reticent.errors import KeyReusedError
 from reticent.hypotheses import load
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Noise
@@ -147,12 +149,24 @@ class Journal:
             return None
         return Release.load(BytesIO(self._ledger.get_blob(event.payload["release"])))  # pyright: ignore[reportArgumentType]
 
-    def save_targets(self, key: str, errors: list[float]) -> None:
-        """What is wanted of the parts of a keyed question."""
-        self._ledger.append("targets", {"key": key, "errors": errors})
+    def save_targets(self, key: str, asked: str, errors: list[float]) -> None:
+        """What is wanted of the parts of a keyed question; `asked` is its digest."""
+        known = self._targets
+        self._ledger.append("targets", {"key": key, "asked": asked, "errors": errors})
+        known[key] = (asked, errors)
 
-    def targets(self, key: str) -> list[float] | None:
-        return next((event.payload["errors"] for event in self._events("targets") if event.payload["key"] == key), None)
+    def targets(self, key: str, asked: str) -> list[float] | None:
+        """A key belongs to one question: another one must not be answered within its errors."""
+        found = self._targets.get(key)
+        if found is not None and found[0] != asked:
+            raise KeyReusedError("this key belongs to another question: use a new key")
+        return None if found is None else found[1]
+
+    @cached_property
+    def _targets(self) -> dict[str, tuple[str, list[float]]]:
+        """Read once: a long ledger takes a while, and only this session writes to it."""
+        written = (event.payload for event in self._events("targets"))
+        return {payload["key"]: (payload["asked"], payload["errors"]) for payload in written}
 
     def save_tests(self, count: int) -> None:
         """Threshold tests that may have been made by the time this process ends."""

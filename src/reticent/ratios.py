@@ -21,7 +21,8 @@ def ask_ratio(
     """Each part fails half as often, so both hold together."""
     part = None
     if error is not None and session._epochs is None:
-        (part,) = fixed(session, key, lambda: [part_error(session, query, error, confidence)])
+        asked = (query.text, float(error), confidence)
+        (part,) = fixed(session, key, asked, lambda: [part_error(session, query, error, confidence)])
     top, bottom = (
         session.ask(
             q,

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 from reticent.domain import Domain
-from reticent.errors import SourceError
+from reticent.errors import KeyReusedError, SourceError
 from reticent.kernel import table as kernel
 from reticent.kernel.accounting import Budget
 from reticent.kernel.records import Records
@@ -68,6 +68,35 @@ def test_an_error_of_more_than_a_half_is_answered_once_paid(session: Session, qu
     assert 0.5 < answer.error <= 0.6
     assert answer.price == session.spent > 0
     assert np.array_equal(session.ask(query, error=0.6, key="wide").value, answer.value)
+
+
+# -- one key, two statements -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("second", ["COUNT(*) FROM t WHERE b = 2", "COUNT(*), AVG(b) FROM t WHERE b = 3"])
+def test_a_key_belongs_to_one_statement(session: Session, second: str) -> None:
+    """The second one was answered within the errors of the first, or failed without a word about the key."""
+    session.ask("SELECT COUNT(*) FROM t WHERE a >= 1 AND b = 2", error=0.05, key="k")
+    spent = session.spent
+    with pytest.raises(KeyReusedError):
+        session.ask(f"SELECT {second}", error=0.005, key="k")
+    with pytest.raises(KeyReusedError):
+        session.ask("SELECT COUNT(*) FROM t WHERE a >= 1 AND b = 2", error=0.005, key="k")
+    assert session.spent == spent
+
+
+# -- confidence of groups that a threshold engine tests one by one -----------------------------------------------------
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.9999])
+def test_tested_groups_hold_no_surer_than_the_engine(confidence: float) -> None:
+    """Each group was tested with the engine's own failure probability; the whole was said to hold as asked."""
+    codes = {name: np.arange(300_000) % DOMAIN[name].size for name in DOMAIN.names}
+    table = Table(Records.of_codes(DOMAIN, codes, np.ones(300_000, dtype=np.int64)), DOMAIN, records=300_000)
+    with Session.open(None, table, Budget(rho=2), engine="tuned", queries=50, confidence=0.9) as session:
+        answer = session.ask(Groups(["b"], col("a") >= 1), confidence=confidence)
+    assert answer.certified
+    assert answer.confidence == pytest.approx(min(confidence, 0.9))
 
 
 # -- two responses to one request --------------------------------------------------------------------------------------
