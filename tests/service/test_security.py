@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import time
@@ -257,10 +258,15 @@ def test_headers_cannot_be_injected_or_doubled(service: Service) -> None:
 
 def test_questions_that_are_too_much_work_are_refused_by_their_size(service: Service) -> None:
     marginal = {"query": "marginal", "attributes": ["age", "sex", "smoker", "region"]}
-    groups = {**marginal, "query": "groups", "where": {"op": "==", "column": "sex", "value": "Male"}}
     assert service.ask({"query": marginal}).status_code == 200
-    detail = refused(service.ask({"query": groups, "error": 0.01}), 422)
-    assert "purchases" in detail
+    conditions = itertools.product((25, 35, 45, 55, 65), "<>", ("Female", "Male"), ("no", "yes"), ("north", "west"))
+    counts = ", ".join(
+        f"COUNT(*) FILTER (WHERE age {'<' if op == '<' else '>='} {age} AND sex = '{sex}' AND smoker = '{smoker}'"
+        f" AND region = '{region}')"
+        for age, op, sex, smoker, region in conditions
+    )
+    detail = refused(service.ask({"sql": f"SELECT {counts} FROM survey", "error": 0.01}), 422)
+    assert "80 purchases" in detail
     refused(service.client.post(ASK, content=b'{"query":' * 9000 + b"1" + b"}" * 9000, headers=service.alice), 413)
     deep = b'{"op":"not","of":' * 2000 + b'{"op":"everything"}' + b"}" * 2000
     refused(

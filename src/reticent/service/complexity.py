@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reticent.domain import Domain
+from reticent.kernel.statistics import MARGINAL_CELLS
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
@@ -41,8 +42,9 @@ def work_of(query: Query, domain: Domain) -> Work:
         cells = domain.cells(query.canonical(domain))
         return Work(cells, cells, 1)
     if isinstance(query, Groups):
-        groups = domain.cells(query.names)
-        return Work(max(groups, domain.cells(query.span(domain))), groups, groups)
+        groups, cells = domain.cells(query.names), domain.cells(query.span(domain))
+        # All at once up to so many cells; beyond, and by threshold engines, one by one.
+        return Work(max(groups, cells), groups, 1 if cells <= MARGINAL_CELLS else groups)
     if isinstance(query, Linear):
         form = query.compile(domain)
         return Work(min(domain.cells(form.attributes), 2**62), 1, 1)
