@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 RUN    := $(VENV)/bin
 
-.PHONY: setup databases browser demo test shared slow lint bench bench-quick docs clean
+.PHONY: setup databases browser demo test shared slow lint bench bench-quick docs screenshots clean
 
 setup: $(VENV)/ready
 
@@ -55,6 +55,10 @@ bench-quick: setup
 
 docs: setup
 	$(RUN)/python -m scripts.site
+
+# The guide's pictures of the page, taken anew; a test says when the page has changed since.
+screenshots: setup browser
+	$(RUN)/python -m scripts.screenshots
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -130,6 +130,7 @@ class Server:
     arguments: list[str]
     process: subprocess.Popen | None = None
     url: str = ""
+    patience: float = 60.0
 
     def start(self) -> Server:
         command = [sys.executable, "-c", "from reticent.cli import main; main()", "serve", "survey.parquet"]
@@ -144,7 +145,7 @@ class Server:
         return self
 
     def _announced(self, start: int) -> str:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             text = (self.folder / "log").read_bytes()[start:].decode()
             if " on http" in text:

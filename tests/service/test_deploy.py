@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import click
@@ -16,31 +17,40 @@ from serving import Server, bearer, write_survey
 from reticent.compiling import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
+PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
 STATIC = ROOT / "src" / "reticent" / "service" / "static"
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project as a wheel, installed into a folder of its own."""
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project as an operator gets it."""
     folder = tmp_path_factory.mktemp("wheel")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / name)
-    shutil.copytree(
-        ROOT / "src" / "reticent", folder / "src" / "reticent", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
-    build = [*pip, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", "wheels", "."]
+    shutil.copytree(ROOT / "src/reticent", folder / "src/reticent", ignore=shutil.ignore_patterns("__pycache__"))
+    build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", "wheels", "."]
     subprocess.run(build, cwd=folder, check=True, timeout=120)
-    (wheel,) = (folder / "wheels").glob("reticent-*.whl")
-    subprocess.run(
-        [*pip, "install", "--no-deps", "--target", "installed", str(wheel)], cwd=folder, check=True, timeout=120
-    )
-    return folder / "installed"
+    (made,) = (folder / "wheels").glob("reticent-*.whl")
+    return made
 
 
+def test_the_wheel_holds_every_file_of_the_package(wheel: Path) -> None:
+    package = ROOT / "src"
+    ours = {
+        str(path.relative_to(package))
+        for path in (package / "reticent").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        assert ours <= set(archive.namelist())
+
+
+@pytest.mark.slow  # counting functions are compiled anew for it
 def test_a_server_from_the_wheel_has_its_whole_page(
-    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    installed = tmp_path / "installed"
+    subprocess.run([*PIP, "install", "--no-deps", "--target", str(installed), str(wheel)], check=True, timeout=120)
     monkeypatch.setenv("PYTHONPATH", str(installed))
     monkeypatch.chdir(tmp_path)
     told = subprocess.run(
@@ -48,8 +58,9 @@ def test_a_server_from_the_wheel_has_its_whole_page(
     )
     assert Path(told.stdout.strip()).is_relative_to(installed), "the checkout was imported, not the wheel"
     write_survey(tmp_path)
-    server = Server(tmp_path, ["--epsilon", "1", "--delta", "1e-9", "--tick", "0", "--readers", "1"]).start()
+    server = Server(tmp_path, ["--epsilon", "1", "--delta", "1e-9", "--tick", "0", "--readers", "1"], patience=240)
     try:
+        server.start()
         with httpx.Client(base_url=server.url, headers=bearer(server.custodian), timeout=30) as client:
             for path in STATIC.iterdir():
                 assert client.get(f"/static/{path.name}").content == path.read_bytes(), path.name

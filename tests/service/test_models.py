@@ -114,6 +114,28 @@ def test_a_lost_purchase_is_found_again_by_its_key(service: Service, monkeypatch
     )
 
 
+@pytest.mark.parametrize("batch", [False, True], ids=["one", "batch"])
+def test_a_retry_audits_what_it_began_with(service: Service, monkeypatch: pytest.MonkeyPatch, batch: bool) -> None:
+    """Between a crash and the retry others may have bought: the hypothesis moves, the audit must not be paid twice."""
+    desk = service.desks["survey"]
+    body = {"losses": [AGE.to_dict(), SEX.to_dict()]} if batch else {"loss": AGE.to_dict()}
+    body |= {"error": 0.6 if batch else 0.55}
+    key = f"moved-{batch}"
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.answers, "keep", _fails)
+        assert post(service, "minimise", body, key=key).status_code == 500
+    digest = desk.session._knowledge.current.digest
+    question = {"query": {"query": "marginal", "attributes": ["age", "region" if batch else "sex"]}, "error": 0.02}
+    assert service.ask(question, service.bob, key=key).json()["result"]["price"] > 0
+    desk.session.refit()
+    assert desk.session._knowledge.current.digest != digest, "the hypothesis stayed: this test shows nothing"
+    spent = budget(service)["own_spent"]
+    again = post(service, "minimise", body, key=key)
+    assert again.status_code == 200, again.text
+    assert budget(service)["own_spent"] == spent
+    assert all(model["certified"] for model in again.json()["result"]["models"])
+
+
 def _fails(*_: object) -> None:
     raise OSError("the disk is gone")
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -91,3 +95,34 @@ def test_no_process_logs_a_token_a_question_or_an_answer(serve: Callable[..., Se
         assert secret not in log
     assert str(value) not in log
     assert str(free["result"]["rows"][0][0]) not in log
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads connections from /proc")
+def test_readers_share_connections_evenly(serve: Callable[..., Server]) -> None:
+    server = serve("--tick", "0", "--readers", "3")
+    url = httpx.URL(server.url)
+    time.sleep(2)  # all of them are up
+    wires = []
+    try:
+        for _ in range(30):
+            wire = socket.create_connection((url.host, url.port or 80), timeout=10)
+            wire.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert wire.recv(4096).startswith(b"HTTP/1.1 200")
+            wires.append(wire)
+        assert server.process is not None
+        tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+        readers = {pid for task in tasks for pid in (task / "children").read_text().split()}
+        held = sorted(_accepted(pid, url.port) for pid in readers)
+        assert sum(held) == 30
+        assert held[0] >= 8, held
+    finally:
+        for wire in wires:
+            wire.close()
+
+
+def _accepted(process: str, port: int | None) -> int:
+    """Established connections to this port that the process holds."""
+    table = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    ours = {f[9] for f in (line.split() for line in table) if f[1].endswith(f":{port:04X}") and f[3] == "01"}
+    links = [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir() if link.is_symlink()]
+    return sum(link.removeprefix("socket:[").rstrip("]") in ours for link in links)

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.queries.base import Query
-from reticent.queries.linear import Ratio
 from reticent.queries.parsing import query_from_dict
 from reticent.service.complexity import Work, check, weigh, work_of
-from reticent.service.halves import bought_ratio
 from reticent.service.orders import TERMS, Order, Parser, Terms
 from reticent.service.problems import Problem
 from reticent.session import Session
@@ -32,17 +30,13 @@ class Request(Order):
     def answer(self, session: Session) -> Any:
         return session.ask(self.question, error=self.terms.error, confidence=self.terms.confidence)
 
-    def price(self, session: Session, analyst: str) -> float:
+    def price(self, session: Session, analyst: str, key: str | None = None) -> float:
         assert self.terms.error is not None, "only a wanted error has a price"
         return session.cost(self.question, error=self.terms.error, confidence=self.terms.confidence)
 
     def buy(self, session: Session, key: str, analyst: str) -> Any:
-        question, terms = self.question, self.terms
-        if not isinstance(question, str):
-            question = question.resolve(session.domain)
-        if isinstance(question, Ratio) and terms.error is not None:
-            return bought_ratio(session, question, terms.error, terms.confidence, key, analyst)
-        return session.ask(question, error=terms.error, confidence=terms.confidence, key=key, analyst=analyst)
+        error, confidence = self.terms.error, self.terms.confidence
+        return session.ask(self.question, error=error, confidence=confidence, key=key, analyst=analyst)
 
 
 class Requests(Parser[Request]):

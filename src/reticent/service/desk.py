@@ -109,7 +109,7 @@ class Desk:
 
     def _affordable(self, order: Order, analyst: str, full_key: str) -> None:
         """A question of several parts is refused whole rather than paid in part."""
-        price, most = order.price(self.session, analyst), order.terms.max_price
+        price, most = order.price(self.session, analyst, full_key), order.terms.max_price
         if most is not None and price > most:
             raise Problem("price", f"this costs {price:.9g}, you allowed {most:.9g}", price=price)
         remaining = self.budget.amount(self.ledger.remaining_for(analyst))

@@ -59,23 +59,19 @@ class Fit(Order):
         found = session.minimize(list(self.losses), error=self.terms.error, confidence=self.terms.confidence)
         return Fitted(tuple(found), 0.0)
 
-    def price(self, session: Session, analyst: str) -> float:
-        return session.budget.amount(fitting.cost(session, self.losses, self._wish(session, None, analyst)))
+    def price(self, session: Session, analyst: str, key: str | None = None) -> float:
+        return session.budget.amount(fitting.cost(session, self.losses, self._wish(session, key, analyst)))
 
     def buy(self, session: Session, key: str, analyst: str) -> Fitted:
-        """What an audit does not certify and the budget cannot buy comes back uncertified: the audit was paid for.
-
-        A batch needs no key of its own: each of its purchases is named by what is asked.
-        """
+        """What an audit does not certify and the budget cannot buy comes back uncertified: the audit was paid for."""
         before = session.spent_by(analyst)
-        alone = key if len(self.losses) == 1 else None
-        models = fitting.minimize_all(session, self.losses, self._wish(session, alone, analyst))
+        models = fitting.minimize_all(session, self.losses, self._wish(session, key, analyst))
         return Fitted(tuple(models), session.spent_by(analyst) - before)
 
     def _wish(self, session: Session, key: str | None, analyst: str) -> fitting.Wish:
         assert self.terms.error is not None, "only a wanted error has a price"
         confidence = session.confidence if self.terms.confidence is None else self.terms.confidence
-        return fitting.Wish(self.terms.error, confidence, key, analyst)
+        return fitting.Wish(self.terms.error, confidence, key, analyst, batch=len(self.losses) > 1)
 
 
 class Fits(Parser[Fit]):

@@ -27,7 +27,8 @@ _REQUESTS = [("requests", route, status) for route in ROUTES for status in CLASS
 _ANSWERS = [("answers", origin) for origin in (*ORIGINS, "public", "mixed")]
 _TIMES = [("time", kind, str(place)) for kind in KINDS for place in range(len(BOUNDS) + 1)]
 _SUMS = [("seconds", kind) for kind in KINDS]
-_PLACES = {name: place for place, name in enumerate([*_REQUESTS, *_ANSWERS, *_TIMES, *_SUMS])}
+_HELD = ("connections",)
+_PLACES = {name: place for place, name in enumerate([*_REQUESTS, *_ANSWERS, *_TIMES, *_SUMS, _HELD])}
 
 
 class Metrics:
@@ -53,6 +54,14 @@ class Metrics:
         kind = KINDS[paid]
         self._own[_PLACES["time", kind, str(bisect_left(BOUNDS, seconds))]] += 1
         self._own[_PLACES["seconds", kind]] += seconds
+
+    def holds(self, connections: int) -> None:
+        """How many connections this process serves now."""
+        self._own[_PLACES[_HELD]] = connections
+
+    def fewest_held(self) -> int:
+        """The least of all readers; the last row is the writer's, which nobody but readers connects to."""
+        return int(self._all[:-1, _PLACES[_HELD]].min())
 
     def text(self, gauges: dict[str, dict[str, float]], *, private: bool) -> str:
         """Prometheus' text format; `private` adds times and memory."""

@@ -30,6 +30,13 @@ KEPT_BYTES = 4096
 REMEMBERED_BYTES = 16_384
 """Answers longer than this are computed anew each time."""
 _ENCODER = json.JSONEncoder(allow_nan=False)
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
 Kind = TypeVar("Kind", bound="Order")
 
 
@@ -68,8 +75,8 @@ class Order(ABC):
         """From what is known; MustPay where that is not good enough."""
 
     @abstractmethod
-    def price(self, session: Session, analyst: str) -> float:
-        """The most that `buy` would charge now."""
+    def price(self, session: Session, analyst: str, key: str | None = None) -> float:
+        """The most that `buy` would charge now; what this key has paid already is not charged again."""
 
     @abstractmethod
     def buy(self, session: Session, key: str, analyst: str) -> Any:
@@ -154,16 +161,12 @@ def encode(result: Any) -> bytes:
 def content_of(body: bytes) -> dict[str, Any]:
     """A JSON object of plain values; NaN and infinities are not JSON."""
     try:
-        content = json.loads(body, parse_constant=_refuse)
+        content = _DECODER.decode(body.decode())
     except (ValueError, RecursionError):
         raise Problem("request", "the body is not JSON") from None
     if not isinstance(content, dict):
         raise Problem("request", "the body must be a JSON object")
     return content
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(constant)
 
 
 def _number(content: dict[str, Any], name: str) -> float | None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
 from reticent.service.asking import Request, Requests
 from reticent.service.follow import Follower
@@ -30,6 +29,7 @@ from reticent.service.orders import Memory
 from reticent.service.problems import Problem
 from reticent.service.settings import Settings, TableSettings
 from reticent.service.tokens import Tokens
+from reticent.service.turns import TurnServer
 
 FOLLOW_SECONDS = 0.1
 _ASK = re.compile(r"/v1/tables/([A-Za-z0-9][A-Za-z0-9_-]{0,63})/ask")
@@ -162,9 +162,10 @@ def main(arguments: list[str]) -> None:
     from reticent.service.running import configuration, settle_memory
 
     settle_memory()
-    server = uvicorn.Server(configuration(app, settings, public=True))
+    listener = socket.socket(fileno=descriptor)
+    server = TurnServer(configuration(app, settings, public=True), listener, metrics)
     take_over(log)
-    server.run(sockets=[socket.socket(fileno=descriptor)])
+    server.run()
 
 
 if __name__ == "__main__":

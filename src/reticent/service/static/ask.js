@@ -25,8 +25,7 @@ export function askView(view, state) {
   const wanted = h("input", { type: "number", min: "0", step: "any", inputmode: "decimal", "aria-label": "Wanted error" });
   const unit = h("span", null);
 
-  const records = () => mode === "sql" || question.measure === "count";
-  const payable = () => mode === "sql" || question.measure === "count" || !question.groups.length;
+  const records = () => mode === "build" && question.measure === "count";
 
   function request() {
     const body = mode === "sql" ? { sql: sql.value.trim() } : bodyOf(question, table);
@@ -43,13 +42,11 @@ export function askView(view, state) {
       summary.textContent = wordsOf(question, table);
       preview.textContent = sqlOf(question, table);
     }
-    unit.textContent = records() ? `${table.unit}s` : `in units of ${question.measure}`;
+    unit.textContent = records() ? `${table.unit}s` : mode === "sql" ? "(see above)" : `in units of ${question.measure}`;
     if (wanted.dataset.own !== "yes") wanted.value = suggestion();
-    bound.disabled = wanted.disabled = !payable();
-    if (bound.disabled) free.checked = true;
     button.textContent = "Ask";
     button.disabled = false;
-    if (!bound.checked) return show(price, h("p", { class: "hint" }, payable() ? "Free: the best answer from what has been learned already. Nothing is spent." : "Averages of groups are free only. For a bound of your choice, restrict to one group and ask for its average."));
+    if (!bound.checked) return show(price, h("p", { class: "hint" }, "Free: the best answer from what has been learned already. Nothing is spent."));
     show(price, busy("Asking for the price …"));
     quote();
   }
@@ -57,6 +54,7 @@ export function askView(view, state) {
   // One record in a hundred, or a hundredth of the column's range.
   function suggestion() {
     if (records()) return Math.max(1, Math.round(table.records * 0.01));
+    if (mode === "sql") return 0.01;
     const edges = table.domain.find((a) => a.name === question.measure).declaration.edges;
     return edges ? Number(((edges.at(-1) - edges[0]) / 100).toPrecision(2)) : 0.1;
   }
@@ -113,8 +111,9 @@ export function askView(view, state) {
   function setMode(next) {
     if (next === "sql" && mode === "build") sql.value = sqlOf(question, table);
     mode = next;
+    wanted.dataset.own = "";
     show(builder, tabs(), mode === "sql"
-      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table. A wanted error bounds the counts.")
+      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table. A wanted error is a share of the table for counts and sums (0.01 is one record in a hundred) and the own unit of averages.")
       : [measure(), summary, h("details", { class: "as-sql" }, h("summary", null, "As SQL"), preview)]);
     columns.classList.toggle("reference", mode === "sql");
     changed();

@@ -1,7 +1,7 @@
 // An answer on the page: the numbers, a chart with error bars, the guarantee in words.
 
 import { bars } from "./chart.js";
-import { h, save } from "./dom.js";
+import { h, notice, save } from "./dom.js";
 import { amount, number, percent, plusMinus, sentence } from "./words.js";
 
 const CHARTED = 48;
@@ -44,6 +44,7 @@ export function resultView(reply, question, table, symbol) {
     h("p", { class: "question" }, question),
     data.rows.length === 0 ? h("p", { class: "empty" }, "No group is left after the conditions on the groups.")
       : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : reply.kind === "models" ? null : charts(data),
+    result.note ? notice("warn", "Less precise than wanted", `${capital(result.note)}. Asking once more starts from better estimates.`) : null,
     h("p", { class: "promise" }, sentence(reply), " ", h("span", { class: "quiet" }, `${capital(reply.meaning)}.`)),
     data.rows.length > 1 || !data.aggregates.every(Boolean) ? grid(data) : null,
     h("div", { class: "row" },
