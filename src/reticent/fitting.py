@@ -14,7 +14,7 @@ from reticent.algorithms.convex import loss_difference, project
 from reticent.algorithms.minimizer_choice import cheapest_within
 from reticent.algorithms.risks import public_minimum
 from reticent.algorithms.tails import noise_failure, reach
-from reticent.errors import BudgetError, QueryError
+from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.journal import ASK, AUDIT
 from reticent.kernel.accounting import NANO
@@ -34,6 +34,8 @@ NOISE_SHARE = 0.5
 LARGEST_SHARE = 0.5
 """An audit is tried when it costs at most this share of what remains."""
 LAST_INDEX = 200
+GUESSES = "guesses"
+"""Ledger events: the models that a keyed request began with."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,8 @@ class Wish:
     key: str | None = None
     analyst: str | None = None
     strict: bool = False
+    batch: bool = False
+    """Several losses under one key: each purchase then has a key of its own."""
 
     def __post_init__(self) -> None:
         if not self.error > 0:
@@ -89,7 +93,7 @@ def minimize(
     if error is None:
         models = [free_model(session, loss, confidence) for loss in losses]
     else:
-        models = minimize_all(session, losses, Wish(error, confidence, None if batch else key, analyst, strict))
+        models = minimize_all(session, losses, Wish(error, confidence, key, analyst, strict, batch))
     return models if batch else models[0]
 
 
@@ -98,7 +102,9 @@ def minimize_all(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> 
     models, unknown = _known(session, losses, wish)
     if unknown:
         with session._paying:
-            models |= _resolve(session, unknown, wish)
+            guesses = _guesses(session, unknown, wish)
+            _write_down(session, guesses, wish.key)
+            models |= _resolve(session, guesses, wish)
     return [models[loss] for loss in losses]
 
 
@@ -112,7 +118,7 @@ def cost(session: Session, loss: ConvexLoss | Sequence[ConvexLoss], wish: Wish) 
     if all(_bought(session, loss, wish) for loss in unknown):
         return 0
     left = session._ledger.remaining if wish.analyst is None else session._ledger.remaining_for(wish.analyst)
-    audit = _planned(session, {loss: guess(session, loss) for loss in unknown}, wish)
+    audit = _planned(session, _guesses(session, unknown, wish), wish)
     verdict = _judged(session, audit, wish) if audit is not None and audit.settled else None
     if verdict is not None and verdict.high <= wish.error:
         return 0
@@ -140,9 +146,12 @@ def _checked(session: Session, losses: Sequence[ConvexLoss]) -> Sequence[ConvexL
 def _known(
     session: Session, losses: Sequence[ConvexLoss], wish: Wish
 ) -> tuple[dict[ConvexLoss, Model], list[ConvexLoss]]:
-    """What certificates answer within the error, and what they do not."""
+    """What certificates answer within the error, and what they do not; what a key began to buy, it goes on buying."""
     models: dict[ConvexLoss, Model] = {}
+    begun = _written(session, wish.key)
     for loss in losses:
+        if loss.digest in begun:
+            continue
         model = free_model(session, loss, wish.confidence)
         if model.certified and model.error is not None and model.error <= wish.error:
             models[loss] = model
@@ -170,8 +179,39 @@ def guess(session: Session, loss: ConvexLoss) -> Model:
     return Model(loss, session.domain, theta, None, None, "hypothesis", False, snapshot=current.digest, gap=gap)
 
 
-def _resolve(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> dict[ConvexLoss, Model]:
-    guesses = {loss: guess(session, loss) for loss in losses}
+def _guesses(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> dict[ConvexLoss, Model]:
+    """The hypothesis' own minimisers, or those that this key began with."""
+    begun = _written(session, wish.key)
+    if not begun:
+        return {loss: guess(session, loss) for loss in losses}
+    if set(begun) != {loss.digest for loss in losses}:
+        raise KeyReusedError(f"key {wish.key} belongs to other losses: use a new key")
+    plain: dict[str, Any] = {"error": None, "confidence": None, "origin": "hypothesis", "certified": False}
+    return {loss: Model(loss, session.domain, **plain, **begun[loss.digest]) for loss in losses}
+
+
+def _write_down(session: Session, guesses: dict[ConvexLoss, Model], key: str | None) -> None:
+    """Before anything is paid under a key: a retry knows more, but audits and buys the same."""
+    if key is not None and not _written(session, key):
+        entries = [
+            {"loss": loss.digest, "theta": model.theta.tolist(), "gap": model.gap, "snapshot": model.snapshot}
+            for loss, model in guesses.items()
+        ]
+        session._ledger.append(GUESSES, {"key": key, "models": entries})
+
+
+def _written(session: Session, key: str | None) -> dict[str, dict[str, Any]]:
+    """Parameters, solver's gap and snapshot of each guess under this key, by the loss' digest."""
+    if key is None:
+        return {}
+    for event in session._ledger.events():
+        if event.kind == GUESSES and event.payload["key"] == key:
+            return {entry["loss"]: {k: v for k, v in entry.items() if k != "loss"} for entry in event.payload["models"]}
+    return {}
+
+
+def _resolve(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> dict[ConvexLoss, Model]:
+    losses = tuple(guesses)
     if all(_bought(session, loss, wish) for loss in losses):
         return {loss: _buy(session, loss, model, wish, 0.0) for loss, model in guesses.items()}
     verdict = _audit(session, guesses, wish)
@@ -215,7 +255,7 @@ def _judged(session: Session, planned: Audit, wish: Wish) -> Verdict:
 def _planned(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> Audit | None:
     knowledge, losses = session._knowledge, tuple(guesses)
     scale = max(loss.on(session.domain).scale for loss in losses)
-    digests = "".join([knowledge.current.digest, *(loss.digest for loss in losses)])
+    digests = "".join(f"{model.snapshot}{loss.digest}" for loss, model in guesses.items())
     named = hashlib.sha256(digests.encode()).hexdigest()[:24]
     key = f"{AUDIT}losses:{named}:{wish.error:.17g}:{wish.confidence:.17g}:{wish.analyst or ''}"
     key = session._journal.usable(key)
@@ -252,21 +292,19 @@ def _buy(session: Session, loss: ConvexLoss, model: Model, wish: Wish, low: floa
         if wish.strict:
             raise
         return model
-    theta, bound = settled.values[0], minimizer.bound(noise_failure(wish.confidence, knowledge.records_error))
-    _teach(session, loss, theta, model.theta, low - bound - model.gap)
-    # Sums were divided by a noisy number of records, the ridge was not: both ways to be off by its error.
     spread = knowledge.records_error
+    theta, bound = settled.values[0], minimizer.bound(noise_failure(wish.confidence, spread), spread)
+    _teach(session, loss, theta, model.theta, low - bound - model.gap)
     return replace(
-        model, theta=theta, error=(bound + spread * loss.on(session.domain).scale) / (1 - spread),
-        confidence=wish.confidence, certified=True, origin="measured", price=session.budget.amount(settled.cost),
-        snapshot=None, ledger_id=settled.ledger_id, gap=0.0,
+        model, theta=theta, error=bound, confidence=wish.confidence, certified=True, origin="measured",
+        price=session.budget.amount(settled.cost), snapshot=None, ledger_id=settled.ledger_id, gap=0.0,
     )  # fmt: skip
 
 
 def _ledger_key(session: Session, loss: ConvexLoss, wish: Wish) -> str:
     """One key per question, so that a repeat and a crash find what was paid for."""
     if wish.key is not None:
-        return f"{ASK}{wish.key}"
+        return f"{ASK}{wish.key}:{loss.digest[:16]}" if wish.batch else f"{ASK}{wish.key}"
     named = f"{loss.digest[:24]}:{wish.error:.17g}:{wish.confidence:.17g}:{wish.analyst or ''}"
     return session._journal.usable(f"{ASK}minimize:{named}")
 
@@ -289,6 +327,7 @@ def _affordable(session: Session, loss: ConvexLoss, wish: Wish, most: float) -> 
         error=wish.error,
         failure=failure,
         most=most,
+        spread=spread,
     )
 
 
