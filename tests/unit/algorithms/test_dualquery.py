@@ -177,7 +177,7 @@ def test_a_crashed_run_continues_where_it_was():
     again = algorithm.run(Curator(of, ledger), workload, allowance=budget.limit, key=KEY)
     assert ledger.remaining == left
     np.testing.assert_array_equal(resumed.hypothesis.codes, again.hypothesis.codes)
-    assert len(resumed.hypothesis.codes) == 12 * algorithm.replies
+    assert len(resumed.hypothesis.codes) == 12 * resumed.notes["replies"]
 
 
 def test_progress_is_public_and_complete():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.algorithms.dualquery_analysis import amplified, analyse, sample_size
-from reticent.algorithms.dualquery_plan import DualQueryPlan, textbook, tuned
+from reticent.algorithms.dualquery_plan import FEWEST_RECORDS, REPLIES, DualQueryPlan, textbook, tuned
 from reticent.errors import BudgetError, QueryError
 from reticent.kernel.accounting import Budget, Price, epsilon_of
 
@@ -118,3 +118,13 @@ def test_a_sample_buys_no_privacy():
 def test_a_plan_validates_itself(change):
     with pytest.raises(QueryError):
         replace(DualQueryPlan(10, 2, 1, Fraction(1)), **change)
+
+
+def test_few_rounds_play_more_records_each():
+    """Replies are free; the number of records alone would set the error of a short run."""
+    budget = Budget(rho=0.01)
+    short, long = tuned(1000, budget, rounds=16), tuned(10**6, budget, rounds=400)
+    assert short.replies * short.rounds >= FEWEST_RECORDS
+    assert long.replies == REPLIES
+    assert tuned(1000, budget, rounds=16, replies=3).replies == 3
+    assert short.price == replace(short, replies=3).price
