@@ -103,7 +103,7 @@ def minimize_all(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> 
     if unknown:
         with session._paying:
             guesses = _guesses(session, unknown, wish)
-            _write_down(session, guesses, wish.key)
+            _write_down(session, guesses, wish)
             models |= _resolve(session, guesses, wish)
     return [models[loss] for loss in losses]
 
@@ -148,7 +148,7 @@ def _known(
 ) -> tuple[dict[ConvexLoss, Model], list[ConvexLoss]]:
     """What certificates answer within the error, and what they do not; what a key began to buy, it goes on buying."""
     models: dict[ConvexLoss, Model] = {}
-    begun = _written(session, wish.key)
+    begun = _written(session, wish)
     for loss in losses:
         if loss.digest in begun:
             continue
@@ -181,7 +181,7 @@ def guess(session: Session, loss: ConvexLoss) -> Model:
 
 def _guesses(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> dict[ConvexLoss, Model]:
     """The hypothesis' own minimisers, or those that this key began with."""
-    begun = _written(session, wish.key)
+    begun = _written(session, wish)
     if not begun:
         return {loss: guess(session, loss) for loss in losses}
     if set(begun) != {loss.digest for loss in losses}:
@@ -190,22 +190,25 @@ def _guesses(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> dict
     return {loss: Model(loss, session.domain, **plain, **begun[loss.digest]) for loss in losses}
 
 
-def _write_down(session: Session, guesses: dict[ConvexLoss, Model], key: str | None) -> None:
+def _write_down(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> None:
     """Before anything is paid under a key: a retry knows more, but audits and buys the same."""
-    if key is not None and not _written(session, key):
+    if wish.key is not None and not _written(session, wish):
         entries = [
             {"loss": loss.digest, "theta": model.theta.tolist(), "gap": model.gap, "snapshot": model.snapshot}
             for loss, model in guesses.items()
         ]
-        session._ledger.append(GUESSES, {"key": key, "models": entries})
+        wanted = [wish.error, wish.confidence]
+        session._ledger.append(GUESSES, {"key": wish.key, "wanted": wanted, "models": entries})
 
 
-def _written(session: Session, key: str | None) -> dict[str, dict[str, Any]]:
+def _written(session: Session, wish: Wish) -> dict[str, dict[str, Any]]:
     """Parameters, solver's gap and snapshot of each guess under this key, by the loss' digest."""
-    if key is None:
+    if wish.key is None:
         return {}
     for event in session._ledger.events():
-        if event.kind == GUESSES and event.payload["key"] == key:
+        if event.kind == GUESSES and event.payload["key"] == wish.key:
+            if event.payload["wanted"] != [wish.error, wish.confidence]:
+                raise KeyReusedError(f"key {wish.key} was asked for another error or confidence: use a new key")
             return {entry["loss"]: {k: v for k, v in entry.items() if k != "loss"} for entry in event.payload["models"]}
     return {}
 

@@ -18,6 +18,7 @@ from reticent.kernel import table as kernel
 from reticent.kernel.accounting import Budget
 from reticent.kernel.records import Records
 from reticent.kernel.table import Table
+from reticent.queries.convex import Logistic
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal
 from reticent.queries.predicate import col
@@ -83,6 +84,17 @@ def test_a_key_belongs_to_one_statement(session: Session, second: str) -> None:
     with pytest.raises(KeyReusedError):
         session.ask("SELECT COUNT(*) FROM t WHERE a >= 1 AND b = 2", error=0.005, key="k")
     assert session.spent == spent
+
+
+def test_a_key_buys_models_of_one_error(session: Session) -> None:
+    """The same key audited, and paid, once more for every other error."""
+    loss = Logistic(features=["a", "b"], label="c", radius=1.0)
+    model = session.minimize(loss, error=0.3, key="m")
+    spent = session.spent
+    with pytest.raises(KeyReusedError):
+        session.minimize(loss, error=0.1, key="m")
+    assert np.array_equal(session.minimize(loss, error=0.3, key="m").theta, model.theta)
+    assert session.spent == spent > 0
 
 
 # -- confidence of groups that a threshold engine tests one by one -----------------------------------------------------
