@@ -136,7 +136,7 @@ def _bars(plot: Plot) -> str:
     """Horizontal bars, grouped by category, each with its number; here marks stand upright."""
     legend, taken = _legend(plot)
     groups = list(dict.fromkeys(str(p[0]) for points in plot.series.values() for p in points))
-    left = min(30 + 6.7 * max(map(len, groups)), WIDTH * 0.45)
+    left = min(24 + 7.2 * max(map(len, groups)), WIDTH * 0.5)
     top = TOP + taken + (16 if plot.marks else 0)
     tall = ROW * len(plot.series) + 12
     bottom = top + tall * len(groups)
