@@ -1,4 +1,4 @@
-"""Free answers a second over HTTP on loopback: one writer, two readers, the load generator on the same two cores.
+"""Free answers a second over HTTP on loopback: one writer, three readers, the load generator on the same two cores.
 
 `python -m benchmarks.service [--quick]`. Fifty analysts keep connections open. The rate is what they get when none
 pauses; latencies are taken at an offered rate just above the mark, from the moment a question was due, so that a server
@@ -25,6 +25,9 @@ TARGET = 2000.0
 LATENCY = 0.025
 OFFERED = 1.05 * TARGET
 ANALYSTS = 50
+READERS = 3
+"""One more than processors: a reader that waits for one leaves less waiting behind it."""
+SETTLE_SECONDS = 3.0
 KINDS = {"distinct": "all different", "repeated": "repeated", "sql": "SQL"}
 
 
@@ -186,10 +189,10 @@ def _children(process: int) -> list[int]:
 
 
 def run(quick: bool = False) -> dict[str, Any]:
-    """Different JSON questions, repeated ones, and repeated SQL, each through two readers."""
+    """Different JSON questions, repeated ones, and repeated SQL, each through the readers."""
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        process, port = start(Path(name), readers=2)
+        process, port = start(Path(name), READERS)
         try:
             token = Path(name, "tokens.custodian").read_text().strip()
             _settle(port)
@@ -203,16 +206,16 @@ def run(quick: bool = False) -> dict[str, Any]:
     for row in rows:
         ratios[f"{row['kind']}: {TARGET:.0f} a second over rate (at most 1)"] = TARGET / row["per_second"]
         ratios[f"{row['kind']}: p99 over {1000 * LATENCY:.0f} ms (at most 1)"] = row["p99_ms"] / (1000 * LATENCY)
-    return {"answered": rows, "ratios": ratios, "met": all(ratio <= 1 for ratio in ratios.values())}
+    met = all(ratio <= 1 for ratio in ratios.values())
+    return {"answered": rows, "readers": READERS, "ratios": ratios, "met": met}
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
     rows = found["answered"]
     named = [(KINDS[row["kind"]], row) for row in rows]
-    setting = (
-        "Fifty analysts on loopback, one writer and two readers, the load generator on the same two cores. Rates are "
-    )
-    setting += f"taken with nobody pausing, latencies at {OFFERED:,.0f} a second, from the moment a question was due."
+    readers = f"{found.get('readers', 2)} readers"
+    setting = f"Fifty analysts on loopback, one writer and {readers}, the load generator on the same two cores. Rates "
+    setting += f"are taken with nobody pausing, latencies at {OFFERED:,.0f} a second, from the moment each was due."
     shown: list[Shown] = [setting]
     shown += [Claim(f"{name}: answers a second", row["per_second"], at_least=TARGET) for name, row in named]
     shown += [Claim(f"{name}: 99th percentile", row["p99_ms"], at_most=1e3 * LATENCY, unit="ms") for name, row in named]
@@ -224,7 +227,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
             "Free answers",
             "",
             "answers a second",
-            {"two readers": [(name, row["per_second"]) for name, row in named]},
+            {readers: [(name, row["per_second"]) for name, row in named]},
             marks={"mark": TARGET},
             expected="Expected: at least the mark, most where questions repeat.",
         ),
@@ -256,12 +259,13 @@ def present(found: dict[str, Any]) -> list[Shown]:
 
 
 def _settle(port: int) -> None:
-    """Readers start after the address is announced."""
+    """Readers start after the address is announced, the slowest a moment after the first."""
     import httpx
 
     for _ in range(300):
         try:
             if httpx.get(f"http://127.0.0.1:{port}/health", timeout=5).status_code == 200:
+                time.sleep(SETTLE_SECONDS)
                 return
         except httpx.TransportError:
             pass
