@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +24,9 @@ from reticent.queries.convex import Logistic
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal
 from reticent.queries.predicate import col
+from reticent.service.metrics import Metrics
 from reticent.service.punctual import punctual
+from reticent.service.turns import REST_SECONDS, TurnServer
 from reticent.session import Session
 from reticent.sources import Table as SourceTable
 
@@ -148,3 +152,22 @@ def test_a_body_nobody_reads_is_no_head(port: int, sent: int) -> None:
             pass  # it hung up before it had read everything
     assert said.count(b"HTTP/1.1") == 1
     assert b"401" in said
+
+
+# -- no more connections to be had -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", [0, 3], ids=["its turn", "ahead of the others"])
+def test_a_reader_without_descriptors_rests(held: int) -> None:
+    """The connection that nobody could accept woke it again at once: a full core for as long as it waited."""
+    listener, loop, metrics = Mock(), Mock(), Metrics(rows=2)
+    listener.accept.side_effect = OSError(errno.EMFILE, "too many open files")
+    server = TurnServer(uvicorn.Config(refusing, log_config=None), listener, metrics)
+    server._loop = loop
+    server.server_state.connections.update(Mock() for _ in range(held))
+    server._watch()
+    server._ready()
+    if held:
+        loop.call_later.call_args.args[1]()
+    assert loop.method_calls[-2][0] == "remove_reader"
+    assert loop.call_later.call_args.args == (REST_SECONDS, server._watch)

@@ -6,7 +6,9 @@ Left to themselves the busiest reader wakes first and takes the most: of fifty c
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
+from typing import Any
 
 import uvicorn
 
@@ -17,6 +19,9 @@ YIELD_SECONDS = 0.001
 LONGEST = 0.02
 """By then it accepts all the same: the others may be busy, or gone."""
 TELL_SECONDS = 0.1
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+REST_SECONDS = 1.0
+"""Where the system gives no more connections: the one that waits would wake us over and over."""
 
 
 class TurnServer(uvicorn.Server):
@@ -66,14 +71,17 @@ class TurnServer(uvicorn.Server):
 
     def _after_all(self) -> None:
         if not self.should_exit:
-            self._accept()
             self._watch()
+            self._accept()
 
     def _accept(self) -> None:
         try:
             client, _ = self._listener.accept()
-        except OSError:
-            return  # another reader was faster, or the client has gone
+        except OSError as problem:
+            if problem.errno in EXHAUSTED:
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(REST_SECONDS, self._watch)
+            return  # else another reader was faster, or the client has gone
         client.setblocking(False)
         task = self._loop.create_task(self._open(client))
         self._opening.add(task)
@@ -87,6 +95,5 @@ class TurnServer(uvicorn.Server):
             client.close()  # a handshake that failed concerns nobody else
 
     def _protocol(self) -> asyncio.Protocol:
-        return self.config.http_protocol_class(  # pyright: ignore[reportCallIssue]
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
-        )
+        kind: Any = self.config.http_protocol_class
+        return kind(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
