@@ -10,7 +10,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.kernel.counts import Counts
-from reticent.kernel.records import Records
+from reticent.kernel.records import Records, plane_layout
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import Packing, coded_rows, grouping
 from reticent.sources.progress import watched
@@ -74,11 +74,12 @@ class OnDemand(Counts):
         names = self._domain.canonical({name for attributes in batch for name in attributes})
         packing, statement = self._statement_of_rows(names)
         used = Domain({name: self._domain[name] for name in names})
+        layout = plane_layout(used)
         totals = [np.zeros(used.shape_of(attributes), dtype=np.int64) for attributes in batch]
         width = len(packing.groups)
         with self._lock:
             for block in watched(self._engine, statement, width + 1):
-                records = Records.of_codes(used, packing.unpacked(block[:width]), block[width])
+                records = Records(used, packing.planes(layout, block[:width]), block[width])
                 for total, counted in zip(totals, records._count(batch), strict=True):
                     total += counted
         return totals
@@ -89,27 +90,16 @@ class OnDemand(Counts):
         # A person's rows are weighed in the order of all codes, so the whole record is grouped before it is cut.
         whole, weighed = grouping(self._engine, self._domain, self._domain.names, person=self._person, grid=self._grid)
         packing = Packing.of(self._domain, attributes)
-        keys = packing.keys(self._codes_of(whole), self._engine.dialect.bigint)
+        keys = packing.keys(whole.digits(self._engine.dialect), self._engine.dialect.bigint)
         listed = ", ".join(f"{key} AS j{place}" for place, key in enumerate(keys))
         names = ", ".join(f"j{place}" for place in range(len(keys)))
         total = f"CAST(SUM(w) AS {self._engine.dialect.bigint})"
         cut = f"SELECT {listed}, w FROM ({weighed}) AS weighed"
         return packing, f"SELECT {names}, {total} AS w FROM ({cut}) AS cut GROUP BY {names}"
 
-    def _codes_of(self, packing: Packing) -> dict[str, str]:
-        """Each attribute's code as a digit of the packed keys k0, k1, ..."""
-        digits = {}
-        for place, group in enumerate(packing.groups):
-            stride = 1
-            for name in reversed(group):
-                size = self._domain[name].size
-                digits[name] = f"({self._engine.dialect.divided(f'k{place}', str(stride))} % {size})"
-                stride *= size
-        return digits
-
     def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
         packing, weighed = self._statement_of_rows(tuple(vectors))
-        digits = self._codes_of(packing)
+        digits = packing.digits(self._engine.dialect)
         factors = ["w", *(_factor(digits[name], vector) for name, vector in vectors.items())]
         bigint = self._engine.dialect.bigint
         # COALESCE: a relation without rows sums to null.
