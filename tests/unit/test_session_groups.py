@@ -202,3 +202,15 @@ def test_rows_of_one_code_only() -> None:
     session = Session.open(None, of_codes(DOMAIN, columns), BUDGET, warm_start=0)
     rows = session.ask("SELECT b, COUNT(*) AS n, AVG(c) FROM t WHERE a = 3 GROUP BY b", error=0.2)
     assert len(rows) == 3
+
+
+def test_asking_once_more_starts_from_better_estimates(plain: Session) -> None:
+    """A uniform hypothesis thinks half of the records have a >= 2; a quarter has."""
+    text = "SELECT AVG(c) AS m FROM t WHERE a >= 2 AND b <> 1"
+    first = plain.ask(text, error=0.3)
+    assert "m: ±0.3 was not reached" in first.note
+    cost = plain.cost(text, error=0.3)
+    again = plain.ask(text, error=0.3)
+    assert again.note == ""
+    assert again.errors[0][0] <= 0.3 < first.errors[0][0]
+    assert again.price == pytest.approx(cost)
