@@ -14,7 +14,8 @@ from typing import Any
 
 from reticent.errors import LedgerError
 
-FORMAT = 1
+FORMAT = 2
+"""2: fractional answers are kept in steps of 2^-19 record (`statistics.FINE`); in format 1 they were half as long."""
 GENESIS = "0" * 64
 TRANSITIONS = {"redeem": "redeemed", "settle": "settled", "forfeit": "forfeited"}
 TRUSTED_KINDS = frozenset({"open", "reserve", "cap", "rollback", *TRANSITIONS})

@@ -99,6 +99,11 @@ class Ledger:
 
     def _begin(self, anchor: Anchor | None, identity: Payload, accept_rollback: bool) -> None:
         history, mark = self._history, None if anchor is None else anchor.mark
+        if history.sequence and (written := history.opening["format"]) < FORMAT:
+            raise LedgerError(
+                f"ledger format {written} < {FORMAT}: its answers would be misread; `reticent ledger show` and `verify`"
+                " take it, spend on with the version that wrote it"
+            )
         problem = None if anchor is None else breach(history, self._store, mark)
         if problem is not None and not accept_rollback:
             raise LedgerError(problem)

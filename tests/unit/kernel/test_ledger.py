@@ -17,7 +17,7 @@ import pytest
 from reticent.errors import BudgetError, LedgerError
 from reticent.kernel.accounting import Budget
 from reticent.kernel.anchor import Anchor, Mark
-from reticent.kernel.events import GENESIS, Event
+from reticent.kernel.events import FORMAT, GENESIS, Event
 from reticent.kernel.ledger import Ledger, Reservation
 from reticent.kernel.statement import verify
 from reticent.kernel.store import VERSION
@@ -378,7 +378,7 @@ def test_it_shows_public_facts_only_and_cannot_be_pickled(ledger: Ledger) -> Non
 
 def test_an_older_schema_is_migrated_and_its_chain_kept(path: Path) -> None:
     """Version 1 had events only: no blobs, no guards against editing."""
-    facts = {"format": 1, "ledger": "old", "identity": IDENTITY}
+    facts = {"format": FORMAT, "ledger": "old", "identity": IDENTITY}
     facts |= {"budget": {**BUDGET.to_dict(), "limit": LIMIT, "unit": "rho"}}
     common = {"at": 0, "analyst": None}
     first = Event.build(sequence=1, kind="open", key=None, cost=0, payload=facts, previous=GENESIS, **common)
@@ -421,12 +421,26 @@ def test_a_newer_schema_is_refused_and_left_alone(path: Path) -> None:
 
 
 def test_a_newer_event_format_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent.kernel.ledger.FORMAT", 2)
-    monkeypatch.setattr("reticent.kernel.events.FORMAT", 2)
+    write_in_format(path, FORMAT + 1, monkeypatch)
+    with pytest.raises(LedgerError, match=f"ledger format {FORMAT + 1} > {FORMAT}: upgrade reticent"):
+        opened(path)
+
+
+def test_an_older_event_format_is_shown_but_not_spent_on(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Format 1 kept fractional answers in other steps: they would be read as twice what they are."""
+    write_in_format(path, FORMAT - 1, monkeypatch)
+    content = path.read_bytes()
+    with pytest.raises(LedgerError, match=f"ledger format {FORMAT - 1} < {FORMAT}: its answers would be misread"):
+        opened(path)
+    assert verify(path).history.spent == 0
+    assert path.read_bytes() == content
+
+
+def write_in_format(path: Path, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("ledger", "events"):
+        monkeypatch.setattr(f"reticent.kernel.{module}.FORMAT", number)
     opened(path).close()
     monkeypatch.undo()
-    with pytest.raises(LedgerError, match="ledger format 2 > 1: upgrade reticent"):
-        opened(path)
 
 
 def test_paths_that_cannot_be_opened_are_one_clear_line(tmp_path: Path) -> None:
