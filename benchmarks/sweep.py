@@ -53,7 +53,7 @@ SWEEPS: dict[str, Sequence[Point]] = {
     "queries": [Point(sets=k) for k in (1, 3, 8, 20, 56)],
     "universe": [Point(attributes=d) for d in (4, 6, 8, 10, 14, 20)],
 }
-QUICK = {name: [points[0], points[2]] for name, points in SWEEPS.items()}
+QUICK = {name: SWEEPS[name][:2] for name in ("epsilon", "records")}
 
 
 def table(point: Point) -> Table:
