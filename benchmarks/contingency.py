@@ -94,9 +94,7 @@ def run(quick: bool) -> dict[str, Any]:
 def present(found: dict[str, Any]) -> list[Shown]:
     cases = found["cases"]
     claims = [
-        Claim(
-            f"ours over {of}, at the worst table and epsilon", max(row[OURS] / row[of] for row in cases), at_most=most
-        )
+        Claim(f"ours over {of}, at its worst", max(row[OURS] / row[of] for row in cases), at_most=most)
         for of, most in ((UNIFORM, A_LITTLE), (MWEM, 1.0))
     ]
     tables = dict.fromkeys(row["table"] for row in cases)
@@ -105,8 +103,8 @@ def present(found: dict[str, Any]) -> list[Shown]:
         (
             "Pure epsilon, replace-one, all triples; relative entropy of the table to the release, in nats; medians of"
             f" {found['runs']} runs. MWEM is ours, with the number of rounds (of {', '.join(map(str, ROUNDS))}) that is"
-            " best for each point. The claims are ratios of relative entropies. Our prior's scales were chosen looking at these"
-            " three tables and a generated one, so other tables may fare a little worse."
+            " best for each point. The claims are ratios of relative entropies. Our prior's scales were chosen looking"
+            " at these three tables and a generated one, so other tables may fare a little worse."
         ),
         *claims,
         *plots,

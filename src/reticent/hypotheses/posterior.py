@@ -20,7 +20,7 @@ __all__ = ["posterior_mean"]
 SCALES = (0.5, 0.25, 0.1)
 """Prior standard deviation of the effects of one, two and three attributes on a logit.
 
-Twice as much lets noise in where there is nothing else (a sixth above uniform on 70 records), and gains little elsewhere.
+Twice as much lets noise in where there is nothing else (a sixth above uniform on 70 records) and gains little.
 """
 OWN_SCALE = 0.1
 """The same of what only a cell itself has, in tables of more attributes."""
