@@ -21,6 +21,9 @@ FEWEST_MEMORY = 4
 REMEMBERED = Fraction(5, 3)
 """Conjunctions of recent rounds that the data player sees, per attribute of a record."""
 
+MOST_DRAWS, DRAWS_PER_ATTRIBUTE = 400, Fraction(5, 2)
+"""More draws a round than the larger of the two buy no accuracy (kdd99 in one-hot form), and take long to answer."""
+
 FEWEST_RECORDS = 2048
 """In all: where a budget buys few rounds, each plays more records, or their number alone would set the error."""
 
@@ -138,6 +141,7 @@ def _draws(records: int, attributes: int, budget: Budget, units: int) -> int:
     else:
         size = 6 * records**2 * amount
     wanted = round(attributes * math.sqrt(size) / DRAWS_SCALE)
+    wanted = min(wanted, max(MOST_DRAWS, round(DRAWS_PER_ATTRIBUTE * attributes)))
     short = DualQueryPlan(records, FEWEST_ROUNDS, 1, STEP)
     most = _largest(lambda draws: replace(short, draws=draws).fits(budget, units), 10**6)
     return max(FEWEST_DRAWS, min(wanted, most))
