@@ -55,18 +55,22 @@ def test_several_tables_keep_their_budgets_apart(tmp_path: Path) -> None:
         assert client.get("/v1/tables/second/budget").json()["own_spent"] == pytest.approx(paid)
 
 
-def test_tls_is_spoken_with_the_given_certificate(serve: Callable[..., Server], tmp_path: Path) -> None:
+@pytest.mark.parametrize("readers", ["0", "1"])
+def test_tls_is_spoken_with_the_given_certificate(serve: Callable[..., Server], tmp_path: Path, readers: str) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 -subj /CN=localhost"
     names = ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "cert.pem"]
     subprocess.run([*make.split(), *names], cwd=tmp_path, check=True, capture_output=True)
-    server = serve(
-        "--tick", "0", "--tls-certificate", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")
-    )
+    files = ["--tls-certificate", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem")]
+    server = serve("--tick", "0", "--readers", readers, *files)
     trust = ssl.create_default_context(cafile=str(tmp_path / "cert.pem"))
     assert server.url.startswith("https://")
     assert httpx.get(f"{server.url}/health", verify=trust, timeout=30).json()["status"] == "ok"
+    plain = server.url.replace("https:", "http:")
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"{plain}/health", timeout=30)
+    assert httpx.get(f"{server.url}/health", verify=trust, timeout=30).status_code == 200
 
 
 @pytest.mark.parametrize(

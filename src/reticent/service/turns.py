@@ -19,6 +19,7 @@ YIELD_SECONDS = 0.001
 LONGEST = 0.02
 """By then it accepts all the same: the others may be busy, or gone."""
 TELL_SECONDS = 0.1
+HANDSHAKE_SECONDS = 10.0
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 REST_SECONDS = 1.0
 """Where the system gives no more connections: the one that waits would wake us over and over."""
@@ -90,7 +91,10 @@ class TurnServer(uvicorn.Server):
 
     async def _open(self, client: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._protocol, client, ssl=self.config.ssl)
+            patience = None if self.config.ssl is None else HANDSHAKE_SECONDS
+            await self._loop.connect_accepted_socket(
+                self._protocol, client, ssl=self.config.ssl, ssl_handshake_timeout=patience
+            )
         except OSError:
             client.close()  # a handshake that failed concerns nobody else
 
