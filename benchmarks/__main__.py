@@ -18,6 +18,7 @@ from benchmarks.suite import measured, outcome_of
 SUITES = {
     "machine": "The machine's limits",
     "release": "Offline release on real tables",
+    "wide": "Offline release of wide tables",
     "contingency": "Contingency tables of the MWEM paper",
     "pgm": "Offline release beside private-pgm",
     "sweep": "Offline release by epsilon, n, k and |U|",
