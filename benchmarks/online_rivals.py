@@ -165,28 +165,32 @@ class Turbo:
 
 
 def turbo(questions: list[Query], exact: np.ndarray, domain: rt.Domain, records: int, error: float) -> int:
-    """Answers within the error; GROUP BYs are left out, the rule has none."""
-    engine, answered = Turbo(exact, records, error, float(BUDGET.rho or 0)), 0
-    for question in questions:
-        if isinstance(question, Linear):
-            region, truth = region_of(question, domain), true_share(question, exact, domain)
-            answer = engine.ask(region, truth)
-            answered += answer is not None and abs(answer - truth) <= error
+    """Answers within the error; GROUP BYs are left out, the rule has none.
+
+    Attributes that no question looks at stay uniform in its weights, so they are summed out beforehand.
+    """
+    asked = [question for question in questions if isinstance(question, Linear)]
+    names = domain.canonical({name for question in asked for name in question.attributes})
+    dropped = tuple(place for place, name in enumerate(domain.names) if name not in names)
+    engine, answered = Turbo(_marginal(exact, dropped), records, error, float(BUDGET.rho or 0)), 0
+    for question in asked:
+        region, truth = region_of(question, domain, names), true_share(question, exact, domain)
+        answer = engine.ask(region, truth)
+        answered += answer is not None and abs(answer - truth) <= error
     return answered
 
 
-def region_of(question: Linear, domain: rt.Domain) -> Any:
+def region_of(question: Linear, domain: rt.Domain, names: tuple[str, ...]) -> Any:
     """Slices where the question is a box, so that only its cells are touched; else a mask."""
     form = question.compile(domain)
     if isinstance(form, Product):
         spans = {name: np.flatnonzero(vector) for name, vector in zip(form.attributes, form.vectors, strict=True)}
         if all(span.size and span[-1] - span[0] + 1 == span.size for span in spans.values()):
             return tuple(
-                slice(int(spans[name][0]), int(spans[name][-1]) + 1) if name in spans else slice(None)
-                for name in domain.names
+                slice(int(spans[name][0]), int(spans[name][-1]) + 1) if name in spans else slice(None) for name in names
             )
-    shape = [domain[name].size if name in form.attributes else 1 for name in domain.names]
-    return np.broadcast_to(form.tensor().reshape(shape) > 0, domain.shape)
+    shape = [domain[name].size if name in form.attributes else 1 for name in names]
+    return np.broadcast_to(form.tensor().reshape(shape) > 0, domain.shape_of(names))
 
 
 def true_share(query: Any, exact: np.ndarray, domain: rt.Domain) -> float:

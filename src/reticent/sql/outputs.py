@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
@@ -223,7 +223,11 @@ def positioned(tree: exp.Expr, items: Sequence, clause: str):
 
 
 def _title(tree: exp.Expr) -> str:
-    return tree.name if isinstance(tree, exp.Column) else " ".join(tree.sql(dialect="duckdb").split()).lower()
+    return (
+        tree.name
+        if isinstance(tree, exp.Column)
+        else " ".join(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split()).lower()
+    )
 
 
 def _compared(compare: np.ufunc, left: Node, right: Node) -> Test:

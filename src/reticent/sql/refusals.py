@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
@@ -110,7 +110,7 @@ def refused(what: str, instead: str) -> QueryError:
 
 def wording(node: exp.Expr) -> str:
     """The user's own piece of SQL, shortened for a message."""
-    text = " ".join(node.sql(dialect="duckdb").split())
+    text = " ".join(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
