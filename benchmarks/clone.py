@@ -31,11 +31,14 @@ def bare(home: Path) -> dict[str, str]:
     return kept | found | {"HOME": str(home), "PIP_NO_CACHE_DIR": "1", "PYTHON": sys.executable}
 
 
-def timed(command: list[str], folder: Path, environment: dict[str, str]) -> tuple[float, str]:
+def timed(
+    command: list[str], folder: Path, environment: dict[str, str], *, may_fail: bool = False
+) -> tuple[float, str]:
+    """Seconds and what was printed; a failure ends the suite unless it is itself the result."""
     start = time.perf_counter()
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - start
-    if done.returncode:
+    if done.returncode and not may_fail:
         tail = (done.stdout + done.stderr).strip().splitlines()[-15:]
         raise RuntimeError(f"{' '.join(command)} failed:\n" + "\n".join(tail))
     return seconds, done.stdout
@@ -59,8 +62,8 @@ def run(quick: bool) -> dict[str, Any]:
         print(f"make setup: {setup:.0f} s", flush=True)
         demo, _ = timed(["make", "demo"], clone, environment)
         print(f"make demo: {demo:.0f} s", flush=True)
-        test, said = timed(["make", "test"], clone, environment)
-        counts = {kind: int(count) for count, kind in COUNTED.findall(said.strip().splitlines()[-1])}
+        test, said = timed(["make", "test"], clone, environment, may_fail=True)
+        counts = {kind: int(count) for count, kind in COUNTED.findall(said)}
         print(f"make test: {test:.0f} s, {counts}", flush=True)
         python, wheels = str(clone / ".venv" / "bin" / "python"), Path(name) / "wheels"
         download = [python, "-m", "pip", "download", "--quiet", "--no-deps", "-r", "requirements/dev.txt", "-d"]
@@ -83,6 +86,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
     return [
         f"Fresh clone and virtual environment, empty home, no cache. `make test`: {told}.",
         Claim("make test", found["test seconds"] / 60, at_most=TEST_MINUTES, unit="minutes"),
+        Claim("tests that fail", found["tests"].get("failed", 0), at_most=0),
         Plot(
             "seconds",
             "From nothing to a tested copy",
