@@ -125,7 +125,7 @@ def test_a_retry_audits_what_it_began_with(service: Service, monkeypatch: pytest
         broken.setattr(desk.answers, "keep", _fails)
         assert post(service, "minimise", body, key=key).status_code == 500
     digest = desk.session._knowledge.current.digest
-    question = {"query": {"query": "marginal", "attributes": ["age", "region" if batch else "sex"]}, "error": 0.02}
+    question = {"query": {"query": "marginal", "attributes": ["age", "region" if batch else "sex"]}, "error": 0.01}
     assert service.ask(question, service.bob, key=key).json()["result"]["price"] > 0
     desk.session.refit()
     assert desk.session._knowledge.current.digest != digest, "the hypothesis stayed: this test shows nothing"
