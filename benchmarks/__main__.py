@@ -11,7 +11,7 @@ from typing import Any
 
 from scripts.site.quoted import requote
 
-from benchmarks import scale_page
+from benchmarks import comparison_page, scale_page
 from benchmarks.render import write_validation
 from benchmarks.suite import measured, outcome_of
 
@@ -55,6 +55,7 @@ def main() -> int:
         record = json.loads(file.read_text())
         write_validation(record, list(SUITES))
         scale_page.write(record)
+        comparison_page.write(record)
         requote(record)
     if failed:
         print(f"failed: {', '.join(failed)}")
