@@ -53,7 +53,7 @@ def main() -> int:
     failed = [] if arguments.render else [n for n in arguments.names or SUITES if not _ran(n, arguments.quick, file)]
     if not arguments.quick:
         record = json.loads(file.read_text())
-        write_validation(record, list(SUITES))
+        write_validation(record, SUITES)
         scale_page.write(record)
         comparison_page.write(record)
         requote(record)

@@ -5,6 +5,7 @@ How a suite says what to show stands in `benchmarks/shown.py`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ is what we set out to reach before measuring; a missed one stays on the page wit
 """
 
 
-def write_validation(record: dict[str, Any], order: list[str]) -> None:
+def write_validation(record: dict[str, Any], titles: dict[str, str]) -> None:
     """The page and one SVG file for each plot; plots that no suite shows any more are removed."""
-    record = {name: record[name] for name in order if name in record}
+    record, missing = ordered(record, titles)
     sections = {name: presented(name, entry["found"]) for name, entry in record.items() if "found" in entry}
-    DOCUMENT.write_text(render(record, sections))
+    DOCUMENT.write_text(render(record, sections, missing))
     FIGURES.mkdir(parents=True, exist_ok=True)
     drawn = {
         file_name(name, part): svg(part) for name, parts in sections.items() for part in parts if isinstance(part, Plot)
@@ -38,6 +39,12 @@ def write_validation(record: dict[str, Any], order: list[str]) -> None:
         (FIGURES / stale).unlink()
     for file, text in drawn.items():
         (FIGURES / file).write_text(text)
+
+
+def ordered(record: dict[str, Any], titles: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """What was recorded, in the order of the page, and the titles of suites that were not."""
+    kept = {name: record[name] | {"title": title} for name, title in titles.items() if name in record}
+    return kept, [title for name, title in titles.items() if name not in record]
 
 
 def presented(suite: str, found: Any) -> list[Shown]:
@@ -55,8 +62,10 @@ def file_name(suite: str, plot: Plot) -> str:
     return f"{suite}-{plot.name}.svg"
 
 
-def render(record: dict[str, Any], sections: dict[str, list[Shown]]) -> str:
+def render(record: dict[str, Any], sections: dict[str, list[Shown]], missing: Sequence[str] = ()) -> str:
     parts = [HEAD, _summary(record, sections)]
+    if missing:
+        parts.append("**Not recorded yet:** " + "; ".join(missing) + ".\n")
     for name, entry in record.items():
         parts.append(f"## {entry['title']}\n")
         parts.append(f"`python -m benchmarks {name}`, {entry['at']}, {entry['seconds']:.0f} s.\n")
