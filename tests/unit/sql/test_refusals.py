@@ -72,3 +72,10 @@ def test_monsters_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(QueryError) as caught:
         ask(text)
     assert len(str(caught.value)) <= LONGEST_LINE
+
+
+@pytest.mark.parametrize("text", ["SELECT COUNT(*) FROM t; SET age FROM t", "SELECT COUNT(*) FROM t FOR UPDATE"])
+def test_a_refused_text_is_not_logged(text: str, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(QueryError):
+        compile_sql(text, DOMAIN)
+    assert caplog.records == []
