@@ -15,7 +15,7 @@ import numpy as np
 
 from reticent.algorithms.data_player import DataPlayer, Search
 from reticent.algorithms.dualquery_game import Game
-from reticent.algorithms.dualquery_plan import DualQueryPlan, textbook, tuned
+from reticent.algorithms.dualquery_plan import REPLIES, DualQueryPlan, textbook, tuned
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.query_player import query_player
 from reticent.algorithms.tails import counted
@@ -52,7 +52,7 @@ class DualQuery:
     step: Real | None = None
     error: float | None = None
     refine: Real = Fraction(0)
-    replies: int | None = None
+    replies: int = REPLIES
     memory: int | None = None
     player: DataPlayer = field(default_factory=Search)
     seed: int = 0

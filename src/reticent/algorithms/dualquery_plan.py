@@ -24,9 +24,6 @@ REMEMBERED = Fraction(5, 3)
 MOST_DRAWS, DRAWS_PER_ATTRIBUTE = 400, Fraction(5, 2)
 """More draws a round than the larger of the two buy no accuracy (kdd99 in one-hot form), and take long to answer."""
 
-FEWEST_RECORDS = 2048
-"""In all: where a budget buys few rounds, each plays more records, or their number alone would set the error."""
-
 STEP_GRID = 10**6
 MOST_ROUNDS = 20_000
 
@@ -89,7 +86,7 @@ def tuned(
     rounds: int | None = None,
     draws: int | None = None,
     step: Fraction | None = None,
-    replies: int | None = None,
+    replies: int = REPLIES,
     memory: int | None = None,
 ) -> DualQueryPlan:
     """The plan for `units` of a budget (default: all): what is given is kept, the rest is chosen from public facts."""
@@ -98,12 +95,10 @@ def tuned(
         raise BudgetError("nothing is left to play with; raise the budget", requested=1 / NANO, remaining=0.0)
     chosen = _draws(records, attributes, budget, allowed) if draws is None else draws
     remembered = max(FEWEST_MEMORY, math.ceil(REMEMBERED * attributes / chosen)) if memory is None else memory
-    plan = DualQueryPlan(records, 2, chosen, step or STEP, memory=remembered)
+    plan = DualQueryPlan(records, 2, chosen, step or STEP, replies, remembered)
     if rounds is None:
         rounds = _largest(lambda t: replace(plan, rounds=t).fits(budget, allowed), MOST_ROUNDS)
-    rounds = max(rounds, 2)
-    played = max(REPLIES, math.ceil(FEWEST_RECORDS / rounds)) if replies is None else replies
-    plan = replace(plan, rounds=rounds, replies=played)
+    plan = replace(plan, rounds=max(rounds, 2))
     if step is None:
         # Rounds are whole, so the step takes up the slack; with rounds given it is all that is left to choose.
         steps = _largest(lambda k: replace(plan, step=Fraction(k, STEP_GRID)).fits(budget, allowed), 10**9)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.algorithms.dualquery_analysis import amplified, analyse, sample_size
-from reticent.algorithms.dualquery_plan import FEWEST_RECORDS, REPLIES, DualQueryPlan, textbook, tuned
+from reticent.algorithms.dualquery_plan import DRAWS_PER_ATTRIBUTE, MOST_DRAWS, DualQueryPlan, textbook, tuned
 from reticent.errors import BudgetError, QueryError
 from reticent.kernel.accounting import Budget, Price, epsilon_of
 
@@ -120,11 +120,9 @@ def test_a_plan_validates_itself(change):
         replace(DualQueryPlan(10, 2, 1, Fraction(1)), **change)
 
 
-def test_few_rounds_play_more_records_each():
-    """Replies are free; the number of records alone would set the error of a short run."""
-    budget = Budget(rho=0.01)
-    short, long = tuned(1000, budget, rounds=16), tuned(10**6, budget, rounds=400)
-    assert short.replies * short.rounds >= FEWEST_RECORDS
-    assert long.replies == REPLIES
-    assert tuned(1000, budget, rounds=16, replies=3).replies == 3
-    assert short.price == replace(short, replies=3).price
+def test_draws_a_round_are_limited_by_the_attributes():
+    """A large budget buys rounds, not ever longer rounds."""
+    budget = Budget(rho=1)
+    assert tuned(10**6, budget, attributes=396).draws == DRAWS_PER_ATTRIBUTE * 396
+    assert tuned(10**6, budget, attributes=41).draws == MOST_DRAWS
+    assert tuned(10**6, budget, attributes=41, draws=5000).draws == 5000
