@@ -51,7 +51,7 @@ SWEEPS: dict[str, Sequence[Point]] = {
     "epsilon": [Point(epsilon=e) for e in (0.1, 0.3, 1.0, 3.0, 10.0)],
     "records": [Point(records=n) for n in (10_000, 30_000, 100_000, 300_000, 1_000_000)],
     "queries": [Point(sets=k) for k in (1, 3, 8, 20, 56)],
-    "universe": [Point(attributes=d) for d in (4, 6, 8, 10, 14, 20)],
+    "universe": [Point(attributes=d) for d in (4, 6, 8, 10, 14)],
 }
 QUICK = {name: SWEEPS[name][:2] for name in ("epsilon", "records")}
 
