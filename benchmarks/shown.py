@@ -152,9 +152,11 @@ Shown = Claim | Grid | Plot | str
 
 def number(value: float) -> str:
     """Four digits at most, thousands apart, no exponent where a reader can do without."""
-    if isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e15):
-        return f"{int(value):,}"
     size = abs(value)
+    if size >= 1e12:
+        return f"{value:.2e}"
+    if float(value).is_integer():
+        return f"{int(value):,}"
     if size >= 1000:
         return f"{value:,.0f}"
     if size >= 0.0001:
