@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["Descent", "Objective", "descend"]
 
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
 _WINDOW = 10
+_LIBRARIES = ThreadpoolController()
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,25 @@ def descend(
     iterations: int,
     memory: int = 30,
 ) -> Descent:
-    """Minimise until `gap_bound(gradient) <= tolerance`; give up when ten steps gain less than `progress`."""
+    """Minimise until `gap_bound(gradient) <= tolerance`; give up when ten steps gain less than `progress`.
+
+    Linear algebra keeps to one thread: products this short gain nothing from more, and on a busy machine the others
+    spin (twenty times the processor time, measured).
+    """
+    with _LIBRARIES.limit(limits=1, user_api="blas"):
+        return _descended(objective, start, preconditioner, gap_bound, tolerance, progress, iterations, memory)
+
+
+def _descended(
+    objective: Objective,
+    start: np.ndarray,
+    preconditioner: np.ndarray,
+    gap_bound: Callable[[np.ndarray], float],
+    tolerance: float,
+    progress: float,
+    iterations: int,
+    memory: int,
+) -> Descent:
     point, gradient_of = start, objective.gradient
     value = objective.value(point)
     gradient = gradient_of()
