@@ -45,21 +45,21 @@ def question(generator: random.Random) -> tuple[str, dict[str, Any]]:
 
 def ask_around(server: Server, tokens: list[str], seconds: float, outcomes: list[int]) -> None:
     """Every analyst asks free and paid questions until the time is over."""
-    client = httpx.Client(base_url=server.url, timeout=600, limits=httpx.Limits(max_connections=ANALYSTS))
     end = time.monotonic() + seconds
 
     def analyst(token: str) -> None:
         generator = random.Random()
-        while time.monotonic() < end:
-            path, body = question(generator)
-            outcomes.append(client.post(f"/v1/tables/survey/{path}", json=body, headers=bearer(token)).status_code)
+        # A client each, as people have: threads that share one can close each other's connections.
+        with httpx.Client(base_url=server.url, timeout=600, headers=bearer(token)) as client:
+            while time.monotonic() < end:
+                path, body = question(generator)
+                outcomes.append(client.post(f"/v1/tables/survey/{path}", json=body).status_code)
 
     threads = [threading.Thread(target=analyst, args=(token,)) for token in tokens]
-    with client:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def people(server: Server) -> list[str]:
