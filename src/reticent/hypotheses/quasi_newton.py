@@ -72,6 +72,7 @@ class _Memory:
         return direction
 
 
+@_LIBRARIES.wrap(limits=1, user_api="blas")
 def descend(
     objective: Objective,
     start: np.ndarray,
@@ -88,20 +89,6 @@ def descend(
     Linear algebra keeps to one thread: products this short gain nothing from more, and on a busy machine the others
     spin (twenty times the processor time, measured).
     """
-    with _LIBRARIES.limit(limits=1, user_api="blas"):
-        return _descended(objective, start, preconditioner, gap_bound, tolerance, progress, iterations, memory)
-
-
-def _descended(
-    objective: Objective,
-    start: np.ndarray,
-    preconditioner: np.ndarray,
-    gap_bound: Callable[[np.ndarray], float],
-    tolerance: float,
-    progress: float,
-    iterations: int,
-    memory: int,
-) -> Descent:
     point, gradient_of = start, objective.gradient
     value = objective.value(point)
     gradient = gradient_of()
