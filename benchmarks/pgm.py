@@ -55,7 +55,7 @@ def peer(algorithm: str, rows: Path, domain: Path, workload: Workload, epsilon: 
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """Each case: their error and time, ours, and the ratios; all seconds are of processor time."""
+    """Each case: their error and time, ours, and the ratios; the time ratio is the larger of clock and processor."""
     if not DATA.is_dir():
         return {"skipped": "the public tables of ../shared/data are not on this machine"}
     rows, start = [], time.monotonic()
@@ -72,7 +72,7 @@ def case(algorithm: str, name: str, epsilon: float, late: bool) -> dict[str, Any
     runs = [ours(table, workload, epsilon) for _ in range(5)]
     mine, drawn = middle_of(runs), rows_ratio(runs, table, [workload] * len(runs))
     row = {"peer": algorithm.upper(), "table": name, "epsilon": epsilon}
-    row |= {"our mean TV": mine["tv"], "our largest error": mine["max"], "our seconds": mine["cpu"]}
+    row |= {"our mean TV": mine["tv"], "our largest error": mine["max"], "our seconds": mine["seconds"]}
     row["our rows' mean TV"] = drawn * mine["tv"]
     try:
         if late:
@@ -86,11 +86,11 @@ def compared(mine: dict[str, float], theirs: dict[str, float]) -> dict[str, floa
     return {
         "its mean TV": theirs["tv"],
         "its largest error": theirs["max"],
-        "its seconds": theirs["cpu"],
+        "its seconds": theirs["seconds"],
         "its GiB": theirs["GiB"],
         "its rows' mean TV": theirs["rows tv"],
         "TV ratio": mine["tv"] / theirs["tv"],
-        "time ratio": mine["cpu"] / theirs["cpu"],
+        "time ratio": max(mine["seconds"] / theirs["seconds"], mine["cpu"] / theirs["cpu"]),
     }
 
 
@@ -113,8 +113,8 @@ def present(found: dict[str, Any]) -> list[Shown]:
     return [
         (
             f"Add-remove, delta {DELTA:g}; all 35 triples of adult_reduced7, 64 random ones of adult_orig; one run of"
-            " each peer with its own defaults, medians of five for ours. Seconds are of processor time, which a busy"
-            f" machine does not stretch; a peer is given {CPU_SECONDS} of them."
+            " each peer with its own defaults, medians of five for ours. The time ratio is the larger of clock and"
+            f" processor time; a peer is given {CPU_SECONDS} s of it."
         ),
         *claims,
         *([plot] if plot else []),
