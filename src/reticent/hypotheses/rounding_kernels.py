@@ -10,20 +10,24 @@ __all__ = ["sweep"]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sweep(codes, cells, excess, order, strides, sizes, listed, borders):
-    """Give each value of each row the code that lowers the squared excess most; returns how many rows moved.
+    """Give each value of each row the code that lowers the squared excess most.
 
     `cells[i, c]` is where row i is counted in set c. Moving one row from cell x to cell y changes the squared
-    excess by 2 (excess[y] - excess[x] + 1).
+    excess by 2 (excess[y] - excess[x] + 1). A value whose cells hold no more rows than they should, taken together,
+    stays: half the work, for rows as close.
     """
-    moved = 0
     scores = np.empty(sizes.max())
     for i in order:
-        changed = False
         for axis in range(sizes.size):
             first, last = borders[axis], borders[axis + 1]
             if first == last:
                 continue
             size, code = sizes[axis], codes[i, axis]
+            crowd = 0.0
+            for at in range(first, last):
+                crowd += excess[cells[i, listed[at]]]
+            if crowd <= 0.0:
+                continue
             scores[:size] = 0.0
             for at in range(first, last):
                 c = listed[at]
@@ -43,6 +47,3 @@ def sweep(codes, cells, excess, order, strides, sizes, listed, borders):
                     cells[i, c] += (best - code) * strides[c, axis]
                     excess[cells[i, c]] += 1.0
                 codes[i, axis] = best
-                changed = True
-        moved += changed
-    return moved
