@@ -39,26 +39,40 @@ def ask_sql(
     each = confidence if error is None else shared_confidence(confidence, len(statement.queries))
     targets: Mapping[Query, float | None] = dict.fromkeys(statement.queries)
     if error is not None:
-        asked = (text, float(error), confidence)
-        found = fixed(session, key, asked, lambda: list(_targets(session, statement, error, each).values()))
-        targets = dict(zip(statement.queries, found, strict=True))
+        targets = _fixed_targets(session, statement, (text, float(error), confidence), key, keep=True)
 
     def answer(query: Query) -> Answer:
-        part = key and f"{key}:{query.digest[:16]}"
-        return session.ask(query, error=targets[query], confidence=each, key=part, analyst=analyst)
+        return session.ask(query, error=targets[query], confidence=each, key=_part_key(key, query), analyst=analyst)
 
     table = statement.run(answer, records=knowledge.records, records_error=knowledge.records_error)
     return table if error is None else replace(table, note=shortfall(statement, table, error))
 
 
-def sql_cost(session: Session, text: str, error: float, confidence: float) -> float:
+def sql_cost(session: Session, text: str, error: float, confidence: float, key: str | None) -> float:
     """At most what asking would charge: the sum over its questions, some of which may answer others for free."""
     from reticent.sql import compile_sql
 
     statement = compile_sql(text, session.domain)
     each = shared_confidence(confidence, len(statement.queries))
-    targets = _targets(session, statement, error, each)
-    return sum(session.cost(query, error=target, confidence=each) for query, target in targets.items())
+    targets = _fixed_targets(session, statement, (text, float(error), confidence), key, keep=False)
+    return sum(
+        session.cost(query, error=target, confidence=each, key=_part_key(key, query))
+        for query, target in targets.items()
+    )
+
+
+def _part_key(key: str | None, query: Query) -> str | None:
+    return key and f"{key}:{query.digest[:16]}"
+
+
+def _fixed_targets(
+    session: Session, statement: Statement, asked: tuple[str, float, float], key: str | None, *, keep: bool
+) -> dict[Query, float]:
+    """The error each question needs, as this key was first asked it."""
+    _, error, confidence = asked
+    each = shared_confidence(confidence, len(statement.queries))
+    found = fixed(session, key, asked, lambda: list(_targets(session, statement, error, each).values()), keep=keep)
+    return dict(zip(statement.queries, found, strict=True))
 
 
 def _targets(session: Session, statement: Statement, error: float, confidence: float) -> dict[Query, float]:
@@ -87,7 +101,9 @@ def reachable_part(part: float, error: float, what: str, knowledge: Knowledge) -
     )
 
 
-def fixed(session: Session, key: str | None, asked: object, compute: Callable[[], list[float]]) -> list[float]:
+def fixed(
+    session: Session, key: str | None, asked: object, compute: Callable[[], list[float]], *, keep: bool
+) -> list[float]:
     """What is wanted of the parts of a keyed question is written down first: a retry knows more, but asks the same."""
     if key is None:
         return compute()
@@ -96,7 +112,8 @@ def fixed(session: Session, key: str | None, asked: object, compute: Callable[[]
         found = session._journal.targets(key, digest)
         if found is None:
             found = compute()
-            session._journal.save_targets(key, digest, found)
+            if keep:
+                session._journal.save_targets(key, digest, found)
         return found
 
 
@@ -124,11 +141,14 @@ def ask_parts(
     return _joined(query, answers, confidence, knowledge)
 
 
-def parts_cost(session: Session, query: Groups, error: float, confidence: float) -> float:
+def parts_cost(session: Session, query: Groups, error: float, confidence: float, key: str | None) -> float:
     """At most what `ask_parts` would charge: a part may buy a marginal that answers the next one for free."""
     parts = list(query.parts(session.domain))
     each = shared_confidence(confidence, len(parts))
-    return sum(session.cost(part, error=error, confidence=each) for part in parts)
+    return sum(
+        session.cost(part, error=error, confidence=each, key=key and f"{key}:{place}")
+        for place, part in enumerate(parts)
+    )
 
 
 def _joined(query: Groups, parts: Sequence[Answer], confidence: float, knowledge: Knowledge) -> Answer:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from reticent.answer import Answer
 from reticent.compound import fixed, reachable_part, shared_confidence
 from reticent.errors import QueryError
+from reticent.queries.base import Linear
 from reticent.queries.linear import Ratio
 from reticent.reading import free, guess
 from reticent.view import ratio_of
@@ -19,26 +20,28 @@ def ask_ratio(
     session: Session, query: Ratio, error: float | None, confidence: float, key: str | None, analyst: str | None
 ) -> Answer:
     """Each part fails half as often, so both hold together."""
-    part = None
+    part, each = None, shared_confidence(confidence, 2)
     if error is not None and session._epochs is None:
-        asked = (query.text, float(error), confidence)
-        (part,) = fixed(session, key, asked, lambda: [part_error(session, query, error, confidence)])
+        part = _part(session, query, error, confidence, key, keep=True)
     top, bottom = (
-        session.ask(
-            q,
-            error=part,
-            confidence=shared_confidence(confidence, 2),
-            key=key and f"{key}:{name}",
-            analyst=analyst,
-        )
-        for name, q in (("top", query.numerator), ("bottom", query.denominator))
+        session.ask(q, error=part, confidence=each, key=named, analyst=analyst) for q, named in _parts(query, key)
     )
     return ratio_of(query, top, bottom, session.domain)
 
 
-def ratio_cost(session: Session, query: Ratio, error: float, confidence: float) -> float:
-    part, each = part_error(session, query, error, confidence), shared_confidence(confidence, 2)
-    return sum(session.cost(q, error=part, confidence=each) for q in (query.numerator, query.denominator))
+def ratio_cost(session: Session, query: Ratio, error: float, confidence: float, key: str | None) -> float:
+    part, each = _part(session, query, error, confidence, key, keep=False), shared_confidence(confidence, 2)
+    return sum(session.cost(q, error=part, confidence=each, key=named) for q, named in _parts(query, key))
+
+
+def _parts(query: Ratio, key: str | None) -> list[tuple[Linear, str | None]]:
+    return [(query.numerator, key and f"{key}:top"), (query.denominator, key and f"{key}:bottom")]
+
+
+def _part(session: Session, query: Ratio, error: float, confidence: float, key: str | None, *, keep: bool) -> float:
+    asked = (query.text, float(error), confidence)
+    (part,) = fixed(session, key, asked, lambda: [part_error(session, query, error, confidence)], keep=keep)
+    return part
 
 
 def part_error(session: Session, query: Ratio, error: float, confidence: float) -> float:

@@ -79,7 +79,7 @@ def release(
         outcome = algorithm.run(curator, workload, allowance=allowance, key=key, report=progress)
         if sample is not None:
             outcome = replace(outcome, records=float(table.records or sample), notes=outcome.notes | {"sample": sample})
-        spent = _spent_under(opened, key)
+        spent = opened.charged(key)
     except BudgetError as refused:
         if isinstance(ledger, str | Path):
             left = refused.remaining
@@ -130,11 +130,6 @@ def _allowance(ledger: Ledger, key: str, budget: Budget) -> int:
     if allowance > 0:
         ledger.append("release", {"run": key, "allowance": allowance})
     return allowance
-
-
-def _spent_under(ledger: Ledger, key: str) -> int:
-    """Nano-units this release has reserved so far, also before a crash."""
-    return sum(e.cost for e in ledger.events() if e.kind == "reserve" and (e.key or "").startswith(key))
 
 
 def _run_key(table: Table, workload: Workload, budget: Budget, algorithm: Algorithm) -> str:

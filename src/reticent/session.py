@@ -186,28 +186,30 @@ class Session:
         confidence = self.confidence if confidence is None else check_confidence(confidence)
         return minimize(self, loss, error, confidence, key, analyst, self.strict)
 
-    def cost(self, question: Any, *, error: float, confidence: float | None = None) -> float:
+    def cost(self, question: Any, *, error: float, confidence: float | None = None, key: str | None = None) -> float:
         """The most that `ask` (or `minimize`, of a loss or a list of them) with the same arguments would charge now.
 
-        In the budget's unit; asking for it costs nothing.
+        In the budget's unit; asking for it costs nothing. What `key` has paid already is not charged again.
         """
         confidence = self.confidence if confidence is None else check_confidence(confidence)
         if not isinstance(question, (Query, str)):
             from reticent.fitting import Wish, cost
 
-            return self.budget.amount(cost(self, question, Wish(error, confidence)))
+            return self.budget.amount(cost(self, question, Wish(error, confidence, key)))
         query = question if isinstance(question, str) else question.resolve(self.domain)
         if isinstance(query, str):
-            return sql_cost(self, query, error, confidence)
+            return sql_cost(self, query, error, confidence, key)
         if isinstance(query, Ratio):
-            return ratio_cost(self, query, error, confidence)
+            return ratio_cost(self, query, error, confidence, key)
         if not isinstance(query, (Linear, Marginal, Groups)):
             raise QueryError(f"{query.text} is not one question; ask its parts")
         wanted = self._fraction(query, error)
         if free(self._knowledge, query, confidence, wanted) is not None:
             return 0.0
+        if key is not None and self._ledger.lookup(ASK + key) is not None:
+            return 0.0
         if isinstance(query, Groups) and one_by_one(self, query):
-            return parts_cost(self, query, error, confidence)
+            return parts_cost(self, query, error, confidence, key)
         if self._epochs is not None and not isinstance(query, Groups):
             return self.budget.amount(self._epochs.cost(query))
         return self.budget.amount(purchase(self._curator, self._knowledge, query, wanted, confidence).cost)

@@ -83,6 +83,28 @@ def test_a_price_above_the_allowed_one_is_refused_unpaid(service: Service) -> No
     assert get(service, f"{TABLE}/budget")["spent"] == before
 
 
+def test_what_a_crash_left_paid_counts_towards_the_allowed_price(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"sql": "SELECT AVG(age), COUNT(*) FROM survey WHERE region = 'north' AND smoker = 'no'", "error": 0.9}
+    price = service.client.post(f"{TABLE}/cost", json=body, headers=service.alice).json()["price"]
+    ledger = service.desks["survey"].ledger
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError("cut short")
+
+    monkeypatch.setattr("reticent.kernel.curator.pack", fails)
+    assert service.ask(body | {"max_price": price}, key="half").status_code == 500
+    monkeypatch.undo()
+    paid = ledger.charged("ask:alice/half")
+    assert paid > 0
+    refused = service.ask(body | {"max_price": price * 0.9}, key="half")
+    assert refused.status_code == 409
+    assert refused.json()["price"] == pytest.approx(price)
+    assert service.ask(body | {"max_price": price * 1.0001}, key="half").status_code == 200
+    assert service.desks["survey"].budget.amount(ledger.charged("ask:alice/half")) <= price * 1.0001
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -227,6 +227,38 @@ def test_ratios_and_conditional_groups_hold_together(plain: Session) -> None:
 # ---- durability
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        QUESTION,
+        rt.mean("c", where=rt.col("a") == 0),
+        "SELECT AVG(c), COUNT(*) FROM census WHERE a = 0",
+        "SELECT b, COUNT(*) AS n FROM census WHERE a = 0 GROUP BY b",
+    ],
+    ids=["count", "mean", "statement", "groups"],
+)
+def test_what_an_interrupted_key_has_paid_is_not_in_its_cost_again(
+    plain: Session, question: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, error = plain._ledger, 0.05
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError("cut short")
+
+    announced = plain.cost(question, error=error, key="kept")
+    monkeypatch.setattr("reticent.kernel.curator.pack", fails)
+    with pytest.raises(OSError, match="cut"):
+        plain.ask(question, error=error, key="kept")
+    monkeypatch.undo()
+    paid = plain.budget.amount(ledger.charged("ask:kept"))
+    left = plain.cost(question, error=error, key="kept")
+    assert 0 < paid <= plain.spent
+    assert paid + left == pytest.approx(announced, abs=1e-8)
+    plain.ask(question, error=error, key="kept")
+    assert plain.budget.amount(ledger.charged("ask:kept")) <= announced + 1e-8
+    assert ledger.charged("ask:kep") == 0, "a key is not a part of its prefix"
+
+
 def test_everything_known_comes_back_without_touching_a_row(tmp_path: Path) -> None:
     path, rows = tmp_path / "a.ledger", table()
     with Session.open(path, rows, BUDGET, warm_start=0.3) as session:

@@ -158,6 +158,11 @@ class Ledger:
     def spent_by(self, analyst: str) -> int:
         return self._history.spent_by.get(analyst, 0)
 
+    def charged(self, key: str) -> int:
+        """Nano-units reserved under this key and the keys of its parts (`key:part`), answered or not."""
+        held = self._history.reservations.copy().values()
+        return sum(old.cost for old in held if old.key == key or old.key.startswith(f"{key}:"))
+
     @property
     def caps(self) -> dict[str, int]:
         return self._history.caps.copy()

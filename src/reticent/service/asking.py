@@ -32,7 +32,7 @@ class Request(Order):
 
     def price(self, session: Session, analyst: str, key: str | None = None) -> float:
         assert self.terms.error is not None, "only a wanted error has a price"
-        return session.cost(self.question, error=self.terms.error, confidence=self.terms.confidence)
+        return session.cost(self.question, error=self.terms.error, confidence=self.terms.confidence, key=key)
 
     def buy(self, session: Session, key: str, analyst: str) -> Any:
         error, confidence = self.terms.error, self.terms.confidence

@@ -108,23 +108,19 @@ class Desk:
         return body, result.origin, True
 
     def _affordable(self, order: Order, analyst: str, full_key: str) -> None:
-        """A question of several parts is refused whole rather than paid in part."""
+        """A question of several parts is refused whole rather than paid in part; a crash may have paid some already."""
         price, most = order.price(self.session, analyst, full_key), order.terms.max_price
-        if most is not None and price > most:
-            raise Problem("price", f"this costs {price:.9g}, you allowed {most:.9g}", price=price)
+        paid = self.budget.amount(self.ledger.charged(ASK + full_key))
+        if most is not None and paid + price > most:
+            before = f" beside {paid:.9g} paid before" if paid else ""
+            raise Problem("price", f"this costs {price:.9g}{before}, you allowed {most:.9g}", price=paid + price)
         remaining = self.budget.amount(self.ledger.remaining_for(analyst))
-        if price > remaining and not self._begun(full_key):
+        if price > remaining and not paid:
             raise BudgetError(
                 f"this costs {self.budget.unit} {price:.9g} and {remaining:.9g} is left: ask for less accuracy",
                 requested=price,
                 remaining=remaining,
             )
-
-    def _begun(self, full_key: str) -> bool:
-        """Whether a crash interrupted this very question: what it reserved is paid already."""
-        return any(
-            event.kind == "reserve" and (event.key or "").startswith(ASK + full_key) for event in self.ledger.events()
-        )
 
     async def work(self, function: Any, *arguments: Any) -> Any:
         """Free work that takes its time, away from the event loop."""
