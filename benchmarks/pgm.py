@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import reticent as rt
+from benchmarks.beside import beside
 from benchmarks.peers.environment import PeerAbsent, told
 from benchmarks.release import DATA, DELTA, middle_of, ours, read, rows_ratio, triples
-from benchmarks.shown import Claim, Grid, Plot, Shown
+from benchmarks.shown import Shown
 from reticent.queries.workload import Workload
 
 CPU_SECONDS = 900
@@ -95,28 +96,18 @@ def compared(mine: dict[str, float], theirs: dict[str, float]) -> dict[str, floa
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
-    ran = [(f"{r['peer']}, {r['table']}, epsilon {r['epsilon']:g}", r) for r in found["cases"] if "TV ratio" in r]
-    claims = [
-        Claim(f"{what} over that of {name}", row[key], at_most=most)
-        for name, row in ran
-        for key, what, most in (("TV ratio", "our error", 1.0), ("time ratio", "our time", 0.1))
-    ]
-    bars = {
-        "private-pgm": [(name, row["its mean TV"]) for name, row in ran],
-        "ours": [(name, row["our mean TV"]) for name, row in ran],
-    }
-    plot = Plot("pgm", "Beside private-pgm", "", "mean total variation", bars, expected="Ours below.") if ran else None
     columns = {"peer": "", "table": "", "epsilon": "", "its mean TV": "", "our mean TV": "", "its largest error": ""}
     columns |= {"our largest error": "", "its seconds": "s", "our seconds": "s", "its GiB": ""}
     columns |= {"its rows' mean TV": "", "our rows' mean TV": ""}
-    columns |= {"TV ratio": "", "time ratio": "", "skipped": ""}
     return [
         (
             f"Add-remove, delta {DELTA:g}; all 35 triples of adult_reduced7, 64 random ones of adult_orig; one run of"
             " each peer with its own defaults, medians of five for ours. The time ratio is the larger of clock and"
             f" processor time; a peer is given {CPU_SECONDS} s of it."
         ),
-        *claims,
-        *([plot] if plot else []),
-        Grid("Each case", columns, found["cases"]),
+        *beside("private-pgm", "pgm", found["cases"], _name, columns),
     ]
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['peer']}, {row['table']}, epsilon {row['epsilon']:g}"

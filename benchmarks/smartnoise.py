@@ -16,8 +16,9 @@ from typing import Any
 import pandas as pd
 
 import reticent as rt
+from benchmarks.beside import beside
 from benchmarks.peers.environment import PeerAbsent, told
-from benchmarks.shown import Claim, Grid, Plot, Shown
+from benchmarks.shown import Shown
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult"
 DELTA = 1e-9
@@ -79,27 +80,16 @@ def run(quick: bool) -> dict[str, Any]:
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
-    ran = [row for row in found["cases"] if "TV ratio" in row]
-    named = [(f"{row['peer']}, {row['attributes']} attributes", row) for row in ran]
-    claims = [
-        Claim(f"{what} over that of {name}", row[key], at_most=most)
-        for name, row in named
-        for key, what, most in (("TV ratio", "our error", 1.0), ("time ratio", "our time", 0.1))
-    ]
-    bars = {
-        "SmartNoise": [(name, row["its mean TV"]) for name, row in named],
-        "ours": [(name, row["our mean TV"]) for name, row in named],
-    }
     columns = {"peer": "", "attributes": "", "delta": "", "its mean TV": "", "our mean TV": "", "its largest error": ""}
-    columns |= {"our largest error": "", "its seconds": "s", "our seconds": "s", "TV ratio": "", "time ratio": ""}
-    plot = Plot("smartnoise", "Beside SmartNoise", "", "mean total variation", bars, expected="Expected: ours below.")
-    drawn = [plot] if ran else []
+    columns |= {"our largest error": "", "its seconds": "s", "our seconds": "s"}
     return [
         "Epsilon 1, add-remove, all triples of the attributes with the fewest values; medians of five runs for ours.",
-        *claims,
-        *drawn,
-        Grid("Each case", columns | {"skipped": ""}, found["cases"]),
+        *beside("SmartNoise", "smartnoise", found["cases"], _name, columns),
     ]
+
+
+def _name(row: dict[str, Any]) -> str:
+    return f"{row['peer']}, {row['attributes']} attributes"
 
 
 if __name__ == "__main__":
