@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -69,16 +69,8 @@ class View:
         share = self.distribution.expect(form)
         error, certificate = tightest(self.certificates, form)
         offset, scale = query.units(self.domain)
-        return Answer(
-            query=query.text,
-            value=offset + scale * share,
-            count=share * self.records if (offset, scale) == (0, 1) else None,
-            error=abs(scale) * error if certificate else None,
-            confidence=certificate.confidence if certificate else None,
-            origin="certificate" if certificate else "hypothesis",
-            certified=certificate is not None,
-            snapshot=self.snapshot,
-        )
+        count = share * self.records if (offset, scale) == (0, 1) else None
+        return self._answer(query, offset + scale * share, count, abs(scale) * error, certificate)
 
     def _marginal(self, query: Marginal) -> Answer:
         """The largest cell error of the whole table, so that one bound serves every row shown."""
@@ -87,33 +79,37 @@ class View:
         one_cell = Product(canonical, tuple(_first(self.domain[name].size) for name in canonical))
         error, certificate = tightest(self.certificates, one_cell)
         order = [canonical.index(name) for name in query.names]
-        return Answer(
-            query=query.text,
-            value=np.transpose(cells, order),
-            count=np.transpose(cells, order) * self.records,
-            error=error if certificate else None,
-            confidence=certificate.confidence if certificate else None,
-            origin="certificate" if certificate else "hypothesis",
-            certified=certificate is not None,
-            snapshot=self.snapshot,
-            labels=tuple((name, self.domain[name].labels) for name in query.names),
-        )
+        values = np.transpose(cells, order)
+        return self._answer(query, values, values * self.records, error, certificate, query.names)
 
     def _groups(self, query: Groups) -> Answer:
         """As a marginal: one bound serves every group."""
         certified = [tightest(self.certificates, form) for form in query.representatives(self.domain)]
         error, certificate = max(certified, key=lambda pair: pair[0])
         values = group_values(query, self.distribution)
+        count = values * self.records if query.column is None else None
+        return self._answer(query, values, count, error, certificate, query.names)
+
+    def _answer(
+        self,
+        query: Query,
+        value: Any,
+        count: Any,
+        error: float,
+        certificate: Certificate | None,
+        names: Sequence[str] = (),
+    ) -> Answer:
+        """Certified within `error` where a certificate covers the question."""
         return Answer(
             query=query.text,
-            value=values,
-            count=values * self.records if query.column is None else None,
+            value=value,
+            count=count,
             error=error if certificate else None,
             confidence=certificate.confidence if certificate else None,
             origin="certificate" if certificate else "hypothesis",
             certified=certificate is not None,
             snapshot=self.snapshot,
-            labels=tuple((name, self.domain[name].labels) for name in query.names),
+            labels=tuple((name, self.domain[name].labels) for name in names),
         )
 
     def _ratio(self, query: Ratio) -> Answer:

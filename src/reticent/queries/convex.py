@@ -236,21 +236,29 @@ class Logistic(ConvexLoss):
         return 0.25
 
 
-class Hinge(ConvexLoss):
+class Smoothed(ConvexLoss):
+    """A loss with a kink, rounded off by a parabola of the given width."""
+
+    width: float
+
+    def __init__(self, *, features: Iterable[Feature], label: str, width: float, **options: Any) -> None:
+        object.__setattr__(self, "width", _width(width))
+        super().__init__(features=features, label=label, **options)
+
+    def _parameters(self) -> dict[str, Any]:
+        return {"width": self.width}
+
+
+class Hinge(Smoothed):
     """The support vector machine's hinge, smoothed by a parabola of the given width below the kink."""
 
     kind = "hinge"
     signs = True
-    width: float
 
     def __init__(
         self, *, features: Iterable[Feature], label: str, radius: float = 4.0, width: float = 0.5, **options: Any
     ) -> None:
-        object.__setattr__(self, "width", _width(width))
-        super().__init__(features=features, label=label, radius=radius, **options)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"width": self.width}
+        super().__init__(features=features, label=label, radius=radius, width=width, **options)
 
     def value(self, margin: np.ndarray, label: np.ndarray) -> np.ndarray:
         lack = np.maximum(0.0, 1.0 - label * margin)
@@ -272,20 +280,15 @@ class Hinge(ConvexLoss):
         return 1.0 / self.width
 
 
-class Huber(ConvexLoss):
+class Huber(Smoothed):
     """Half the squared residual up to `width`, linear beyond: a regression that outliers cannot pull far."""
 
     kind = "huber"
-    width: float
 
     def __init__(
         self, *, features: Iterable[Feature], label: str, radius: float = 2.0, width: float = 0.25, **options: Any
     ) -> None:
-        object.__setattr__(self, "width", _width(width))
-        super().__init__(features=features, label=label, radius=radius, **options)
-
-    def _parameters(self) -> dict[str, Any]:
-        return {"width": self.width}
+        super().__init__(features=features, label=label, radius=radius, width=width, **options)
 
     def value(self, margin: np.ndarray, label: np.ndarray) -> np.ndarray:
         miss = np.abs(margin - label)

@@ -46,12 +46,8 @@ class Count(Linear):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Total(Linear):
-    """Mean over *all* records of the column's scaled number where the predicate holds, and 0 elsewhere.
-
-    With (lower, upper) = `bounds(domain)`, SUM(column) = n * (lower * present + (upper - lower) * q), where
-    `present` is the answer of `self.present`: sums are post-processing of two linear queries.
-    """
+class OfColumn(Linear):
+    """About one column's numbers, among the records that satisfy a predicate."""
 
     column: str
     where: Predicate = field(default_factory=Everything)
@@ -63,6 +59,15 @@ class Total(Linear):
     @property
     def attributes(self) -> frozenset[str]:
         return self.where.attributes | {self.column}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Total(OfColumn):
+    """Mean over *all* records of the column's scaled number where the predicate holds, and 0 elsewhere.
+
+    With (lower, upper) = `bounds(domain)`, SUM(column) = n * (lower * present + (upper - lower) * q), where
+    `present` is the answer of `self.present`: sums are post-processing of two linear queries.
+    """
 
     @property
     def present(self) -> Count:
@@ -84,23 +89,12 @@ class Total(Linear):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mean(Linear):
+class Mean(OfColumn):
     """Mean of a column's numbers, among the records that satisfy a predicate.
 
     It is linear only if every record counts: no predicate and no `(null)` or `(other)` code. Otherwise `resolve`
     gives the ratio to ask instead, and `compile` refuses.
     """
-
-    column: str
-    where: Predicate = field(default_factory=Everything)
-
-    def __post_init__(self) -> None:
-        col(self.column)
-        checked_predicate(self.where)
-
-    @property
-    def attributes(self) -> frozenset[str]:
-        return self.where.attributes | {self.column}
 
     def resolve(self, domain: Domain) -> Mean | Ratio:
         values = scaled_numbers(domain, self.column)[0]
