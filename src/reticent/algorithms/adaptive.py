@@ -34,9 +34,9 @@ from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.dense import DenseHypothesis
 from reticent.hypotheses.factored import FactoredHypothesis
 from reticent.hypotheses.factored_engine import FactoredEngine
+from reticent.hypotheses.histogram import estimate
 from reticent.hypotheses.junction import JunctionTree
 from reticent.hypotheses.loglinear import LogLinear, fit_loglinear
-from reticent.hypotheses.posterior import posterior_mean
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.accounting import Real, exact
@@ -58,6 +58,9 @@ SINGLE_SHARE, FIRST_SHARE, SECOND_SHARE = 0.15, 0.42, 0.43
 """Large universes: single attributes; all pairs; what the pairs showed to matter."""
 DROWNED = 0.3
 """A triple is worth measuring while half the sum of its cells' noise stays below this fraction of the table."""
+HISTOGRAM_NOISE = 0.4
+"""All cells are measured at once where the workload's marginals, summed from them, have less than this share of the
+noise that marginals measured one by one have: noise that the sums have in common, a fit cannot average away."""
 FAINT = 0.05
 """Pairs whose empirical scale is lower carry nothing but noise."""
 PUBLIC_SEED = 20240229
@@ -73,13 +76,12 @@ LONGEST_AUDIT = 4e9
 class Adaptive:
     """`audit_share` of the budget certifies the workload at the end; the rest is measured.
 
-    Universes of up to `histogram_cells` may be measured whole (averaging likely tables takes a second or two at this
-    size); those of up to `dense_cells` are held whole; beyond, a junction tree of up to `model_cells` proposes
-    `support` weighted records.
+    Universes of up to `histogram_cells` may be measured whole (a second or two at this size); those of up to
+    `dense_cells` are held whole; beyond, a junction tree of up to `model_cells` proposes `support` weighted records.
     """
 
     audit_share: Real = Fraction(1, 25)
-    histogram_cells: int = 2**11
+    histogram_cells: int = 2**15
     dense_cells: int = 2**22
     model_cells: int = 2**17
     support: int = 2**17
@@ -166,18 +168,18 @@ class Adaptive:
             return False
         own = sum(domain.cells(s) * collection.sd(share) for s, share in shares.items())
         summed = sum((domain.cells(s) * domain.size) ** 0.5 for s in shares) * collection.sd(units)
-        return summed < own
+        return summed < HISTOGRAM_NOISE * own
 
     def _histogram(
         self, collection: Collection, domain: Domain, units: int, report: Report
     ) -> tuple[Hypothesis, dict[str, Any]]:
         report(Progress(0, STEPS, f"measuring {domain.size} cells", 0.0))
         collection.measure("histogram", {domain.names: units})
-        report(Progress(1, STEPS, "averaging likely tables", collection.spent_share))
+        report(Progress(1, STEPS, "fitting", collection.spent_share))
         (measured,) = collection.measurements()
         generator = np.random.default_rng(PUBLIC_SEED)
-        likely = posterior_mean(measured.values, measured.sd, laplace=collection.pure, generator=generator)
-        return DenseHypothesis(domain, likely), {"representation": "dense", "measured": 1, "fit": "posterior mean"}
+        likely, how = estimate(domain, measured, laplace=collection.pure, generator=generator)
+        return DenseHypothesis(domain, likely), {"representation": "dense", "measured": 1, "fit": how}
 
     # -- large universes -----------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from reticent.errors import QueryError
 if TYPE_CHECKING:
     from reticent.domain import Domain
 
-__all__ = ["Prior", "collapse", "empirical_scale", "product_base", "soft_floor"]
+__all__ = ["Prior", "collapse", "empirical_scale", "likeliest_scale", "product_base", "soft_floor"]
 
 MarginalValues = tuple[tuple[str, ...], np.ndarray, float]
 """An attribute set in domain order, its noisy marginal in fractions, the sd of each cell."""
@@ -53,13 +53,16 @@ def empirical_scale(values: np.ndarray, sd: float, expected: np.ndarray) -> floa
     To first order a parameter of scale s moves a cell q by q s, so `value - q ~ N(0, q^2 s^2 + sd^2)`: the excess
     variance of the measurement itself tells how strong its interaction is. Free: it reads released numbers only.
     """
-    squares = (np.ravel(values) - np.ravel(expected)) ** 2
-    spread = np.ravel(expected) ** 2
+    return likeliest_scale((values - expected) ** 2, expected**2, sd, _GRID)
+
+
+def likeliest_scale(squares: np.ndarray, spread: np.ndarray, sd: float, grid: np.ndarray) -> float:
+    """The s of the grid under which squared distances of variance `spread s^2 + sd^2` are likeliest."""
     losses = []
-    for scale in _GRID:
+    for scale in grid:
         variance = spread * (scale * scale) + sd * sd
         losses.append(float(np.log(variance).sum() + (squares / variance).sum()))
-    return float(_GRID[int(np.argmin(losses))])
+    return float(grid[int(np.argmin(losses))])
 
 
 def soft_floor(values: np.ndarray, sd: float) -> np.ndarray:
