@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 from reticent.algorithms.epochs import EpochPlan
 from reticent.algorithms.tails import reach
 from reticent.errors import QueryError
-from reticent.kernel.accounting import NANO
 from reticent.kernel.mechanisms import AboveThreshold, Gaussian, Laplace, Sensitivity
 from reticent.kernel.statistics import VALUE_ROUNDING
-from reticent.planning import VACUOUS, Setting, textbook_online, tuned_online, tuned_parameters
+from reticent.planning import (
+    LEDGER_ROUNDING,
+    VACUOUS,
+    Setting,
+    of_epoch,
+    textbook_online,
+    tuned_online,
+    tuned_parameters,
+)
 
 ENGINES = ("textbook", "tuned")
 ROUNDING = 4 * 2.0**-20
@@ -23,6 +31,7 @@ def epoch_plan(engine: str, setting: Setting) -> EpochPlan:
     """The plan of one engine; QueryError when its certified error says nothing."""
     if engine not in ENGINES:
         raise QueryError(f"engine {engine!r} is unknown; use 'default', 'textbook' or 'tuned'")
+    setting = replace(setting, rounding=LEDGER_ROUNDING)
     error = textbook_online(setting) if engine == "textbook" else tuned_online(setting)
     if not error < VACUOUS:
         raise QueryError(
@@ -35,7 +44,7 @@ def epoch_plan(engine: str, setting: Setting) -> EpochPlan:
 def _textbook(setting: Setting, a: float) -> EpochPlan:
     """tau = a/2, steps a/8, every noise within a/8 but with the plan's failure (spec 6.2)."""
     epochs = math.floor(64 * setting.log_universe / a**2)
-    each = setting.amount / epochs - 3 / NANO
+    each = of_epoch(setting, epochs)
     e0 = _down(each / 4 if setting.pure else math.sqrt(each / 5))
     watch = AboveThreshold(threshold_epsilon=e0, query_epsilon=2 * e0)
     slack = ROUNDING / setting.records + VALUE_ROUNDING
@@ -58,7 +67,7 @@ def _tuned(setting: Setting) -> EpochPlan:
     """One-sided noise: tau = c2 + 2 c3 + m, "below" errs at most c1 + c2 + 2 c3 + m (spec 6.2)."""
     chosen = tuned_parameters(setting)
     epochs, n, b = int(chosen["epochs"]), setting.records, setting.failure / 3
-    each = setting.amount / epochs - 3 / NANO
+    each = of_epoch(setting, epochs)
     share, split = chosen["threshold_share"], chosen["split"]
     spent = share * each if setting.pure else math.sqrt(2 * share * each)
     watch = AboveThreshold(

@@ -222,7 +222,7 @@ def _resolve(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> 
         share = session.budget.amount(verdict.cost) / len(losses)
         return {
             loss: replace(
-                model, error=verdict.high + model.gap, confidence=wish.confidence, certified=True, origin="batch",
+                model, error=verdict.high, confidence=wish.confidence, certified=True, origin="batch",
                 price=share, ledger_id=verdict.ledger_id,
             )
             for loss, model in guesses.items()

@@ -14,7 +14,7 @@ import numpy as np
 from reticent.algorithms.tails import check_confidence, z_score
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Budget
+from reticent.kernel.accounting import NANO, Budget
 
 EXPECTED_SPREAD = 9.0
 """Certified bound of an audited fit, in standard deviations of its triples' cells, if these are `SEEN_NOISE`."""
@@ -24,6 +24,8 @@ at 10^6 records, 32 at 10^7, about the fourth root."""
 
 VACUOUS = 0.5
 """A bound on fractions above this says nothing worth paying for."""
+LEDGER_ROUNDING = 3 / NANO
+"""An epoch has three prices, each charged in whole nano-units."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,9 @@ class Setting:
     pure: bool
     amount: float
     """Pure epsilon, or rho."""
+
+    rounding: float = 0.0
+    """What the ledger may add to an epoch by rounding its prices up; the papers' rates know none."""
 
     def scaled(self, factor: float) -> Setting:
         return replace(self, amount=self.amount * factor)
@@ -76,12 +81,19 @@ def plain_answers(setting: Setting, error: float) -> int:
     return int(2 * setting.amount * (setting.records * error / z_score(setting.failure / 2)) ** 2)
 
 
+def of_epoch(setting: Setting, epochs: Any) -> Any:
+    """What one epoch may cost."""
+    return setting.amount / epochs - setting.rounding
+
+
 def textbook_online(setting: Setting) -> float:
     """The papers' constants (spec 6.2): L = 64 ln|U| / a^2 epochs, all noises at most a/8, each epoch 4 e0."""
 
     def fits(a: float) -> bool:
-        epochs = 64 * setting.log_universe / a**2
-        e0 = setting.amount / (4 * epochs) if setting.pure else math.sqrt(setting.amount / (5 * epochs))
+        each = of_epoch(setting, epochs := 64 * setting.log_universe / a**2)
+        if each <= 0:
+            return False
+        e0 = each / 4 if setting.pure else math.sqrt(each / 5)
         return math.log((2 * epochs + setting.queries) / setting.failure) / (setting.records * e0) <= a / 8
 
     return smallest(fits)
@@ -105,7 +117,7 @@ def _tuned(setting: Setting) -> tuple[float, float, float, float]:
     splits = np.linspace(0.02, 0.5, 33)[None, None, :]
     epochs = np.maximum(1.0, np.floor(setting.log_universe / (2 * margins**2)))
     n, b = setting.records, setting.failure / 3
-    each = setting.amount / epochs
+    each = np.maximum(of_epoch(setting, epochs), np.finfo(float).tiny)
     watch = shares * each if setting.pure else np.sqrt(2 * shares * each)
     c1 = np.log(epochs / b) / (n * splits * watch)
     c2 = 2 * math.log(setting.queries / b) / (n * (1 - splits) * watch)
@@ -290,6 +302,7 @@ def plan(*, records: int, domain: Domain, budget: Budget, queries: int = 10_000,
         failure=1 - check_confidence(confidence),
         pure=budget.pure,
         amount=budget.amount(budget.limit),
+        rounding=LEDGER_ROUNDING,
     )
     options = [Option(name, formula(setting), True, note) for name, (formula, note) in CERTIFIED.items()]
     note = "fit to measured marginals, then one noisy maximum covers all boxes on up to three attributes"

@@ -45,8 +45,13 @@ def public_risk(distribution: Distribution, problem: Problem) -> Risk:
 
 
 def public_minimum(distribution: Distribution, problem: Problem) -> tuple[np.ndarray, float]:
-    """The hypothesis' own minimiser and its certified gap: the free answer to a loss."""
-    return minimum(public_risk(distribution, problem))
+    """The hypothesis' own minimiser and its certified gap: the free answer to a loss.
+
+    What minimises a sample of the hypothesis may be anything up to the loss' range away from its minimum.
+    """
+    risk = public_risk(distribution, problem)
+    theta, gap = minimum(risk)
+    return theta, max(gap, problem.scale) if isinstance(risk, SampledRisk) else gap
 
 
 def _support(distribution: Any) -> SupportHypothesis | None:
@@ -59,7 +64,11 @@ def _of_support(held: SupportHypothesis, problem: Problem) -> ListedRisk:
     return ListedRisk(problem, held.codes[:, axes], held.weights)
 
 
-def _sampled(distribution: Any, problem: Problem) -> ListedRisk:
+class SampledRisk(ListedRisk):
+    """Of records drawn from the hypothesis: near its risk, without a bound."""
+
+
+def _sampled(distribution: Any, problem: Problem) -> SampledRisk:
     domain = distribution.domain
     if not hasattr(distribution, "sample"):
         raise QueryError(
@@ -69,4 +78,4 @@ def _sampled(distribution: Any, problem: Problem) -> ListedRisk:
     axes = [domain.index(name) for name in problem.attributes]
     # A fixed public seed: the same snapshot gives the same model.
     rows = distribution.sample(SAMPLED_ROWS, np.random.default_rng(8))[:, axes]
-    return ListedRisk(problem, rows, np.full(len(rows), 1.0 / len(rows)))
+    return SampledRisk(problem, rows, np.full(len(rows), 1.0 / len(rows)))

@@ -240,6 +240,8 @@ class Curator:
             raise QueryError(f"{name} is not a statistic of the kernel; use one of those it defines")
         if getattr(statistic, "domain", self.domain) != self.domain:
             raise QueryError("this statistic was declared for another domain; declare it for the table's own")
+        if self.records is not None and getattr(statistic, "records", self.records) != self.records:
+            raise QueryError(f"this statistic was declared for another table than this one of {self.records} records")
         return statistic
 
     def _paid(

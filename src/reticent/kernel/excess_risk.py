@@ -46,7 +46,7 @@ class ExcessRisks:
     scales: tuple[float, ...]
     domain: Domain
     records: float
-    """The public number of records, or a released total: bounds the work, not the sensitivity."""
+    """The public number of records, or a released total: bounds work and float errors, so the kernel checks it."""
 
     def __post_init__(self) -> None:
         if not self.losses or not len(self.losses) == len(self.thetas) == len(self.scales):

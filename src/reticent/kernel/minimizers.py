@@ -189,15 +189,15 @@ class OutputPerturbation(Minimizer):
 
     def _interior(self, weight: float) -> bool:
         """convexity/2 |best|^2 <= risk at 0 minus its minimum: whether that keeps the minimiser inside the ball."""
-        return math.sqrt(2 * weight * _height(self.problem) / self.convexity) < self.problem.radius
+        return math.sqrt(2 * _height(self.problem, weight) / self.convexity) < self.problem.radius
 
 
-def _height(problem: Problem) -> float:
-    """How far f at margin 0 can lie above its minimum, over all labels."""
+def _height(problem: Problem, weight: float) -> float:
+    """How far the risk at 0 can lie above its minimum, over all labels, where it is divided by too few records."""
     loss, labels = problem.loss, np.unique(problem.design.label_values)
-    if loss.kind == "mean":
-        return problem.feature_norm**2 / 2
-    return float(loss.value(np.zeros_like(labels), labels).max())
+    if loss.kind == "mean":  # the minimiser is weight * mean, which lies weight^2 |mean|^2 / 2 below 0
+        return weight**2 * problem.feature_norm**2 / 2
+    return weight * float(loss.value(np.zeros_like(labels), labels).max())
 
 
 class RidgeGLM(OutputPerturbation):
