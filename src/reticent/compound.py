@@ -41,11 +41,28 @@ def ask_sql(
     if error is not None:
         targets = _fixed_targets(session, statement, (text, float(error), confidence), key, keep=True)
 
+    missed: list[float] = []
+
     def answer(query: Query) -> Answer:
-        return session.ask(query, error=targets[query], confidence=each, key=_part_key(key, query), analyst=analyst)
+        wanted = targets[query]
+        found = session.ask(query, error=wanted, confidence=each, key=_part_key(key, query), analyst=analyst)
+        reached = inf if found.error is None else found.error
+        if wanted is not None and reached > wanted * (1 + 1e-9):
+            missed.append(reached)
+        return found
 
     table = statement.run(answer, records=knowledge.records, records_error=knowledge.records_error)
-    return table if error is None else replace(table, note=shortfall(statement, table, error))
+    if error is None:
+        return table
+    return replace(table, note=shortfall(statement, table, error) or _unreached(missed, error))
+
+
+def _unreached(missed: Sequence[float], error: float) -> str:
+    """Says that the budget left could not pay for what was wanted; empty if it could."""
+    if not missed:
+        return ""
+    reached = f"±{max(missed):.3g} is" if max(missed) < inf else "no bound is"
+    return f"±{error:g} was not reached: {reached} what the budget left allows"
 
 
 def sql_cost(session: Session, text: str, error: float, confidence: float, key: str | None) -> float:

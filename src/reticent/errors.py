@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import UnionType
+
 
 class ReticentError(Exception):
     """Base of all errors that are the caller's to mend; the command line exits with `exit_code`."""
@@ -50,3 +52,9 @@ class BudgetError(ReticentError):
         super().__init__(message)
         self.requested = requested
         self.remaining = remaining
+
+
+def require(value: object, kind: type | UnionType, name: str, example: str) -> None:
+    """QueryError with a remedy where an argument is of another kind: before anything is opened or spent."""
+    if not isinstance(value, kind):
+        raise QueryError(f"{name} is {value!r:.80}, a {type(value).__name__}; give {example}")

@@ -77,6 +77,19 @@ class Model:
         return found
 
     @property
+    def note(self) -> str:
+        """What to know before reading the coefficients; empty where nothing can go wrong."""
+        label = self.loss.label
+        if label is None or self.loss.signs or self.domain[label].known == self.domain[label].size:
+            return ""
+        offset, scale = self.problem.design.label_units
+        middle = offset + scale * float(self.problem.design.label_values[self.domain[label].known])
+        return (
+            f"records without a number in {label} count as {middle:g}, the middle of its bounds; if there may be many,"
+            f" ask rt.count(~rt.col({label!r}).is_known()) first"
+        )
+
+    @property
     def classes_(self) -> np.ndarray:
         """(negative, positive) of a classifier."""
         if not self.loss.signs or self.loss.label is None:
@@ -264,6 +277,9 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
             raise QueryError(f"rows of shape {rows.shape} need {len(names)} columns: {', '.join(names)}")
         return {name: rows[:, place] for place, name in enumerate(names)}
     if isinstance(rows, Sequence):
+        lacking = next((name for row in rows for name in names if name not in row), None)
+        if lacking is not None:
+            raise QueryError(f"a row has no {lacking}; each needs {', '.join(names)}, None where unknown")
         return {name: [row[name] for row in rows] for name in names}
     try:
         return {name: _plain(rows[name]) for name in names}

@@ -20,7 +20,7 @@ from reticent.algorithms.estimates import expected_variation
 from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.answer import Answer
 from reticent.domain import Domain
-from reticent.errors import BudgetError, QueryError, ReticentError
+from reticent.errors import BudgetError, QueryError, ReticentError, require
 from reticent.hypotheses import load as load_hypothesis
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.snapshot import Snapshot
@@ -31,6 +31,7 @@ from reticent.kernel.statement import verify
 from reticent.kernel.subsample import Subsample
 from reticent.kernel.table import Table
 from reticent.queries.base import Linear, Query
+from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Marginal
 from reticent.queries.parsing import query_from_dict
 from reticent.queries.workload import Workload
@@ -67,6 +68,9 @@ def release(
     With `ledger=` the measurements are durable: after a crash the same call resumes with what was measured, and a
     session on the same ledger shares its budget.
     """
+    require(table, Table, "table", "rt.Table.read(file, domain)")
+    require(workload, Workload | Conjunctions, "workload", "rt.marginals(domain, 3) or rt.Workload([...])")
+    require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
     workload = workload.on(table.domain)
     algorithm = algorithm or Adaptive()
     key = _run_key(table, workload, budget, algorithm)
@@ -75,7 +79,7 @@ def release(
         # A secret sample pays the prices of its own, smaller size into the whole table's ledger (spec 7.4).
         sample = getattr(algorithm, "sample", None)
         curator = Curator(table if sample is None else Subsample(table, sample), opened)
-        allowance = _allowance(opened, key, budget)
+        before, allowance = opened.charged(key), _allowance(opened, key, budget)
         outcome = algorithm.run(curator, workload, allowance=allowance, key=key, report=progress)
         if sample is not None:
             outcome = replace(outcome, records=float(table.records or sample), notes=outcome.notes | {"sample": sample})
@@ -95,6 +99,7 @@ def release(
         "version": table.version,
         "budget": budget.to_dict(),
         "spent": spent,
+        "charged_now": spent - before,
         "privacy": budget.guarantee(spent),
         "algorithm": algorithm.describe(),
         "workload": workload.to_dict(),

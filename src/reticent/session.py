@@ -15,7 +15,7 @@ from reticent.algorithms.tails import check_confidence
 from reticent.answer import Answer
 from reticent.compound import ask_parts, ask_sql, one_by_one, parts_cost, sql_cost
 from reticent.domain import Domain
-from reticent.errors import BudgetError, QueryError
+from reticent.errors import BudgetError, QueryError, require
 from reticent.journal import ASK, Journal
 from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
@@ -93,6 +93,8 @@ class Session:
         Without a path nothing outlives the process. `strict` refuses what cannot be certified instead of answering from
         the hypothesis.
         """
+        require(table, Table, "table", "rt.Table.read(file, domain)")
+        require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
         terms = Terms(engine, warm_start, workload, start, queries, support, check_confidence(confidence), error)
         if path is None:
             ledger = Ledger.memory(identity=table.identity, budget=budget)
@@ -143,6 +145,7 @@ class Session:
         confidence = self.confidence if confidence is None else check_confidence(confidence)
         if isinstance(question, str):
             return ask_sql(self, question, error, confidence, key, analyst)
+        require(question, Query, "the question", "rt.count(...), rt.mean(...), rt.marginal(...) or SQL text")
         query = question.resolve(self.domain)
         if isinstance(query, (Linear, Marginal)):
             return self._ask_one(query, error, confidence, key, analyst)
@@ -232,7 +235,7 @@ class Session:
 
     def _fraction(self, query: Question, error: float) -> float:
         """The wanted error on the scale of fractions."""
-        if not error > 0:
+        if not (isinstance(error, (int, float)) and error > 0):
             raise QueryError(f"an error of {error!r} cannot be met; ask for one above 0")
         return error / abs(query.units(self.domain)[1]) if isinstance(query, Linear) else error
 
@@ -341,7 +344,7 @@ class Session:
     def set_cap(self, analyst: str, amount: float) -> None:
         """The most this analyst may spend in all, in the budget's unit; may be raised again up to the budget."""
         most = self.budget.amount(self.budget.limit)
-        if not 0 <= amount <= most:
+        if not (isinstance(amount, (int, float)) and 0 <= amount <= most):
             raise QueryError(f"a cap of {amount!r} must lie between 0 and the budget, {self.budget.unit} {most:g}")
         self._ledger.set_cap(analyst, int(amount * NANO))
 

@@ -89,6 +89,16 @@ def test_missing_numbers_stand_in_the_middle() -> None:
     assert model.predict({"bmi": [1e9]})[0] == pytest.approx(model.predict({"bmi": [50.0]})[0])
 
 
+def test_a_label_that_may_be_missing_is_noted() -> None:
+    whole = rt.Domain(x=2, y=rt.Numeric(edges=[0, 10, 20], other=False))
+    holes = rt.Domain(x=2, y=rt.Numeric(edges=[0, 10, 20], nullable=True, other=False))
+    for domain, told in ((whole, ""), (holes, "without a number in y count as 10")):
+        loss = rt.Squared(features=["x"], label="y")
+        model = rt.Model(loss, domain, np.zeros(loss.on(domain).dimension), None, None, "hypothesis", False)
+        assert told in model.note
+        assert bool(model.note) == bool(told)
+
+
 def test_a_classifier_works_at_the_end_of_a_pipeline(people: pd.DataFrame) -> None:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer

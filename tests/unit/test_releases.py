@@ -12,7 +12,7 @@ import pytest
 
 import reticent as rt
 from reticent.algorithms.outcome import Progress
-from reticent.errors import DomainError
+from reticent.errors import DomainError, QueryError
 
 DOMAIN = rt.Domain({"a": 3, "b": 4, "c": 2})
 ROWS = 900
@@ -89,7 +89,7 @@ def test_a_ledger_is_shared_and_a_second_call_spends_nothing(table: rt.Table, tm
 def test_an_exhausted_ledger_refuses_before_it_measures(table: rt.Table, tmp_path: Path) -> None:
     path, budget = tmp_path / "people.ledger", rt.Budget(rho=0.01)
     rt.release(table, rt.marginals(DOMAIN, 2), budget, ledger=path)
-    with pytest.raises(rt.BudgetError, match=r"people\.ledger: .* give a larger budget") as refused:
+    with pytest.raises(rt.BudgetError, match=r"people\.ledger: nothing is left of this ledger's rho") as refused:
         rt.release(table, rt.marginals(DOMAIN, 1), budget, ledger=path)
     assert "\n" not in str(refused.value)
 
@@ -183,3 +183,36 @@ def test_rows_are_counted_by_the_custodian_only(release: rt.Release, table: rt.T
     assert rows.mean_total_variation is not None
     assert found.mean_total_variation is not None
     assert rows.mean_total_variation < found.mean_total_variation + 0.02
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"table": None}, "table is None"),
+        ({"workload": "marginals:2"}, "workload is 'marginals:2', a str; give rt.marginals"),
+        ({"budget": 1.0}, "budget is 1.0, a float; give rt.Budget"),
+    ],
+    ids=["table", "workload", "budget"],
+)
+def test_an_argument_of_another_kind_is_refused_in_one_line(table: rt.Table, changed: dict, told: str) -> None:
+    arguments = {"table": table, "workload": rt.marginals(DOMAIN, 1), "budget": BUDGET} | changed
+    with pytest.raises(QueryError, match=told):
+        rt.release(**arguments)
+    if "workload" not in changed:
+        with pytest.raises(QueryError, match=told):
+            rt.Session.open(None, arguments["table"], arguments["budget"])
+
+
+def test_smaller_marginals_are_certified_as_tightly_as_those_of_the_workload(release: rt.Release) -> None:
+    whole, part = release.answer(rt.marginal("a", "b")), release.answer(rt.marginal("a"))
+    assert whole.certified
+    assert part.certified
+    assert part.error == whole.error
+
+
+def test_publishing_again_with_the_same_ledger_says_that_nothing_was_charged(table: rt.Table, tmp_path: Path) -> None:
+    ledger = tmp_path / "l"
+    first = rt.release(table, rt.marginals(DOMAIN, 1), BUDGET, ledger=ledger)
+    again = rt.release(table, rt.marginals(DOMAIN, 1), BUDGET, ledger=ledger)
+    assert first.facts["charged_now"] == first.facts["spent"] > 0
+    assert (again.facts["charged_now"], again.facts["spent"]) == (0, first.facts["spent"])

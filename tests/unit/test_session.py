@@ -13,7 +13,7 @@ from scipy import stats
 
 import reticent as rt
 from reticent.answer import ORIGINS, Answer
-from reticent.errors import BudgetError, LedgerError, QueryError
+from reticent.errors import BudgetError, LedgerError, QueryError, ReticentError
 from reticent.kernel.statement import verify
 from reticent.queries.linear import Range
 from reticent.session import Session
@@ -222,6 +222,31 @@ def test_ratios_and_conditional_groups_hold_together(plain: Session) -> None:
     assert answer.price > 0
     rows = plain.ask("SELECT b, COUNT(*) AS n FROM census WHERE a = 0 GROUP BY b", error=0.02)
     assert len(list(rows)) >= 3
+
+
+def test_a_statement_that_the_budget_cannot_pay_says_so(plain: Session) -> None:
+    text = "SELECT b, COUNT(*) AS n FROM census GROUP BY b"
+    assert plain.ask(text, error=0.05).note == ""
+    spent = plain.spent
+    poor = plain.ask(text, error=2e-4)
+    assert "±0.0002 was not reached" in poor.note
+    assert plain.spent == spent
+
+
+@pytest.mark.parametrize(
+    ("question", "arguments"),
+    [(None, {}), (QUESTION, {"error": "small"}), (QUESTION, {"error": 0.01, "analyst": 5})],
+    ids=["question", "error", "analyst"],
+)
+def test_arguments_of_another_kind_are_refused_and_nothing_is_spent(
+    plain: Session, question: Any, arguments: dict[str, Any]
+) -> None:
+    spent = plain.spent
+    with pytest.raises(ReticentError):
+        plain.ask(question, **arguments)
+    with pytest.raises(QueryError):
+        plain.set_cap("ana", "x")  # pyright: ignore[reportArgumentType]
+    assert plain.spent == spent
 
 
 # ---- durability

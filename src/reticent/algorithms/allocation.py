@@ -39,6 +39,13 @@ def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise
     return Gaussian.costing(sensitivity=sensitivity, rho=amount)
 
 
+def too_little(units: int, budget: Budget, what: str) -> str:
+    """One line for a budget that is spent, or was too small from the start."""
+    if units == 0:
+        return f"nothing is left of this ledger's {budget.unit}: it cannot pay for {what}"
+    return f"{budget.unit} {budget.amount(units):.3g} cannot pay for {what}; ask for fewer, or give a larger budget"
+
+
 class Noisy(NamedTuple):
     """A released marginal in records, and the sd of each cell."""
 
@@ -76,7 +83,7 @@ class Collection:
             return
         if min(units.values()) < 1 or sum(units.values()) > self.left:
             raise BudgetError(
-                f"{self.allowance} ledger units cannot pay for {len(units)} marginals; give a larger budget",
+                too_little(self.allowance, self._curator.budget, f"{len(units)} marginals"),
                 requested=float(len(units)),
                 remaining=float(self.left),
             )

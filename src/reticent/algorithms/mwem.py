@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.allocation import divide, noise_costing
+from reticent.algorithms.allocation import divide, noise_costing, too_little
 from reticent.algorithms.cells import CellClass, replay
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.tails import counted
@@ -60,7 +60,7 @@ class MWEM:
         rounds = self.rounds or default_rounds(records, math.log(domain.size), budget, left)
         if left < 2 * rounds:
             raise BudgetError(
-                f"{allowance} ledger units cannot pay for {rounds} rounds; ask for fewer, or give a larger budget",
+                too_little(allowance, curator.budget, f"{rounds} rounds"),
                 requested=2.0 * rounds,
                 remaining=float(left),
             )

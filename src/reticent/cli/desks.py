@@ -70,6 +70,8 @@ def server_desk(url: str, table: str | None) -> Desk:
         from reticent.client import connect
     except ImportError:
         raise QueryError("talking to a server needs more packages: pip install 'reticent[serve]'") from None
+    if not is_server(url):
+        raise QueryError(f"{url} is neither a server nor a file ending in .release; a server's address begins http://")
     token = os.environ.get(TOKEN)
     if not token:
         raise QueryError(f"no token: set the environment variable {TOKEN}")

@@ -1,20 +1,17 @@
-"""`ask`: one question to a running server."""
+"""`ask`: one question to a running server or a saved release."""
 
 from __future__ import annotations
 
-import os
-
 import click
 
+from reticent.cli.desks import is_release, release_desk, server_desk
 from reticent.cli.options import json_option, print_json
 from reticent.cli.show import show_result
 from reticent.errors import QueryError
 
-TOKEN = "RETICENT_TOKEN"
-
 
 @click.command()
-@click.argument("url")
+@click.argument("target", metavar="URL|FILE.release")
 @click.argument("sql")
 @click.option("--table", help="Which table, where the token sees several.")
 @click.option("--error", type=float, help="Wanted error, as a fraction of the table for counts; may cost.")
@@ -24,7 +21,7 @@ TOKEN = "RETICENT_TOKEN"
 @click.option("--cost", "only_cost", is_flag=True, help="Print the price instead of asking.")
 @json_option
 def ask(
-    url: str,
+    target: str,
     sql: str,
     table: str | None,
     error: float | None,
@@ -34,26 +31,25 @@ def ask(
     only_cost: bool,
     as_json: bool,
 ) -> None:
-    """Ask a server in SQL; the token comes from the environment variable RETICENT_TOKEN.
+    """Ask a server or a saved release in SQL; a server's token comes from the environment variable RETICENT_TOKEN.
 
     \b
     Example:  reticent ask http://localhost:8000 "SELECT sex, COUNT(*) FROM census GROUP BY sex"
     """
-    try:
-        from reticent.client import connect
-    except ImportError:
-        raise QueryError("asking a server needs more packages: pip install 'reticent[serve]'") from None
-    token = os.environ.get(TOKEN)
-    if not token:
-        raise QueryError(f"no token: set the environment variable {TOKEN}")
-    with connect(url, token, table=table) as connection:
-        if only_cost:
-            if error is None:
-                raise QueryError("state --error: without one every answer is free")
-            price = connection.cost(sql, error=error, confidence=confidence)
-            print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
-            return
-        answer = connection.ask(sql, error=error, confidence=confidence, key=key, max_price=max_price)
+    if is_release(target):
+        if only_cost or error is not None:
+            raise QueryError("answers of a release are free and as good as they get: leave out --error and --cost")
+        answer = release_desk(target).backend.ask(sql)
+    else:
+        connection = server_desk(target, table).backend
+        with connection:
+            if only_cost:
+                if error is None:
+                    raise QueryError("state --error: without one every answer is free")
+                price = connection.cost(sql, error=error, confidence=confidence)
+                print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
+                return
+            answer = connection.ask(sql, error=error, confidence=confidence, key=key, max_price=max_price)
     if as_json:
         print_json(answer.to_dict())
     else:

@@ -58,7 +58,7 @@ def algorithm_named(
 @click.option("--model-cells", type=int, help="For adaptive: the largest model of a universe too large to hold.")
 @click.option("--out", type=click.Path(path_type=Path), help="Synthetic rows: .parquet or .csv.")
 @click.option("--rows", type=int, help="How many synthetic rows; default: as many as records.")
-@click.option("--save", "save_file", type=click.Path(path_type=Path), help="The whole release, for `reticent ask`.")
+@click.option("--save", "save_file", type=click.Path(path_type=Path), help="The whole release, to ask: FILE.release.")
 @click.option("--report", type=click.Path(path_type=Path), help="A self-contained HTML page.")
 @click.option("--ledger", type=click.Path(path_type=Path), help="Durable account; also lets a crashed run resume.")
 @json_option
@@ -104,6 +104,8 @@ def release(
         )
         return
     show_release(published, written)
+    if ledger is None:
+        console.print("[dim]no --ledger: nothing but you remembers that this was spent[/dim]")
 
 
 def _writable(*paths: Path | None) -> None:
@@ -151,6 +153,8 @@ def show_release(published: Any, written: dict[str, str]) -> None:
 
     facts = published.facts
     console.print(f"[bold]{escape(facts['name'])}[/bold] published: {escape(published.privacy)}")
+    if facts.get("charged_now") == 0:
+        console.print("  published before with this ledger: read back from it; no row was looked at, nothing charged")
     for certificate in published.certificates:
         columns = "column" if (widest := max(map(len, certificate.sets))) == 1 else "columns"
         scope = f"{COVERED[certificate.kind]} of up to {widest} {columns}"

@@ -133,12 +133,16 @@ class Ledger:
     def require(self, identity: Payload) -> None:
         """LedgerError unless this ledger was opened for the same public facts and the same budget."""
         opening = self._history.opening
-        was = {**opening["identity"], "budget": opening["budget"]}
-        now = json.loads(canonical({**identity, "budget": self._terms()}))
+        was = opening["identity"] | {f"budget's {name}": term for name, term in opening["budget"].items()}
+        terms = {f"budget's {name}": term for name, term in self._terms().items()}
+        now = json.loads(canonical(identity | terms))
         for name in sorted({*was, *now}):
             if was.get(name) != now.get(name):
+                told = f"{_short(was.get(name))}, not {_short(now.get(name))}"
+                if name == "domain":
+                    told = "with other columns, values or bins, not this one"
                 raise LedgerError(
-                    f"the ledger was opened for {name} {_short(was.get(name))}, not {_short(now.get(name))}:"
+                    f"the ledger was opened for {name} {told}:"
                     " use it with the table and budget it was made for; one table has one ledger"
                 )
 
@@ -219,6 +223,8 @@ class Ledger:
         The caller settles before anything leaves, or abandons. Ask `settled` first: answered keys fail.
         """
         _require_text("kind", kind)
+        if analyst is not None:
+            _require_text("analyst", analyst)
         key = f"auto-{secrets.token_hex(16)}" if key is None else _require_text("key", key)
         with self._using():
             if self.settled(key, kind, request) is not None:

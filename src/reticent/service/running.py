@@ -112,9 +112,10 @@ def listening(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
-        raise QueryError(f"{settings.host}:{settings.port} cannot be used ({error.strerror}); choose another") from None
+        reason = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
+        raise QueryError(f"{settings.host}:{settings.port} cannot be used ({reason}); choose another") from None
     listener.listen(2048)
     return listener
 

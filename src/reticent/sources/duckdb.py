@@ -158,4 +158,6 @@ def _reason(error: Exception) -> str:
         return "memory ran out while grouping; read it on a larger machine or from a database"
     if isinstance(error, (duckdb.IOException, duckdb.PermissionException)):
         return "cannot be opened or read; check the path and its permissions"
-    return "cannot be read in its format; check that every line has the same fields and the file is whole"
+    return (
+        "cannot be read in its format; check that the file is whole, a CSV in UTF-8, as many fields in each line"
+    )

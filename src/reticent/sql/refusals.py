@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlglot import ErrorLevel, exp
+from sqlglot.errors import SqlglotError
 
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
@@ -110,7 +111,11 @@ def refused(what: str, instead: str) -> QueryError:
 
 def wording(node: exp.Expr) -> str:
     """The user's own piece of SQL, shortened for a message."""
-    text = " ".join(node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split())
+    try:
+        written = node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
+    except SqlglotError:  # a call without its argument, for one: it parses, but nothing can be written for it
+        written = node.key.upper()
+    text = " ".join(written.split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 

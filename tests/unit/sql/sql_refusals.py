@@ -134,6 +134,8 @@ SELECT COUNT(*) FROM t WHERE CASE WHEN smoker THEN TRUE END => CASE in a conditi
 SELECT COUNT(*) FROM t WHERE 1 = 'a' => compares values of different kinds
 SELECT sex, COUNT(*) FROM t GROUP BY ROLLUP (sex) => groups in several ways at once
 SELECT sex, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), ()) => groups in several ways at once
+SELECT sex, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), DATE ()) => groups in several ways at once
+SELECT COUNT(*) FROM t GROUP BY DATE () => DATE cannot be answered here
 SELECT sex, COUNT(*) FROM t GROUP BY 3 => GROUP BY 3 is not a position from 1 to 2
 SELECT sex, COUNT(*) FROM t GROUP BY 2 => GROUP BY names an aggregate
 SELECT COUNT(*) FROM t GROUP BY 'x' => GROUP BY 'x' is constant
