@@ -158,6 +158,4 @@ def _reason(error: Exception) -> str:
         return "memory ran out while grouping; read it on a larger machine or from a database"
     if isinstance(error, (duckdb.IOException, duckdb.PermissionException)):
         return "cannot be opened or read; check the path and its permissions"
-    return (
-        "cannot be read in its format; check that the file is whole, a CSV in UTF-8, as many fields in each line"
-    )
+    return "cannot be read in its format; check that the file is whole, a CSV in UTF-8, as many fields in each line"
