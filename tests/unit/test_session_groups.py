@@ -40,7 +40,7 @@ def test_all_groups_cost_as_much_as_one_marginal(neighbours: str, moved: int) ->
     one = session.cost(rt.count((rt.col("a") >= 2) & (rt.col("e") == 1)), error=0.03, confidence=1 - 0.001 / 6)
     cost = session.cost(FILTERED, error=0.03)
     assert cost == pytest.approx(moved * one, rel=1e-2)
-    assert cost < parts_cost(session, FILTERED, 0.03, 0.999) / 2
+    assert cost < parts_cost(session, FILTERED, 0.03, 0.999, None) / 2
     before = session.spent
     answer = session.ask(FILTERED, error=0.03)
     assert answer.price == pytest.approx(cost)

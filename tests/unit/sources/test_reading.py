@@ -219,7 +219,7 @@ BAD = {
     "header only": (lambda f: written(f, "a.csv", HEADER), {}, "has no rows"),
     "unknown format": (lambda f: written(f, "a.xlsx", b"x"), {}, "no known format"),
     "no ending": (lambda f: written(f, "rows", b"x"), {}, "no known format"),
-    "ragged": (ragged, {}, "every line has the same fields"),
+    "ragged": (ragged, {}, "as many fields in each line"),
     "not text": (binary, {}, "cannot be read"),
     "header not text": (lambda f: written(f, "a.csv", b"\xff\xfe,\x80\n1,2\n"), {}, "UTF-8"),
     "column twice": (lambda f: written(f, "a.csv", b"age,age,sex\n1,2,f\n"), {}, "'age' twice"),
