@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -117,3 +118,13 @@ def test_the_first_token_is_written_once_for_the_operator_alone(tmp_path: Path) 
     assert tokens.find(renewed.read_text().strip()).role == "custodian"
     assert renewed.read_text().strip() != first
     tokens.close()
+
+
+def test_ctrl_c_ends_in_one_line(serve: Callable[..., Server]) -> None:
+    """DuckDB listed what it found alive at the end as leaked, a screenful of it."""
+    server = serve("--readers", "1")
+    assert server.process is not None
+    server.kill(signal.SIGINT)
+    said = [line for line in server.log().splitlines() if line]
+    assert "interrupted" in said[-1]
+    assert not any("leaked" in line for line in said)

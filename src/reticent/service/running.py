@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -103,6 +104,8 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER, 20, 100)
+    # At the end of the process all of it is collected again: what DuckDB then found alive it would call a leak.
+    atexit.register(gc.unfreeze)
 
 
 def listening(settings: Settings) -> socket.socket:
