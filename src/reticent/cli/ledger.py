@@ -9,6 +9,7 @@ from rich.table import Table as Grid
 
 from reticent.cli.options import console, json_option, print_json
 from reticent.kernel.accounting import NANO
+from reticent.kernel.events import History
 
 
 @click.group()
@@ -39,7 +40,7 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
             {"sequence": e.sequence, "kind": e.kind, "at": e.at, "key": e.key, "analyst": e.analyst, "cost": e.cost}
             for e in statement.events
         ]
-        print_json({"spent": history.spent, "limit": history.limit, "events": events})
+        print_json({"unit": _unit(history), "spent": history.spent, "limit": history.limit, "events": events})
         return
     grid = Grid(
         "event", "time (UTC)", "what", "for", "price", "key", box=None, header_style="bold", padding=(0, 2, 0, 0)
@@ -70,7 +71,12 @@ def verify(file: str, anchor: str | None, as_json: bool) -> None:
     statement = read(file, anchor=anchor)
     facts = {"events": len(statement.events), "spent": statement.history.spent, "anchored": statement.anchored}
     if as_json:
-        print_json({"verified": True} | facts)
+        print_json({"verified": True, "unit": _unit(statement.history)} | facts)
         return
     anchored = "agrees with its anchor" if statement.anchored else "has no anchor to compare with"
     console.print(f"{file}: {facts['events']} events, chain intact, {anchored}")
+
+
+def _unit(history: History) -> str:
+    """Of the whole numbers in JSON."""
+    return f"nano-{history.opening['budget']['unit']}"

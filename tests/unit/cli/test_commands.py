@@ -124,6 +124,7 @@ def test_ledger_show_and_verify(people: Path, call: Call) -> None:
     assert call("ledger", "show", "p.ledger", "--json").json["events"][0]["kind"] == "open"
     assert "chain intact" in call("ledger", "verify", "p.ledger").out
     assert call("ledger", "verify", "p.ledger", "--json").json["verified"] is True
+    assert call("ledger", "verify", "p.ledger", "--json").json["unit"] == "nano-rho"
     damaged = Path("p.ledger").read_bytes().replace(b"release:", b"release;", 1)
     Path("p.ledger").write_bytes(damaged)
     assert call("ledger", "verify", "p.ledger").code == 2
