@@ -55,6 +55,9 @@ class BudgetError(ReticentError):
 
 
 def require(value: object, kind: type | UnionType, name: str, example: str) -> None:
-    """QueryError with a remedy where an argument is of another kind: before anything is opened or spent."""
+    """QueryError with a remedy where an argument is of another kind: before anything is opened or spent.
+
+    It names the kind only: what was given may be a frame of rows, and its text would show some.
+    """
     if not isinstance(value, kind):
-        raise QueryError(f"{name} is {value!r:.80}, a {type(value).__name__}; give {example}")
+        raise QueryError(f"{name} is of type {type(value).__name__}; give {example}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -143,6 +144,8 @@ class Session:
         key returns the same bytes, also after a crash.
         """
         confidence = self.confidence if confidence is None else check_confidence(confidence)
+        if error is not None:
+            require(error, Real, "error", "a number above 0, for example 0.01")
         if isinstance(question, str):
             return ask_sql(self, question, error, confidence, key, analyst)
         require(question, Query, "the question", "rt.count(...), rt.mean(...), rt.marginal(...) or SQL text")
@@ -195,10 +198,12 @@ class Session:
         In the budget's unit; asking for it costs nothing. What `key` has paid already is not charged again.
         """
         confidence = self.confidence if confidence is None else check_confidence(confidence)
+        require(error, Real, "error", "a number above 0, for example 0.01")
         if not isinstance(question, (Query, str)):
             from reticent.fitting import Wish, cost
 
-            return self.budget.amount(cost(self, question, Wish(error, confidence, key)))
+            wish = Wish(error, confidence, key, batch=isinstance(question, Sequence))
+            return self.budget.amount(cost(self, question, wish))
         query = question if isinstance(question, str) else question.resolve(self.domain)
         if isinstance(query, str):
             return sql_cost(self, query, error, confidence, key)
@@ -235,7 +240,7 @@ class Session:
 
     def _fraction(self, query: Question, error: float) -> float:
         """The wanted error on the scale of fractions."""
-        if not (isinstance(error, (int, float)) and error > 0):
+        if not error > 0:
             raise QueryError(f"an error of {error!r} cannot be met; ask for one above 0")
         return error / abs(query.units(self.domain)[1]) if isinstance(query, Linear) else error
 
@@ -344,7 +349,8 @@ class Session:
     def set_cap(self, analyst: str, amount: float) -> None:
         """The most this analyst may spend in all, in the budget's unit; may be raised again up to the budget."""
         most = self.budget.amount(self.budget.limit)
-        if not (isinstance(amount, (int, float)) and 0 <= amount <= most):
+        require(amount, Real, "a cap", "a number in the budget's unit")
+        if not 0 <= amount <= most:
             raise QueryError(f"a cap of {amount!r} must lie between 0 and the budget, {self.budget.unit} {most:g}")
         self._ledger.set_cap(analyst, int(amount * NANO))
 

@@ -89,7 +89,7 @@ def test_a_ledger_is_shared_and_a_second_call_spends_nothing(table: rt.Table, tm
 def test_an_exhausted_ledger_refuses_before_it_measures(table: rt.Table, tmp_path: Path) -> None:
     path, budget = tmp_path / "people.ledger", rt.Budget(rho=0.01)
     rt.release(table, rt.marginals(DOMAIN, 2), budget, ledger=path)
-    with pytest.raises(rt.BudgetError, match=r"people\.ledger: nothing is left of this ledger's rho") as refused:
+    with pytest.raises(rt.BudgetError, match=r"people\.ledger: nothing is left of this ledger's rho to pay") as refused:
         rt.release(table, rt.marginals(DOMAIN, 1), budget, ledger=path)
     assert "\n" not in str(refused.value)
 
@@ -188,16 +188,18 @@ def test_rows_are_counted_by_the_custodian_only(release: rt.Release, table: rt.T
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"table": None}, "table is None"),
-        ({"workload": "marginals:2"}, "workload is 'marginals:2', a str; give rt.marginals"),
-        ({"budget": 1.0}, "budget is 1.0, a float; give rt.Budget"),
+        ({"table": None}, "table is of type NoneType; give rt.Table"),
+        ({"table": pa.table({"a": [4711]})}, "table is of type Table; give rt.Table"),
+        ({"workload": "marginals:2"}, "workload is of type str; give rt.marginals"),
+        ({"budget": 1.0}, "budget is of type float; give rt.Budget"),
     ],
-    ids=["table", "workload", "budget"],
+    ids=["table", "rows", "workload", "budget"],
 )
 def test_an_argument_of_another_kind_is_refused_in_one_line(table: rt.Table, changed: dict, told: str) -> None:
     arguments = {"table": table, "workload": rt.marginals(DOMAIN, 1), "budget": BUDGET} | changed
-    with pytest.raises(QueryError, match=told):
+    with pytest.raises(QueryError, match=told) as refused:
         rt.release(**arguments)
+    assert "4711" not in str(refused.value), "a value from the rows"
     if "workload" not in changed:
         with pytest.raises(QueryError, match=told):
             rt.Session.open(None, arguments["table"], arguments["budget"])

@@ -235,8 +235,13 @@ def test_a_statement_that_the_budget_cannot_pay_says_so(plain: Session) -> None:
 
 @pytest.mark.parametrize(
     ("question", "arguments"),
-    [(None, {}), (QUESTION, {"error": "small"}), (QUESTION, {"error": 0.01, "analyst": 5})],
-    ids=["question", "error", "analyst"],
+    [
+        (None, {}),
+        (QUESTION, {"error": "small"}),
+        ("SELECT COUNT(*) FROM census", {"error": "small"}),
+        (QUESTION, {"error": 0.01, "analyst": 5}),
+    ],
+    ids=["question", "error", "error of SQL", "analyst"],
 )
 def test_arguments_of_another_kind_are_refused_and_nothing_is_spent(
     plain: Session, question: Any, arguments: dict[str, Any]

@@ -258,10 +258,10 @@ class Adaptive:
     ) -> tuple[Certificate, ...]:
         """All that is left buys two audits: every cell tightly, every range of codes more widely.
 
-        Cells are those of the sets and of all sets inside them; the ranges of a set hold those inside it already.
+        Cells are those of the sets and of small sets inside them; the ranges of a set hold those inside it already.
         Ranges are left out where looking for the worst one would take minutes; public sizes decide.
         """
-        inside = [smaller for order in range(1, max(map(len, sets))) for smaller in closure(sets, order)]
+        inside = [smaller for order in range(1, HIGHEST_ORDER + 1) for smaller in closure(sets, order)]
         audited = {"cells": list(dict.fromkeys([*sets, *inside])), "boxes": sets}
         count, error = collection.records
         steps = sum(box_steps(curator.domain.shape_of(s)) for s in sets)

@@ -53,26 +53,21 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every failure that is the caller's ends in one line on stderr."""
-    sys.exit(_ended(arguments))
-
-
-def _ended(arguments: list[str] | None) -> int:
-    """The exit code. No exception is left behind: its frames would hold the table, and DuckDB complain of leaks."""
     try:
         code = cli.main(args=arguments, prog_name="reticent", standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        sys.exit(code if isinstance(code, int) else 0)
     except click.exceptions.Abort:
         fail("interrupted; what was measured is kept in the ledger, if one was given: run the same command again")
-        return INTERRUPTED
+        sys.exit(INTERRUPTED)
     except click.ClickException as problem:
         fail(problem.format_message())
-        return 2
+        sys.exit(2)
     except ReticentError as problem:
         fail(str(problem))
-        return problem.exit_code
+        sys.exit(problem.exit_code)
     except BrokenPipeError:
         sys.stderr.close()
-        return 0
+        sys.exit(0)
 
 
 def fail(message: str) -> None:

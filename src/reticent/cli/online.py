@@ -37,8 +37,8 @@ def ask(
     Example:  reticent ask http://localhost:8000 "SELECT sex, COUNT(*) FROM census GROUP BY sex"
     """
     if is_release(target):
-        if only_cost or error is not None:
-            raise QueryError("answers of a release are free and as good as they get: leave out --error and --cost")
+        if only_cost or any(value is not None for value in (table, error, confidence, key, max_price)):
+            raise QueryError("a release answers for free and as well as it can: give the file and the SQL, no options")
         answer = release_desk(target).backend.ask(sql)
     else:
         connection = server_desk(target, table).backend

@@ -108,6 +108,14 @@ def release(
         console.print("[dim]no --ledger: nothing but you remembers that this was spent[/dim]")
 
 
+def _widths(certificate: Any) -> str:
+    """How many columns: a range on many holds those on fewer, the cells of many do not."""
+    found = sorted(set(map(len, certificate.sets)))
+    if certificate.kind != "cells" or found == list(range(1, found[-1] + 1)):
+        return f"up to {found[-1]} columns" if found[-1] > 1 else "1 column"
+    return f"{' or '.join(map(str, found))} columns"
+
+
 def _writable(*paths: Path | None) -> None:
     """Refuse a wrong destination before anything is spent."""
     for path in paths:
@@ -154,10 +162,9 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     facts = published.facts
     console.print(f"[bold]{escape(facts['name'])}[/bold] published: {escape(published.privacy)}")
     if facts.get("charged_now") == 0:
-        console.print("  published before with this ledger: read back from it; no row was looked at, nothing charged")
+        console.print("  published before with this ledger: read back from it; nothing was measured, nothing charged")
     for certificate in published.certificates:
-        columns = "column" if (widest := max(map(len, certificate.sets))) == 1 else "columns"
-        scope = f"{COVERED[certificate.kind]} of up to {widest} {columns}"
+        scope = f"{COVERED[certificate.kind]} of {_widths(certificate)}"
         console.print(f"  certified within [bold]{certificate.bound:.2%}[/bold] of the table: {scope}")
     if published.certificates:
         confidence = min(certificate.confidence for certificate in published.certificates)

@@ -59,6 +59,7 @@ REFUSED: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("ledger", "show", "people.csv"), ("people.csv",)),
     (("shell", "nosuch.release"), ("nosuch.release",)),
     (("ask", "nosuch.release", "SELECT COUNT(*) FROM t"), ("nosuch.release",)),
+    (("ask", "nosuch.release", "SELECT COUNT(*) FROM t", "--key", "k"), ("no options",)),
     (("ask", "localhost:8000", "SELECT COUNT(*) FROM t"), ("localhost:8000", "http://")),
     (("serve", *TABLE, *BUDGET, "--ledger", "l", "--port", "99999"), ("99999", "65535")),
     (("shell", "people.csv"), ("people.csv", "--domain", "--ledger")),
