@@ -42,9 +42,7 @@ def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise
 def too_little(units: int, budget: Budget, what: str) -> str:
     """One line for a budget that is spent, or was too small from the start."""
     if units == 0:
-        return (
-            f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
-        )
+        return f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
     return f"{budget.unit} {budget.amount(units):.3g} cannot pay for {what}; ask for fewer, or give a larger budget"
 
 
