@@ -80,13 +80,11 @@ class Model:
     def note(self) -> str:
         """What to know before reading the coefficients; empty where nothing can go wrong."""
         label = self.loss.label
-        if label is None or self.loss.signs or self.domain[label].known == self.domain[label].size:
+        if self.problem.design.labelled.all():
             return ""
-        offset, scale = self.problem.design.label_units
-        middle = offset + scale * float(self.problem.design.label_values[self.domain[label].known])
         return (
-            f"records without a number in {label} count as {middle:g}, the middle of its bounds; if there may be many,"
-            f" ask rt.count(~rt.col({label!r}).is_known()) first"
+            f"records without a usable {label} are left out; the error is per record of the whole table: if many are"
+            f" (rt.count(~rt.col({label!r}).is_known())), it is larger per record used"
         )
 
     @property

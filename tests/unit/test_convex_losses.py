@@ -35,6 +35,8 @@ DOMAIN = Domain(
     level=Integer(4),
     income=Numeric(lower=0, upper=100, bins=5, other=False),
     happy=Categorical(["no", "yes"], other=False),
+    weight=Numeric(lower=40, upper=120, bins=3, nullable=True),
+    mood=Categorical(["low", "high"], nullable=True, other=True),
 )
 NEAR = 1e-6
 """How closely other software must agree."""
@@ -49,6 +51,10 @@ ALL: list[ConvexLoss] = [
     Hinge(features=["age", "level"], label="happy"),
     Huber(features=["age", "job"], label="income", width=0.1),
     MeanVector(features=["age", "job", "level"]),
+    Squared(features=["age", "job", ("age", "level")], label="weight"),
+    Ridge(features=["age", "job"], label="mood"),
+    Logistic(features=["age", "level"], label="mood"),
+    Huber(features=["job"], label="mood", positive="low"),
 ]
 
 
@@ -135,6 +141,32 @@ def test_tensors_lists_and_moments_agree(loss: ConvexLoss) -> None:
     ahead = in_ball(problem, 6)
     expected = float(risks[0].gradient(theta) @ (ahead - theta))
     assert float((certificate_tensor(problem, ahead, theta) * tensor).sum()) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", ALL[-4:], ids=repr)
+def test_records_without_a_label_are_left_out(loss: ConvexLoss) -> None:
+    problem = loss.on(DOMAIN)
+    tensor = weights(7, problem.attributes)
+    place = problem.attributes.index(loss.label or "")
+    bare = np.arange(tensor.shape[place]) >= DOMAIN[loss.label or ""].known
+    if loss.positive is not None:  # any other value is known not to be that one; null is not
+        bare[-1] = False
+    assert bare.any()
+    kept = np.where(np.expand_dims(bare, tuple(range(1, tensor.ndim - place))), 0.0, tensor)
+    theta, other = in_ball(problem, 4), in_ball(problem, 5)
+    whole, part = TensorRisk(problem, tensor), TensorRisk(problem, kept)
+    np.testing.assert_allclose(whole.gradient(theta), part.gradient(theta), atol=1e-12)
+    assert whole.value(theta) - whole.value(other) == pytest.approx(part.value(theta) - part.value(other))
+
+
+def test_a_regression_on_nothing_is_the_average_of_what_is_known() -> None:
+    problem = Squared(features=[], label="weight").on(DOMAIN)
+    shares = weights(1, ("weight",))
+    theta = minimum(TensorRisk(problem, shares))[0]
+    numbers, known = DOMAIN["weight"].representatives, DOMAIN["weight"].known
+    assert numbers is not None
+    offset, scale = problem.design.label_units
+    assert offset + scale * theta[0] == pytest.approx(np.average(numbers[:known], weights=shares[:known]))
 
 
 def _sum(problem: Problem, tensor: np.ndarray, names: tuple[str, ...]) -> np.ndarray:

@@ -92,7 +92,7 @@ def test_missing_numbers_stand_in_the_middle() -> None:
 def test_a_label_that_may_be_missing_is_noted() -> None:
     whole = rt.Domain(x=2, y=rt.Numeric(edges=[0, 10, 20], other=False))
     holes = rt.Domain(x=2, y=rt.Numeric(edges=[0, 10, 20], nullable=True, other=False))
-    for domain, told in ((whole, ""), (holes, "without a number in y count as 10")):
+    for domain, told in ((whole, ""), (holes, "without a usable y are left out")):
         loss = rt.Squared(features=["x"], label="y")
         model = rt.Model(loss, domain, np.zeros(loss.on(domain).dimension), None, None, "hypothesis", False)
         assert told in model.note

@@ -194,7 +194,7 @@ class OutputPerturbation(Minimizer):
 
 def _height(problem: Problem, weight: float) -> float:
     """How far the risk at 0 can lie above its minimum, over all labels, where it is divided by too few records."""
-    loss, labels = problem.loss, np.unique(problem.design.label_values)
+    loss, labels = problem.loss, problem.design.label_choices
     if loss.kind == "mean":  # the minimiser is weight * mean, which lies weight^2 |mean|^2 / 2 below 0
         return weight**2 * problem.feature_norm**2 / 2
     return weight * float(loss.value(np.zeros_like(labels), labels).max())
@@ -262,7 +262,7 @@ class SufficientStatistics(Minimizer):
 
     @property
     def _label_bound(self) -> float:
-        return max(float(np.abs(self.problem.design.label_values).max()), 1e-9)
+        return max(float(np.abs(self.problem.design.label_choices).max()), 1e-9)
 
     @property
     def _units(self) -> tuple[float, float]:

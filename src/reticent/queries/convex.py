@@ -157,16 +157,18 @@ class ConvexLoss(ABC):
 
     def _design(self, domain: Domain) -> Design:
         limits = {name: (low, high) for name, low, high in self.bounds}
-        values, units = np.ones(1), (0.0, 1.0)
+        values, labelled, units = np.ones(1), np.ones(1, dtype=bool), (0.0, 1.0)
         names = {name for f in self.features for name in ((f,) if isinstance(f, str) else f)}
         if self.label is not None:
-            values, units = label_numbers(domain, self.label, self.features, signs=self.signs, positive=self.positive)
+            values, labelled, units = label_numbers(
+                domain, self.label, self.features, signs=self.signs, positive=self.positive
+            )
             names = names | {self.label}
         blocks = build_blocks(
             domain, self.features, intercept=self.intercept, categories=self.categories, bounds=limits
         )
         values.setflags(write=False)
-        return Design(domain, canonical(domain, names), blocks, self.label, values, units)
+        return Design(domain, canonical(domain, names), blocks, self.label, values, labelled, units)
 
 
 class Squared(ConvexLoss):

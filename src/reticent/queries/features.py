@@ -67,8 +67,15 @@ class Design:
     blocks: tuple[Block, ...]
     label: str | None
     label_values: np.ndarray
+    labelled: np.ndarray
+    """Which label codes say what is to be learned; records with another (null, say) count as zero loss, as in AVG."""
     label_units: tuple[float, float]
     """(offset, scale): the label as declared is offset + scale * value."""
+
+    @property
+    def label_choices(self) -> np.ndarray:
+        """The different labels a record may have."""
+        return np.unique(self.label_values[self.labelled])
 
     @property
     def dimension(self) -> int:
@@ -243,8 +250,8 @@ def _refuse_collinear(blocks: Sequence[Block], domain: Domain) -> None:
 
 def label_numbers(
     domain: Domain, label: str, features: Sequence[Feature], *, signs: bool, positive: Any
-) -> tuple[np.ndarray, tuple[float, float]]:
-    """The label of each code and its units: +-1 for classification, a number in [-1/2, 1/2] for regression."""
+) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
+    """The label of each code (+-1 to classify, in [-1/2, 1/2] for regression), which codes have one, and its units."""
     (label,) = canonical(domain, (label,))
     if any(label in _names(feature) for feature in features):
         raise QueryError(f"label {label} is also a feature; a loss predicts it from the others")
@@ -254,17 +261,19 @@ def label_numbers(
     numeric = attribute.representatives is not None and not isinstance(attribute, Categorical)
     if numeric and positive is None and not signs:
         values, offset, slope = scaled(label, attribute, None, 1.0)
-        return values, (-offset / slope, 1 / slope)
-    mask = _positive(label, attribute, positive)
-    return np.where(mask, 1.0, -1.0) * (1.0 if signs else 0.5), (0.5, 0.5) if signs else (0.5, 1.0)
+        return values, attribute.where("is_known"), (-offset / slope, 1 / slope)
+    yes, no = _classes(label, attribute, positive)
+    size, units = (1.0, (0.5, 0.5)) if signs else (0.5, (0.5, 1.0))
+    return (yes * size) - (no * size), yes | no, units
 
 
-def _positive(label: str, attribute: Attribute, positive: Any) -> np.ndarray:
+def _classes(label: str, attribute: Attribute, positive: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The codes of both classes; where the comparison is unknown, or there are two values and this is neither: none."""
     if positive is None:
         if attribute.known != 2:
             raise QueryError(f"label {label} has {attribute.known} values; name the one to predict with positive=")
-        return np.arange(attribute.size) == 1
-    mask = attribute.where("==", positive, name=label)
-    if mask.all() or not mask.any():
+        return tuple(np.arange(attribute.size) == code for code in (1, 0))
+    truth = attribute.truth("==", positive, label)
+    if not (truth.true.any() and truth.false.any()):
         raise QueryError(f"label {label} == {shown(positive)} never changes on the domain; choose another value")
-    return mask
+    return truth.true, truth.false

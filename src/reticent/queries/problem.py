@@ -29,7 +29,7 @@ class Problem:
         self.dimension = design.dimension
         self.feature_norm = design.norm
         reach = self.feature_norm * self.radius
-        labels = np.unique(design.label_values)
+        labels = design.label_choices
         ends = np.array([-reach, reach])[:, None]
         # f is convex, so its slope is extreme at the ends of the margin's interval
         self.slope_bound = float(np.abs(loss.slope(ends, labels)).max()) * UP

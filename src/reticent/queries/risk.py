@@ -28,7 +28,8 @@ class Risk(Protocol):
 
 
 class QuadraticRisk:
-    """`theta' G theta - 2 c' theta + s + ridge/2 |theta|^2`: squared loss and means need pairs of attributes only."""
+    """`theta' G theta - 2 c' theta + s + ridge/2 |theta|^2`: squared loss and means need pairs of attributes, or
+    triples with a label that may be missing."""
 
     def __init__(self, problem: Problem, gram: np.ndarray, cross: np.ndarray, second: float) -> None:
         self.problem = problem
@@ -59,23 +60,40 @@ def moment_sets(problem: Problem) -> list[tuple[str, ...]]:
     label = () if design.label is None else (design.label,)
     sets = {canonical(design.domain, {*a.attributes, *label}) for a in design.blocks} | {label}
     if problem.loss.kind != "mean":
-        sets |= {canonical(design.domain, {*a.attributes, *b.attributes}) for a in design.blocks for b in design.blocks}
+        holes = _label_with_holes(problem)
+        sets |= {
+            canonical(design.domain, {*a.attributes, *b.attributes, *holes})
+            for a in design.blocks
+            for b in design.blocks
+        }
     return sorted(sets)
+
+
+def _label_with_holes(problem: Problem) -> tuple[str, ...]:
+    """The label where some of its codes are none, so that moments of features must know it too."""
+    design = problem.design
+    return () if design.label is None or design.labelled.all() else (design.label,)
 
 
 def moments(
     problem: Problem, marginals: Callable[[Sequence[tuple[str, ...]]], Sequence[np.ndarray]]
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Sums over records of `v v'`, `v y` and `y^2`; for a mean, zero, half the sum of v and zero."""
+    """Sums over labelled records of `v v'`, `v y` and `y^2`; for a mean, zero, half the sum of v and zero."""
     design = problem.design
     sets = moment_sets(problem)
     found = dict(zip(sets, marginals(sets), strict=True))
     blocks, label = design.blocks, () if design.label is None else (design.label,)
-    outcome = Block(label, design.label_values.reshape(*design.domain.shape_of(label), 1), ((),))
+    outcome = Block(label, (design.label_values * design.labelled).reshape(*design.domain.shape_of(label), 1), ((),))
+    holes = _label_with_holes(problem)
 
     def product(one: Block, other: Block) -> np.ndarray:
         union = canonical(design.domain, {*one.attributes, *other.attributes})
-        return block_product(one, other, union, found[union])
+        held = canonical(design.domain, {*union, *holes})
+        weights = found[held]
+        if held != union:
+            place = held.index(holes[0])
+            weights = np.compress(design.labelled, weights, axis=place).sum(axis=place)
+        return block_product(one, other, union, weights)
 
     cross = np.concatenate([product(block, outcome)[:, 0] for block in blocks])
     if problem.loss.kind == "mean":
@@ -97,13 +115,13 @@ class TensorRisk:
         weights = np.asarray(weights, dtype=np.float64)
         self._names = tuple(name for name in design.attributes if name != design.label)
         # The label first, its equal values merged: sums over it are then whole-array additions.
-        distinct, place = np.unique(design.label_values, return_inverse=True)
+        distinct = design.label_choices
         by_code = (
             weights[None] if design.label is None else np.moveaxis(weights, design.attributes.index(design.label), 0)
         )
         merged = np.zeros((len(distinct), *by_code.shape[1:]))
-        for code, value in enumerate(place):
-            merged[value] += by_code[code]
+        for code in np.flatnonzero(design.labelled):
+            merged[np.searchsorted(distinct, design.label_values[code])] += by_code[code]
         self._weights = merged
         self._labels = distinct.reshape(-1, *(1,) * len(self._names))
         self._shape = merged.shape[1:]
@@ -171,7 +189,8 @@ def loss_tensor(problem: Problem, theta: np.ndarray) -> np.ndarray:
     """The loss of every record of the universe, over the loss' own attributes."""
     margins = spread_margins(problem, theta, problem.attributes)
     ridge = problem.strong_convexity / 2 * float(theta @ theta)
-    return np.broadcast_to(problem.loss.value(margins, _label_axis(problem)) + ridge, problem.design.shape)
+    labels, labelled = _label_axes(problem)
+    return np.broadcast_to(problem.loss.value(margins, labels) * labelled + ridge, problem.design.shape)
 
 
 def certificate_tensor(problem: Problem, there: np.ndarray, here: np.ndarray) -> np.ndarray:
@@ -179,13 +198,15 @@ def certificate_tensor(problem: Problem, there: np.ndarray, here: np.ndarray) ->
     margins = spread_margins(problem, here, problem.attributes)
     ahead = spread_margins(problem, there - here, problem.attributes)
     ridge = problem.strong_convexity * float((there - here) @ here)
-    return np.broadcast_to(problem.loss.slope(margins, _label_axis(problem)) * ahead + ridge, problem.design.shape)
+    labels, labelled = _label_axes(problem)
+    return np.broadcast_to(problem.loss.slope(margins, labels) * labelled * ahead + ridge, problem.design.shape)
 
 
-def _label_axis(problem: Problem) -> np.ndarray:
+def _label_axes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """The labels, and which are some, along the label's axis."""
     design = problem.design
     sizes = [len(design.label_values) if name == design.label else 1 for name in design.attributes]
-    return design.label_values.reshape(sizes)
+    return design.label_values.reshape(sizes), design.labelled.reshape(sizes)
 
 
 def _summed(sums: dict[tuple[str, ...], np.ndarray], wanted: tuple[str, ...]) -> np.ndarray:
@@ -211,8 +232,9 @@ class ListedRisk:
         design = problem.design
         columns = dict(zip(design.attributes, np.asarray(codes).T, strict=True))
         self.problem = problem
-        self._weights = np.asarray(weights, dtype=np.float64)
-        self._labels = np.ones(1) if design.label is None else design.label_values[columns[design.label]]
+        codes_of_label = 0 if design.label is None else columns[design.label]
+        self._labels = np.atleast_1d(design.label_values[codes_of_label])
+        self._weights = np.asarray(weights, dtype=np.float64) * design.labelled[codes_of_label]
         self._cells = [
             _flat([columns[name] for name in b.attributes], b.table.shape[:-1], len(self._weights))
             for b in design.blocks

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 from reticent import fitting
 from reticent.algorithms.risks import SAMPLED_ROWS
 from reticent.models import Model
 from reticent.queries.convex import ConvexLoss, loss_from_dict
+from reticent.queries.risk import moment_sets
 from reticent.service.complexity import Work, check
 from reticent.service.orders import TERMS, Order, Parser, Terms
 from reticent.service.problems import Problem
@@ -93,8 +93,10 @@ class Fits(Parser[Fit]):
         return Fit(terms, work, content, losses)
 
     def _work(self, loss: ConvexLoss) -> Work:
-        """A squared loss reads pairs of columns, others all their cells at once, or as many sampled records."""
+        """A squared loss reads its moments, others all their cells at once, or as many sampled records."""
         problem = loss.on(self.domain)
-        sizes = self.domain.shape_of(problem.attributes)
-        cells = sum(sizes) ** 2 if loss.quadratic else min(prod(sizes), SAMPLED_ROWS)
+        if loss.quadratic:
+            cells = sum(map(self.domain.cells, moment_sets(problem)))
+        else:
+            cells = min(self.domain.cells(problem.attributes), SAMPLED_ROWS)
         return Work(cells, problem.dimension, 1)
