@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reticent.algorithms.audit import LAST_INDEX, NOISE_SHARE
 from reticent.algorithms.certificates import Certificate
 from reticent.algorithms.knowledge import PassedBatch
 from reticent.algorithms.tails import reach
@@ -22,12 +23,8 @@ from reticent.queries.base import Linear, Query
 if TYPE_CHECKING:
     from reticent.session import Session
 
-NOISE_SHARE = 0.5
-"""Of the wanted error: with it the audit passes more often than not when the true errors are at most the other half."""
 WORTH = 0.5
 """An audit is tried when it costs at most this share of asking singly."""
-LAST_INDEX = 200
-"""Later audits of a session would need a failure probability below 1e-60."""
 
 
 def ask_batch(

@@ -39,7 +39,7 @@ def ask_sql(
     each = confidence if error is None else shared_confidence(confidence, len(statement.queries))
     targets: Mapping[Query, float | None] = dict.fromkeys(statement.queries)
     if error is not None:
-        targets = _fixed_targets(session, statement, (text, float(error), confidence), key, keep=True)
+        targets = _fixed_targets(session, statement, (text, float(error), confidence), key)
 
     missed: list[float] = []
 
@@ -71,7 +71,7 @@ def sql_cost(session: Session, text: str, error: float, confidence: float, key: 
 
     statement = compile_sql(text, session.domain)
     each = shared_confidence(confidence, len(statement.queries))
-    targets = _fixed_targets(session, statement, (text, float(error), confidence), key, keep=False)
+    targets = _fixed_targets(session, statement, (text, float(error), confidence), key, asking=False)
     return sum(
         session.cost(query, error=target, confidence=each, key=_part_key(key, query))
         for query, target in targets.items()
@@ -83,12 +83,17 @@ def _part_key(key: str | None, query: Query) -> str | None:
 
 
 def _fixed_targets(
-    session: Session, statement: Statement, asked: tuple[str, float, float], key: str | None, *, keep: bool
+    session: Session, statement: Statement, asked: tuple[str, float, float], key: str | None, *, asking: bool = True
 ) -> dict[Query, float]:
     """The error each question needs, as this key was first asked it."""
     _, error, confidence = asked
     each = shared_confidence(confidence, len(statement.queries))
-    found = fixed(session, key, asked, lambda: list(_targets(session, statement, error, each).values()), keep=keep)
+
+    def pays(errors: list[float]) -> bool:
+        pairs = zip(statement.queries, errors, strict=True)
+        return asking and any(session.cost(query, error=wanted, confidence=each) > 0 for query, wanted in pairs)
+
+    found = fixed(session, key, asked, lambda: list(_targets(session, statement, error, each).values()), pays)
     return dict(zip(statement.queries, found, strict=True))
 
 
@@ -119,9 +124,16 @@ def reachable_part(part: float, error: float, what: str, knowledge: Knowledge) -
 
 
 def fixed(
-    session: Session, key: str | None, asked: object, compute: Callable[[], list[float]], *, keep: bool
+    session: Session,
+    key: str | None,
+    asked: object,
+    compute: Callable[[], list[float]],
+    pays: Callable[[list[float]], bool],
 ) -> list[float]:
-    """What is wanted of the parts of a keyed question is written down first: a retry knows more, but asks the same."""
+    """What is wanted of the parts of a keyed question, written down before any is paid: a retry knows more, but asks
+
+    the same. What is free leaves no trace.
+    """
     if key is None:
         return compute()
     digest = sha256(repr(asked).encode())
@@ -129,7 +141,7 @@ def fixed(
         found = session._journal.targets(key, digest)
         if found is None:
             found = compute()
-            if keep:
+            if pays(found):
                 session._journal.save_targets(key, digest, found)
         return found
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reticent.algorithms.audit import LAST_INDEX, NOISE_SHARE
 from reticent.algorithms.convex import loss_difference, project
 from reticent.algorithms.minimizer_choice import cheapest_within
 from reticent.algorithms.risks import public_minimum
@@ -29,13 +30,8 @@ from reticent.queries.convex import ConvexLoss, checked_loss
 if TYPE_CHECKING:
     from reticent.session import Session
 
-NOISE_SHARE = 0.5
-"""Of the wanted error: an audit passes more often than not when the true excess is at most the other half."""
 LARGEST_SHARE = 0.5
 """An audit is tried when it costs at most this share of what remains."""
-LAST_INDEX = 200
-GUESSES = "guesses"
-"""Ledger events: the models that a keyed request began with."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +99,17 @@ def minimize_all(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> 
     if unknown:
         with session._paying:
             guesses = _guesses(session, unknown, wish)
-            _write_down(session, guesses, wish)
-            models |= _resolve(session, guesses, wish)
+            audit = _planned(session, guesses, wish)
+            _write_down(session, guesses, audit, wish)
+            models |= _resolve(session, guesses, audit, wish)
     return [models[loss] for loss in losses]
+
+
+def charged(session: Session, key: str) -> int:
+    """Nano-units that a keyed request has paid so far, before a crash or after: its own audit, and what it bought."""
+    begun = session._journal.guesses(key)
+    audit = 0 if begun is None or begun.get("audit") is None else session._ledger.charged(begun["audit"])
+    return session._ledger.charged(ASK + key) + audit
 
 
 def cost(session: Session, loss: ConvexLoss | Sequence[ConvexLoss], wish: Wish) -> int:
@@ -159,17 +163,20 @@ def _known(
 
 
 def free_model(session: Session, loss: ConvexLoss, confidence: float) -> Model:
-    """From the certified snapshot where its certificate covers the loss, else from the working hypothesis."""
+    """From the snapshot whose certificate bounds the loss best, else from the working hypothesis."""
+    problem, found = loss.on(session.domain), []
     for certified in reversed(session._knowledge.certified):
-        problem = loss.on(session.domain)
         bound, _, ledger_id = implied_error(certified.certificates, problem, 0.0, confidence)
         if bound is not None:
-            theta, gap = public_minimum(certified.snapshot, problem)
-            return Model(
-                loss, session.domain, theta, bound + gap, confidence, "certificate", True,
-                snapshot=certified.snapshot.digest, ledger_id=ledger_id, gap=gap,
-            )  # fmt: skip
-    return guess(session, loss)
+            found.append((bound, certified.snapshot, ledger_id))
+    if not found:
+        return guess(session, loss)
+    bound, snapshot, ledger_id = min(found, key=lambda way: way[0])
+    theta, gap = public_minimum(snapshot, problem)
+    return Model(
+        loss, session.domain, theta, bound + gap, confidence, "certificate", True,
+        snapshot=snapshot.digest, ledger_id=ledger_id, gap=gap,
+    )  # fmt: skip
 
 
 def guess(session: Session, loss: ConvexLoss) -> Model:
@@ -190,34 +197,36 @@ def _guesses(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> dict
     return {loss: Model(loss, session.domain, **plain, **begun[loss.digest]) for loss in losses}
 
 
-def _write_down(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> None:
+def _write_down(session: Session, guesses: dict[ConvexLoss, Model], audit: Audit | None, wish: Wish) -> None:
     """Before anything is paid under a key: a retry knows more, but audits and buys the same."""
     if wish.key is not None and not _written(session, wish):
         entries = [
             {"loss": loss.digest, "theta": model.theta.tolist(), "gap": model.gap, "snapshot": model.snapshot}
             for loss, model in guesses.items()
         ]
-        wanted = [wish.error, wish.confidence]
-        session._ledger.append(GUESSES, {"key": wish.key, "wanted": wanted, "models": entries})
+        own = audit.key if audit is not None and session._ledger.lookup(audit.key) is None else None
+        session._journal.save_guesses(wish.key, [wish.error, wish.confidence], entries, own)
 
 
 def _written(session: Session, wish: Wish) -> dict[str, dict[str, Any]]:
     """Parameters, solver's gap and snapshot of each guess under this key, by the loss' digest."""
     if wish.key is None:
         return {}
-    for event in session._ledger.events():
-        if event.kind == GUESSES and event.payload["key"] == wish.key:
-            if event.payload["wanted"] != [wish.error, wish.confidence]:
-                raise KeyReusedError(f"key {wish.key} was asked for another error or confidence: use a new key")
-            return {entry["loss"]: {k: v for k, v in entry.items() if k != "loss"} for entry in event.payload["models"]}
-    return {}
+    begun = session._journal.guesses(wish.key)
+    if begun is None:
+        return {}
+    if begun["wanted"] != [wish.error, wish.confidence]:
+        raise KeyReusedError(f"key {wish.key} was asked for another error or confidence: use a new key")
+    return {entry["loss"]: {k: v for k, v in entry.items() if k != "loss"} for entry in begun["models"]}
 
 
-def _resolve(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> dict[ConvexLoss, Model]:
+def _resolve(
+    session: Session, guesses: dict[ConvexLoss, Model], audit: Audit | None, wish: Wish
+) -> dict[ConvexLoss, Model]:
     losses = tuple(guesses)
     if all(_bought(session, loss, wish) for loss in losses):
         return {loss: _buy(session, loss, model, wish, 0.0) for loss, model in guesses.items()}
-    verdict = _audit(session, guesses, wish)
+    verdict = None if audit is None else _audited(session, audit, wish)
     if verdict is not None and verdict.high <= wish.error:
         share = session.budget.amount(verdict.cost) / len(losses)
         return {
@@ -231,11 +240,8 @@ def _resolve(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> 
     return {loss: _buy(session, loss, model, wish, low) for loss, model in guesses.items()}
 
 
-def _audit(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> Verdict | None:
-    """What a joint audit shows (spec online.md 1); None when it is not worth its price."""
-    planned = _planned(session, guesses, wish)
-    if planned is None:
-        return None
+def _audited(session: Session, planned: Audit, wish: Wish) -> Verdict | None:
+    """What a joint audit shows (spec online.md 1); None when nobody can pay for it."""
     session._journal.save_snapshot(session._knowledge)
     try:
         return _judged(session, planned, wish)
@@ -256,6 +262,7 @@ def _judged(session: Session, planned: Audit, wish: Wish) -> Verdict:
 
 
 def _planned(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> Audit | None:
+    """The joint audit of these guesses; None when it is not worth its price."""
     knowledge, losses = session._knowledge, tuple(guesses)
     scale = max(loss.on(session.domain).scale for loss in losses)
     digests = "".join(f"{model.snapshot}{loss.digest}" for loss, model in guesses.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
@@ -19,6 +19,7 @@ from reticent.kernel.curator import Noise
 from reticent.kernel.events import Reservation, sha256
 from reticent.kernel.ledger import Event, Ledger
 from reticent.kernel.mechanisms import restore
+from reticent.publications import Publication, behind, elsewhere
 from reticent.queries.base import Linear
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
@@ -29,6 +30,8 @@ ASK = "ask:"
 """Keys of what analysts paid for."""
 AUDIT = "session:audit:"
 """Keys of audits, of classes and of batches: all of them share one failure probability."""
+KINDS = frozenset({"session", "snapshot", "certificate", "batch", "start", "targets", "guesses", "tests"})
+"""The free events that a session writes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +47,12 @@ class Bought:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A snapshot with the place of its event: purchases before it went into its fit."""
+    """A snapshot with the place of its event: of the purchases before it, the last `unfitted` wait for a refit."""
 
     snapshot: Snapshot
     records: float
     records_error: float
+    unfitted: int
     sequence: int
 
 
@@ -64,12 +68,11 @@ class Journal:
         return events[-1].payload if events else None
 
     def save_settings(self, settings: dict[str, Any]) -> None:
-        self._ledger.append("session", settings)
+        self._append("session", settings)
 
     def forfeited(self, prefix: str) -> bool:
         """Whether a charge under such a key was lost for good: two crashes before its result was written."""
-        keys = {event.key or "" for event in self._ledger.events() if event.kind == "reserve"}
-        return any(self._lost(key) for key in keys if key.startswith(prefix))
+        return any(map(self._lost, self._ledger.keys(prefix)))
 
     def usable(self, key: str) -> str:
         """This key, or the first of its successors that is not forfeited."""
@@ -92,8 +95,9 @@ class Journal:
                 "digest": snapshot.digest,
                 "records": knowledge.records,
                 "records_error": knowledge.records_error,
+                "unfitted": knowledge.unfitted,
             }
-            self._ledger.append("snapshot", payload, blobs=[snapshot.to_bytes()])
+            self._append("snapshot", payload, blobs=[snapshot.to_bytes()])
 
     def latest(self) -> Stored | None:
         """The newest stored snapshot; None for a new ledger."""
@@ -105,6 +109,7 @@ class Journal:
             self.snapshot(event.payload["digest"]),
             event.payload["records"],
             event.payload["records_error"],
+            event.payload.get("unfitted", 0),
             event.sequence,
         )
 
@@ -113,13 +118,13 @@ class Journal:
 
     def save_certificate(self, certificate: Certificate) -> None:
         if certificate not in self.certificates():
-            self._ledger.append("certificate", certificate.to_dict())
+            self._append("certificate", certificate.to_dict())
 
     def certificates(self) -> list[Certificate]:
         return [Certificate.from_dict(event.payload) for event in self._events("certificate")]
 
     def save_batch(self, certificate: Certificate, digests: list[str]) -> None:
-        self._ledger.append("batch", {"certificate": certificate.to_dict(), "forms": digests})
+        self._append("batch", {"certificate": certificate.to_dict(), "forms": digests})
 
     def batches(self) -> Iterator[tuple[Certificate, tuple[str, ...]]]:
         """Batches that passed their audit: the certificate, and the digests of their compiled forms."""
@@ -128,11 +133,7 @@ class Journal:
 
     def audit_index(self, key: str) -> int:
         """Which audit of this ledger the key names, passed or not: the j-th may fail 2^-j as often."""
-        keys = [
-            event.key
-            for event in self._ledger.events()
-            if event.kind == "reserve" and (event.key or "").startswith(AUDIT)
-        ]
+        keys = self._ledger.keys(AUDIT)
         before = keys.index(key) if key in keys else len(keys)
         return 1 + before + max((event.payload["audits"] for event in self._events("start")), default=0)
 
@@ -141,7 +142,7 @@ class Journal:
         with TemporaryDirectory() as folder:
             data = release.save(Path(folder) / "start").read_bytes()
         audits = max((certificate.index for certificate in release.certificates), default=0)
-        self._ledger.append("start", {"release": sha256(data), "audits": audits}, blobs=[data])
+        self._append("start", {"release": sha256(data), "audits": audits}, blobs=[data])
 
     def start(self) -> Release | None:
         event = next(self._events("start"), None)
@@ -149,28 +150,33 @@ class Journal:
             return None
         return Release.load(BytesIO(self._ledger.get_blob(event.payload["release"])))  # pyright: ignore[reportArgumentType]
 
+    @cached_property
+    def elsewhere(self) -> tuple[Publication, ...]:
+        """What the start rests on that this ledger has not paid for."""
+        start = self.start()
+        return () if start is None else elsewhere(behind(start.facts), self._ledger.name)
+
     def save_targets(self, key: str, asked: str, errors: list[float]) -> None:
         """What is wanted of the parts of a keyed question; `asked` is its digest."""
-        known = self._targets
-        self._ledger.append("targets", {"key": key, "asked": asked, "errors": errors})
-        known[key] = (asked, errors)
+        self._append("targets", {"key": key, "asked": asked, "errors": errors})
 
     def targets(self, key: str, asked: str) -> list[float] | None:
         """A key belongs to one question: another one must not be answered within its errors."""
-        found = self._targets.get(key)
-        if found is not None and found[0] != asked:
+        found = self._keyed.get(("targets", key))
+        if found is not None and found["asked"] != asked:
             raise KeyReusedError("this key belongs to another question: use a new key")
-        return None if found is None else found[1]
+        return None if found is None else found["errors"]
 
-    @cached_property
-    def _targets(self) -> dict[str, tuple[str, list[float]]]:
-        """Read once: a long ledger takes a while, and only this session writes to it."""
-        written = (event.payload for event in self._events("targets"))
-        return {payload["key"]: (payload["asked"], payload["errors"]) for payload in written}
+    def save_guesses(self, key: str, wanted: list[float], models: list[dict[str, Any]], audit: str | None) -> None:
+        """The models that a keyed request begins with, and the audit it is about to pay for."""
+        self._append("guesses", {"key": key, "wanted": wanted, "models": models, "audit": audit})
+
+    def guesses(self, key: str) -> dict[str, Any] | None:
+        return self._keyed.get(("guesses", key))
 
     def save_tests(self, count: int) -> None:
         """Threshold tests that may have been made by the time this process ends."""
-        self._ledger.append("tests", {"count": count})
+        self._append("tests", {"count": count})
 
     def epochs(self) -> int:
         """Threshold runs opened so far; each was charged whole, and none survives its process."""
@@ -194,7 +200,31 @@ class Journal:
                     yield Bought(key, event.analyst, queries, noises, event.sequence)  # pyright: ignore[reportArgumentType]
 
     def _events(self, kind: str) -> Iterator[Event]:
-        return (event for event in self._ledger.events() if event.kind == kind)
+        return iter(self._log.get(kind, ()))
+
+    def _append(self, kind: str, payload: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        log, keyed = self._log, self._keyed
+        event = self._ledger.append(kind, payload, blobs=blobs)
+        log.setdefault(kind, []).append(event)
+        keyed |= _by_key([event])
+
+    @cached_property
+    def _log(self) -> dict[str, list[Event]]:
+        """The free events of each kind, read once: a long ledger takes a while, and only this session writes these."""
+        found: dict[str, list[Event]] = {}
+        for event in self._ledger.events():
+            if event.kind in KINDS:
+                found.setdefault(event.kind, []).append(event)
+        return found
+
+    @cached_property
+    def _keyed(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """What was written down about keyed questions."""
+        return _by_key(event for events in self._log.values() for event in events)
+
+
+def _by_key(events: Iterable[Event]) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(event.kind, event.payload["key"]): event.payload for event in events if "key" in event.payload}
 
 
 def _question(described: dict) -> Linear | Marginal | Groups | None:

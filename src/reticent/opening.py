@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Any
 
@@ -21,6 +21,7 @@ from reticent.hypotheses.support import SupportHypothesis
 from reticent.journal import ASK, Journal
 from reticent.kernel.curator import Curator
 from reticent.planning import Setting, expected, gaussian, plain_answers
+from reticent.publications import Publication, behind, budget_of
 from reticent.queries.groups import Groups
 from reticent.queries.workload import Workload, marginals
 from reticent.releases import Release
@@ -135,6 +136,7 @@ def _settle_terms(curator: Curator, journal: Journal, terms: Terms) -> dict[str,
 def _fitting(start: Release, curator: Curator) -> Release:
     compared = {
         "domain": (start.domain.fingerprint, curator.domain.fingerprint),
+        "unit of privacy": (start.facts["unit"], curator.unit),
         "kind of neighbours": (start.facts["neighbours"], curator.neighbours),
         "table version": (start.facts.get("version"), curator.version),
         "number of records": (start.records if curator.records is not None else None, curator.records),
@@ -142,6 +144,7 @@ def _fitting(start: Release, curator: Curator) -> Release:
     for name, (theirs, ours) in compared.items():
         if theirs != ours:
             raise QueryError(f"the release was made for another {name}; start from one of the same table")
+    budget_of([Publication("", curator.budget, 0), *behind(start.facts)])  # refuses what together protects nobody
     return start
 
 
@@ -154,12 +157,12 @@ def _uniform(curator: Curator, support: int | None) -> Hypothesis:
 def _remember(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowledge:
     """Takes in what earlier runs paid for; every value comes from its settled event."""
     stored = journal.latest()
-    fitted_to = 0 if stored is None else stored.sequence
+    seen, waiting = (0, 0) if stored is None else (stored.sequence, stored.unfitted)
     for bought in journal.bought(ASK):
         settled = curator.measure(bought.queries, bought.noises, key=bought.key, analyst=bought.analyst)
         measured = understand(knowledge, bought.queries, bought.noises, settled)
-        knowledge = learn(knowledge, measured, fitted=bought.sequence < fitted_to)
-    return knowledge
+        knowledge = learn(knowledge, measured, fitted=bought.sequence < seen)
+    return replace(knowledge, unfitted=knowledge.unfitted + waiting)
 
 
 def _epochs(curator: Curator, journal: Journal, settings: dict[str, Any]) -> tuple[Knowledge, Epochs]:

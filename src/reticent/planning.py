@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.algorithms.knowledge import VACUOUS
 from reticent.algorithms.tails import check_confidence, z_score
 from reticent.domain import Domain
 from reticent.errors import QueryError
@@ -22,8 +23,6 @@ SEEN_NOISE = 0.0014
 """Adult, seven attributes, half of (1, 1e-9). With less noise a fit can smooth less: 17 standard deviations were seen
 at 10^6 records, 32 at 10^7, about the fourth root."""
 
-VACUOUS = 0.5
-"""A bound on fractions above this says nothing worth paying for."""
 LEDGER_ROUNDING = 3 / NANO
 """An epoch has three prices, each charged in whole nano-units."""
 

@@ -22,7 +22,7 @@ def ask_ratio(
     """Each part fails half as often, so both hold together."""
     part, each = None, shared_confidence(confidence, 2)
     if error is not None and session._epochs is None:
-        part = _part(session, query, error, confidence, key, keep=True)
+        part = _part(session, query, error, confidence, key)
     top, bottom = (
         session.ask(q, error=part, confidence=each, key=named, analyst=analyst) for q, named in _parts(query, key)
     )
@@ -30,7 +30,7 @@ def ask_ratio(
 
 
 def ratio_cost(session: Session, query: Ratio, error: float, confidence: float, key: str | None) -> float:
-    part, each = _part(session, query, error, confidence, key, keep=False), shared_confidence(confidence, 2)
+    part, each = _part(session, query, error, confidence, key, asking=False), shared_confidence(confidence, 2)
     return sum(session.cost(q, error=part, confidence=each, key=named) for q, named in _parts(query, key))
 
 
@@ -38,9 +38,15 @@ def _parts(query: Ratio, key: str | None) -> list[tuple[Linear, str | None]]:
     return [(query.numerator, key and f"{key}:top"), (query.denominator, key and f"{key}:bottom")]
 
 
-def _part(session: Session, query: Ratio, error: float, confidence: float, key: str | None, *, keep: bool) -> float:
-    asked = (query.text, float(error), confidence)
-    (part,) = fixed(session, key, asked, lambda: [part_error(session, query, error, confidence)], keep=keep)
+def _part(
+    session: Session, query: Ratio, error: float, confidence: float, key: str | None, *, asking: bool = True
+) -> float:
+    asked, each = (query.text, float(error), confidence), shared_confidence(confidence, 2)
+
+    def pays(errors: list[float]) -> bool:
+        return asking and any(session.cost(q, error=errors[0], confidence=each) > 0 for q, _ in _parts(query, key))
+
+    (part,) = fixed(session, key, asked, lambda: [part_error(session, query, error, confidence)], pays)
     return part
 
 

@@ -30,6 +30,7 @@ from reticent.kernel.ledger import Ledger
 from reticent.kernel.statement import verify
 from reticent.kernel.subsample import Subsample
 from reticent.kernel.table import Table
+from reticent.publications import Publication, statement
 from reticent.queries.base import Linear, Query
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Marginal
@@ -97,10 +98,8 @@ def release(
         "unit": table.unit,
         "neighbours": table.neighbours,
         "version": table.version,
-        "budget": budget.to_dict(),
-        "spent": spent,
+        **statement([Publication(opened.name, budget, spent)]),
         "charged_now": spent - before,
-        "privacy": budget.guarantee(spent),
         "algorithm": algorithm.describe(),
         "workload": workload.to_dict(),
         "reticent": _version(),
@@ -247,7 +246,7 @@ class Release:
             "records": self.records,
             "notes": self.notes,
             "facts": self.facts,
-            "measurements": [{"query": m.query.to_dict(), "sd": m.sd} for m in self.measurements],
+            "measurements": [{"query": m.query.to_dict(), "sd": m.sd, "noise": m.noise} for m in self.measurements],
         }
         path = Path(path)
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -268,7 +267,7 @@ class Release:
                     raise ReticentError(f"{path}: release format {manifest['format']}, this version reads {FORMAT}")
                 hypothesis = load_hypothesis(archive.read("hypothesis.bin"))
                 measurements = tuple(
-                    Measurement(_measured(m["query"]), _array(archive, index), m["sd"])
+                    Measurement(_measured(m["query"]), _array(archive, index), m["sd"], m.get("noise"))
                     for index, m in enumerate(manifest["measurements"])
                 )
         except FileNotFoundError:

@@ -25,6 +25,7 @@ from reticent.kernel.ledger import Ledger
 from reticent.kernel.statistics import Kind
 from reticent.kernel.table import Table
 from reticent.opening import Terms, know
+from reticent.publications import Publication
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
@@ -193,12 +194,16 @@ class Session:
         return minimize(self, loss, error, confidence, key, analyst, self.strict)
 
     def cost(self, question: Any, *, error: float, confidence: float | None = None, key: str | None = None) -> float:
-        """The most that `ask` (or `minimize`, of a loss or a list of them) with the same arguments would charge now.
+        """The most that `ask`, `ask_all` of a list, or `minimize` of losses would charge now with the same arguments.
 
         In the budget's unit; asking for it costs nothing. What `key` has paid already is not charged again.
         """
         confidence = self.confidence if confidence is None else check_confidence(confidence)
         require(error, Real, "error", "a number above 0, for example 0.01")
+        if isinstance(question, Sequence) and question and all(isinstance(one, Query) for one in question):
+            from reticent.batches import batch_cost
+
+            return batch_cost(self, question, error, confidence)
         if not isinstance(question, (Query, str)):
             from reticent.fitting import Wish, cost
 
@@ -337,6 +342,11 @@ class Session:
         return published(self)
 
     # -- standing --------------------------------------------------------------------------------------------
+
+    @property
+    def publications(self) -> tuple[Publication, ...]:
+        """What this session's ledger paid for, then what its start rests on that others did: prices add."""
+        return (Publication(self._ledger.name, self.budget, self._ledger.spent), *self._journal.elsewhere)
 
     @property
     def engine(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from reticent.algorithms.generalisation import expected_bias, generalisation
 from reticent.algorithms.outcome import Outcome
+from reticent.publications import budget_of, statement
 from reticent.queries.workload import Workload
 from reticent.releases import Release
 
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 
 def standing(session: Session) -> dict[str, Any]:
     """JSON-ready; nothing in it depends on rows beyond what was released."""
-    knowledge, budget = session._knowledge, session.budget
+    knowledge, budget, total = session._knowledge, session.budget, statement(session.publications)
     facts: dict[str, Any] = {
         "table": session.name,
         "engine": session.engine,
         "neighbours": session._curator.neighbours,
+        "unit": session._identity["unit"],
         "budget": budget.describe(),
         "spent": session.spent,
         "remaining": session.remaining,
-        "guarantee": budget.guarantee(session._ledger.spent),
+        "guarantee": total["privacy"],
+        "builds_on": total["publications"][1:],
         "certificates": [
             {
                 "kind": c.kind,
@@ -54,12 +57,13 @@ def standing(session: Session) -> dict[str, Any]:
 
 def _generalisation(session: Session) -> dict[str, Any]:
     """What answers within their error say about the population the records were drawn from (spec 8.7)."""
-    facts: dict[str, Any] = {"expected_bias": expected_bias(session.budget), "confidence": session.confidence}
+    budget = budget_of(session.publications)
+    facts: dict[str, Any] = {"expected_bias": expected_bias(budget), "confidence": session.confidence}
     certificates = session.certificates
     if certificates:
         newest = certificates[-1]
         failure, neighbours = 1 - session.confidence, session._curator.neighbours
-        bound = generalisation(session.budget, lambda b: newest.bound_at(1 - b), failure=failure, neighbours=neighbours)
+        bound = generalisation(budget, lambda b: newest.bound_at(1 - b), failure=failure, neighbours=neighbours)
         facts["population_error"] = bound if bound < 1 else None
     return facts
 
@@ -78,15 +82,12 @@ def published(session: Session) -> Release:
 def _facts(session: Session) -> dict[str, Any]:
     from reticent import __version__
 
-    spent = session._ledger.spent
     return {
         "name": session.name,
         "unit": session._identity["unit"],
         "neighbours": session._curator.neighbours,
         "version": session._identity["version"],
-        "budget": session.budget.to_dict(),
-        "spent": spent,
-        "privacy": session.budget.guarantee(spent),
+        **statement(session.publications),
         "algorithm": {"algorithm": "Session", "engine": session.engine},
         "workload": Workload().to_dict(),
         "reticent": __version__,

@@ -15,7 +15,7 @@ from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.queries.base import Linear, Query
-from reticent.queries.forms import Dense, Product
+from reticent.queries.forms import Dense, Product, first_code
 from reticent.queries.groups import ONE_BY_ONE, Groups
 from reticent.queries.linear import Marginal, Ratio
 
@@ -76,7 +76,7 @@ class View:
         """The largest cell error of the whole table, so that one bound serves every row shown."""
         canonical = query.canonical(self.domain)
         cells = self.distribution.marginal(canonical)
-        one_cell = Product(canonical, tuple(_first(self.domain[name].size) for name in canonical))
+        one_cell = Product(canonical, tuple(first_code(self.domain[name].size) for name in canonical))
         error, certificate = tightest(self.certificates, one_cell)
         order = [canonical.index(name) for name in query.names]
         values = np.transpose(cells, order)
@@ -162,9 +162,3 @@ def quotient_error(top: float, top_error: float | None, bottom: float, bottom_er
     highest = min(1.0, (top + top_error) / (bottom - bottom_error))
     lowest = max(0.0, (top - top_error) / (bottom + bottom_error))
     return max(highest - centre, centre - lowest)
-
-
-def _first(size: int) -> np.ndarray:
-    vector = np.zeros(size)
-    vector[0] = 1.0
-    return vector

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
 from reticent.algorithms import tails
 from reticent.algorithms.adaptive import Adaptive
-from reticent.algorithms.allocation import noise_costing
-from reticent.algorithms.audit import audit
+from reticent.algorithms.allocation import TOTAL_SHARE, noise_costing
+from reticent.algorithms.audit import LONGEST_AUDIT, audit
 from reticent.algorithms.certificates import Certificate
 from reticent.algorithms.derived import MeasuredMarginal
 from reticent.algorithms.knowledge import Knowledge, PassedBatch
@@ -23,9 +22,9 @@ from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import choose
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.journal import AUDIT, Journal
-from reticent.kernel.accounting import Budget
+from reticent.kernel.boxes import box_steps
 from reticent.kernel.curator import Curator
-from reticent.kernel.mechanisms import Gaussian, Laplace, Sensitivity
+from reticent.kernel.mechanisms import Gaussian, Laplace, Sensitivity, restore
 from reticent.kernel.statistics import Kind
 from reticent.queries.linear import Count, Marginal
 from reticent.queries.workload import Workload, marginals
@@ -33,11 +32,8 @@ from reticent.releases import Release
 
 WARM = "session:warm"
 AUDIT_SHARE = Fraction(1, 20)
-TOTAL_SHARE = Fraction(1, 50)
 LARGEST_WORKLOAD = 2**22
 """Cells of the default workload: all triples while they fit, else all pairs, else single attributes."""
-LONGEST_AUDIT = 4e9
-"""Kadane steps of a default audit; beyond, it covers pairs of attributes instead of triples."""
 
 
 def warm_up(
@@ -119,19 +115,18 @@ def _of_release(release: Release) -> Knowledge:
 
 
 def _of_measurements(release: Release) -> list[Measured]:
-    """What a release measured; its noise was Laplace under a pure budget, else Gaussian.
+    """What a release measured with known noise.
 
     Not what it measured on a sample of the records: how far that lies from the table is not bounded by the noise.
     """
     if "sample" in release.notes:
         return []
-    pure = Budget.from_dict(release.facts["budget"]).pure
     count, found = release.records, []
     for measurement in release.measurements:
-        sd = measurement.sd * count
-        noise = Laplace(sd / math.sqrt(2)) if pure else Gaussian(sd)
         error = float(release.notes.get("records_error", 0.0))
-        if isinstance(measurement.query, Marginal):
+        if isinstance(measurement.query, Marginal) and measurement.noise is not None:
+            noise = restore(measurement.noise)
+            assert isinstance(noise, (Laplace, Gaussian)), "marginals are measured with additive noise"
             names, values = measurement.query.canonical(release.domain), measurement.values
             found.append(MeasuredMarginal(names, values, noise, count, error, None, declared=False).balanced())
     return found
@@ -197,15 +192,10 @@ def default_order(domain: Domain) -> int:
     """How many attributes the first audit covers: three, unless that would take minutes."""
     for order in (3, 2):
         if order <= len(domain):
-            steps = sum(_kadane_steps(domain.shape_of(s)) for s in itertools.combinations(domain.names, order))
+            steps = sum(box_steps(domain.shape_of(s)) for s in itertools.combinations(domain.names, order))
             if steps <= LONGEST_AUDIT:
                 return order
     return 1
-
-
-def _kadane_steps(shape: Sequence[int]) -> float:
-    longest = max(shape)
-    return longest * math.prod(size * (size + 1) / 2 for size in shape) / (longest * (longest + 1) / 2)
 
 
 def _cells(domain: Domain, order: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from reticent.algorithms.allocation import Collection, divide, noise_costing
-from reticent.algorithms.audit import audit
+from reticent.algorithms.audit import LONGEST_AUDIT, audit
 from reticent.algorithms.candidates import (
     HIGHEST_ORDER,
     Interaction,
@@ -38,7 +38,7 @@ from reticent.hypotheses.histogram import estimate
 from reticent.hypotheses.junction import JunctionTree
 from reticent.hypotheses.loglinear import LogLinear, fit_loglinear
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.support import SupportHypothesis
+from reticent.hypotheses.support import LARGEST_MARGINAL, SupportHypothesis
 from reticent.kernel.accounting import Real, exact
 from reticent.kernel.boxes import box_steps
 from reticent.kernel.curator import Curator
@@ -68,8 +68,6 @@ PUBLIC_SEED = 20240229
 SUPPORT_WORK = 2**25
 """Records times fitted sets: an iteration of the last fit passes four times over these, half a second in all."""
 STEPS = 4
-LONGEST_AUDIT = 4e9
-"""Steps of the search for the worst range that a closing audit may take: some seconds."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ class Adaptive:
         targets = target_sets(workload, domain)
         if not targets:
             raise QueryError("the workload asks nothing; name at least one marginal or query")
-        self._check_size(domain)
+        self._check_size(domain, targets)
         collection = Collection(curator, allowance, key)
         units = allowance - int(allowance * self._audit_share)
         learn = self._whole if domain.size <= self.dense_cells else self._proposed
@@ -133,12 +131,21 @@ class Adaptive:
         measurements = tuple(collection.measurements())
         return Outcome(hypothesis, measurements, certificates, count, notes | {"records_error": error})
 
-    def _check_size(self, domain: Domain) -> None:
-        if domain.size > self.dense_cells and sum(domain.shape) > self.model_cells:
+    def _check_size(self, domain: Domain, targets: Mapping[Set, float]) -> None:
+        """Before anything is spent: what is measured must fit the model."""
+        if domain.size <= self.dense_cells:
+            return
+        if sum(domain.shape) > self.model_cells:
             raise QueryError(
                 f"model_cells={self.model_cells} cannot hold {len(domain)} single attributes with "
                 f"{sum(domain.shape)} codes; allow at least that many"
             )
+        for pair in closure(targets, 2):
+            if domain.cells(pair) > LARGEST_MARGINAL:
+                raise QueryError(
+                    f"{' and '.join(pair)} have {domain.cells(pair)} cells together; at most {LARGEST_MARGINAL}:"
+                    " use coarser bins, or leave the pair out of the workload"
+                )
 
     # -- universes held whole ------------------------------------------------------------------------------
 
@@ -259,13 +266,16 @@ class Adaptive:
         """All that is left buys two audits: every cell tightly, every range of codes more widely.
 
         Cells are those of the sets and of small sets inside them; the ranges of a set hold those inside it already.
-        Ranges are left out where looking for the worst one would take minutes; public sizes decide.
+        Sets too wide for one table are left out, and ranges where looking for the worst one would take minutes; public
+        sizes decide.
         """
+        domain = curator.domain
         inside = [smaller for order in range(1, HIGHEST_ORDER + 1) for smaller in closure(sets, order)]
-        audited = {"cells": list(dict.fromkeys([*sets, *inside])), "boxes": sets}
+        held = [s for s in dict.fromkeys([*sets, *inside]) if domain.cells(s) <= LARGEST_MARGINAL]
+        audited = {"cells": held, "boxes": [s for s in sets if domain.cells(s) <= LARGEST_MARGINAL]}
         count, error = collection.records
-        steps = sum(box_steps(curator.domain.shape_of(s)) for s in sets)
-        kinds: list[Kind] = ["cells", "boxes"] if steps <= LONGEST_AUDIT else ["cells"]
+        steps = sum(box_steps(domain.shape_of(s)) for s in audited["boxes"])
+        kinds: list[Kind] = ["cells", "boxes"] if 0 < steps <= LONGEST_AUDIT else ["cells"]
         snapshot = Snapshot(hypothesis).digest
         certificates = []
         for index, (kind, units) in enumerate(zip(kinds, divide(collection.left, [1.0] * len(kinds)), strict=True)):

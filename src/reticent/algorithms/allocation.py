@@ -31,6 +31,10 @@ def divide(units: int, weights: Sequence[float]) -> list[int]:
     return [high - low for low, high in pairwise(marks)]
 
 
+TOTAL_SHARE = Fraction(1, 50)
+"""Of the allowance under add-remove, for the number of records, which is private there (spec 1.1)."""
+
+
 def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise:
     """The least noise that `units` of this budget can pay for."""
     amount = Fraction(units, NANO)
@@ -47,11 +51,11 @@ def too_little(units: int, budget: Budget, what: str) -> str:
 
 
 class Noisy(NamedTuple):
-    """A released marginal in records, and the sd of each cell."""
+    """A released marginal in records, and the noise of each cell."""
 
     attributes: Set
     values: np.ndarray
-    sd: float
+    noise: Noise
 
 
 class Collection:
@@ -93,18 +97,21 @@ class Collection:
         settled = self._curator.measure(queries, noises, key=f"{self._key}:{name}")
         self.left -= settled.cost
         for attributes, values, noise in zip(units, settled.values, noises, strict=True):
-            self.noisy.append(Noisy(attributes, np.asarray(values, dtype=np.float64), noise.sd))
+            self.noisy.append(Noisy(attributes, np.asarray(values, dtype=np.float64), noise))
 
     @property
     def records(self) -> tuple[float, float]:
         """The number of records and a bound on its relative error: public, or the mean of all measured totals."""
         if self._curator.records is not None:
             return float(self._curator.records), 0.0
-        total = collapse(self.noisy, ())
+        total = collapse(((n.attributes, n.values, n.noise.sd) for n in self.noisy), ())
         assert total is not None  # a run measures before it asks
         return counted(float(total[0]), total[1], pure=self._curator.budget.pure)
 
     def measurements(self) -> list[Measurement]:
         """As fractions of the table."""
         count, _ = self.records
-        return [Measurement(Marginal(n.attributes), n.values / count, n.sd / count) for n in self.noisy]
+        return [
+            Measurement(Marginal(n.attributes), n.values / count, n.noise.sd / count, n.noise.describe())
+            for n in self.noisy
+        ]

@@ -10,6 +10,13 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.statistics import Kind, MaxError, fine
 
+LONGEST_AUDIT = 4e9
+"""Steps of the search for the worst range that an unasked audit may take: some seconds."""
+NOISE_SHARE = 0.5
+"""Of a wanted error: an audit passes more often than not when the true errors are at most the other half."""
+LAST_INDEX = 200
+"""Later audits of a session would need a failure probability below 1e-60."""
+
 
 def audit(
     curator: Curator,

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.algorithms.allocation import TOTAL_SHARE, noise_costing
 from reticent.algorithms.data_player import DataPlayer, Search
 from reticent.algorithms.dualquery_game import Game
 from reticent.algorithms.dualquery_plan import REPLIES, DualQueryPlan, textbook, tuned
@@ -23,16 +24,13 @@ from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.records import RecordsHypothesis
-from reticent.kernel.accounting import NANO, Budget, Real, exact
+from reticent.kernel.accounting import Budget, Real, exact
 from reticent.kernel.curator import Curator
-from reticent.kernel.mechanisms import Gaussian, Laplace, Sensitivity
+from reticent.kernel.mechanisms import Sensitivity
 from reticent.kernel.statistics import of_one_marginal
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Marginal, count
 from reticent.queries.workload import Workload
-
-TOTAL_SHARE = Fraction(1, 50)
-"""Of the allowance under add-remove, for the number of records, which is private there (spec 1.1)."""
 
 START_FLOOR = 0.1
 """In standard deviations: no code of a start record is ruled out by noise alone."""
@@ -132,7 +130,7 @@ class DualQuery:
 
     def _total(self, curator: Curator, purse: _Purse, key: str) -> tuple[int, float]:
         """A noisy number of records, paid once; every guess and price uses it, never the true one (spec 1.1)."""
-        noise = _noise(curator.budget, Sensitivity.scalar(), int(purse.left * TOTAL_SHARE))
+        noise = noise_costing(curator.budget, Sensitivity.scalar(), int(purse.left * TOTAL_SHARE))
         settled = curator.measure([count()], noise, key=f"{key}:total")
         purse.pay(settled.cost)
         records, uncertain = counted(round(float(settled.values[0])), noise.sd, pure=curator.budget.pure)
@@ -143,11 +141,11 @@ class DualQuery:
         each = int(purse.left * Fraction(str(self.refine))) // len(queries)
         if each == 0:
             return []
-        noise = _noise(curator.budget, of_one_marginal(curator.neighbours), each)
+        noise = noise_costing(curator.budget, of_one_marginal(curator.neighbours), each)
         settled = curator.measure(queries, noise, key=f"{key}:refine")
         purse.pay(settled.cost)
         sd = noise.sd / records
-        return [Measurement(q, v / records, sd) for q, v in zip(queries, settled.values, strict=True)]
+        return [Measurement(q, v / records, sd, noise.describe()) for q, v in zip(queries, settled.values, strict=True)]
 
 
 class _Purse:
@@ -167,14 +165,6 @@ def _shares(measurements: list[Measurement]) -> list[np.ndarray] | None:
     if not measurements:
         return None
     return [np.maximum(m.values.ravel(), 0.0) + START_FLOOR * m.sd for m in measurements]
-
-
-def _noise(budget: Budget, sensitivity: Sensitivity, units: int) -> Laplace | Gaussian:
-    """The least noise that `units` pay for."""
-    amount = Fraction(units, NANO)
-    if budget.pure:
-        return Laplace.costing(sensitivity=sensitivity, epsilon=amount)
-    return Gaussian.costing(sensitivity=sensitivity, rho=amount)
 
 
 def _plain(value: Any) -> Any:

@@ -101,7 +101,7 @@ class MeasuredGroups:
         if self.values.size <= FITTED_GROUPS:
             sd = self.noise.sd / self.records
             for part, value in zip(self.query.parts(self.domain), self.values.ravel(), strict=True):
-                yield Measurement(part, np.asarray(value), sd)
+                yield Measurement(part, np.asarray(value), sd, self.noise.describe())
 
     @cached_property
     def _form(self) -> Form:

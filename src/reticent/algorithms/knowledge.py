@@ -21,7 +21,7 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Noise
 from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.queries.base import Linear
-from reticent.queries.forms import Form, Product
+from reticent.queries.forms import Form, Product, first_code
 from reticent.queries.linear import Marginal
 
 VACUOUS = 0.5
@@ -153,9 +153,12 @@ class Knowledge:
 
     def measurements(self) -> list[Measurement]:
         """Everything measured, as a fit takes it."""
-        found = [Measurement(Marginal(m.attributes), m.values, m.sd) for m in self.marginals]
+        found = [Measurement(Marginal(m.attributes), m.values, m.sd, m.noise.describe()) for m in self.marginals]
         for repeats in self.queries.values():
-            found += [Measurement(m.query, np.asarray(m.value), m.noise.sd / self.records) for m in repeats]
+            found += [
+                Measurement(m.query, np.asarray(m.value), m.noise.sd / self.records, m.noise.describe())
+                for m in repeats
+            ]
         return found + [measurement for measured in self.groups for measurement in measured.measurements()]
 
     def readings(self, query: Linear, confidence: float) -> list[Reading]:
@@ -222,7 +225,7 @@ class Knowledge:
 
     def cells(self, attributes: tuple[str, ...], confidence: float) -> list[Reading]:
         """The same for all cells of a marginal at once: one bound serves every cell."""
-        first = Product(attributes, tuple(_first(self.domain[name].size) for name in attributes))
+        first = Product(attributes, tuple(first_code(self.domain[name].size) for name in attributes))
         found = []
         for certified in self.certified:
             error, certificate = tightest(certified.certificates, first, confidence)
@@ -266,9 +269,3 @@ def best(ways: list[Way], wanted: float | None = None) -> Way | None:
     if wanted is not None:
         return next((way for way in ways if way.error <= wanted), None)
     return min((way for way in ways if way.error < VACUOUS), key=lambda way: way.error, default=None)
-
-
-def _first(size: int) -> np.ndarray:
-    vector = np.zeros(size)
-    vector[0] = 1.0
-    return vector

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.allocation import divide, noise_costing, too_little
+from reticent.algorithms.allocation import TOTAL_SHARE, divide, noise_costing, too_little
 from reticent.algorithms.cells import CellClass, replay
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.tails import counted
@@ -24,8 +24,6 @@ from reticent.queries.workload import Workload
 
 __all__ = ["MWEM"]
 
-TOTAL_SHARE = 0.02
-"""Of the allowance under add-remove, for the number of records."""
 MOST_ROUNDS, FEWEST_ROUNDS = 200, 10
 ONE = Sensitivity.scalar()
 
@@ -65,6 +63,7 @@ class MWEM:
                 remaining=float(left),
             )
         answers: list[tuple[Conjunction, float, float]] = []
+        measurements: list[Measurement] = []
         for turn, (to_select, to_measure) in enumerate(_halves(left, rounds)):
             mechanism = _selection(budget, to_select)
             scores = cells.scores(hypothesis, records)
@@ -73,17 +72,17 @@ class MWEM:
             noise = noise_costing(budget, ONE, to_measure)
             settled = curator.measure([query], noise, key=f"{key}:measure {turn}")
             answers.append((query, float(settled.values[0]) / records, noise.sd / records))
+            measurements.append(Measurement(query, np.array(answers[-1][1]), answers[-1][2], noise.describe()))
             replay(hypothesis, answers if self.replay else answers[-1:])
             report(Progress(turn + 1, rounds, f"measured {query.text}", (turn + 1) / rounds))
-        measurements = tuple(Measurement(query, np.array(value), sd) for query, value, sd in answers)
         notes = {"rounds": rounds, "cells": cells.size, "records_error": error}
-        return Outcome(hypothesis, measurements, (), records, notes)
+        return Outcome(hypothesis, tuple(measurements), (), records, notes)
 
     def _count(self, curator: Curator, allowance: int, key: str) -> tuple[float, float, int]:
         """The number of records, a bound on its relative error, and the units left."""
         if curator.records is not None:
             return float(curator.records), 0.0, allowance
-        units, left = divide(allowance, [TOTAL_SHARE, 1 - TOTAL_SHARE])
+        units, left = divide(allowance, [float(TOTAL_SHARE), float(1 - TOTAL_SHARE)])
         noise = noise_costing(curator.budget, ONE, max(units, 1))
         settled = curator.measure([Count()], noise, key=f"{key}:total")
         return *counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure), left

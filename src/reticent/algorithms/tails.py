@@ -8,16 +8,11 @@ from statistics import NormalDist
 from reticent.errors import QueryError
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms import Gaussian, Laplace
+from reticent.queries.base import RECORDS_FAILURE
 
 _NORMAL = NormalDist()
 _MARGIN = 1 + 1e-9
 """Covers the rounding of these few floating-point steps."""
-
-RECORDS_FAILURE = 5.8e-7
-"""How often a released number of records may stray beyond its stated error (add-remove).
-
-So rare that even one of ten thousand parts of a question can spare it.
-"""
 
 
 def check_confidence(confidence: float) -> float:

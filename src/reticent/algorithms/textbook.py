@@ -105,7 +105,7 @@ class TextbookPMW:
             noise = Laplace(1 / plan.epsilon)
             settled = curator.measure([query], noise, key=f"{key}:measure {turn}")
             value = float(settled.values[0]) / records
-            measurements.append(Measurement(query, settled.values[0] / records, noise.sd / records))
+            measurements.append(Measurement(query, settled.values[0] / records, noise.sd / records, noise.describe()))
             # A cell is selected for being above its guess, hence its complement q' = 1 - q for q'(p) > q'(D).
             gap = hypothesis.expect(query) - value if complement else value - hypothesis.expect(query)
             report(Progress(turn + 1, plan.rounds, f"error of {query.text} {gap:.3g}", (turn + 1) / plan.rounds))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
@@ -26,6 +26,8 @@ class Measurement:
     query: Linear | Marginal
     values: np.ndarray
     sd: float
+    noise: Mapping[str, str] | None = None
+    """How its mechanism describes itself, in records; None where the values were taken from something larger."""
 
     def __post_init__(self) -> None:
         values = np.array(self.values, dtype=np.float64)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SupportHypothesis"]
 
-_LARGEST_MARGINAL = 1 << 26
+LARGEST_MARGINAL = 1 << 26
+"""Cells; half a gibibyte of numbers."""
 
 
 class SupportHypothesis:
@@ -118,9 +119,9 @@ class SupportHypothesis:
 
     def cells(self, names: Sequence[str]) -> np.ndarray:
         """Each record's place in the flattened marginal over the named attributes."""
-        if self._domain.cells(names) > _LARGEST_MARGINAL:
+        if self._domain.cells(names) > LARGEST_MARGINAL:
             raise QueryError(
-                f"a marginal of {self._domain.cells(names)} cells exceeds {_LARGEST_MARGINAL}; name fewer attributes"
+                f"a marginal of {self._domain.cells(names)} cells exceeds {LARGEST_MARGINAL}; name fewer attributes"
             )
         places = np.zeros(self._weights.size, dtype=np.int64)
         for name in names:

@@ -186,6 +186,20 @@ class Budget:
             raise QueryError("a pure budget cannot pay for Gaussian noise; use Laplace, or a budget with delta or rho")
         return math.ceil(price.pure * NANO)
 
+    def price(self, units: int) -> Price:
+        """The price that so many ledger units of this budget paid."""
+        paid = Fraction(units, NANO)
+        return Price.of_pure(paid) if self.pure else Price(None, paid)
+
+    def __add__(self, other: Budget) -> Budget:
+        """What two budgets spent on one table guarantee together: pure only where both are (spec 3.2)."""
+        total = self._whole + other._whole
+        return Budget(rho=total.rho) if total.pure is None else Budget(epsilon=total.pure)
+
+    @property
+    def _whole(self) -> Price:
+        return Price.of_pure(self.epsilon or Fraction(0)) if self.rho is None else Price(None, self.rho)
+
     def amount(self, units: int) -> float:
         """Ledger units as epsilon (pure) or rho, for display."""
         return units / NANO

@@ -18,7 +18,7 @@ from reticent.queries.conjunctions import ABSENT, Conjunctions
 CONJUNCTION_CELLS = 1 << 22
 """Conjunctions over fewer cells than this are read from one marginal."""
 
-MARGINAL_CELLS = 1 << 28
+HELD_CELLS = 1 << 28
 """A dense marginal beyond this many cells (2 GiB) is refused, by its public size."""
 
 
@@ -129,9 +129,9 @@ class Counts:
     def _checked(self, attributes: tuple[str, ...]) -> tuple[str, ...]:
         attributes = self._domain.canonical(attributes)
         cells = self._domain.cells(attributes)
-        if cells > MARGINAL_CELLS:
+        if cells > HELD_CELLS:
             raise QueryError(
-                f"a marginal over {', '.join(attributes)} has {cells} cells: at most {MARGINAL_CELLS}; ask for fewer"
+                f"a marginal over {', '.join(attributes)} has {cells} cells: at most {HELD_CELLS}; ask for fewer"
             )
         return attributes
 

@@ -97,6 +97,11 @@ class Curator:
         return self._table.records
 
     @property
+    def unit(self) -> str:
+        """Whom one neighbour differs by: a record or a person."""
+        return self._table.unit
+
+    @property
     def version(self) -> str | None:
         """The custodian's declared version of the table."""
         return self._table.version

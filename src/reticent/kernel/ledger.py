@@ -127,6 +127,11 @@ class Ledger:
             if not reservation.redeemable or reservation.status == "redeemed":
                 self._advance("forfeit", reservation)
 
+    @property
+    def name(self) -> str:
+        """A random name, given when it was made: what one ledger paid for is known by it."""
+        return self._history.opening["ledger"]
+
     def _terms(self) -> Payload:
         return {**self.budget.to_dict(), "limit": self.budget.limit, "unit": self.budget.unit}
 
@@ -161,6 +166,10 @@ class Ledger:
 
     def spent_by(self, analyst: str) -> int:
         return self._history.spent_by.get(analyst, 0)
+
+    def keys(self, prefix: str) -> list[str]:
+        """Keys that were ever reserved and start so, oldest first."""
+        return [key for key in self._history.reservations.copy() if key.startswith(prefix)]
 
     def charged(self, key: str) -> int:
         """Nano-units reserved under this key and the keys of its parts (`key:part`), answered or not."""

@@ -13,6 +13,11 @@ from reticent.errors import DomainError, QueryError
 from reticent.queries.forms import Form, Product
 from reticent.queries.predicate import Predicate
 
+RECORDS_FAILURE = 5.8e-7
+"""How often a released number of records may stray beyond its stated error, five standard deviations (add-remove).
+
+So rare that even one of ten thousand parts of a question can spare it.
+"""
 _KEPT_CELLS = 2**16
 """Compiled tensors up to this size stay with their query; larger ones would fill memory in a long workload."""
 

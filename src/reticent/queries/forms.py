@@ -89,6 +89,13 @@ class Dense:
 Form = Product | Dense
 
 
+def first_code(size: int) -> np.ndarray:
+    """The vector that asks for code 0: one cell stands for all where only their cost or error matters."""
+    vector = np.zeros(size)
+    vector[0] = 1.0
+    return vector
+
+
 def mask_product(attributes: tuple[str, ...], vectors: tuple[np.ndarray, ...]) -> Product:
     """A product of 0/1 vectors the compiler made itself, without checking them again."""
     form = object.__new__(Product)

@@ -13,7 +13,7 @@ import numpy as np
 from reticent.domain import OTHER_LABEL, Domain
 from reticent.errors import QueryError
 from reticent.queries.base import Linear, Query, canonical, checked_predicate
-from reticent.queries.forms import MAX_CELLS, Dense, Form, Product
+from reticent.queries.forms import MAX_CELLS, Dense, Form, Product, first_code
 from reticent.queries.linear import Count, Marginal, Total
 from reticent.queries.literals import name_text
 from reticent.queries.numbers import weighted_by
@@ -89,7 +89,7 @@ class Groups(Query):
         form, span = self.form(domain), self.span(domain)
         if isinstance(form, Product):
             vectors = dict(zip(form.attributes, form.vectors, strict=True))
-            firsts = {name: _first(domain[name].size) for name in self.names}
+            firsts = {name: first_code(domain[name].size) for name in self.names}
             return [Product(span, tuple({**vectors, **firsts}[name] for name in span))]
         shared = [axis for axis, name in enumerate(form.attributes) if name in self.names]
         slices = math.prod(form.values.shape[axis] for axis in shared)
@@ -150,9 +150,3 @@ def _bin(domain: Domain, name: str, code: int) -> Predicate:
         return lower if code else column.is_known()
     upper = column < edges[code + 1]
     return upper if code == 0 else lower & upper
-
-
-def _first(size: int) -> np.ndarray:
-    vector = np.zeros(size)
-    vector[0] = 1.0
-    return vector

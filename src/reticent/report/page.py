@@ -10,6 +10,7 @@ import numpy as np
 
 from reticent.algorithms.estimates import told
 from reticent.kernel.accounting import Budget
+from reticent.publications import budget_of
 from reticent.report.charts import bars, gauge
 from reticent.report.style import STYLE
 from reticent.report.words import certificate_sentence, epsilon_rows, generalisation_sentence, privacy_rows, promise
@@ -53,14 +54,14 @@ def release_page(release: Release) -> str:
 
 def session_page(session: Session) -> str:
     known = session.describe()
-    budget = session.budget
+    budget, total = session.budget, budget_of(session.publications)
     spent = session.spent / (session.spent + session.remaining)
     body = [
         _head(known["table"], "Questions answered under one differential privacy budget"),
-        f'<p class="lead promise">{escape(promise(budget, known.get("unit", "record"), known["neighbours"]))}</p>',
+        f'<p class="lead promise">{escape(promise(total, known["unit"], known["neighbours"]))}</p>',
         "<h2>Budget</h2>",
         gauge(spent, f"{budget.unit} {session.spent:.4g} spent, {session.remaining:.4g} left"),
-        "" if budget.pure else _rows(epsilon_rows(known["guarantee"])),
+        "" if total.pure else _rows(epsilon_rows(known["guarantee"])),
         "<h2>What is certified</h2>",
         *(f"<p>{escape(certificate_sentence(c))}</p>" for c in session.certificates),
         "" if session.certificates else "<p>Nothing yet: answers without a wanted error carry no certificate.</p>",

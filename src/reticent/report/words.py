@@ -66,6 +66,10 @@ def privacy_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("Budget", stated(budget)),
         ("Spent", f"{budget.unit} {facts['spent'] / 1e9:.6g} of {budget.limit / 1e9:.6g}"),
     ]
+    if (count := len(facts.get("publications", ()))) > 1:
+        rows.append(
+            ("Rests on", f"{count} publications, each paid from a ledger of its own: their prices are added here")
+        )
     return rows if budget.pure else [*rows, *epsilon_rows(facts["privacy"])]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.errors import BudgetError, LedgerError
-from reticent.journal import ASK
 from reticent.kernel.accounting import Budget
 from reticent.kernel.statement import verify
 from reticent.service.answers import Answers
@@ -110,7 +109,7 @@ class Desk:
     def _affordable(self, order: Order, analyst: str, full_key: str) -> None:
         """A question of several parts is refused whole rather than paid in part; a crash may have paid some already."""
         price, most = order.price(self.session, analyst, full_key), order.terms.max_price
-        paid = self.budget.amount(self.ledger.charged(ASK + full_key))
+        paid = self.budget.amount(order.charged(self.session, full_key))
         if most is not None and paid + price > most:
             before = f" beside {paid:.9g} paid before" if paid else ""
             raise Problem("price", f"this costs {price:.9g}{before}, you allowed {most:.9g}", price=paid + price)

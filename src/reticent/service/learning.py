@@ -64,9 +64,11 @@ class Fit(Order):
 
     def buy(self, session: Session, key: str, analyst: str) -> Fitted:
         """What an audit does not certify and the budget cannot buy comes back uncertified: the audit was paid for."""
-        before = session.spent_by(analyst)
         models = fitting.minimize_all(session, self.losses, self._wish(session, key, analyst))
-        return Fitted(tuple(models), session.spent_by(analyst) - before)
+        return Fitted(tuple(models), session.budget.amount(self.charged(session, key)))
+
+    def charged(self, session: Session, key: str) -> int:
+        return fitting.charged(session, key)
 
     def _wish(self, session: Session, key: str | None, analyst: str) -> fitting.Wish:
         assert self.terms.error is not None, "only a wanted error has a price"

@@ -16,6 +16,7 @@ from reticent.algorithms.tails import check_confidence
 from reticent.answer import ORIGINS, Answer
 from reticent.domain import Domain
 from reticent.errors import QueryError
+from reticent.journal import ASK
 from reticent.service.complexity import Work
 from reticent.service.problems import Problem
 from reticent.service.settings import Settings
@@ -81,6 +82,10 @@ class Order(ABC):
     @abstractmethod
     def buy(self, session: Session, key: str, analyst: str) -> Any:
         """Pay; the same key finds what it paid for."""
+
+    def charged(self, session: Session, key: str) -> int:
+        """Nano-units that this key has paid so far."""
+        return session._ledger.charged(ASK + key)
 
     @cached_property
     def digest(self) -> str:

@@ -9,14 +9,12 @@ import numpy as np
 
 from reticent.answer import Answer
 from reticent.queries import Count, Groups, Marginal, Predicate, Query, Total, all_of
+from reticent.queries.base import RECORDS_FAILURE
 from reticent.queries.forms import Form
 from reticent.queries.numbers import weighted_by
 from reticent.sql.expressions import Measure
 from reticent.sql.intervals import Interval
 from reticent.sql.keys import Grouping, reachable
-
-RECORDS_FAILURE = 5.8e-7
-"""How often a released number of records strays beyond its stated error, five standard deviations (add-remove)."""
 
 
 @dataclass(frozen=True, eq=False)
