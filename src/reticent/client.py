@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from io import BytesIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -184,7 +183,7 @@ class Connection:
         if not published:
             raise QueryError("nothing has been published yet: ask the custodian")
         data = self._call("GET", self._path(f"/releases/{published[0]['id']}/release")).content
-        return Release.load(BytesIO(data))  # pyright: ignore[reportArgumentType]
+        return Release.from_bytes(data)
 
     def close(self) -> None:
         self._http.close()

@@ -28,5 +28,5 @@ def _may_make(folder: Path) -> bool:
     """Whether it, or the nearest folder above it that exists, takes new files; a user may have no home at all."""
     if not folder.is_absolute():
         return False
-    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    there = next((place for place in (folder, *folder.parents) if os.path.exists(place)), folder)
     return os.access(there, os.W_OK)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import UnionType
+from typing import Any
 
 
 class ReticentError(Exception):
@@ -52,6 +54,9 @@ class BudgetError(ReticentError):
         super().__init__(message)
         self.requested = requested
         self.remaining = remaining
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(BudgetError, requested=self.requested, remaining=self.remaining), self.args
 
 
 def require(value: object, kind: type | UnionType, name: str, example: str) -> None:

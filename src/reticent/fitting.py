@@ -166,16 +166,16 @@ def free_model(session: Session, loss: ConvexLoss, confidence: float) -> Model:
     """From the snapshot whose certificate bounds the loss best, else from the working hypothesis."""
     problem, found = loss.on(session.domain), []
     for certified in reversed(session._knowledge.certified):
-        bound, _, ledger_id = implied_error(certified.certificates, problem, 0.0, confidence)
+        bound, _ = implied_error(certified.certificates, problem, 0.0, confidence)
         if bound is not None:
-            found.append((bound, certified.snapshot, ledger_id))
+            found.append((bound, certified.snapshot))
     if not found:
         return guess(session, loss)
-    bound, snapshot, ledger_id = min(found, key=lambda way: way[0])
+    bound, snapshot = min(found, key=lambda way: way[0])
     theta, gap = public_minimum(snapshot, problem)
     return Model(
         loss, session.domain, theta, bound + gap, confidence, "certificate", True,
-        snapshot=snapshot.digest, ledger_id=ledger_id, gap=gap,
+        snapshot=snapshot.digest, gap=gap,
     )  # fmt: skip
 
 

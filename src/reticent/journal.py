@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from reticent.algorithms.certificates import Certificate
@@ -24,14 +21,15 @@ from reticent.queries.base import Linear
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
 from reticent.queries.parsing import linear_from_dict, query_from_dict
-from reticent.releases import Release
+from reticent.releases import PUBLISHED, Release
 
 ASK = "ask:"
 """Keys of what analysts paid for."""
 AUDIT = "session:audit:"
 """Keys of audits, of classes and of batches: all of them share one failure probability."""
-KINDS = frozenset({"session", "snapshot", "certificate", "batch", "start", "targets", "guesses", "tests"})
-"""The free events that a session writes."""
+OWN_KINDS = ("session", "snapshot", "certificate", "batch", "start", "targets", "guesses", "tests")
+KINDS = frozenset({*OWN_KINDS, "release", PUBLISHED})
+"""The free events that a session writes, and those of releases that it reads when it is opened."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +137,7 @@ class Journal:
 
     def save_start(self, release: Release) -> None:
         """A release that a session starts from, whole: it can be read again without its file."""
-        with TemporaryDirectory() as folder:
-            data = release.save(Path(folder) / "start").read_bytes()
+        data = release.to_bytes()
         audits = max((certificate.index for certificate in release.certificates), default=0)
         self._append("start", {"release": sha256(data), "audits": audits}, blobs=[data])
 
@@ -148,7 +145,15 @@ class Journal:
         event = next(self._events("start"), None)
         if event is None:
             return None
-        return Release.load(BytesIO(self._ledger.get_blob(event.payload["release"])))  # pyright: ignore[reportArgumentType]
+        return self._release(event)
+
+    def newest_release(self) -> Release | None:
+        """The last one published on this ledger."""
+        events = list(self._events(PUBLISHED))
+        return self._release(events[-1]) if events else None
+
+    def _release(self, event: Event) -> Release:
+        return Release.from_bytes(self._ledger.get_blob(event.payload["release"]))
 
     @cached_property
     def elsewhere(self) -> tuple[Publication, ...]:
@@ -184,6 +189,17 @@ class Journal:
 
     def tests(self) -> int:
         return max((event.payload["count"] for event in self._events("tests")), default=0)
+
+    def published(self) -> list[Bought]:
+        """Marginals that releases on this ledger measured on the whole table, in the order they were paid.
+
+        None where the session started from a release, perhaps this one: nothing is learned twice.
+        """
+        if any(self._events("start")):
+            return []
+        runs = [event.payload["run"] for event in self._events("release") if event.payload.get("sample", 0) is None]
+        found = [bought for run in runs for bought in self.bought(f"{run}:")]
+        return [bought for bought in found if all(isinstance(query, Marginal) for query in bought.queries)]
 
     def bought(self, prefix: str) -> Iterator[Bought]:
         """Settled measurements under keys that start with `prefix`, in the order they were paid."""

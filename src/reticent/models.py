@@ -199,7 +199,7 @@ def minimize_on(view: View, loss: ConvexLoss) -> Model:
     """The hypothesis' own minimiser: free, with the excess risk that a total variation certificate implies."""
     problem = checked_loss(loss).on(view.domain)
     theta, gap = public_minimum(view.distribution, problem)
-    error, confidence, ledger_id = implied_error(view.certificates, problem, gap)
+    error, confidence = implied_error(view.certificates, problem, gap)
     return Model(
         loss=loss,
         domain=view.domain,
@@ -209,14 +209,13 @@ def minimize_on(view: View, loss: ConvexLoss) -> Model:
         origin="hypothesis" if error is None else "certificate",
         certified=error is not None,
         snapshot=view.snapshot,
-        ledger_id=ledger_id,
         gap=gap,
     )
 
 
 def implied_error(
     certificates: Sequence[Any], problem: Problem, gap: float, confidence: float | None = None
-) -> tuple[float | None, float | None, int | None]:
+) -> tuple[float | None, float | None]:
     """Excess risk <= 2 S TV + gap (spec online.md 1), and never above S; None where no certificate covers the loss.
 
     Total variation comes from an audit of predicates, or is half the number of cells times an audited cell error.
@@ -229,8 +228,8 @@ def implied_error(
         variation = bound if certificate.kind == "predicates" else bound * domain.cells(problem.attributes) / 2
         error = 2 * problem.scale * variation + gap
         if error < problem.scale:
-            found.append((error, confidence or certificate.confidence, certificate.ledger_id))
-    return min(found, default=(None, None, None))
+            found.append((error, confidence or certificate.confidence))
+    return min(found, default=(None, None))
 
 
 def _expanded(column: Column, weight: float) -> dict[str, float]:

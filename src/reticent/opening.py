@@ -10,7 +10,7 @@ import numpy as np
 
 from reticent.algorithms.epochs import EpochPlan, Epochs
 from reticent.algorithms.knowledge import Knowledge
-from reticent.algorithms.online import learn, understand
+from reticent.algorithms.online import learn, refitted, understand
 from reticent.algorithms.outcome import Report
 from reticent.algorithms.tails import noise_failure
 from reticent.epoch_planning import ENGINES, epoch_plan
@@ -158,11 +158,16 @@ def _remember(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowl
     """Takes in what earlier runs paid for; every value comes from its settled event."""
     stored = journal.latest()
     seen, waiting = (0, 0) if stored is None else (stored.sequence, stored.unfitted)
+    late = sum(bought.sequence > seen for bought in journal.published())
     for bought in journal.bought(ASK):
         settled = curator.measure(bought.queries, bought.noises, key=bought.key, analyst=bought.analyst)
         measured = understand(knowledge, bought.queries, bought.noises, settled)
         knowledge = learn(knowledge, measured, fitted=bought.sequence < seen)
-    return replace(knowledge, unfitted=knowledge.unfitted + waiting)
+    knowledge = replace(knowledge, unfitted=knowledge.unfitted + waiting + late)
+    if late:  # a release was made since
+        knowledge = refitted(knowledge)
+        journal.save_snapshot(knowledge)
+    return knowledge
 
 
 def _epochs(curator: Curator, journal: Journal, settings: dict[str, Any]) -> tuple[Knowledge, Epochs]:

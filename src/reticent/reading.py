@@ -74,7 +74,7 @@ def answered(
         certified=certified,
         price=cost / NANO,
         snapshot=reading.snapshot,
-        ledger_id=reading.ledger_id,
+        ledger_id=reading.ledger_id if cost else None,
         labels=labels,
     )
 

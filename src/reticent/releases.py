@@ -8,6 +8,7 @@ import platform
 import zipfile
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,11 +22,13 @@ from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError, ReticentError, require
+from reticent.files import write_file
 from reticent.hypotheses import load as load_hypothesis
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
+from reticent.kernel.events import sha256
 from reticent.kernel.ledger import Ledger
 from reticent.kernel.statement import verify
 from reticent.kernel.subsample import Subsample
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMAT = 1
+PUBLISHED = "published"
+"""Ledger events that hold a whole release."""
 
 
 class Algorithm(Protocol):
@@ -80,11 +85,26 @@ def release(
         # A secret sample pays the prices of its own, smaller size into the whole table's ledger (spec 7.4).
         sample = getattr(algorithm, "sample", None)
         curator = Curator(table if sample is None else Subsample(table, sample), opened)
-        before, allowance = opened.charged(key), _allowance(opened, key, budget)
+        before, allowance = opened.charged(key), _allowance(opened, key, budget, sample)
         outcome = algorithm.run(curator, workload, allowance=allowance, key=key, report=progress)
         if sample is not None:
             outcome = replace(outcome, records=float(table.records or sample), notes=outcome.notes | {"sample": sample})
         spent = opened.charged(key)
+        facts = {
+            "name": table.name,
+            "unit": table.unit,
+            "neighbours": table.neighbours,
+            "version": table.version,
+            **statement([Publication(opened.name, budget, spent)]),
+            "charged_now": spent - before,
+            "algorithm": algorithm.describe(),
+            "workload": workload.to_dict(),
+            "reticent": _version(),
+            "python": platform.python_version(),
+        }
+        published = Release.of(outcome, facts)
+        if ledger is not None:
+            _keep(opened, key, published)
     except BudgetError as refused:
         if isinstance(ledger, str | Path):
             left = refused.remaining
@@ -93,19 +113,7 @@ def release(
     finally:
         if opened is not ledger:
             opened.close()
-    facts = {
-        "name": table.name,
-        "unit": table.unit,
-        "neighbours": table.neighbours,
-        "version": table.version,
-        **statement([Publication(opened.name, budget, spent)]),
-        "charged_now": spent - before,
-        "algorithm": algorithm.describe(),
-        "workload": workload.to_dict(),
-        "reticent": _version(),
-        "python": platform.python_version(),
-    }
-    return Release.of(outcome, facts)
+    return published
 
 
 def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget) -> Ledger:
@@ -125,15 +133,22 @@ def _budget_of(path: Path) -> Budget:
     return Budget.from_dict({name: text for name, text in written.items() if name not in ("limit", "unit")})
 
 
-def _allowance(ledger: Ledger, key: str, budget: Budget) -> int:
+def _allowance(ledger: Ledger, key: str, budget: Budget, sample: int | None) -> int:
     """What the release may spend, settled when it first starts: a plan made from another amount could not resume it."""
     for event in ledger.events():
         if event.kind == "release" and event.payload.get("run") == key:
             return int(event.payload["allowance"])
     allowance = min(budget.limit, ledger.remaining)
     if allowance > 0:
-        ledger.append("release", {"run": key, "allowance": allowance})
+        ledger.append("release", {"run": key, "allowance": allowance, "sample": sample})
     return allowance
+
+
+def _keep(ledger: Ledger, key: str, published: Release) -> None:
+    """In the ledger that paid: a session on it starts from this where it cannot pay for more."""
+    if not any(event.kind == PUBLISHED and event.payload["run"] == key for event in ledger.events()):
+        data = published.to_bytes()
+        ledger.append(PUBLISHED, {"run": key, "release": sha256(data)}, blobs=[data])
 
 
 def _run_key(table: Table, workload: Workload, budget: Budget, algorithm: Algorithm) -> str:
@@ -239,6 +254,10 @@ class Release:
 
     def save(self, path: str | Path) -> Path:
         """One file: domain, hypothesis, transcript, prices, versions; no secrets."""
+        return write_file(Path(path), self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes."""
         manifest = {
             "format": FORMAT,
             "domain": self.domain.to_dict(),
@@ -248,20 +267,30 @@ class Release:
             "facts": self.facts,
             "measurements": [{"query": m.query.to_dict(), "sd": m.sd, "noise": m.noise} for m in self.measurements],
         }
-        path = Path(path)
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        packed = BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("manifest.json", json.dumps(manifest, indent=1, default=_plain))
             archive.writestr("hypothesis.bin", self.hypothesis.to_bytes())
             for index, measurement in enumerate(self.measurements):
                 with archive.open(f"measurements/{index}.npy", "w") as entry:
                     np.lib.format.write_array(entry, np.asarray(measurement.values), allow_pickle=False)
-        return path
+        return packed.getvalue()
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Reads what `save` wrote; refuses other files in one line."""
         try:
-            with zipfile.ZipFile(path) as archive:
+            return cls.from_bytes(Path(path).read_bytes(), str(path))
+        except FileNotFoundError:
+            raise ReticentError(f"{path}: no such file") from None
+        except OSError as problem:
+            raise ReticentError(f"{path}: not a saved release ({type(problem).__name__})") from None
+
+    @classmethod
+    def from_bytes(cls, packed: bytes, path: str = "these bytes") -> Release:
+        """The inverse of `to_bytes`; `path` is used in messages."""
+        try:
+            with zipfile.ZipFile(BytesIO(packed)) as archive:
                 manifest = json.loads(archive.read("manifest.json"))
                 if manifest["format"] != FORMAT:
                     raise ReticentError(f"{path}: release format {manifest['format']}, this version reads {FORMAT}")
@@ -270,9 +299,7 @@ class Release:
                     Measurement(_measured(m["query"]), _array(archive, index), m["sd"], m.get("noise"))
                     for index, m in enumerate(manifest["measurements"])
                 )
-        except FileNotFoundError:
-            raise ReticentError(f"{path}: no such file") from None
-        except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, OSError, ValueError) as problem:
+        except (zipfile.BadZipFile, KeyError, json.JSONDecodeError, ValueError) as problem:
             raise ReticentError(f"{path}: not a saved release ({type(problem).__name__})") from None
         certificates = tuple(Certificate.from_dict(c) for c in manifest["certificates"])
         outcome = Outcome(hypothesis, measurements, certificates, manifest["records"], manifest["notes"])

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from reticent.algorithms import tails
 from reticent.algorithms.adaptive import Adaptive
-from reticent.algorithms.allocation import TOTAL_SHARE, noise_costing
+from reticent.algorithms.allocation import TOTAL_SHARE, noise_costing, too_little
 from reticent.algorithms.audit import LONGEST_AUDIT, audit
 from reticent.algorithms.certificates import Certificate
 from reticent.algorithms.derived import MeasuredMarginal
 from reticent.algorithms.knowledge import Knowledge, PassedBatch
-from reticent.algorithms.online import Measured, learn, understand
-from reticent.algorithms.outcome import Report
+from reticent.algorithms.online import Measured, learn, refitted, understand
+from reticent.algorithms.outcome import Outcome, Report
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import choose
+from reticent.hypotheses.prior import collapse
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.journal import AUDIT, Journal
+from reticent.journal import AUDIT, Bought, Journal
 from reticent.kernel.boxes import box_steps
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms import Gaussian, Laplace, Sensitivity, restore
@@ -41,25 +44,35 @@ def warm_up(
 ) -> Knowledge:
     """The knowledge a session starts from; a second call finds everything in the ledger and spends nothing."""
     stored, start = journal.latest(), journal.start()
-    if stored is None:
-        knowledge = _fresh(curator, journal, settings, workload, progress) if start is None else _of_release(start)
-        journal.save_snapshot(knowledge)
-        settings = journal.settings() or settings
-    else:
+    if stored is not None:
         knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error)
+    elif start is not None:
+        knowledge = _of_release(start)
+    else:
+        knowledge = _fresh(curator, journal, settings, workload, progress)
+        settings, start = journal.settings() or settings, journal.start()
     if start is not None:
         knowledge = learn(knowledge, _of_measurements(start), fitted=True)
         for certificate in start.certificates:
             journal.save_certificate(certificate)
     for bought in journal.bought(WARM):
-        settled = curator.measure(bought.queries, bought.noises, key=bought.key)
-        measured = understand(knowledge, bought.queries, bought.noises, settled, declared=False)
-        knowledge = learn(knowledge, measured, fitted=True)
+        knowledge = learn(knowledge, _understood(curator, knowledge, bought), fitted=True)
+    for bought in journal.published():
+        knowledge = learn(knowledge, _understood(curator, knowledge, bought), fitted=stored is not None)
+    if stored is None:
+        knowledge = refitted(knowledge)
+        journal.save_snapshot(knowledge)
     knowledge = certified_knowledge(journal, knowledge)
     if settings["audit"] and not knowledge.certified:
         order = default_order(curator.domain)
         knowledge, _ = certify(curator, journal, knowledge, "boxes", order, settings["confidence"], settings["audit"])
     return knowledge
+
+
+def _understood(curator: Curator, knowledge: Knowledge, bought: Bought) -> list[Measured]:
+    """Marginals that were not bought for a question, read again."""
+    settled = curator.measure(bought.queries, bought.noises, key=bought.key)
+    return understand(knowledge, bought.queries, bought.noises, settled, declared=False)
 
 
 def certified_knowledge(journal: Journal, knowledge: Knowledge) -> Knowledge:
@@ -86,8 +99,22 @@ def warm_units(remaining: int, share: float) -> tuple[int, int]:
 def _fresh(
     curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
 ) -> Knowledge:
+    """What a warm start buys; where it buys nothing, what a release on this ledger published, if there is one."""
+    outcome = _warmed(curator, journal, settings, workload, progress)
+    if outcome is not None:
+        return Knowledge(Snapshot(outcome.hypothesis), outcome.records, outcome.notes["records_error"])
+    published = journal.newest_release()
+    if published is not None:
+        journal.save_start(published)
+        return _of_release(published)
+    return untouched(curator, journal, choose(curator.domain, marginals(curator.domain, 1)).build())
+
+
+def _warmed(
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
+) -> Outcome | None:
     if settings["warm"] == 0:
-        return untouched(curator, journal, choose(curator.domain, marginals(curator.domain, 1)).build())
+        return None
     if journal.forfeited(warm_key(settings)):
         # Two crashes lost what was paid for: the same share of what is left starts anew, under another key.
         warm, audited = warm_units(curator.remaining, settings["share"])
@@ -95,10 +122,11 @@ def _fresh(
         journal.save_settings(settings)
     asked = (workload or default_workload(curator.domain)).on(curator.domain)
     # No histogram: a session sums and refits what it measured, and few attributes are asked about more than all.
-    outcome = Adaptive(audit_share=Fraction(0), histogram_cells=0).run(
-        curator, asked, allowance=settings["warm"], key=warm_key(settings), report=progress
-    )
-    return Knowledge(Snapshot(outcome.hypothesis), outcome.records, outcome.notes["records_error"])
+    warm = Adaptive(audit_share=Fraction(0), histogram_cells=0)
+    try:
+        return warm.run(curator, asked, allowance=settings["warm"], key=warm_key(settings), report=progress)
+    except BudgetError:
+        return None  # hardly anything is left, as after a release on the same ledger
 
 
 def warm_key(settings: Mapping[str, Any]) -> str:
@@ -174,10 +202,23 @@ def counted(curator: Curator, journal: Journal) -> tuple[float, float]:
     """The number of records and a bound on its relative error; paid for where it is private (spec 1.1)."""
     if curator.records is not None:
         return float(curator.records), 0.0
-    units = int(curator.budget.limit * TOTAL_SHARE)
+    if (total := collapse(_measured(curator, journal), ())) is not None:
+        return tails.counted(float(total[0]), total[1], pure=curator.budget.pure)
+    units = min(int(curator.budget.limit * TOTAL_SHARE), curator.remaining)
+    if units == 0:
+        what = "the number of records, which is private here"
+        raise too_little(curator.remaining, curator.budget, what, needed=1)
     noise = noise_costing(curator.budget, Sensitivity.scalar(), units)
     settled = curator.measure([Count()], noise, key=journal.usable("session:total"))
     return tails.counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure)
+
+
+def _measured(curator: Curator, journal: Journal) -> Iterator[tuple[tuple[str, ...], np.ndarray, float]]:
+    """What releases on this ledger measured, in records, with its noise."""
+    for bought in journal.published():
+        settled = curator.measure(bought.queries, bought.noises, key=bought.key)
+        for query, noise, values in zip(bought.queries, bought.noises, settled.values, strict=True):
+            yield curator.domain.canonical(query.attributes), np.asarray(values, dtype=np.float64), noise.sd
 
 
 def default_workload(domain: Domain) -> Workload:

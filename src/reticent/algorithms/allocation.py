@@ -43,11 +43,12 @@ def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise
     return Gaussian.costing(sensitivity=sensitivity, rho=amount)
 
 
-def too_little(units: int, budget: Budget, what: str) -> str:
-    """One line for a budget that is spent, or was too small from the start."""
+def too_little(units: int, budget: Budget, what: str, *, needed: int) -> BudgetError:
+    """For a budget that is spent, or was too small from the start; `needed` is the least that would do."""
+    text = f"{budget.unit} {budget.amount(units):.3g} cannot pay for {what}; ask for fewer, or give a larger budget"
     if units == 0:
-        return f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
-    return f"{budget.unit} {budget.amount(units):.3g} cannot pay for {what}; ask for fewer, or give a larger budget"
+        text = f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
+    return BudgetError(text, requested=budget.amount(needed), remaining=budget.amount(units))
 
 
 class Noisy(NamedTuple):
@@ -86,11 +87,7 @@ class Collection:
         if not units:
             return
         if min(units.values()) < 1 or sum(units.values()) > self.left:
-            raise BudgetError(
-                too_little(self.allowance, self._curator.budget, f"{len(units)} marginals"),
-                requested=float(len(units)),
-                remaining=float(self.left),
-            )
+            raise too_little(self.left, self._curator.budget, f"{len(units)} marginals", needed=len(units))
         moved = of_one_marginal(self._curator.neighbours)
         noises = [noise_costing(self._curator.budget, moved, share) for share in units.values()]
         queries = [Marginal(attributes) for attributes in units]

@@ -28,7 +28,7 @@ def generalisation(
     best = 1.0
     for epsilon, delta in _guarantees(budget, 1 if neighbours == "replace-one" else 2):
         half = failure / 2 if delta else failure
-        strayed = math.expm1(epsilon) + (4 * delta / failure)
+        strayed = math.expm1(min(epsilon, 1.0)) + (4 * delta / failure)  # beyond one, nothing is known anyway
         for c in _SPENT:
             best = min(best, sample_error(half * c) + strayed + c)
     return best

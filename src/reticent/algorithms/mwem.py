@@ -13,7 +13,7 @@ from reticent.algorithms.allocation import TOTAL_SHARE, divide, noise_costing, t
 from reticent.algorithms.cells import CellClass, replay
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.tails import counted
-from reticent.errors import BudgetError, QueryError
+from reticent.errors import QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.choose import choose
 from reticent.kernel.accounting import NANO, Budget
@@ -57,11 +57,7 @@ class MWEM:
         records, error, left = self._count(curator, allowance, key)
         rounds = self.rounds or default_rounds(records, math.log(domain.size), budget, left)
         if left < 2 * rounds:
-            raise BudgetError(
-                too_little(allowance, curator.budget, f"{rounds} rounds"),
-                requested=2.0 * rounds,
-                remaining=float(left),
-            )
+            raise too_little(left, curator.budget, f"{rounds} rounds", needed=2 * rounds)
         answers: list[tuple[Conjunction, float, float]] = []
         measurements: list[Measurement] = []
         for turn, (to_select, to_measure) in enumerate(_halves(left, rounds)):

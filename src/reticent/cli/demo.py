@@ -14,6 +14,7 @@ from reticent.cli.options import console, json_option, print_json, progress_bar
 from reticent.cli.publish import BARS, write_rows
 from reticent.cli.show import bounded, show_result
 from reticent.errors import SourceError
+from reticent.files import writing
 
 EPSILON, DELTA = 1.0, 1e-9
 
@@ -78,7 +79,8 @@ def demo(out: Path, as_json: bool) -> None:
     Example:  reticent demo
     """
     started = time.perf_counter()
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     if not as_json:
         introduce()
     table = rt.Table.of(rows(), domain(), name="visits")

@@ -21,6 +21,7 @@ from reticent.cli.options import (
 )
 from reticent.cli.show import show_result
 from reticent.errors import QueryError
+from reticent.files import refuse_unwritable, writing
 
 CHARTS, LONGEST_CHART = 3, 12
 COVERED = {"cells": "every cell", "boxes": "every range", "predicates": "every condition"}
@@ -119,10 +120,8 @@ def _widths(certificate: Any) -> str:
 def _writable(*paths: Path | None) -> None:
     """Refuse a wrong destination before anything is spent."""
     for path in paths:
-        if path is None:
-            continue
-        if not path.resolve().parent.is_dir():
-            raise QueryError(f"{path}: the folder {path.resolve().parent} does not exist; create it first")
+        if path is not None:
+            refuse_unwritable(path)
     out = paths[0]
     if out is not None and out.suffix not in (".parquet", ".csv"):
         raise QueryError(f"{out}: synthetic rows are written as .parquet or .csv; choose one of these endings")
@@ -145,14 +144,10 @@ def write_outputs(
 
 
 def write_rows(synthetic: Any, out: Path) -> None:
-    if out.suffix == ".csv":
-        from pyarrow import csv
+    from pyarrow import csv, parquet
 
-        csv.write_csv(synthetic, out)
-    else:
-        from pyarrow import parquet
-
-        parquet.write_table(synthetic, out)
+    with writing(out):
+        (csv.write_csv if out.suffix == ".csv" else parquet.write_table)(synthetic, out)
 
 
 def show_release(published: Any, written: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reticent.files import write_file
 from reticent.report.page import release_page, session_page
 from reticent.report.summary import model_summary, release_summary, session_summary
 
@@ -16,10 +17,8 @@ __all__ = ["model_summary", "release_summary", "session_summary", "write_release
 
 
 def write_release(release: Release, path: Path) -> Path:
-    path.write_text(release_page(release), encoding="utf-8")
-    return path
+    return write_file(path, release_page(release).encode())
 
 
 def write_session(session: Session, path: Path) -> Path:
-    path.write_text(session_page(session), encoding="utf-8")
-    return path
+    return write_file(path, session_page(session).encode())

@@ -15,21 +15,29 @@ CLASSES = {
 }
 
 
+LARGEST_EXPONENT = 500.0
+"""Beyond, a float cannot hold the factor; such a budget promises nothing anyway."""
+
+
 def promise(budget: Budget, unit: str, neighbours: str) -> str:
     """The promise to one person, as a sentence."""
     change = "was replaced by any other" if neighbours == "replace-one" else "was left out or added"
     if budget.pure:
-        factor = exp(float(budget.epsilon or 0))
+        factor = _factor(float(budget.epsilon or 0))
         return (
             f"If any one {unit} {change}, every possible outcome of this publication would be at most"
-            f" {factor:.3g} times as likely as it is now."
+            f" {factor} times as likely as it is now."
         )
     guarantee = budget.guarantee()
     delta, epsilon = min(guarantee["epsilon"].items(), key=lambda pair: abs(pair[0] - float(budget.delta or 1e-9)))
     return (
-        f"If any one {unit} {change}, every possible outcome of this publication would be at most {exp(epsilon):.3g}"
+        f"If any one {unit} {change}, every possible outcome of this publication would be at most {_factor(epsilon)}"
         f" times as likely as it is now, up to a slip of probability {delta:.0e}."
     )
+
+
+def _factor(epsilon: float) -> str:
+    return f"{exp(epsilon):.3g}" if epsilon <= LARGEST_EXPONENT else f"e^{epsilon:.3g}"
 
 
 def stated(budget: Budget) -> str:
