@@ -179,7 +179,7 @@ class Epochs:
         if self.plan.step:
             self._hypothesis.reweight(form, math.copysign(self.plan.step, value - guess))
         else:
-            target = conservative_target(value, self.plan.measured, guess)
+            target = conservative_target(measured=value, bound=self.plan.measured, guess=guess)
             if target is None:
                 return
             self._hypothesis.project(form, target)
