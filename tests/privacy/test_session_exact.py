@@ -135,7 +135,8 @@ def test_the_engine_tests_before_it_measures(monkeypatch: pytest.MonkeyPatch) ->
     """Bug: an engine that tells the measurement without a test would be caught by its transcripts."""
 
     def eager(self: Epochs, query: Linear, key: str, analyst: str | None) -> Any:
-        self._running(query, analyst)
+        if self._running() is None:
+            self._begin(analyst)
         return self.measure(query, key=key, analyst=analyst)
 
     monkeypatch.setattr(Epochs, "_tested", eager)

@@ -133,7 +133,7 @@ class Epochs:
         return self.updates >= self.plan.epochs
 
     def ask(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict:
-        """BudgetError when neither a test nor its measurement can be paid; `guess` is what is left then.
+        """BudgetError where the budget or the analyst's cap cannot pay what may follow; `guess` is what is left then.
 
         `key` names the measurement that "above" would buy.
         """
@@ -151,8 +151,7 @@ class Epochs:
             return 0
         budget = self._curator.budget
         measurement = budget.cost(self._curator.price([query], self.noise(query)))
-        running = self._epoch is not None and self._epoch.open
-        return measurement if running else measurement + budget.cost(self.plan.mechanism.price())
+        return measurement if self._running() else measurement + budget.cost(self.plan.mechanism.price())
 
     def guess(self, query: Linear | Marginal) -> Verdict:
         """The hypothesis' own answer: certified only when all updates are done."""
@@ -195,7 +194,8 @@ class Epochs:
                 requested=float(self.tests + 1),
                 remaining=0.0,
             )
-        epoch = self._running(query, analyst)
+        self._require_means(query, key, analyst)
+        epoch = self._running() or self._begin(analyst)
         guess = self._guessed(query)
         self._count_test()
         if not self._curator.exceeds(self._error(query, guess), epoch):
@@ -203,21 +203,26 @@ class Epochs:
             return Verdict(guess, error, "tested" if self.certified else "hypothesis", self.snapshot.digest)
         return self.measure(query, key=key, analyst=analyst)
 
-    def _running(self, query: Linear | Marginal, analyst: str | None) -> Epoch:
-        """The open epoch, or a new one if it and its measurement can be paid together (spec 6.1)."""
-        if self._epoch is None or not self._epoch.open:
-            budget, mechanism = self._curator.budget, self.plan.mechanism
-            measurement = self._curator.price([query], self.noise(query))
-            needed = budget.cost(mechanism.price()) + budget.cost(measurement)
-            if needed > self._curator.remaining or self.opened >= self.plan.epochs:
-                raise BudgetError(
-                    f"an epoch costs {budget.unit} {budget.amount(needed):.6g}, {self.plan.epochs - self.opened} of the"
-                    f" plan are left and the budget has {budget.amount(self._curator.remaining):.6g}: no further test",
-                    requested=budget.amount(needed),
-                    remaining=budget.amount(self._curator.remaining),
-                )
-            self._epoch = self._curator.watch(self.plan.threshold * self._records, mechanism, analyst=analyst)
-            self.opened += 1
+    def _require_means(self, query: Linear | Marginal, key: str, analyst: str | None) -> None:
+        """Epoch and measurement are paid together (spec 6.1), by whoever asks, or the test is not made.
+
+        An "above" ends the epoch: who cannot pay what it buys would end what others paid for, again and again.
+        """
+        if self._running() is None and self.opened >= self.plan.epochs:
+            raise BudgetError(
+                f"the plan's {self.plan.epochs} epochs are used up: strict=False answers from the hypothesis",
+                requested=float(self.opened + 1),
+                remaining=0.0,
+            )
+        self._curator.affordable(self.cost(query), key=key, analyst=analyst)
+
+    def _running(self) -> Epoch | None:
+        return self._epoch if self._epoch is not None and self._epoch.open else None
+
+    def _begin(self, analyst: str | None) -> Epoch:
+        mechanism = self.plan.mechanism
+        self._epoch = self._curator.watch(self.plan.threshold * self._records, mechanism, analyst=analyst)
+        self.opened += 1
         return self._epoch
 
     def _count_test(self) -> None:

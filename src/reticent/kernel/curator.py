@@ -110,6 +110,10 @@ class Curator:
         """Nano-units left."""
         return self._ledger.remaining
 
+    def affordable(self, cost: int, *, key: str | None = None, analyst: str | None = None) -> None:
+        """BudgetError unless budget and cap could pay these nano-units now: for what must not be begun otherwise."""
+        self._ledger.affordable(cost, key=key, analyst=analyst)
+
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
         """What `measure` with the same arguments would charge."""
         _, _, price = self._priced(queries, mechanism)
