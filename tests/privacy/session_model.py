@@ -78,7 +78,7 @@ class Scripted:
     def affordable(self, cost: int, *, key: str, analyst: Any = None) -> None:
         assert cost <= self.remaining
 
-    def watch(self, threshold: float, mechanism: AboveThreshold, *, analyst: Any = None) -> Run:
+    def watch(self, threshold: float, mechanism: AboveThreshold, *, key: str, analyst: Any = None) -> Run:
         self.runs.append(Run(mechanism, round(threshold * GRID)))
         return self.runs[-1]
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import reticent as rt
 from reticent.domain import Domain
-from reticent.errors import BudgetError, EntryError
+from reticent.errors import BudgetError, EntryError, KeyReusedError
+from reticent.kernel.curator import Curator
+from reticent.kernel.noise import Noise
+from reticent.queries.groups import Groups
 from reticent.session import Session
 from session_tables import forbidden, of_codes
 
@@ -17,11 +22,13 @@ SURE = rt.count(rt.col("even") == 0)
 """Uniform is right about it: the test says "below"."""
 WRONG = rt.count(rt.col("skew") == 0)
 """Uniform says a quarter, and it is everybody: the test says "above"."""
+ALSO = rt.count(rt.col("also") == 1)
+"""As wrong, whatever was learned about the other column."""
 
 
 def rows() -> rt.Table:
-    columns = {"even": np.arange(200) % 2, "skew": np.zeros(200, dtype=np.int64)}
-    return of_codes(Domain({"even": 2, "skew": 4}), columns, 10_000)
+    columns = {"even": np.arange(200) % 2, "skew": np.zeros(200, dtype=np.int64), "also": np.ones(200, dtype=np.int64)}
+    return of_codes(Domain({"even": 2, "skew": 4, "also": 4}), columns, 10_000)
 
 
 @pytest.fixture(params=["tuned", "textbook"])
@@ -29,8 +36,8 @@ def engine(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def opened(engine: str, *, table: rt.Table | None = None, strict: bool = False) -> Session:
-    return Session.open(None, table or rows(), BUDGET, engine=engine, strict=strict, **OPTIONS)
+def opened(engine: str, path: Path | None = None, *, table: rt.Table | None = None, strict: bool = False) -> Session:
+    return Session.open(path, table or rows(), BUDGET, engine=engine, strict=strict, **OPTIONS)
 
 
 def prices(session: Session) -> tuple[float, float]:
@@ -105,3 +112,75 @@ def test_names_that_cannot_be_charged_are_refused_before_the_test(engine: str, n
     with pytest.raises(EntryError):
         session.ask(WRONG, **names)
     assert state(session) == before
+
+
+# ---- an answer states all it cost
+
+
+def test_prices_add_up_to_what_was_spent(engine: str) -> None:
+    session = opened(engine)
+    asked = [SURE, WRONG, rt.marginal("skew"), SURE, ALSO, rt.marginal("also", "skew")]
+    answers = [session.ask(query, analyst=name) for query in asked for name in ("ann", "bob")]
+    answers += [session.ask(Groups(["skew"], rt.col("even") == 1), analyst="bob")]
+    assert session._epochs is not None
+    assert session._epochs.opened > 1
+    assert sum(answer.price for answer in answers) == pytest.approx(session.spent, rel=1e-12)
+    assert sum(answer.price for answer in answers[:-1:2]) == pytest.approx(session.spent_by("ann"), rel=1e-12)
+
+
+def test_the_answer_that_opened_an_epoch_pays_for_it(engine: str) -> None:
+    session = opened(engine)
+    epoch, measurement = prices(session)
+    first = session.ask(SURE)
+    assert (first.origin, first.price) == ("tested", epoch)
+    assert session.ask(SURE).price == 0, "asked again it is free"
+    assert session.ask(rt.count(rt.col("even") == 1)).price == 0, "the epoch was open"
+    assert session.ask(WRONG).price == pytest.approx(measurement)
+    assert session.ask(ALSO).price == pytest.approx(epoch + measurement)
+
+
+def test_a_key_repeats_its_bytes_and_its_price(engine: str, tmp_path: Path) -> None:
+    path = tmp_path / "keyed.ledger"
+    asked = {"sure": SURE, "wrong": WRONG, "both": rt.marginal("skew", "also")}
+    with opened(engine, path) as session:
+        told = {key: session.ask(query, key=key).to_dict() for key, query in asked.items()}
+        assert [answer["origin"] for answer in told.values()] == ["tested", "measured", "measured"]
+        assert sum(answer["price"] for answer in told.values()) == pytest.approx(session.spent)
+        session.ask(rt.marginal("even"))
+        spent = session.spent
+        assert {key: session.ask(query, key=key).to_dict() for key, query in asked.items()} == told
+        with pytest.raises(KeyReusedError):
+            session.ask(rt.count(rt.col("even") == 1), key="sure")
+    with opened(engine, path, table=forbidden(rows())) as session:
+        assert [session.cost(query, error=0.5, key=key) for key, query in asked.items()] == [0, 0, 0]
+        assert {key: session.ask(query, key=key).to_dict() for key, query in asked.items()} == told
+        assert session.spent == spent
+
+
+class Died(Exception):
+    """Stands for the end of a process."""
+
+
+@pytest.mark.parametrize("step", [(Curator, "exceeds"), (Noise, "release")], ids=["testing", "measuring"])
+def test_what_a_crash_cost_is_in_the_price_of_the_key_that_comes_back(
+    engine: str, step: tuple[type, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Died
+
+    path = tmp_path / "died.ledger"
+    with opened(engine, path) as session, monkeypatch.context() as dying:
+        epoch, measurement = prices(session)
+        dying.setattr(*step, die)
+        with pytest.raises(Died):
+            session.ask(WRONG, key="k")
+        charged = epoch if step[0] is Curator else epoch + measurement
+        assert session.spent == pytest.approx(charged)
+    with opened(engine, path) as session:
+        answer = session.ask(WRONG, key="k")
+        assert answer.origin == "measured"
+        # A measurement that was paid is redeemed; an epoch that was open is spent, and another one is paid.
+        assert session.spent == pytest.approx(2 * epoch + measurement if step[0] is Curator else epoch + measurement)
+        assert answer.price == pytest.approx(session.spent)
+    with opened(engine, path, table=forbidden(rows())) as session:
+        assert session.ask(WRONG, key="k").to_dict() == answer.to_dict()

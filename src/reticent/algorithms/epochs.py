@@ -79,7 +79,10 @@ class EpochPlan:
 
 
 class Verdict(NamedTuple):
-    """What one question got: fractions, their error (infinite if uncertified), where from, and what it cost."""
+    """What one question got: fractions, their error (infinite if uncertified), where from, and the charge for them.
+
+    `Epochs` states that of the measurement alone; an epoch that was opened for a key is charged under `epoch_key`.
+    """
 
     values: np.ndarray
     error: float
@@ -135,7 +138,7 @@ class Epochs:
     def ask(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict:
         """BudgetError where the budget or the analyst's cap cannot pay what may follow; `guess` is what is left then.
 
-        `key` names the measurement that "above" would buy.
+        `key` names the measurement that "above" would buy, and `epoch_key` of it the epoch that is opened for it.
         """
         digest = query.digest
         verdict = self._seen.get(digest)
@@ -195,7 +198,7 @@ class Epochs:
                 remaining=0.0,
             )
         self._require_means(query, key, analyst)
-        epoch = self._running() or self._begin(analyst)
+        epoch = self._running() or self._begin(key, analyst)
         guess = self._guessed(query)
         self._count_test()
         if not self._curator.exceeds(self._error(query, guess), epoch):
@@ -219,9 +222,11 @@ class Epochs:
     def _running(self) -> Epoch | None:
         return self._epoch if self._epoch is not None and self._epoch.open else None
 
-    def _begin(self, analyst: str | None) -> Epoch:
-        mechanism = self.plan.mechanism
-        self._epoch = self._curator.watch(self.plan.threshold * self._records, mechanism, analyst=analyst)
+    def _begin(self, key: str, analyst: str | None) -> Epoch:
+        # Numbered by all epochs of the ledger: a key that comes back after a crash opens, and pays, another one.
+        named = f"{epoch_key(key)}:{self.opened}"
+        threshold = self.plan.threshold * self._records
+        self._epoch = self._curator.watch(threshold, self.plan.mechanism, key=named, analyst=analyst)
         self.opened += 1
         return self._epoch
 
@@ -262,6 +267,11 @@ class Epochs:
         for vector, code in zip(vectors, place, strict=True):
             vector[code] = 1.0
         return Product(names, tuple(vectors)), float(values[place])
+
+
+def epoch_key(key: str) -> str:
+    """Where the ledger keeps what was charged for epochs that were opened for a question's key."""
+    return f"{key}:epoch"
 
 
 def narrowed(noise: Noise, cells: int, failure: float) -> Noise:

@@ -169,11 +169,16 @@ class Curator:
         event = self._paid("select", mechanism.price() * draws, request, sample, key, analyst)
         return Settled(tuple(unpack(text) for text in event.payload["values"]), event.cost, event.sequence)
 
-    def watch(self, threshold: float, mechanism: AboveThreshold, *, analyst: str | None = None) -> Epoch:
-        """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later."""
+    def watch(
+        self, threshold: float, mechanism: AboveThreshold, *, key: str | None = None, analyst: str | None = None
+    ) -> Epoch:
+        """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later.
+
+        `key` only names the charge; a second epoch under it is refused.
+        """
         _of_the_kernel(mechanism, AboveThreshold)
         request = {"threshold": threshold, "mechanisms": [mechanism.describe()]}
-        event = self._paid("watch", mechanism.price(), request, lambda: list, None, analyst, redeemable=False)
+        event = self._paid("watch", mechanism.price(), request, lambda: list, key, analyst, redeemable=False)
         epoch = Epoch(mechanism, threshold, Settled((), event.cost, event.sequence))
         self._epochs.add(epoch)
         return epoch
@@ -261,7 +266,8 @@ class Curator:
     ) -> Event:
         """Reserve, sample, settle; `prepare` touches the rows, what it returns draws the noise."""
         cost = self.budget.cost(price)
-        earlier = self._ledger.settled(key, verb, request) if key is not None else None
+        # What cannot be redeemed cannot be read again either: a settled epoch would get a second threshold for free.
+        earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
         if earlier is not None:
             return earlier
         self._ledger.affordable(cost, key=key, analyst=analyst)
