@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import cached_property
 from math import inf, isfinite
 from typing import Any
@@ -20,10 +21,13 @@ class Passed:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        # Whoever asks for a price does not wait for who pays: what is kept meanwhile must not be missed.
+        self._lock = threading.Lock()
 
     def find(self, key: str, query: Query) -> Verdict | None:
         """What this key was told; a key belongs to one question."""
-        kept = self._kept.get(key)
+        with self._lock:
+            kept = self._kept.get(key)
         if kept is None:
             return None
         if kept["asked"] != query.digest:
@@ -42,9 +46,10 @@ class Passed:
             "snapshot": verdict.snapshot,
             "cost": verdict.cost,
         }
-        known = self._kept
-        self._ledger.append(KIND, payload)
-        known[key] = payload
+        with self._lock:
+            known = self._kept
+            self._ledger.append(KIND, payload)
+            known[key] = payload
 
     @cached_property
     def _kept(self) -> dict[str, dict[str, Any]]:
