@@ -25,6 +25,7 @@ from reticent.kernel.ledger import Ledger
 from reticent.kernel.statistics import Kind
 from reticent.kernel.table import Table
 from reticent.opening import Terms, know
+from reticent.passed import Passed
 from reticent.publications import Publication
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
@@ -62,6 +63,7 @@ class Session:
         self._journal = Journal(ledger)
         self._knowledge = knowledge
         self._epochs = epochs
+        self._passed = Passed(ledger)
         self._paying = threading.RLock()
         self._identity = table.identity
         self.confidence = confidence
@@ -224,7 +226,8 @@ class Session:
         if isinstance(query, Groups) and one_by_one(self, query):
             return parts_cost(self, query, error, confidence, key)
         if self._epochs is not None and not isinstance(query, Groups):
-            return self.budget.amount(self._epochs.cost(query))
+            paid = key is not None and self._passed.find(key, query) is not None
+            return 0.0 if paid else self.budget.amount(self._epochs.cost(query))
         return self.budget.amount(purchase(self._curator, self._knowledge, query, wanted, confidence).cost)
 
     def _ask_one(

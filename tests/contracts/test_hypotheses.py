@@ -189,7 +189,7 @@ def test_divergence_to_the_data_never_grows(kind: str, domain: Domain, seed: int
         before, guess, truth = hypothesis.marginal(domain.names), hypothesis.expect(query), float((data * q).sum())
         bound = float(script.random.choice([0.0, 0.02, 0.2]))
         measured = truth + bound * float(script.random.uniform(-1.0, 1.0))
-        target = conservative_target(measured, bound, guess)
+        target = conservative_target(measured=measured, bound=bound, guess=guess)
         if target is None:
             continue
         hypothesis.project(query, target)

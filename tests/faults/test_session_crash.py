@@ -54,7 +54,7 @@ class Lives:
         if "spent" in fact:
             assert fact["spent"] >= self.spent, "something was refunded"
             self.spent = fact["spent"]
-        if "answer" in fact and fact["answer"]["ledger_id"] is not None and fact["answer"]["price"] > 0:
+        if "answer" in fact and fact["answer"]["price"] > 0:
             known = self.answers.setdefault(fact["number"], fact["answer"])
             assert known == fact["answer"], "same key, other bytes"
         if "refused" in fact:

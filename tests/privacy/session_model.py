@@ -75,7 +75,10 @@ class Scripted:
     def price(self, queries: Any, noise: Laplace) -> Any:
         return noise.price(Sensitivity.scalar())
 
-    def watch(self, threshold: float, mechanism: AboveThreshold, *, analyst: Any = None) -> Run:
+    def affordable(self, cost: int, *, key: str, analyst: Any = None) -> None:
+        assert cost <= self.remaining
+
+    def watch(self, threshold: float, mechanism: AboveThreshold, *, key: str, analyst: Any = None) -> Run:
         self.runs.append(Run(mechanism, round(threshold * GRID)))
         return self.runs[-1]
 

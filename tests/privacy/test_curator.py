@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from curator_checks import BUDGET, CHECKS, DOMAIN, curator
 
-from reticent.errors import BudgetError, QueryError
+from reticent.errors import BudgetError, LedgerError, QueryError
 from reticent.kernel import curator as module
 from reticent.kernel import noise, statistics
 from reticent.kernel.curator import Curator, Settled
@@ -184,6 +184,17 @@ def test_an_epoch_keeps_one_scale_and_ends_with_its_first_yes() -> None:
     assert not epoch.open
     with pytest.raises(QueryError, match="ended"):
         private.exceeds(question, epoch)
+
+
+def test_a_key_opens_one_epoch_only() -> None:
+    """A settled measurement may be read again; a settled epoch would get a second noisy threshold for one charge."""
+    private, ledger = curator()
+    mechanism = AboveThreshold(threshold_epsilon=0.1, query_epsilon=0.1)
+    private.watch(1.0, mechanism, key="named")
+    for again in (private, Curator(private._table, ledger)):
+        with pytest.raises(LedgerError, match="answered already"):
+            again.watch(1.0, mechanism, key="named")
+    assert ledger.spent == BUDGET.cost(mechanism.price())
 
 
 def test_live_and_replayed_answers_are_the_same_bytes() -> None:

@@ -109,9 +109,10 @@ class _Narrow:
 class QuietThreshold(Scripted):
     """Bug: the threshold gets no noise of its own, so every "below" tells something."""
 
-    def watch(self, threshold: float, mechanism: AboveThreshold, *, analyst: Any = None) -> Any:
+    def watch(self, threshold: float, mechanism: AboveThreshold, *, key: str, analyst: Any = None) -> Any:
         query_epsilon = mechanism.query_epsilon
-        return super().watch(threshold, AboveThreshold(threshold_epsilon=1000, query_epsilon=query_epsilon))
+        quiet = AboveThreshold(threshold_epsilon=1000, query_epsilon=query_epsilon)
+        return super().watch(threshold, quiet, key=key)
 
     def epsilon(self) -> float:
         return super().epsilon() - (1000 - 0.5) * len(self.runs)
@@ -135,7 +136,8 @@ def test_the_engine_tests_before_it_measures(monkeypatch: pytest.MonkeyPatch) ->
     """Bug: an engine that tells the measurement without a test would be caught by its transcripts."""
 
     def eager(self: Epochs, query: Linear, key: str, analyst: str | None) -> Any:
-        self._running(query, analyst)
+        if self._running() is None:
+            self._begin(key, analyst)
         return self.measure(query, key=key, analyst=analyst)
 
     monkeypatch.setattr(Epochs, "_tested", eager)

@@ -10,6 +10,7 @@ import pytest
 import reticent as rt
 from reticent.compound import parts_cost
 from reticent.errors import QueryError
+from reticent.kernel.noise import Noise
 from reticent.queries.base import Query
 from reticent.queries.groups import Groups
 from reticent.session import Session
@@ -97,6 +98,49 @@ def test_bought_groups_come_back_without_touching_a_row(tmp_path: Path) -> None:
         assert session.ask(FILTERED, error=0.011).origin == "cache"
         assert session.refit(), "what was bought goes into the fit"
         assert np.abs(np.asarray(session.ask(rt.marginal("b", "e")).value)).sum() == pytest.approx(1)
+
+
+class Died(Exception):
+    """Stands for the end of a process."""
+
+
+AND = (rt.col("a") >= 2) & (rt.col("c").isin([1, 3]))
+DNA = (rt.col("c").isin([3, 1, 3])) & (rt.col("a") >= 2)
+
+
+@pytest.mark.parametrize("key", [None, "mine"])
+@pytest.mark.parametrize(
+    ("asked", "again"),
+    [
+        (Groups(["e", "b"], rt.col("a") >= 2), Groups(["b", "e"], rt.col("a") >= 2)),
+        (Groups(["b"], AND, "c"), Groups(["b"], DNA, "c")),
+        (rt.count(AND | (rt.col("e") == 1)), rt.count((rt.col("e") == 1) | DNA)),
+    ],
+    ids=["columns", "conditions", "count"],
+)
+def test_a_question_paid_before_a_crash_is_the_same_in_another_order(
+    asked: Query, again: Query, key: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(*_: object) -> None:
+        raise Died
+
+    path = tmp_path / "died.ledger"
+    with Session.open(path, table(), BUDGET, warm_start=0) as session, monkeypatch.context() as dying:
+        dying.setattr(Noise, "release", die)
+        with pytest.raises(Died):
+            session.ask(asked, error=0.01, key=key)
+        spent = session.spent
+        assert spent > 0
+    with Session.open(path, table(), BUDGET, warm_start=0) as session:
+        answer = session.ask(again, error=0.01, key=key)
+        assert (answer.origin, answer.price, session.spent) == ("measured", spent, spent)
+    with Session.open(path, forbidden(table()), BUDGET, warm_start=0) as session:
+        assert np.array_equal(session.ask(again, error=0.01, key=key).value, answer.value)
+        first = session.ask(asked, error=0.01, key=key)
+    names = [name for name, _ in answer.labels]
+    order = [names.index(name) for name, _ in first.labels]
+    assert [name for name, _ in first.labels] == list(getattr(asked, "names", ()))
+    assert np.array_equal(np.transpose(answer.value, order), first.value)
 
 
 def test_threshold_engines_ask_group_by_group() -> None:

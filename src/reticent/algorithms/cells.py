@@ -10,6 +10,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.projection import conservative_target
 from reticent.kernel.statistics import CellScores
 from reticent.queries.linear import Conjunction
 from reticent.queries.workload import Workload
@@ -47,19 +48,11 @@ class CellClass:
         return Conjunction(dict(zip(names, map(int, codes), strict=True))), bool(complement)
 
 
-def conservative_target(value: float, current: float, margin: float) -> float | None:
-    """A noisy answer moved by its margin toward the hypothesis; None where it would pass it (spec 4.3)."""
-    gap = value - current
-    if abs(gap) <= margin:
-        return None
-    return value - margin if gap > 0 else value + margin
-
-
 def replay(hypothesis: Hypothesis, answers: Sequence[tuple[Conjunction, float, float]]) -> None:
     """Project once onto every past answer (query, value, margin), oldest first (spec 4.4)."""
     for query, value, margin in answers:
         current = hypothesis.expect(query)
-        target = conservative_target(value, current, margin)
+        target = conservative_target(measured=value, bound=margin, guess=current)
         if target is not None:
             # Noise cannot rule a cell out: nothing falls below half a margin unless it was lower before.
             floor = min(margin / 2, current, 1 - current)

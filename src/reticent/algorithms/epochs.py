@@ -79,7 +79,10 @@ class EpochPlan:
 
 
 class Verdict(NamedTuple):
-    """What one question got: fractions, their error (infinite if uncertified), where from, and what it cost."""
+    """What one question got: fractions, their error (infinite if uncertified), where from, and the charge for them.
+
+    `Epochs` states that of the measurement alone; an epoch that was opened for a key is charged under `epoch_key`.
+    """
 
     values: np.ndarray
     error: float
@@ -133,9 +136,9 @@ class Epochs:
         return self.updates >= self.plan.epochs
 
     def ask(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict:
-        """BudgetError when neither a test nor its measurement can be paid; `guess` is what is left then.
+        """BudgetError where the budget or the analyst's cap cannot pay what may follow; `guess` is what is left then.
 
-        `key` names the measurement that "above" would buy.
+        `key` names the measurement that "above" would buy, and `epoch_key` of it the epoch that is opened for it.
         """
         digest = query.digest
         verdict = self._seen.get(digest)
@@ -151,8 +154,7 @@ class Epochs:
             return 0
         budget = self._curator.budget
         measurement = budget.cost(self._curator.price([query], self.noise(query)))
-        running = self._epoch is not None and self._epoch.open
-        return measurement if running else measurement + budget.cost(self.plan.mechanism.price())
+        return measurement if self._running() else measurement + budget.cost(self.plan.mechanism.price())
 
     def guess(self, query: Linear | Marginal) -> Verdict:
         """The hypothesis' own answer: certified only when all updates are done."""
@@ -179,7 +181,7 @@ class Epochs:
         if self.plan.step:
             self._hypothesis.reweight(form, math.copysign(self.plan.step, value - guess))
         else:
-            target = conservative_target(value, self.plan.measured, guess)
+            target = conservative_target(measured=value, bound=self.plan.measured, guess=guess)
             if target is None:
                 return
             self._hypothesis.project(form, target)
@@ -195,7 +197,8 @@ class Epochs:
                 requested=float(self.tests + 1),
                 remaining=0.0,
             )
-        epoch = self._running(query, analyst)
+        self._require_means(query, key, analyst)
+        epoch = self._running() or self._begin(key, analyst)
         guess = self._guessed(query)
         self._count_test()
         if not self._curator.exceeds(self._error(query, guess), epoch):
@@ -203,21 +206,28 @@ class Epochs:
             return Verdict(guess, error, "tested" if self.certified else "hypothesis", self.snapshot.digest)
         return self.measure(query, key=key, analyst=analyst)
 
-    def _running(self, query: Linear | Marginal, analyst: str | None) -> Epoch:
-        """The open epoch, or a new one if it and its measurement can be paid together (spec 6.1)."""
-        if self._epoch is None or not self._epoch.open:
-            budget, mechanism = self._curator.budget, self.plan.mechanism
-            measurement = self._curator.price([query], self.noise(query))
-            needed = budget.cost(mechanism.price()) + budget.cost(measurement)
-            if needed > self._curator.remaining or self.opened >= self.plan.epochs:
-                raise BudgetError(
-                    f"an epoch costs {budget.unit} {budget.amount(needed):.6g}, {self.plan.epochs - self.opened} of the"
-                    f" plan are left and the budget has {budget.amount(self._curator.remaining):.6g}: no further test",
-                    requested=budget.amount(needed),
-                    remaining=budget.amount(self._curator.remaining),
-                )
-            self._epoch = self._curator.watch(self.plan.threshold * self._records, mechanism, analyst=analyst)
-            self.opened += 1
+    def _require_means(self, query: Linear | Marginal, key: str, analyst: str | None) -> None:
+        """Epoch and measurement are paid together (spec 6.1), by whoever asks, or the test is not made.
+
+        An "above" ends the epoch: who cannot pay what it buys would end what others paid for, again and again.
+        """
+        if self._running() is None and self.opened >= self.plan.epochs:
+            raise BudgetError(
+                f"the plan's {self.plan.epochs} epochs are used up: strict=False answers from the hypothesis",
+                requested=float(self.opened + 1),
+                remaining=0.0,
+            )
+        self._curator.affordable(self.cost(query), key=key, analyst=analyst)
+
+    def _running(self) -> Epoch | None:
+        return self._epoch if self._epoch is not None and self._epoch.open else None
+
+    def _begin(self, key: str, analyst: str | None) -> Epoch:
+        # Numbered by all epochs of the ledger: a key that comes back after a crash opens, and pays, another one.
+        named = f"{epoch_key(key)}:{self.opened}"
+        threshold = self.plan.threshold * self._records
+        self._epoch = self._curator.watch(threshold, self.plan.mechanism, key=named, analyst=analyst)
+        self.opened += 1
         return self._epoch
 
     def _count_test(self) -> None:
@@ -257,6 +267,11 @@ class Epochs:
         for vector, code in zip(vectors, place, strict=True):
             vector[code] = 1.0
         return Product(names, tuple(vectors)), float(values[place])
+
+
+def epoch_key(key: str) -> str:
+    """Where the ledger keeps what was charged for epochs that were opened for a question's key."""
+    return f"{key}:epoch"
 
 
 def narrowed(noise: Noise, cells: int, failure: float) -> Noise:

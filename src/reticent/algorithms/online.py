@@ -123,7 +123,8 @@ def learn(knowledge: Knowledge, measured: Sequence[Measured], *, fitted: bool = 
 def projected(knowledge: Knowledge, measured: MeasuredQuery) -> Snapshot:
     """The working hypothesis with one measured answer taken in: conservative by two standard deviations."""
     margin = 2 * measured.noise.sd / knowledge.records
-    target = conservative_target(measured.value, margin, knowledge.current.expect(measured.query))
+    guess = knowledge.current.expect(measured.query)
+    target = conservative_target(measured=measured.value, bound=margin, guess=guess)
     if target is None:
         return knowledge.current
     hypothesis = knowledge.current.thaw()
@@ -147,7 +148,7 @@ def refitted(knowledge: Knowledge) -> Knowledge:
     for measurement in wide:
         if isinstance(measurement.query, Linear):
             guess = hypothesis.expect(measurement.query)
-            target = conservative_target(float(measurement.values), 2 * measurement.sd, guess)
+            target = conservative_target(measured=float(measurement.values), bound=2 * measurement.sd, guess=guess)
             if target is not None:
                 hypothesis.project(measurement.query, target)
     return knowledge.with_current(Snapshot(hypothesis))

@@ -24,8 +24,11 @@ def finite_target(target: float) -> float:
     return target
 
 
-def conservative_target(measured: float, bound: float, guess: float) -> float | None:
-    """The measurement moved by its noise bound toward the guess; None when it would reach it (spec 4.3)."""
+def conservative_target(*, measured: float, bound: float, guess: float) -> float | None:
+    """The measurement moved by its noise bound toward the guess; None when it would reach it (spec 4.3).
+
+    By keyword only: three fractions in another order make another target, and nothing would show it.
+    """
     distance = measured - guess
     if not abs(distance) > bound:
         return None

@@ -115,6 +115,10 @@ class Curator:
         """Nano-units left."""
         return self._ledger.remaining
 
+    def affordable(self, cost: int, *, key: str | None = None, analyst: str | None = None) -> None:
+        """BudgetError unless budget and cap could pay these nano-units now: for what must not be begun otherwise."""
+        self._ledger.affordable(cost, key=key, analyst=analyst)
+
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
         """What `measure` with the same arguments would charge."""
         _, _, price = self._priced(queries, mechanism)
@@ -170,11 +174,16 @@ class Curator:
         event = self._paid("select", mechanism.price() * draws, request, sample, key, analyst)
         return Settled(tuple(unpack(text) for text in event.payload["values"]), event.cost, event.sequence)
 
-    def watch(self, threshold: float, mechanism: AboveThreshold, *, analyst: str | None = None) -> Epoch:
-        """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later."""
+    def watch(
+        self, threshold: float, mechanism: AboveThreshold, *, key: str | None = None, analyst: str | None = None
+    ) -> Epoch:
+        """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later.
+
+        `key` only names the charge; a second epoch under it is refused.
+        """
         _of_the_kernel(mechanism, AboveThreshold)
         request = {"threshold": threshold, "mechanisms": [mechanism.describe()]}
-        event = self._paid("watch", mechanism.price(), request, lambda: list, None, analyst, redeemable=False)
+        event = self._paid("watch", mechanism.price(), request, lambda: list, key, analyst, redeemable=False)
         epoch = Epoch(mechanism, threshold, Settled((), event.cost, event.sequence))
         self._epochs.add(epoch)
         return epoch
@@ -262,7 +271,8 @@ class Curator:
     ) -> Event:
         """Reserve, sample, settle; `prepare` touches the rows, what it returns draws the noise."""
         cost = self.budget.cost(price)
-        earlier = self._ledger.settled(key, verb, request) if key is not None else None
+        # What cannot be redeemed cannot be read again either: a settled epoch would get a second threshold for free.
+        earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
         if earlier is not None:
             return earlier
         self._ledger.affordable(cost, key=key, analyst=analyst)

@@ -14,8 +14,9 @@ from typing import Any
 
 from reticent.errors import LedgerError
 
-FORMAT = 2
-"""2: fractional answers are kept in steps of 2^-19 record (`statistics.FINE`); in format 1 they were half as long."""
+FORMAT = 3
+"""2: fractional answers are kept in steps of 2^-19 record (`statistics.FINE`); in format 1 they were half as long.
+3: requests are described in one order; a key of format 2 would not know its own request again."""
 GENESIS = "0" * 64
 TRANSITIONS = {"redeem": "redeemed", "settle": "settled", "forfeit": "forfeited"}
 TRUSTED_KINDS = frozenset({"open", "reserve", "cap", "rollback", *TRANSITIONS})

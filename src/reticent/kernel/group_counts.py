@@ -20,6 +20,7 @@ class GroupCounts:
 
     def __init__(self, groups: Groups, domain: Domain) -> None:
         self.groups = groups
+        self._names = domain.canonical(groups.names)
         self.form = checked_form(groups.text, groups.form(domain), domain)
         self.span = domain.canonical({*groups.names, *self.form.attributes})
         if (cells := domain.cells(self.span)) > MARGINAL_CELLS:
@@ -35,8 +36,10 @@ class GroupCounts:
         counts, looked_at = source.marginal(self.span), self.form.attributes
         extents = [size if name in looked_at else 1 for name, size in zip(self.span, counts.shape, strict=True)]
         values = np.rint(self.form.tensor() * self.resolution(person_grid)).astype(np.int64).reshape(extents)
-        dropped = tuple(axis for axis, name in enumerate(self.span) if name not in self.groups.names)
+        dropped = tuple(axis for axis, name in enumerate(self.span) if name not in self._names)
         return (counts * values).sum(axis=dropped)
 
     def describe(self) -> dict[str, object]:
-        return {"groups": self.groups.to_dict()}
+        """Names in the domain's order, as the released counts: the order of asking is none of the ledger's business."""
+        groups = self.groups
+        return {"groups": Groups(self._names, groups.where, groups.column).to_dict()}

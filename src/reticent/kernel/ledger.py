@@ -201,18 +201,25 @@ class Ledger:
             return None if reservation.pending else self._store.event(reservation.settled)
 
     def affordable(self, cost: int, *, key: str | None = None, analyst: str | None = None) -> None:
-        """BudgetError when the limit or the analyst's cap cannot pay; a key that is pending has paid."""
+        """BudgetError when the limit or the analyst's cap cannot pay; a key that is pending has paid.
+
+        Names that no reservation may have are refused here too: whoever passes may reserve.
+        """
         _amount("cost", cost)
+        if key is not None:
+            _require_text("key", key)
+        if analyst is not None:
+            _require_text("analyst", analyst)
         with self._using():
             if key is not None and key in self._history.reservations:
                 return
             rest, left = self._history.remaining(analyst), self._history.remaining()
             if cost > rest:
-                purse = "budget" if rest == left else "analyst's cap"
+                purse, raised = ("budget", "") if rest == left else ("analyst's cap", " or have it raised")
                 requested, remaining = cost / NANO, rest / NANO
                 raise BudgetError(
                     f"this costs {self.budget.unit} {requested:.9g} and the {purse} has {remaining:.9g} left:"
-                    " ask for less accuracy",
+                    f" ask for less accuracy{raised}",
                     requested=requested,
                     remaining=remaining,
                 )
@@ -232,8 +239,6 @@ class Ledger:
         The caller settles before anything leaves, or abandons. Ask `settled` first: answered keys fail.
         """
         _require_text("kind", kind)
-        if analyst is not None:
-            _require_text("analyst", analyst)
         key = f"auto-{secrets.token_hex(16)}" if key is None else _require_text("key", key)
         with self._using():
             if self.settled(key, kind, request) is not None:

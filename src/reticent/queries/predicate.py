@@ -10,6 +10,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from reticent.domain import Domain
@@ -81,7 +82,7 @@ class Predicate:
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `predicate_from_dict` is the inverse."""
+        """Plain values for JSON, the same for equal texts; `predicate_from_dict` is the inverse."""
 
     def compile(self, domain: Domain) -> Form:
         """The records for which it is true, as a product of vectors if it factorises, else as a tensor."""
@@ -136,7 +137,8 @@ class Comparison(Predicate):
         if self.op in _UNARY:
             return {"op": self.op, "column": self.name}
         if self.op == "in":
-            return {"op": "in", "column": self.name, "values": [literal_to_plain(item) for item in self.value]}
+            listed = _sorted_by_text(literal_text, self.value)
+            return {"op": "in", "column": self.name, "values": [literal_to_plain(item) for item in listed]}
         return {"op": self.op, "column": self.name, "value": literal_to_plain(self.value)}
 
     def restrict(self, box: Box, wanted: bool) -> None:
@@ -172,7 +174,8 @@ class Junction(Predicate):
         _check_limits(self.depth, size)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"op": self.op, "of": [operand.to_dict() for operand in self.operands]}
+        operands = _sorted_by_text(attrgetter("text"), self.operands)
+        return {"op": self.op, "of": [operand.to_dict() for operand in operands]}
 
     def restrict(self, box: Box, wanted: bool) -> None:
         # not (a and b) is (not a) or (not b), also with three truth values
@@ -252,7 +255,10 @@ class Column:
         if not listed:
             raise QueryError(f"{name_text(self.name)}: isin got an empty list; list at least one value")
         _check_limits(1, len(listed))
-        return Comparison(self.name, "==", listed[0]) if len(listed) == 1 else Comparison(self.name, "in", listed)
+        first = literal_text(listed[0])
+        if all(literal_text(value) == first for value in listed):
+            return Comparison(self.name, "==", listed[0])
+        return Comparison(self.name, "in", listed)
 
     def between(self, low: Any, high: Any) -> Predicate:
         """At least `low` and at most `high`, as in SQL."""
@@ -309,7 +315,25 @@ def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
             )
     if not operands:
         return Everything() if op == "and" else negated(Everything())
-    return operands[0] if len(operands) == 1 else Junction(op, tuple(operands))
+    if len(operands) == 1:
+        return operands[0]
+    junction = Junction(op, tuple(operands))  # checks the limits before any text is written
+    first = operands[0]
+    repeated = _alike(first, operands[1]) and all(_alike(first, operand) for operand in operands)
+    return first if repeated else junction
+
+
+def _alike(first: Predicate, second: Predicate) -> bool:
+    """Equal; texts are written late, and mostly the column tells."""
+    if type(first) is Comparison and type(second) is Comparison and first.name != second.name:
+        return False
+    return first.text == second.text
+
+
+def _sorted_by_text(text: Callable[[Any], str], items: Iterable[Any]) -> list[Any]:
+    """Each once, in the order of the canonical text."""
+    named = {text(item): item for item in items}
+    return [named[name] for name in sorted(named)]
 
 
 def _restrict(operand: Predicate, wanted: bool, box: Box) -> None:

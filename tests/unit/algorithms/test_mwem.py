@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from released import DOMAIN, KEY, ROWS, opened, source, truth, worst
 
-from reticent.algorithms.cells import CellClass, conservative_target, replay
+from reticent.algorithms.cells import CellClass, replay
 from reticent.algorithms.mwem import MWEM, default_rounds
 from reticent.algorithms.textbook import TextbookPMW, textbook_plan
 from reticent.errors import BudgetError, QueryError
@@ -86,12 +86,6 @@ def test_indices_name_cells_and_their_complements():
         expected = count - ROWS / DOMAIN.cells(names)
         assert values[index] == pytest.approx(expected, abs=1e-4)
         assert values[index + cells.size] == pytest.approx(-expected, abs=1e-4)
-
-
-def test_conservative_targets_never_pass_the_hypothesis():
-    assert conservative_target(0.5, 0.2, 0.1) == pytest.approx(0.4)
-    assert conservative_target(0.1, 0.4, 0.1) == pytest.approx(0.2)
-    assert conservative_target(0.3, 0.25, 0.1) is None
 
 
 @pytest.mark.parametrize("budget", [Budget(epsilon=1), Budget(rho=0.02)], ids=["pure", "rho"])

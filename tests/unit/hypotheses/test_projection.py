@@ -23,11 +23,19 @@ def mean_at(values: np.ndarray, weights: np.ndarray, eta: float) -> float:
 def test_the_conservative_target_lies_between_guess_and_truth(
     measured: float, bound: float, guess: float, truth: float
 ) -> None:
-    target = conservative_target(measured, bound, guess)
+    target = conservative_target(measured=measured, bound=bound, guess=guess)
     if target is None:
         assert abs(measured - guess) <= bound
     elif abs(measured - truth) <= bound:
         assert min(guess, truth) - 1e-15 <= target <= max(guess, truth) + 1e-15
+
+
+def test_the_conservative_target_takes_its_numbers_by_name() -> None:
+    assert conservative_target(measured=0.5, bound=0.1, guess=0.2) == pytest.approx(0.4)
+    assert conservative_target(measured=0.1, bound=0.1, guess=0.4) == pytest.approx(0.2)
+    assert conservative_target(measured=0.3, bound=0.1, guess=0.25) is None
+    with pytest.raises(TypeError):
+        conservative_target(0.5, 0.1, 0.2)  # pyright: ignore[reportCallIssue]
 
 
 @given(seed=st.integers(0, 2**32), count=st.integers(2, 40), share=st.floats(0.0, 1.0), spread=st.floats(0.0, 30.0))

@@ -178,6 +178,7 @@ def test_text_does_not_depend_on_order_nesting_or_repetition(parts: list[Predica
         assert left == right
         assert hash(left) == hash(right)
         assert left.digest == right.digest
+        assert left.to_dict() == right.to_dict() == join(shuffled).to_dict()
 
 
 @given(predicates())
@@ -192,9 +193,17 @@ def test_text_and_plain_form_are_faithful(predicate: Predicate) -> None:
     assert (~~predicate).text == predicate.text
 
 
+def test_listed_values_are_described_in_one_order() -> None:
+    first, second = col("a").isin([3, 1, 2, 1]), col("a").isin([1, 2, 3])
+    assert first == second
+    assert first.to_dict() == second.to_dict()
+    assert col("a").isin([1, 1]).to_dict() == (col("a") == 1).to_dict()
+
+
 @given(predicates(), predicates())
 def test_equal_texts_mean_equal_predicates(first: Predicate, second: Predicate) -> None:
     if first.text == second.text:
+        assert first.to_dict() == second.to_dict()
         np.testing.assert_array_equal(brute_force(first, DOMAIN), brute_force(second, DOMAIN))
 
 
@@ -255,7 +264,7 @@ def test_tensors_are_limited() -> None:
 
 
 def test_depth_and_size_are_limited() -> None:
-    deep: Predicate = col("a") == 0
+    deep: Predicate = col("b") == MAX_DEPTH
     for place in range(MAX_DEPTH // 2 - 1):
         deep = (deep & (col("a") == place)) | (col("b") == place)
     deep = deep & (col("a") == 0)
