@@ -46,7 +46,7 @@ class ExcessRisks:
     domain: Domain
     records: float
     """The public number of records, or a released total. It bounds the work and, under replace-one, float errors: there
-    the curator refuses any but the table's own. Under add-remove these are bounded for the largest table there can be."""
+    the curator refuses any but the table's own. Under add-remove those are bounded for the largest possible table."""
 
     def __post_init__(self) -> None:
         if not self.losses or not len(self.losses) == len(self.thetas) == len(self.scales):
