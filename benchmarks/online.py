@@ -22,6 +22,7 @@ from benchmarks.online_rivals import (
     CONFIDENCE,
     STREAMS,
     cached,
+    different,
     gaussian_price,
     laplace_price,
     stream,
@@ -41,8 +42,14 @@ from reticent.session import Session
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult"
 INTRODUCTION = """Adult, seven attributes, epsilon 1, delta 1e-9, replace-one. Every engine gets the same streams of
 questions and the same budget; an answer counts when it is certified within the error. Turbo's rule certifies nothing:
-its answers count when they are within. "Default" is the engine as a user opens it who says how many questions come
-and how good they must be; "warm" and "cold" are opened with and without a warm start."""
+its answers count when they are within. Our session is opened in three ways: *told* how many questions come and how good
+answers must be (`queries=`, `error=`; it then chooses what to do), *by default* (half of the budget on a warm start),
+and *cold* (no warm start). All bounds of one session hold together with probability 0.95: answers outside them are
+counted, no run is repeated for them."""
+DISTINCT = """All questions of a stream differ where its kind has that many; *distinct* says how many do. A repeated
+question is answered again for free by every engine with a cache, and counts as answered."""
+REPEATING = """**Recorded before repeats were taken out of the streams:** a part of the questions had been asked before,
+and counts as answered."""
 MARKS = {0.5: 0.016, 0.95: 0.013}
 MILLION_MARK = 0.0012
 RMS_RATIO_LEAST = 5.0
@@ -51,7 +58,10 @@ LONG = ((0.02, 30_000), (0.05, 100_000))
 """Errors and lengths of streams that only a fit can serve."""
 TUNED_QUERIES = 10**5
 TUNED_MARKS = {10**6: 0.1, 10**7: 0.035}
-CERTIFYING = ("Laplace + cache", "Gaussian + cache", "textbook PMW", "default")
+TOLD, OPENED, COLD = "default", "default, warm", "default, cold"
+"""Under these names the three ways to open our session are recorded."""
+LABELS = {TOLD: "ours, told", OPENED: "ours, by default", COLD: "ours, cold"}
+CERTIFYING = ("Laplace + cache", "Gaussian + cache", "textbook PMW", TOLD, OPENED)
 ROUNDING = 1e-9
 
 
@@ -88,21 +98,24 @@ def box_after(answer: float, turn: int, domain: rt.Domain) -> Range:
 
 
 def certificate_marks(session: Session, exact: np.ndarray, questions: int) -> dict[str, float]:
-    """The certified bound, and the true errors of adaptive questions: each box depends on the last answer."""
+    """The certified bound, and the true errors of adaptive questions: each box depends on the last answer.
+
+    Bounds hold all together with the session's confidence, so some may be missed: they are counted, not run again.
+    """
     domain, spent = session.domain, session.spent
-    errors, last = [], 0.0
+    errors, last, missed = [], 0.0, 0
     for turn in range(questions):
         query = box_after(last, turn, domain)
         answer = session.ask(query)
         last = float(answer.value)
         errors.append(last - true_share(query, exact, domain))
         assert answer.error is not None
-        if abs(errors[-1]) > answer.error + ROUNDING:
-            raise AssertionError("an answer left its certified bound; at confidence 0.95 try again once")
+        missed += abs(errors[-1]) > answer.error + ROUNDING
     assert session.spent == spent
     bound = session.certificates[0].bound
     rms = float(np.sqrt(np.mean(np.square(errors))))
-    return {"bound": bound, "true_rms": rms, "bound_over_rms": bound / rms, "largest": float(np.max(np.abs(errors)))}
+    found = {"bound": bound, "true_rms": rms, "bound_over_rms": bound / rms, "largest": float(np.max(np.abs(errors)))}
+    return found | {"asked": questions, "missed": missed}
 
 
 def within(session: Session, questions: list[Query], error: float) -> int:
@@ -143,16 +156,13 @@ def comparison(folder: Path, table: Table, exact: np.ndarray, errors: list[float
                 "Gaussian + cache": cached(questions, gaussian_price(domain, records, error)),
                 "textbook PMW": length if textbook <= error else 0,
                 "Turbo's rule": turbo(questions, exact, domain, records, error),
-                "default": default,
-                "default, warm": played(folder / "0.5.ledger", table, questions, error),
+                TOLD: default,
+                OPENED: played(folder / "0.5.ledger", table, questions, error),
                 # Told nothing else, it starts as cold as it does when it chooses plain answers.
-                "default, cold": default
-                if chosen == PLAIN
-                else played(folder / "cold.ledger", table, questions, error),
+                COLD: default if chosen == PLAIN else played(folder / "cold.ledger", table, questions, error),
             }
-            best = max(row[engine] for engine in CERTIFYING)
-            most = " = ".join(engine for engine in CERTIFYING if row[engine] == best)
-            yield {"stream": name, "error": error, "asked": length, **row, "it chose": chosen, "most": most}
+            asked = {"stream": name, "error": error, "asked": length, "distinct": different(questions)}
+            yield asked | row | {"it chose": chosen}
 
 
 def run(quick: bool) -> dict[str, Any]:
@@ -174,6 +184,8 @@ def run(quick: bool) -> dict[str, Any]:
                 marks["bound"] / MARKS[share]
             )
             found["ratios"][f"bound over true RMS ({share:.0%}, at least 5)"] = marks["bound_over_rms"]
+            outside = f"share of adaptive answers outside their bounds ({share:.0%}, at most {1 - CONFIDENCE:.2f})"
+            found["ratios"][outside] = marks["missed"] / marks["asked"]
         if not quick:
             found["ratios"] |= million(domain, columns, folder)
         opened(folder / "cold.ledger", table, 0.0)[0].close()
@@ -181,8 +193,8 @@ def run(quick: bool) -> dict[str, Any]:
         found["answered"] = [_shown(row) for row in comparison(folder, table, exact, errors, length)]
         found["long streams"] = [] if quick else long_streams(folder, table)
     played_all = [*found["answered"], *found["long streams"]]
-    lost = max(row["Gaussian + cache"] / row["default"] for row in played_all)
-    found["ratios"]["Gaussian + cache over default, the row where it does best (at most 1)"] = lost
+    lost = max(row["Gaussian + cache"] / row[TOLD] for row in played_all)
+    found["ratios"]["Gaussian + cache over ours, told what comes, where it does best (at most 1)"] = lost
     found["tuned PMW"], tuned = tuned_marks(domain)
     found["speed"], speed = speeds(quick)
     found["ratios"] |= tuned | speed
@@ -198,9 +210,10 @@ def long_streams(folder: Path, table: Table) -> list[dict[str, Any]]:
         row = {
             "Laplace + cache": cached(questions, laplace_price(domain, records, error)),
             "Gaussian + cache": cached(questions, gaussian_price(domain, records, error)),
-            "default": default,
+            TOLD: default,
         }
-        rows.append(_shown({"stream": "boxes", "error": error, "asked": length, **row, "it chose": chosen}))
+        asked = {"stream": "boxes", "error": error, "asked": length, "distinct": different(questions)}
+        rows.append(_shown(asked | row | {"it chose": chosen}))
     return rows
 
 
@@ -226,7 +239,7 @@ def million(domain: rt.Domain, columns: dict[str, np.ndarray], folder: Path) -> 
     return {f"certified bound over {MILLION_MARK} (10^6 records, 95%, at most 1)": bound / MILLION_MARK}
 
 
-ENGINES = (*CERTIFYING, "default, cold", "default, warm")
+ENGINES = (*CERTIFYING, COLD)
 CLOSE = (0.005, 0.01)
 """Errors at which the engines differ; beyond, all but the textbook answer everything."""
 
@@ -236,9 +249,9 @@ def present(found: dict[str, Any]) -> list[Shown]:
     measures = {"bound": "certified bound", "largest": "largest true error", "true_rms": "true RMS error"}
     bounds = {name: [(share, row[key]) for share, row in certificates.items()] for key, name in measures.items()}
     errors = [e for e in CLOSE if any(row["error"] == e for row in answered)]
-    columns = dict.fromkeys(answered[0], "")
     return [
         INTRODUCTION,
+        DISTINCT if "distinct" in answered[0] else REPEATING,
         *claims(found),
         Plot(
             "certificates",
@@ -248,9 +261,10 @@ def present(found: dict[str, Any]) -> list[Shown]:
             bounds,
             expected="Expected: every true error below the bound, and a bound several times the usual error.",
         ),
+        _grid("Certificates, each over one session's adaptive questions", _certified(certificates)),
         *(_answered(answered, error) for error in errors),
-        Grid("Questions answered within the error", columns, answered),
-        *([Grid("Long streams", dict.fromkeys(long[0], ""), long)] if (long := found.get("long streams")) else []),
+        _grid("Questions answered within the error", [_labelled(row) for row in answered]),
+        *([_grid("Long streams", [_labelled(row) for row in long])] if (long := found.get("long streams")) else []),
         Grid(
             "Tuned PMW for 10^5 questions beside the default",
             dict.fromkeys(found["tuned PMW"][0], ""),
@@ -260,6 +274,26 @@ def present(found: dict[str, Any]) -> list[Shown]:
     ]
 
 
+def _certified(certificates: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+    names = {"bound": "certified bound", "largest": "largest true error", "asked": "questions", "missed": "outside it"}
+    return [
+        {"spent on the start": share} | {name: row[key] for key, name in names.items() if key in row}
+        for share, row in certificates.items()
+    ]
+
+
+def _labelled(row: dict[str, Any]) -> dict[str, Any]:
+    """With the names of ours that a reader understands, and which certifying engine answered most."""
+    played = [engine for engine in CERTIFYING if engine in row]
+    best = max(row[engine] for engine in played)
+    most = " = ".join(LABELS.get(engine, engine) for engine in played if row[engine] == best)
+    return {LABELS.get(name, name): value for name, value in row.items()} | {"most": most}
+
+
+def _grid(title: str, rows: list[dict[str, Any]]) -> Grid:
+    return Grid(title, dict.fromkeys(rows[0], ""), rows)
+
+
 def _answered(rows: list[dict[str, Any]], error: float) -> Plot:
     kept = [row for row in rows if row["error"] == error]
     return Plot(
@@ -267,8 +301,8 @@ def _answered(rows: list[dict[str, Any]], error: float) -> Plot:
         f"Of {kept[0]['asked']:,} questions, answered within {error}",
         "",
         "questions",
-        {engine: [(row["stream"], row[engine]) for row in kept] for engine in ENGINES},
-        expected="Expected: the default engine ahead where questions share structure; plain noise where they do not.",
+        {LABELS.get(engine, engine): [(row["stream"], row[engine]) for row in kept] for engine in ENGINES},
+        expected="Expected: ours ahead where questions share structure; plain noise where they do not.",
     )
 
 

@@ -71,9 +71,25 @@ STREAMS: dict[str, Callable[[rt.Domain, np.random.Generator], Query]] = {
 }
 
 
+PATIENCE = 1000
+"""Repeats in a row after which a kind of question counts as used up."""
+
+
 def stream(name: str, domain: rt.Domain, length: int) -> list[Query]:
+    """Different questions where the kind has enough of them; else as they are drawn, repeats included."""
+    generator, found, repeated = np.random.default_rng(7), {}, 0
+    while len(found) < length and repeated < PATIENCE:
+        question = STREAMS[name](domain, generator)
+        repeated = repeated + 1 if question.digest in found else 0
+        found[question.digest] = question
+    if len(found) == length:
+        return list(found.values())
     generator = np.random.default_rng(7)
     return [STREAMS[name](domain, generator) for _ in range(length)]
+
+
+def different(questions: list[Query]) -> int:
+    return len({question.digest for question in questions})
 
 
 # ---- engines to compare with

@@ -112,8 +112,16 @@ def requote(results: dict[str, Any]) -> None:
             page.write_text(anew)
 
 
-def look_up(results: dict[str, Any], path: str) -> Any:
-    """The recorded value at a path; the first name is the suite."""
+def look_up(results: dict[str, Any], path: str) -> float:
+    """The recorded number at a path; the first name is the suite."""
+    value = found_at(results, path)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise LookupError("not a number")
+    return value
+
+
+def found_at(results: dict[str, Any], path: str) -> Any:
+    """Whatever was recorded at a path."""
     steps = list(STEP.finditer(path))
     if not steps:
         raise LookupError("an empty path")
@@ -123,9 +131,12 @@ def look_up(results: dict[str, Any], path: str) -> Any:
     value = suite["found"]
     for step in steps[1:]:
         value = _stepped(value, step)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise LookupError("not a number")
     return value
+
+
+def holder_of(path: str) -> str:
+    """The path without its last step: what the value is a part of."""
+    return path[: list(STEP.finditer(path))[-1].start()].removesuffix(".")
 
 
 def _stepped(value: Any, step: re.Match[str]) -> Any:

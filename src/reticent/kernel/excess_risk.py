@@ -11,25 +11,24 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.minimizer_steps import (
-    cells_of,
     counted_risk,
     guaranteed_minimum,
     into_ball,
+    longest_sum,
     moved,
     refuse_slow,
+    refuse_wide,
     steps_for_gap,
 )
 from reticent.kernel.noise import Sensitivity
 from reticent.kernel.statistics import digest, fine
-from reticent.kernel.table import CountSource
+from reticent.kernel.table import MOST_UNDECLARED, CountSource
 from reticent.queries.convex import ConvexLoss, checked_loss
 
 GAP = Fraction(1, 20)
 """The private minimum is found to within this many records: n * gap / scale."""
 FLOATS = Fraction(1, 100)
 """Covers rounding to the grid and float64 sums of losses: what these would exceed is refused."""
-SUM_ERROR = 2.0**-46
-"""Of a pairwise sum of losses, relative to the largest loss times the records."""
 MOST_RECORDS = 2**36
 
 
@@ -46,7 +45,8 @@ class ExcessRisks:
     scales: tuple[float, ...]
     domain: Domain
     records: float
-    """The public number of records, or a released total: bounds work and float errors, so the kernel checks it."""
+    """The public number of records, or a released total. It bounds the work and, under replace-one, float errors: there
+    the curator refuses any but the table's own. Under add-remove those are bounded for the largest possible table."""
 
     def __post_init__(self) -> None:
         if not self.losses or not len(self.losses) == len(self.thetas) == len(self.scales):
@@ -60,16 +60,25 @@ class ExcessRisks:
                 )
             if not (math.isfinite(scale) and scale >= problem.scale):
                 raise QueryError(f"scale {scale:g} is below the loss' own range {problem.scale:g}; use at least that")
-            # Both risks, for up to twice the public number of records; the other half covers the grid.
-            if 4 * SUM_ERROR * self.records * problem.height / scale > FLOATS / 2:
-                raise QueryError(
-                    f"the loss varies too little for {self.records:g} records: by {problem.scale:.3g} of"
-                    f" {problem.height:.3g}; use a larger radius"
-                )
             refuse_slow(steps_for_gap(problem.smoothness, problem.radius, self._gap(scale, 2 * self.records)))
-            cells_of(problem)
+            if not problem.loss.quadratic:
+                refuse_wide(problem)
+        # A declared number may be wrong: twice as many records are allowed for.
+        self._refuse_inexact(2 * self.records)
         if not 0 < self.records <= MOST_RECORDS:
             raise QueryError(f"records={self.records!r}: excess risk is exact enough up to {MOST_RECORDS} records")
+
+    def _refuse_inexact(self, records: float) -> None:
+        """Float errors of a table of this many records must stay within their share of `FLOATS`."""
+        for loss, scale in zip(self.losses, self.scales, strict=True):
+            problem = loss.on(self.domain)
+            # Two risks on either of two neighbours; the other half of FLOATS covers the grid.
+            error = 4 * (longest_sum(problem) + 64) * 2.0**-53 * records * problem.height / scale
+            if error > FLOATS / 2:
+                raise QueryError(
+                    f"the loss varies too little for up to {records:g} records: by {problem.scale:.3g} of"
+                    f" {problem.height:.3g}; use a larger radius"
+                )
 
     @staticmethod
     def _gap(scale: float, records: float) -> float:
@@ -79,6 +88,8 @@ class ExcessRisks:
         return fine(person_grid)
 
     def sensitivity(self, neighbours: str) -> Sensitivity:
+        if neighbours == "add-remove":
+            self._refuse_inexact(MOST_UNDECLARED)
         return Sensitivity.scalar(moved(neighbours) + GAP + FLOATS)
 
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """A private minimiser answers one convex loss with noise it prices itself (spec 8.4).
 
-Each is a frozen public declaration. `records` is the public number the sums are divided by; it scales the answer and no
-privacy rests on it being the true number. `bound(failure)` says how large the excess risk can be.
+Each is a frozen public declaration. `records` is the public number the sums are divided by: it scales the answer. No
+privacy rests on it being the true number: sensitivities hold for any, and floats are allowed to err as on the largest
+table that can be loaded. `bound(failure)` says how large the excess risk can be.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Price, Real, exact
-from reticent.kernel.minimizer_steps import cells_of, float_slack
+from reticent.kernel.minimizer_steps import float_slack, longest_sum
 from reticent.kernel.table import CountSource
 from reticent.queries.convex import ConvexLoss, checked_loss
 from reticent.queries.problem import Problem
@@ -89,4 +90,4 @@ class Minimizer(ABC):
         }
 
     def _slack(self) -> Fraction:
-        return float_slack(cells_of(self.problem), float(self.records))
+        return float_slack(longest_sum(self.problem), float(self.records))

@@ -10,15 +10,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations_with_replacement
 
 import numpy as np
 
 from reticent.errors import QueryError
 from reticent.kernel.noise import Gaussian, Sensitivity, root_above
-from reticent.kernel.table import QUERY_GRID, CountSource
+from reticent.kernel.table import QUERY_GRID, CountSource, most_records
 from reticent.queries.minimum import linear_gap, minimum
 from reticent.queries.problem import Problem
-from reticent.queries.risk import LARGEST_TENSOR, QuadraticRisk, Risk, TensorRisk, moment_sets
+from reticent.queries.risk import LARGEST_TENSOR, QuadraticRisk, Risk, TensorRisk
 
 GRID = QUERY_GRID
 """Steps per record of every released sum."""
@@ -31,21 +32,33 @@ def moved(neighbours: str) -> int:
     return 2 if neighbours == "replace-one" else 1
 
 
-def cells_of(problem: Problem, *, tensor: bool = False) -> int:
-    """Cells that a sum over records runs through; refuses too many by their public number."""
-    domain = problem.design.domain
-    if problem.loss.quadratic and not tensor:
-        return sum(domain.cells(names) for names in moment_sets(problem))
-    cells = domain.cells(problem.attributes)
+def refuse_wide(problem: Problem) -> None:
+    """A loss whose own marginal would be too large, by its public number of cells."""
+    cells = problem.design.domain.cells(problem.attributes)
     if cells > LARGEST_TENSOR:
         names = ", ".join(problem.attributes)
         raise QueryError(f"a loss over {names} spans {cells} cells; at most {LARGEST_TENSOR}: use fewer features")
-    return cells
 
 
-def float_slack(cells: int, records: float) -> Fraction:
-    """Bounds the error of a float64 sum over records of vectors of norm at most one, twice, in records."""
-    return Fraction(math.ceil(8 * (cells + 64) * max(1.0, records)), 2**52)
+def longest_sum(problem: Problem, *, tensor: bool = False) -> int:
+    """Float additions that a record goes through on its way into any entry of a sum (docs/proofs/float-sums.md)."""
+    design = problem.design
+    cells, blocks = design.domain.cells, [block.attributes for block in design.blocks]
+    if tensor or not problem.loss.quadratic:
+        # `TensorRisk.gather` sums one attribute after the other, then over the codes of a block.
+        return sum(design.shape) + max(map(cells, blocks)) + design.dimension
+    sets = [*blocks, () if design.label is None else (design.label,)]
+    # `block_product` sums over one block's codes, then the other's; where they share an attribute, over all at once.
+    pairs = combinations_with_replacement(sets, 2)
+    return max(cells(a) + cells(b) if {*a}.isdisjoint(b) else cells({*a, *b}) for a, b in pairs) + design.dimension
+
+
+def float_slack(roundings: int, records: float) -> Fraction:
+    """Bounds the error of a float64 sum over records of vectors of norm at most one, twice, in records.
+
+    For the largest table that can be loaded, whatever number was declared or released (docs/proofs/float-sums.md).
+    """
+    return Fraction(math.ceil(8 * (roundings + 64) * most_records(records)), 2**52)
 
 
 def sum_sensitivity(units: Fraction, dimension: int, slack: Fraction) -> Sensitivity:

@@ -16,16 +16,17 @@ from reticent.kernel.minimizer_steps import (
     GRID,
     Ridged,
     Shape,
-    cells_of,
     chi_square_reach,
     clipped_sum,
     counted_risk,
     float_slack,
     into_ball,
     located_minimum,
+    longest_sum,
     moved,
     noisy,
     refuse_slow,
+    refuse_wide,
     sum_sensitivity,
 )
 from reticent.kernel.noise import Gaussian, Sensitivity
@@ -50,10 +51,10 @@ class NoisyGradientDescent(Minimizer):
     proof: ClassVar[str] = "docs/proofs/noisy-gradient-descent.md"
 
     def _check(self, problem: Problem) -> None:
-        self._slack()
+        refuse_wide(problem)
 
     def _slack(self) -> Fraction:
-        return float_slack(cells_of(self.problem, tensor=True), float(self.records))
+        return float_slack(longest_sum(self.problem, tensor=True), float(self.records))
 
     @property
     def _sensitivity(self) -> Sensitivity:
@@ -134,7 +135,8 @@ class OutputPerturbation(Minimizer):
         if not self.convexity > 0:
             raise QueryError("output perturbation needs a strongly convex loss; give it a ridge above 0")
         refuse_slow(self._shape.steps(float(LOCATED) * self.unit))
-        self._slack()
+        if not problem.loss.quadratic:
+            refuse_wide(problem)
 
     @property
     def convexity(self) -> float:
@@ -152,8 +154,11 @@ class OutputPerturbation(Minimizer):
 
     @property
     def _sensitivity(self) -> Sensitivity:
-        # In units: the true move, the solver twice, and float error of the gradient seen through 1/convexity.
-        units = moved(self.neighbours) + 2 * LOCATED + self._slack()
+        # In units: the true move, the solver twice, and float error of the gradient seen through 1/convexity. Theta
+        # itself is a float: rounding it shifts the gradient by smoothness * radius * 2^-53.
+        shape = self._shape
+        slack = self._slack() * math.ceil(max(1.0, shape.smoothness * shape.radius / shape.lipschitz))
+        units = moved(self.neighbours) + 2 * LOCATED + slack
         return sum_sensitivity(units, self.problem.dimension, Fraction(1, GRID))
 
     @cached_property
@@ -258,7 +263,6 @@ class SufficientStatistics(Minimizer):
     def _check(self, problem: Problem) -> None:
         if problem.family != "squared":
             raise QueryError(f"{problem.loss.kind} loss has no sufficient statistics; use squared or ridge loss")
-        self._slack()
 
     @property
     def _label_bound(self) -> float:

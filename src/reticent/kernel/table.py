@@ -20,8 +20,9 @@ QUERY_GRID = 1 << 20
 WEIGHT_LIMIT = (1 << 63) // QUERY_GRID
 """`n G` stays below this, so that every weighted answer `n G G_q` is an exact int64 (spec 1.3)."""
 
-PERSONS_UNDECLARED = 1 << 30
-"""How many persons a table of unknown, private size may hold: public, because the grid follows from it."""
+MOST_UNDECLARED = 1 << 30
+"""How many records or persons a table may hold beyond its declared number: public, because the person grid and what
+float sums are allowed to err follow from it."""
 
 # Highly composite numbers: a person with 2, 3, 4, ... rows weighs each of them alike, with no remainder to hand out.
 PERSON_GRIDS = (1, 2, 12, 60, 120, 360, 840, 2520, 5040, 7560, 15120, 27720, 55440, 110880, 166320, 332640, 720720)
@@ -45,11 +46,16 @@ class CountSource(Protocol):
 
 def person_grid(records: int | None) -> int:
     """The weight `G` of one person: the largest of a public list that the declared `n` allows (spec 1.3)."""
-    persons = PERSONS_UNDECLARED if records is None else max(records, 1)
+    persons = MOST_UNDECLARED if records is None else max(records, 1)
     allowed = [grid for grid in PERSON_GRIDS if persons * grid < WEIGHT_LIMIT]
     if not allowed:
         raise SourceError(f"records={records} is too many: at most {WEIGHT_LIMIT - 1} fit the integer grid")
     return allowed[-1]
+
+
+def most_records(records: float | None) -> float:
+    """How many records or persons a table of this declared number can hold; more are refused while loading."""
+    return max(records or 0, MOST_UNDECLARED)
 
 
 class Table:

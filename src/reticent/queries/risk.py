@@ -144,10 +144,12 @@ class TensorRisk:
     def gather(self, pulls: np.ndarray) -> np.ndarray:
         """The sum over cells of weight * pull * features."""
         pull = (self._weights * pulls).sum(axis=0)
+        # One attribute after the other: what this errs by is then counted in codes, not in cells.
+        sums: dict[tuple[str, ...], np.ndarray] = {self._names: pull}
         parts = []
         for block in self.problem.design.blocks:
-            others = tuple(i for i, name in enumerate(self._names) if name not in block.attributes)
-            parts.append(np.ravel(pull.sum(axis=others)) @ block.table.reshape(-1, block.width))
+            own = tuple(name for name in self._names if name in block.attributes)
+            parts.append(np.ravel(_summed(sums, own)) @ block.table.reshape(-1, block.width))
         return np.concatenate(parts)
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:

@@ -121,13 +121,17 @@ def _built(
         held = load(engine, domain, person=person, grid=grid, hold=hold, stopwatch=stopwatch)
         # Too many distinct records: the engine stays open. Only time tells, and only the custodian's.
         source: CountSource = OnDemand(engine, domain, person=person, grid=grid) if held is None else held
-        if held is None and source.total() >= kernel.WEIGHT_LIMIT:
+        total = source.total()
+        if held is None and total >= kernel.WEIGHT_LIMIT:
             raise SourceError("the table outgrows its integer grid: declare a larger records=, or split it")
         if records is None and neighbours == "replace-one":
             # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).
-            records = source.total()
+            records = total
             if records == 0:
                 raise SourceError(f"{engine.label} has no rows; replace-one needs at least one")
+        if total > kernel.most_records(records) * grid:
+            most = f"{kernel.most_records(records):,} {unit}s"
+            raise SourceError(f"the table holds more than {most}: split it, or use replace-one and declare records=")
         stopwatch.tell("ready")
     except BaseException:
         engine.close()
