@@ -130,8 +130,7 @@ def sqlite_backend(path: Path) -> Any:
 
 def duckdb_backend() -> Any:
     backend = ibis.duckdb.connect()
-    backend.con.register("arrow", ROWS)
-    backend.con.execute("CREATE TABLE visits AS SELECT * FROM arrow")
+    backend.create_table("visits", ROWS)
     return backend
 
 

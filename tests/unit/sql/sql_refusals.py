@@ -132,9 +132,9 @@ SELECT COUNT(*) FROM t WHERE region LIKE '%a%b%c%d%e%f%g%h%i%' => more than eigh
 SELECT COUNT(*) FROM t WHERE (age, sex) = (1, 2) => lists of columns cannot be compared
 SELECT COUNT(*) FROM t WHERE CASE WHEN smoker THEN TRUE END => CASE in a condition is not supported
 SELECT COUNT(*) FROM t WHERE 1 = 'a' => compares values of different kinds
-SELECT sex, COUNT(*) FROM t GROUP BY ROLLUP (sex) => groups in several ways at once
-SELECT sex, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), ()) => groups in several ways at once
-SELECT sex, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), DATE ()) => groups in several ways at once
+SELECT sex, COUNT(*) FROM t GROUP BY ROLLUP (sex) => in several ways at once
+SELECT sex, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), ()) => in several ways at once
+SELECT sex, COUNT(*) FROM t GROUP BY GROUPING SETS ((sex), DATE ()) => in several ways at once
 SELECT COUNT(*) FROM t GROUP BY DATE () => DATE cannot be answered here
 SELECT sex, COUNT(*) FROM t GROUP BY 3 => GROUP BY 3 is not a position from 1 to 2
 SELECT sex, COUNT(*) FROM t GROUP BY 2 => GROUP BY names an aggregate
