@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from reticent.domain import Domain
-from reticent.errors import DomainError, QueryError
+from reticent.errors import DomainError, QueryError, require
 from reticent.queries.forms import Form, Product
 from reticent.queries.predicate import Predicate
 
@@ -93,6 +93,16 @@ def checked_predicate(predicate: Any) -> Predicate:
         kind = type(predicate).__name__
         raise QueryError(f'expected a predicate such as col("age") >= 45, not {kind}; join them with & | ~')
     return predicate
+
+
+def checked_query(question: Any) -> Query:
+    """Catch the usual slips: a condition that is not counted, and SQL where only queries are taken."""
+    if isinstance(question, Predicate):
+        raise QueryError("a condition alone asks nothing; wrap it: rt.count(...) asks how many records meet it")
+    if isinstance(question, str):
+        raise QueryError("text is SQL, which only ask(...) takes; here give rt.count, rt.mean or rt.marginal")
+    require(question, Query, "the question", "rt.count(...), rt.mean(...), rt.marginal(...), or SQL text to ask")
+    return question
 
 
 def canonical(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
