@@ -88,7 +88,9 @@ def _try_audit(
         knowledge = session._knowledge
         guesses = np.array([knowledge.current.expect(query) for query in unknown]) * knowledge.records
         digests = [knowledge.form(query).digest for query in unknown]
-        named = hashlib.sha256("".join([knowledge.current.digest, *digests]).encode()).hexdigest()[:24]
+        # By their wording, as the ledger describes them: what is worded otherwise is another request.
+        worded = [query.digest for query in unknown]
+        named = hashlib.sha256("".join([knowledge.current.digest, *worded]).encode()).hexdigest()[:24]
         key = session._journal.usable(f"{AUDIT}batch:{named}:{float(noise.sd):.17g}:{analyst or ''}")
         index = session._journal.audit_index(key)
         session._journal.save_snapshot(knowledge)

@@ -2,76 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.algorithms.audit import LAST_INDEX, NOISE_SHARE
 from reticent.algorithms.convex import loss_difference, project
 from reticent.algorithms.minimizer_choice import cheapest_within
-from reticent.algorithms.risks import public_minimum
-from reticent.algorithms.tails import noise_failure, reach
-from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.algorithms.tails import noise_failure
+from reticent.errors import BudgetError, QueryError
+from reticent.guesses import Wish, free_model, guesses_of, write_down, written
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.journal import ASK, AUDIT
+from reticent.journal import ASK
 from reticent.kernel.accounting import NANO
-from reticent.kernel.curator import Noise
 from reticent.kernel.events import Reservation
-from reticent.kernel.excess_risk import FLOATS, GAP, ExcessRisk
-from reticent.kernel.mechanisms import Gaussian, Laplace
 from reticent.kernel.minimizers import Minimizer
-from reticent.models import Model, implied_error, minimize_on
+from reticent.loss_audits import Audit, audited, judged, planned_audit
+from reticent.models import Model
 from reticent.queries.convex import ConvexLoss, checked_loss
 
 if TYPE_CHECKING:
     from reticent.session import Session
-
-LARGEST_SHARE = 0.5
-"""An audit is tried when it costs at most this share of what remains."""
-
-
-@dataclass(frozen=True)
-class Wish:
-    """What an asker wants of the models, and under which name it is paid for; `strict` refuses uncertified ones."""
-
-    error: float
-    confidence: float
-    key: str | None = None
-    analyst: str | None = None
-    strict: bool = False
-    batch: bool = False
-    """Several losses under one key: each purchase then has a key of its own."""
-
-    def __post_init__(self) -> None:
-        if not self.error > 0:
-            raise QueryError(f"an excess risk of {self.error!r} cannot be met; ask for one above 0")
-
-
-@dataclass(frozen=True, eq=False)
-class Audit:
-    """One noisy largest excess risk, ready to be paid, or paid for already; `cost` is what it would still charge."""
-
-    key: str
-    statistic: ExcessRisk
-    noise: Noise
-    failure: float
-    scale: float
-    cost: int
-    settled: bool
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What an audit of a batch showed: every excess risk is at most `high`, and the largest is at least `low`."""
-
-    low: float
-    high: float
-    cost: int
-    ledger_id: int
 
 
 def minimize(
@@ -98,9 +51,9 @@ def minimize_all(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> 
     models, unknown = _known(session, losses, wish)
     if unknown:
         with session._paying:
-            guesses = _guesses(session, unknown, wish)
-            audit = _planned(session, guesses, wish)
-            _write_down(session, guesses, audit, wish)
+            guesses = guesses_of(session, unknown, wish)
+            audit = planned_audit(session, guesses, wish)
+            write_down(session, guesses, audit and audit.key, wish)
             models |= _resolve(session, guesses, audit, wish)
     return [models[loss] for loss in losses]
 
@@ -122,8 +75,8 @@ def cost(session: Session, loss: ConvexLoss | Sequence[ConvexLoss], wish: Wish) 
     if all(_bought(session, loss, wish) for loss in unknown):
         return 0
     left = session._ledger.remaining if wish.analyst is None else session._ledger.remaining_for(wish.analyst)
-    audit = _planned(session, _guesses(session, unknown, wish), wish)
-    verdict = _judged(session, audit, wish) if audit is not None and audit.settled else None
+    audit = planned_audit(session, guesses_of(session, unknown, wish), wish)
+    verdict = judged(session, audit, wish) if audit is not None and audit.settled else None
     if verdict is not None and verdict.high <= wish.error:
         return 0
     prices = [] if audit is None or audit.settled else [audit.cost]
@@ -152,7 +105,7 @@ def _known(
 ) -> tuple[dict[ConvexLoss, Model], list[ConvexLoss]]:
     """What certificates answer within the error, and what they do not; what a key began to buy, it goes on buying."""
     models: dict[ConvexLoss, Model] = {}
-    begun = _written(session, wish)
+    begun = written(session, wish)
     for loss in losses:
         if loss.digest in begun:
             continue
@@ -162,71 +115,13 @@ def _known(
     return models, [loss for loss in dict.fromkeys(losses) if loss not in models]
 
 
-def free_model(session: Session, loss: ConvexLoss, confidence: float) -> Model:
-    """From the snapshot whose certificate bounds the loss best, else from the working hypothesis."""
-    problem, found = loss.on(session.domain), []
-    for certified in reversed(session._knowledge.certified):
-        bound, _ = implied_error(certified.certificates, problem, 0.0, confidence)
-        if bound is not None:
-            found.append((bound, certified.snapshot))
-    if not found:
-        return guess(session, loss)
-    bound, snapshot = min(found, key=lambda way: way[0])
-    theta, gap = public_minimum(snapshot, problem)
-    return Model(
-        loss, session.domain, theta, bound + gap, confidence, "certificate", True,
-        snapshot=snapshot.digest, gap=gap,
-    )  # fmt: skip
-
-
-def guess(session: Session, loss: ConvexLoss) -> Model:
-    """The working hypothesis' own minimiser, without a certificate."""
-    current = session._knowledge.current
-    theta, gap = public_minimum(current, loss.on(session.domain))
-    return Model(loss, session.domain, theta, None, None, "hypothesis", False, snapshot=current.digest, gap=gap)
-
-
-def _guesses(session: Session, losses: Sequence[ConvexLoss], wish: Wish) -> dict[ConvexLoss, Model]:
-    """The hypothesis' own minimisers, or those that this key began with."""
-    begun = _written(session, wish)
-    if not begun:
-        return {loss: guess(session, loss) for loss in losses}
-    if set(begun) != {loss.digest for loss in losses}:
-        raise KeyReusedError(f"key {wish.key} belongs to other losses: use a new key")
-    plain: dict[str, Any] = {"error": None, "confidence": None, "origin": "hypothesis", "certified": False}
-    return {loss: Model(loss, session.domain, **plain, **begun[loss.digest]) for loss in losses}
-
-
-def _write_down(session: Session, guesses: dict[ConvexLoss, Model], audit: Audit | None, wish: Wish) -> None:
-    """Before anything is paid under a key: a retry knows more, but audits and buys the same."""
-    if wish.key is not None and not _written(session, wish):
-        entries = [
-            {"loss": loss.digest, "theta": model.theta.tolist(), "gap": model.gap, "snapshot": model.snapshot}
-            for loss, model in guesses.items()
-        ]
-        own = audit.key if audit is not None and session._ledger.lookup(audit.key) is None else None
-        session._journal.save_guesses(wish.key, [wish.error, wish.confidence], entries, own)
-
-
-def _written(session: Session, wish: Wish) -> dict[str, dict[str, Any]]:
-    """Parameters, solver's gap and snapshot of each guess under this key, by the loss' digest."""
-    if wish.key is None:
-        return {}
-    begun = session._journal.guesses(wish.key)
-    if begun is None:
-        return {}
-    if begun["wanted"] != [wish.error, wish.confidence]:
-        raise KeyReusedError(f"key {wish.key} was asked for another error or confidence: use a new key")
-    return {entry["loss"]: {k: v for k, v in entry.items() if k != "loss"} for entry in begun["models"]}
-
-
 def _resolve(
     session: Session, guesses: dict[ConvexLoss, Model], audit: Audit | None, wish: Wish
 ) -> dict[ConvexLoss, Model]:
     losses = tuple(guesses)
     if all(_bought(session, loss, wish) for loss in losses):
         return {loss: _buy(session, loss, model, wish, 0.0) for loss, model in guesses.items()}
-    verdict = None if audit is None else _audited(session, audit, wish)
+    verdict = None if audit is None else audited(session, audit, wish)
     if verdict is not None and verdict.high <= wish.error:
         share = session.budget.amount(verdict.cost) / len(losses)
         return {
@@ -238,52 +133,6 @@ def _resolve(
         }  # fmt: skip
     low = verdict.low if verdict is not None and len(losses) == 1 else 0.0
     return {loss: _buy(session, loss, model, wish, low) for loss, model in guesses.items()}
-
-
-def _audited(session: Session, planned: Audit, wish: Wish) -> Verdict | None:
-    """What a joint audit shows (spec online.md 1); None when nobody can pay for it."""
-    session._journal.save_snapshot(session._knowledge)
-    try:
-        return _judged(session, planned, wish)
-    except BudgetError:
-        return None
-
-
-def _judged(session: Session, planned: Audit, wish: Wish) -> Verdict:
-    """Pays for the audit, or reads again what was paid for."""
-    knowledge = session._knowledge
-    settled = session._curator.measure([planned.statistic], planned.noise, key=planned.key, analyst=wish.analyst)
-    reading, stray = float(settled.values[0]), reach(planned.noise, planned.failure) + float(FLOATS)
-    unit = planned.scale / knowledge.records
-    spread = knowledge.records_error
-    high = max(0.0, reading + stray + float(GAP)) * unit / (1 - spread)
-    low = max(0.0, reading - stray) * unit / (1 + spread)
-    return Verdict(low, high, settled.cost, settled.ledger_id)
-
-
-def _planned(session: Session, guesses: dict[ConvexLoss, Model], wish: Wish) -> Audit | None:
-    """The joint audit of these guesses; None when it is not worth its price."""
-    knowledge, losses = session._knowledge, tuple(guesses)
-    scale = max(loss.on(session.domain).scale for loss in losses)
-    digests = "".join(f"{model.snapshot}{loss.digest}" for loss, model in guesses.items())
-    named = hashlib.sha256(digests.encode()).hexdigest()[:24]
-    key = f"{AUDIT}losses:{named}:{wish.error:.17g}:{wish.confidence:.17g}:{wish.analyst or ''}"
-    key = session._journal.usable(key)
-    index = session._journal.audit_index(key)
-    failure = noise_failure(wish.confidence, knowledge.records_error) / 2**index
-    if index > LAST_INDEX or not failure > 0 or knowledge.records_error >= 1:
-        return None
-    one: Noise = Laplace(1) if session.budget.pure else Gaussian(1)
-    width = NOISE_SHARE * wish.error * knowledge.records / scale / reach(one, failure)
-    noise: Noise = Laplace(width) if session.budget.pure else Gaussian(width)
-    thetas = tuple(model.theta for model in guesses.values())
-    statistic = ExcessRisk(losses, thetas, (scale,) * len(losses), session.domain, knowledge.records)
-    price = session.budget.cost(session._curator.price([statistic], noise))
-    found = session._ledger.lookup(key)
-    if found is None and price > LARGEST_SHARE * session._ledger.remaining:
-        return None
-    settled = found is not None and not isinstance(found, Reservation)
-    return Audit(key, statistic, noise, failure, scale, price if found is None else 0, settled)
 
 
 def _buy(session: Session, loss: ConvexLoss, model: Model, wish: Wish, low: float) -> Model:
@@ -350,6 +199,3 @@ def _teach(session: Session, loss: ConvexLoss, there: np.ndarray, here: np.ndarr
     if direction is not None and project(hypothesis, direction, margin):
         session._knowledge = replace(session._knowledge, current=Snapshot(hypothesis))
         session._journal.save_snapshot(session._knowledge)
-
-
-__all__ = ["cost", "free_model", "minimize", "minimize_all", "minimize_on"]

@@ -118,14 +118,15 @@ def _tuned(setting: Setting) -> tuple[float, float, float, float]:
     n, b = setting.records, setting.failure / 3
     each = np.maximum(of_epoch(setting, epochs), np.finfo(float).tiny)
     watch = shares * each if setting.pure else np.sqrt(2 * shares * each)
-    c1 = np.log(epochs / b) / (n * splits * watch)
-    c2 = 2 * math.log(setting.queries / b) / (n * (1 - splits) * watch)
-    if setting.pure:
-        c3 = np.log(epochs / b) / (n * (1 - shares) * each)
-    else:
-        z = np.vectorize(lambda count: z_score(b / (2 * count)))(epochs)
-        c3 = z / (n * np.sqrt(2 * (1 - shares) * each))
-    error = c1 + c2 + 2 * c3 + margins
+    with np.errstate(over="ignore"):  # a budget too small for so many epochs certifies nothing: infinity says so
+        c1 = np.log(epochs / b) / (n * splits * watch)
+        c2 = 2 * math.log(setting.queries / b) / (n * (1 - splits) * watch)
+        if setting.pure:
+            c3 = np.log(epochs / b) / (n * (1 - shares) * each)
+        else:
+            z = np.vectorize(lambda count: z_score(b / (2 * count)))(epochs)
+            c3 = z / (n * np.sqrt(2 * (1 - shares) * each))
+        error = c1 + c2 + 2 * c3 + margins
     i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
     return float(error[i, j, k]), float(margins[i, 0, 0]), float(shares[0, j, 0]), float(splits[0, 0, k])
 
@@ -267,8 +268,15 @@ class Plan:
         """One sentence: what to choose, or what would be needed."""
         if self.choice.vacuous:
             factor = min(self.needed(0.05).values())
-            return f"No mechanism says anything here: an error of 0.05 needs about {factor:.3g} times this budget."
-        text = f"Choose {self.choice.name}: about {self.choice.error:.2g} of the table."
+            more = factor if self.budget.pure else math.sqrt(factor)  # noise in records: 1/epsilon or 1/sqrt(rho)
+            return (
+                "Not useful as planned: no mechanism says more than a coin would. An error of 0.05 needs about"
+                f" {factor:.3g} times this {self.budget.unit}, or {more:.3g} times the records."
+            )
+        off = self.choice.error * self.setting.records
+        text = (
+            f"Choose {self.choice.name}: answers within about {self.choice.error:.2g} of the table, {off:,.0f} records."
+        )
         if self.crossover is not None:
             text += f" Below about {self.crossover:,} distinct questions plain Gaussian answers are enough."
         return text

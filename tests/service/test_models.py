@@ -11,7 +11,7 @@ import pytest
 from serving import Service, running_app
 
 import reticent as rt
-from reticent import fitting
+from reticent import loss_audits
 from reticent.client import Connection
 
 TABLE = "/v1/tables/survey"
@@ -87,7 +87,7 @@ def test_the_same_key_returns_the_same_bytes_and_is_charged_once(service: Servic
 
 
 def test_a_model_is_bought_where_no_audit_is_worth_it(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "LARGEST_SHARE", 0.0)
+    monkeypatch.setattr(loss_audits, "LARGEST_SHARE", 0.0)
     body = {"loss": SEX.to_dict(), "error": 0.5}
     cost, before = post(service, "cost", body).json(), budget(service)["own_spent"]
     reply = post(service, "minimise", body, key="bought").json()
@@ -99,7 +99,7 @@ def test_a_model_is_bought_where_no_audit_is_worth_it(service: Service, monkeypa
 
 def test_a_lost_purchase_is_found_again_by_its_key(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel settled, then the service died before it kept its reply: the same parameters, no second charge."""
-    monkeypatch.setattr(fitting, "LARGEST_SHARE", 0.0)
+    monkeypatch.setattr(loss_audits, "LARGEST_SHARE", 0.0)
     desk = service.desks["survey"]
     body = {"loss": SEX.to_dict(), "error": 0.45}
     with monkeypatch.context() as broken:

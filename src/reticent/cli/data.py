@@ -102,4 +102,6 @@ def show_plan(made: Plan) -> None:
         grid.add_row(option.name, error, option.note)
     console.print(grid)
     console.print("\nAn error is a fraction of the table; ~ is expected and then certified by an audit, not promised.")
+    if any(option.vacuous for option in made.options):
+        console.print("vacuous: more than half the table, which says nothing.")
     console.print(made.advice, markup=False)
