@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from reticent.domain import Domain
-from reticent.errors import DomainError, QueryError, require
+from reticent.errors import DomainError, QueryError
 from reticent.queries.forms import Form, Product
 from reticent.queries.predicate import Predicate
 
@@ -97,12 +97,14 @@ def checked_predicate(predicate: Any) -> Predicate:
 
 def checked_query(question: Any) -> Query:
     """Catch the usual slips: a condition that is not counted, and SQL where only queries are taken."""
+    if isinstance(question, Query):
+        return question
     if isinstance(question, Predicate):
         raise QueryError("a condition alone asks nothing; wrap it: rt.count(...) asks how many records meet it")
     if isinstance(question, str):
         raise QueryError("text is SQL, which only ask(...) takes; here give rt.count, rt.mean or rt.marginal")
-    require(question, Query, "the question", "rt.count(...), rt.mean(...), rt.marginal(...), or SQL text to ask")
-    return question
+    kind = type(question).__name__
+    raise QueryError(f"the question is of type {kind}; give rt.count(...), rt.mean(...), rt.marginal(...) or SQL text")
 
 
 def canonical(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
