@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from html import escape
 from typing import Any
 
@@ -51,6 +51,22 @@ class Answer:
         if name != "query" or asked is None:
             raise AttributeError(f"an answer has no {name!r}")
         return self.__dict__.setdefault("query", asked.text)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Answer):
+            return NotImplemented
+        return self._stated == other._stated and all(
+            np.array_equal(np.asarray(mine), np.asarray(theirs))
+            for mine, theirs in ((self.value, other.value), (self.count, other.count))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._stated)
+
+    @property
+    def _stated(self) -> tuple[Any, ...]:
+        """All but the arrays."""
+        return tuple(getattr(self, field.name) for field in fields(self) if field.name not in ("value", "count"))
 
     def __float__(self) -> float:
         return float(self.value)

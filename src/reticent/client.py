@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
@@ -19,8 +20,10 @@ from reticent.errors import (
     QueryError,
     ReticentError,
     SourceError,
+    require,
 )
-from reticent.queries.base import Query
+from reticent.queries.base import Query, checked_query
+from reticent.queries.predicate import Predicate
 
 if TYPE_CHECKING:
     import httpx
@@ -47,6 +50,12 @@ _ERRORS: dict[str, type[ReticentError]] = {
 
 def connect(url: str, token: str, *, table: str | None = None, timeout: float = 60.0) -> Connection:
     """A session on a server's table; `table` may be left out where the token sees only one."""
+    require(url, str, "url", "the server's address, for example https://data.example.org")
+    require(token, str, "token", "the text of a token")
+    if not re.match(r"https?://[^/?#]", url, re.IGNORECASE):
+        # Only the scheme is repeated: what follows may hold a password.
+        scheme = url.partition("://")[0] + "://" if "://" in url else "no scheme"
+        raise QueryError(f"url starts with {scheme}; give http:// or https:// and a host: https://data.example.org")
     return Connection(url, token, table=table, timeout=timeout)
 
 
@@ -88,6 +97,8 @@ class Connection:
         max_price: float | None = None,
     ) -> Any:
         """As `Session.ask`; a lost connection is tried again with the same key, so nothing is paid twice."""
+        if not isinstance(question, str):
+            checked_query(question)
         reply = self._order("/ask", question, error, confidence, key, max_price)
         if reply["kind"] == "answer":
             return Answer.from_dict(reply["result"])
@@ -102,6 +113,7 @@ class Connection:
 
         The first refusal ends it. With the same `key`, what was answered before it is not paid again.
         """
+        require(questions, Sequence, "questions", "a list of queries")
         key = key or secrets.token_hex(8)
         return [
             self.ask(question, error=error, confidence=confidence, key=f"{key}.{place}")
@@ -247,11 +259,13 @@ def _body(asked: Any, error: float | None, confidence: float | None) -> dict[str
     terms = {name: value for name, value in wanted.items() if value is not None}
     if isinstance(asked, str):
         return {"sql": asked, **terms}
-    if isinstance(asked, Query):
-        return {"query": asked.to_dict(), **terms}
+    if isinstance(asked, (Query, Predicate)):
+        return {"query": checked_query(asked).to_dict(), **terms}
+    from reticent.queries.convex import checked_loss
+
     if isinstance(asked, Sequence):
-        return {"losses": [loss.to_dict() for loss in asked], **terms}
-    return {"loss": asked.to_dict(), **terms}
+        return {"losses": [checked_loss(loss).to_dict() for loss in asked], **terms}
+    return {"loss": checked_loss(asked).to_dict(), **terms}
 
 
 def _problem(response: httpx.Response) -> dict[str, Any]:

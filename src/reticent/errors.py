@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from numbers import Integral, Real
 from types import UnionType
 from typing import Any
+
+_LONGEST_BITS = 256
+"""Python refuses to write whole numbers of thousands of digits."""
 
 
 class ReticentError(Exception):
@@ -66,3 +70,17 @@ def require(value: object, kind: type | UnionType, name: str, example: str) -> N
     """
     if not isinstance(value, kind):
         raise QueryError(f"{name} is of type {type(value).__name__}; give {example}")
+
+
+def whole_number(
+    value: object, name: str, least: int, most: int | None = None, *, error: type[ReticentError] = QueryError
+) -> int:
+    """A whole number of any type, NumPy's too, as a plain int: it may end in JSON or in a ledger."""
+    wanted = f"a whole number, at least {least}" if most is None else f"a whole number from {least} to {most}"
+    if not isinstance(value, Real):
+        raise error(f"{name} is of type {type(value).__name__}; give {wanted}")
+    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if number is not None and number >= least and (most is None or number <= most):
+        return number
+    long = number is not None and number.bit_length() > _LONGEST_BITS
+    raise error(f"{name}={'(too long to show)' if long else value} must be {wanted}")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import QueryError, require
 from reticent.kernel.statistics import LinearCount
 from reticent.kernel.table import Table
 from reticent.queries.base import Linear
@@ -48,11 +48,13 @@ class Evaluation:
 
 def evaluate(published: Any, table: Table, workload: Workload) -> Evaluation:
     """Largest and mean error of a release (or of synthetic rows) over a workload, from the true rows."""
+    require(table, Table, "table", "the private rt.Table, second after what was published")
+    require(workload, Workload, "workload", "rt.marginals(domain, 2) or rt.Workload([...])")
     workload = workload.on(table.domain)
     if not workload:
         raise QueryError("the workload is empty; give at least one marginal or query")
     source = _published(published, table.domain)
-    total = table._source.total()
+    total = _rows_of(table, "the table")
     errors, sizes, distances, names = [], [], [], []
     truths = table._source.marginals(workload.marginals)
     guesses = source.marginals(list(workload.marginals))
@@ -82,6 +84,13 @@ def _each(workload: Workload, domain: Domain) -> list[list[Linear]]:
     return [list(Workload([entry], domain=domain).scalars(domain)) for entry in workload.ranges]
 
 
+def _rows_of(table: Table, what: str) -> int:
+    total = table._source.total()
+    if total == 0:
+        raise QueryError(f"{what} has no rows, so no share of it is defined; compare tables with at least one")
+    return total
+
+
 def _published(published: Any, domain: Domain) -> Published:
     if hasattr(published, "hypothesis"):
         return published.hypothesis
@@ -95,7 +104,7 @@ class _Rows:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._total = table._source.total()
+        self._total = _rows_of(table, "what was published")
 
     def marginals(self, sets: list[tuple[str, ...]]) -> list[np.ndarray]:
         return [counts / self._total for counts in self._table._source.marginals(sets)]

@@ -14,7 +14,7 @@ import numpy as np
 from reticent.algorithms.knowledge import VACUOUS
 from reticent.algorithms.tails import check_confidence, z_score
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import QueryError, require, whole_number
 from reticent.kernel.accounting import NANO, Budget
 
 EXPECTED_SPREAD = 9.0
@@ -194,7 +194,7 @@ CERTIFIED: dict[str, tuple[Callable[[Setting], float], str]] = {
 PRACTICAL = "measure - fit - audit"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Plan:
     """Errors are fractions of the table that all queries meet together with the stated confidence."""
 
@@ -299,13 +299,14 @@ class Plan:
 
 def plan(*, records: int, domain: Domain, budget: Budget, queries: int = 10_000, confidence: float = 0.95) -> Plan:
     """Certified errors of every mechanism for `queries` adaptive questions, from public facts alone."""
-    for name, value in (("records", records), ("queries", queries)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise QueryError(f"{name}={value!r} must be a whole number, at least 1")
+    require(domain, Domain, "domain", "rt.Domain(...) or table.domain")
+    require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
+    if records is None:
+        raise QueryError("records is None, as under add-remove, where it is private: give a public estimate of it")
     setting = Setting(
-        records=records,
+        records=whole_number(records, "records", 1),
         log_universe=max(math.log(domain.size), 1e-9),
-        queries=queries,
+        queries=whole_number(queries, "queries", 1),
         failure=1 - check_confidence(confidence),
         pure=budget.pure,
         amount=budget.amount(budget.limit),

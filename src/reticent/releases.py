@@ -21,7 +21,7 @@ from reticent.algorithms.estimates import expected_variation
 from reticent.algorithms.outcome import Outcome, Report, silent
 from reticent.answer import Answer
 from reticent.domain import Domain
-from reticent.errors import BudgetError, QueryError, ReticentError, require
+from reticent.errors import BudgetError, QueryError, ReticentError, require, whole_number
 from reticent.files import write_file
 from reticent.hypotheses import load as load_hypothesis
 from reticent.hypotheses.base import Hypothesis, Measurement
@@ -77,8 +77,8 @@ def release(
     require(table, Table, "table", "rt.Table.read(file, domain)")
     require(workload, Workload | Conjunctions, "workload", "rt.marginals(domain, 3) or rt.Workload([...])")
     require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
+    algorithm = Adaptive() if algorithm is None else _checked(algorithm)
     workload = workload.on(table.domain)
-    algorithm = algorithm or Adaptive()
     key = _run_key(table, workload, budget, algorithm)
     opened = _open(ledger, table, budget)
     try:
@@ -114,6 +114,15 @@ def release(
         if opened is not ledger:
             opened.close()
     return published
+
+
+def _checked(algorithm: Any) -> Algorithm:
+    """An instance, not its class or its name."""
+    if isinstance(algorithm, type):
+        raise QueryError(f"algorithm is the class {algorithm.__name__}; give an instance, for example rt.MWEM()")
+    if not (hasattr(algorithm, "run") and hasattr(algorithm, "describe")):
+        raise QueryError(f"algorithm is of type {type(algorithm).__name__}; give an instance, for example rt.MWEM()")
+    return algorithm
 
 
 def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget) -> Ledger:
@@ -227,8 +236,8 @@ class Release:
 
         The seed concerns public post-processing only: it cannot weaken privacy.
         """
-        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
-            raise QueryError(f"{rows!r} rows: ask for a whole number, at least 1")
+        rows = whole_number(rows, "rows", 1)
+        seed = None if seed is None else whole_number(seed, "seed", 0)
         workload = self.facts["workload"]
         # A list of conjunctions is kept by its digest only.
         asked = () if "conjunctions" in workload else target_sets(Workload.from_dict(workload), self.domain)
@@ -276,9 +285,13 @@ class Release:
                     np.lib.format.write_array(entry, np.asarray(measurement.values), allow_pickle=False)
         return packed.getvalue()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Release.from_bytes, (self.to_bytes(),)
+
     @classmethod
     def load(cls, path: str | Path) -> Release:
         """Reads what `save` wrote; refuses other files in one line."""
+        require(path, str | Path, "path", 'the name of a saved release, for example "census.release"')
         try:
             return cls.from_bytes(Path(path).read_bytes(), str(path))
         except FileNotFoundError:

@@ -16,7 +16,7 @@ from reticent.algorithms.tails import check_confidence
 from reticent.answer import Answer
 from reticent.compound import ask_parts, ask_sql, one_by_one, parts_cost, sql_cost
 from reticent.domain import Domain
-from reticent.errors import BudgetError, QueryError, require
+from reticent.errors import BudgetError, QueryError, require, whole_number
 from reticent.journal import ASK, Journal
 from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
@@ -27,9 +27,10 @@ from reticent.kernel.table import Table
 from reticent.opening import Terms, know
 from reticent.passed import Passed
 from reticent.publications import Publication
-from reticent.queries.base import Linear, Query
+from reticent.queries.base import Linear, Query, checked_query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
+from reticent.queries.predicate import Predicate
 from reticent.queries.workload import Workload
 from reticent.ratios import ask_ratio, ratio_cost
 from reticent.reading import Question, answered, free, guess, readings
@@ -99,6 +100,10 @@ class Session:
         """
         require(table, Table, "table", "rt.Table.read(file, domain)")
         require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
+        require(workload, Workload | None, "workload", "rt.marginals(domain, 3) or rt.Workload([...])")
+        require(start, Release | None, "start", "a release of this table, for example rt.Release.load(file)")
+        queries = None if queries is None else whole_number(queries, "queries", 1)
+        support = None if support is None else whole_number(support, "support", 2)
         terms = Terms(engine, warm_start, workload, start, queries, support, check_confidence(confidence), error)
         if path is None:
             ledger = Ledger.memory(identity=table.identity, budget=budget)
@@ -151,8 +156,7 @@ class Session:
             require(error, Real, "error", "a number above 0, for example 0.01")
         if isinstance(question, str):
             return ask_sql(self, question, error, confidence, key, analyst)
-        require(question, Query, "the question", "rt.count(...), rt.mean(...), rt.marginal(...) or SQL text")
-        query = question.resolve(self.domain)
+        query = checked_query(question).resolve(self.domain)
         if isinstance(query, (Linear, Marginal)):
             return self._ask_one(query, error, confidence, key, analyst)
         if isinstance(query, Ratio):
@@ -175,7 +179,8 @@ class Session:
         from reticent.batches import ask_batch
 
         confidence = self.confidence if confidence is None else check_confidence(confidence)
-        return ask_batch(self, questions, error, confidence, analyst)
+        require(questions, Sequence, "questions", "a list of queries")
+        return ask_batch(self, [checked_query(question) for question in questions], error, confidence, analyst)
 
     def minimize(
         self,
@@ -206,6 +211,8 @@ class Session:
             from reticent.batches import batch_cost
 
             return batch_cost(self, question, error, confidence)
+        if isinstance(question, Predicate):
+            question = checked_query(question)
         if not isinstance(question, (Query, str)):
             from reticent.fitting import Wish, cost
 
@@ -316,6 +323,7 @@ class Session:
 
         Pays `amount` in the budget's unit, by default a twentieth of the budget.
         """
+        order = whole_number(order, "order", 1)
         self.refit()
         units = int(self.budget.limit * AUDIT_SHARE) if amount is None else int(amount * NANO)
         with self._paying:

@@ -14,7 +14,7 @@ from reticent.algorithms.certificates import Certificate, tightest
 from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.queries.base import Linear, Query
+from reticent.queries.base import Linear, Query, checked_query
 from reticent.queries.forms import Dense, Product, first_code
 from reticent.queries.groups import ONE_BY_ONE, Groups
 from reticent.queries.linear import Marginal, Ratio
@@ -53,7 +53,7 @@ class View:
         return max([self.counted, *(certificate.records_error for certificate in self.certificates)])
 
     def answer(self, query: Query) -> Answer:
-        query = query.resolve(self.domain)
+        query = checked_query(query).resolve(self.domain)
         if isinstance(query, Ratio):
             return self._ratio(query)
         if isinstance(query, Marginal):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 from serving import DOMAIN, ROWS, Service
@@ -116,3 +118,23 @@ def test_the_command_line_asks_and_prices(service: Service, monkeypatch: pytest.
     sql = "SELECT COUNT(*) FROM survey WHERE age >= 65 AND region = 'west'"
     priced = run(cli, ["ask", url, sql, "--error", "0.003", "--cost"], env=token)
     assert float(priced.output) > 0
+
+
+@pytest.mark.parametrize("url", ["foo", "localhost:8000", "ftp://user:secret@host", "http://", "", 3])
+def test_what_is_no_address_is_refused_at_once(url: Any) -> None:
+    with pytest.raises(rt.QueryError, match=r"https://data\.example\.org") as refused:
+        rt.connect(url, "rt_x")
+    assert "secret" not in str(refused.value)
+
+
+def test_what_is_no_question_never_leaves(service: Service) -> None:
+    condition: Any = rt.col("smoker") == "no"
+    with connection(service) as session:
+        for call, told in (
+            (lambda: session.ask(None), "the question is of type NoneType"),  # type: ignore[arg-type]
+            (lambda: session.ask(condition), "rt.count"),
+            (lambda: session.cost(condition, error=0.1), "rt.count"),
+            (lambda: session.minimize(None), "not a known loss"),
+        ):
+            with pytest.raises(rt.QueryError, match=told):
+                call()

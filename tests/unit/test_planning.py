@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+from typing import Any
 
+import numpy as np
 import pytest
 
 import reticent as rt
@@ -35,3 +38,31 @@ def test_plain_answers_are_as_many_as_the_budget_pays() -> None:
     # One costs z^2 / (2 n^2 a^2) of rho, z = 1.96.
     one = 1.959964**2 / (2 * (48_842 * 0.01) ** 2)
     assert plain_answers(setting, 0.01) == pytest.approx(float(BUDGET.rho or 0) / one, abs=2)
+
+
+def test_plans_of_the_same_facts_are_equal() -> None:
+    facts = {"domain": ADULT, "budget": BUDGET}
+    one, two = rt.plan(records=900, queries=5, **facts), rt.plan(records=np.int64(900), queries=np.int64(5), **facts)
+    assert one == two
+    assert hash(one) == hash(two)
+    assert one != rt.plan(records=901, queries=5, **facts)
+    assert json.loads(json.dumps(two.to_dict()))["records"] == 900
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"budget": 1.0}, "budget is of type float; give rt.Budget"),
+        ({"domain": {"a": 3}}, "domain is of type dict; give rt.Domain"),
+        ({"records": None}, "give a public estimate"),
+        ({"records": 2.5}, "records=2.5 must be a whole number, at least 1"),
+        ({"queries": "many"}, "queries is of type str; give a whole number"),
+        ({"queries": -(10**5000)}, "too long to show"),
+        ({"confidence": "high"}, "confidence is of type str"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_plan_refuses_what_it_cannot_use_in_one_line(changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(rt.QueryError, match=told) as refused:
+        rt.plan(**{"records": 900, "domain": ADULT, "budget": BUDGET, **changed})
+    assert "\n" not in str(refused.value)

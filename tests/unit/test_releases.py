@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import zipfile
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +17,7 @@ import pytest
 
 import reticent as rt
 from reticent.algorithms.outcome import Progress
+from reticent.answer import Answer
 from reticent.errors import DomainError, QueryError
 
 DOMAIN = rt.Domain({"a": 3, "b": 4, "c": 2})
@@ -192,15 +198,17 @@ def test_rows_are_counted_by_the_custodian_only(release: rt.Release, table: rt.T
         ({"table": pa.table({"a": [4711]})}, "table is of type Table; give rt.Table"),
         ({"workload": "marginals:2"}, "workload is of type str; give rt.marginals"),
         ({"budget": 1.0}, "budget is of type float; give rt.Budget"),
+        ({"algorithm": "mwem"}, r"algorithm is of type str; give an instance, for example rt.MWEM\(\)"),
+        ({"algorithm": rt.MWEM}, "algorithm is the class MWEM; give an instance"),
     ],
-    ids=["table", "rows", "workload", "budget"],
+    ids=["table", "rows", "workload", "budget", "name of an algorithm", "class of an algorithm"],
 )
 def test_an_argument_of_another_kind_is_refused_in_one_line(table: rt.Table, changed: dict, told: str) -> None:
     arguments = {"table": table, "workload": rt.marginals(DOMAIN, 1), "budget": BUDGET} | changed
     with pytest.raises(QueryError, match=told) as refused:
         rt.release(**arguments)
     assert "4711" not in str(refused.value), "a value from the rows"
-    if "workload" not in changed:
+    if not changed.keys() & {"workload", "algorithm"}:
         with pytest.raises(QueryError, match=told):
             rt.Session.open(None, arguments["table"], arguments["budget"])
 
@@ -218,3 +226,76 @@ def test_publishing_again_with_the_same_ledger_says_that_nothing_was_charged(tab
     again = rt.release(table, rt.marginals(DOMAIN, 1), BUDGET, ledger=ledger)
     assert first.facts["charged_now"] == first.facts["spent"] > 0
     assert (again.facts["charged_now"], again.facts["spent"]) == (0, first.facts["spent"])
+
+
+def test_answers_are_equal_where_their_content_is(release: rt.Release) -> None:
+    for query in (rt.count(rt.col("a") == 1), rt.marginal("a", "b")):
+        one, two = release.answer(query), release.answer(query)
+        assert one == two == Answer.from_dict(json.loads(json.dumps(one.to_dict())))
+        assert hash(one) == hash(two)
+        assert one != replace(two, value=np.asarray(two.value) + 1e-9)
+        assert one != replace(two, error=0.5)
+    assert release.answer(rt.marginal("a", "b")) != release.answer(rt.marginal("b", "a"))
+    assert release.ask("SELECT COUNT(*) FROM t") == release.ask("SELECT COUNT(*) FROM t")
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda kept: pickle.loads(pickle.dumps(kept))])
+def test_a_release_can_be_copied_and_pickled(release: rt.Release, again: Callable[[rt.Release], rt.Release]) -> None:
+    twin, query = again(release), rt.marginal("a", "b")
+    assert twin.answer(query) == release.answer(query)
+    assert twin.certificates == release.certificates
+    assert twin.facts["spent"] == release.facts["spent"]
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("SELECT COUNT(*) FROM t", r"only ask\(...\) takes"),
+        (rt.col("a") == 1, r"wrap it: rt.count\(...\)"),
+        (None, "the question is of type NoneType; give rt.count"),
+    ],
+    ids=["SQL", "condition", "nothing"],
+)
+def test_what_is_no_query_is_refused_with_the_way_to_ask_it(release: rt.Release, question: Any, told: str) -> None:
+    with pytest.raises(QueryError, match=told):
+        release.answer(question)
+    if not isinstance(question, str):
+        with pytest.raises(QueryError, match=told):
+            release.ask(question)
+
+
+def test_whole_numbers_of_numpy_are_taken_everywhere(release: rt.Release, tmp_path: Path) -> None:
+    assert release.synthesize(np.int64(5), seed=np.int64(1)) == release.synthesize(5, seed=1)  # type: ignore[arg-type]
+    for rows, seed in ((2.5, 1), (0, 1), (True, 1), (5, "a")):
+        with pytest.raises(QueryError, match="whole number"):
+            release.synthesize(rows, seed=seed)  # type: ignore[arg-type]
+    declared = rt.Table.of(pa.table({"a": [0], "b": [0], "c": [0]}), DOMAIN, records=np.int64(900))  # type: ignore[arg-type]
+    mwem = rt.MWEM(rounds=np.int64(2))  # type: ignore[arg-type]
+    rt.release(declared, rt.marginals(DOMAIN, 1), BUDGET, algorithm=mwem, ledger=tmp_path / "l")
+
+
+@pytest.mark.parametrize("path", [3, None, b"x"])
+def test_a_release_is_loaded_from_a_named_file(path: Any) -> None:
+    with pytest.raises(QueryError, match="path is of type"):
+        rt.Release.load(path)
+
+
+def test_an_evaluation_refuses_what_it_cannot_compare(release: rt.Release, table: rt.Table) -> None:
+    rows, workload = pa.table({"a": [2], "b": [3], "c": [1]}), rt.marginals(DOMAIN, 1)
+    nobody = rt.Table.of(rows.slice(0, 0), DOMAIN, neighbours="add-remove")
+    for arguments, told in (
+        ((release, table, [rt.marginal("a")]), "workload is of type list"),
+        ((release, rows, workload), "table is of type Table; give the private rt.Table"),
+        ((release, nobody, workload), "the table has no rows"),
+        ((rows.slice(0, 0), table, workload), "what was published has no rows"),
+    ):
+        with pytest.raises(QueryError, match=told):
+            rt.evaluate(*arguments)
+
+
+@pytest.mark.parametrize("algorithm", [rt.Adaptive(), rt.MWEM(), rt.DualQuery()], ids=lambda a: type(a).__name__)
+def test_a_budget_of_ten_units_is_refused_as_too_little(algorithm: Any) -> None:
+    private = rt.Table.of(pa.table({"a": [0], "b": [0], "c": [0]}), DOMAIN, neighbours="add-remove")
+    with pytest.raises(rt.BudgetError, match="rho 1e-08 cannot pay for") as refused:
+        rt.release(private, rt.marginals(DOMAIN, 1), rt.Budget(rho=1e-8), algorithm=algorithm)
+    assert refused.value.requested > refused.value.remaining

@@ -193,10 +193,32 @@ def test_wrong_words_are_refused_in_one_line(plain: Session) -> None:
         lambda: Session.open(None, table(), BUDGET, warm_start=0.99),
         lambda: Session.open(None, table(), BUDGET, engine="magic"),
         lambda: Session.open(None, table(), BUDGET, engine="tuned", queries=0),
+        lambda: Session.open(None, table(), BUDGET, queries=2.5),  # type: ignore[arg-type]
+        lambda: Session.open(None, table(), BUDGET, start=3),  # type: ignore[arg-type]
+        lambda: Session.open(None, table(), BUDGET, workload="marginals:2"),  # type: ignore[arg-type]
+        lambda: plain.audit("boxes", order=1.5),  # type: ignore[arg-type]
+        lambda: plain.ask_all(QUESTION, error=0.1),  # type: ignore[arg-type]
     ):
         with pytest.raises(QueryError) as refused:
             call()
         assert "\n" not in str(refused.value)
+
+
+def test_a_bare_condition_is_to_be_counted(plain: Session) -> None:
+    condition: Any = rt.col("a") == 1
+    for call in (
+        lambda: plain.ask(condition),
+        lambda: plain.cost(condition, error=0.1),
+        lambda: plain.ask_all([condition], error=0.1),
+    ):
+        with pytest.raises(QueryError, match=r"wrap it: rt.count\(...\)"):
+            call()
+
+
+def test_whole_numbers_of_numpy_open_a_session() -> None:
+    two: Any = np.int64(200)
+    with Session.open(None, table(), BUDGET, engine="tuned", queries=two, support=two) as session:
+        assert session.spent == 0
 
 
 def test_audits_refit_first_and_their_certificates_hold() -> None:

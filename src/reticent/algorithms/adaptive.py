@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.allocation import Collection, divide, noise_costing
+from reticent.algorithms.allocation import Collection, divide, noise_costing, too_little
 from reticent.algorithms.audit import LONGEST_AUDIT, audit
 from reticent.algorithms.candidates import (
     HIGHEST_ORDER,
@@ -29,7 +30,7 @@ from reticent.algorithms.candidates import (
 from reticent.algorithms.certificates import Certificate
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import QueryError, whole_number
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.dense import DenseHypothesis
 from reticent.hypotheses.factored import FactoredHypothesis
@@ -68,6 +69,8 @@ PUBLIC_SEED = 20240229
 SUPPORT_WORK = 2**25
 """Records times fitted sets: an iteration of the last fit passes four times over these, half a second in all."""
 STEPS = 4
+AUDITS = 2
+"""Of every cell, and of every range; each costs at least one unit."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,7 @@ class Adaptive:
         if not 0 < self.confidence < 1:
             raise QueryError(f"confidence={self.confidence} must lie strictly between 0 and 1")
         for name, least in {"histogram_cells": 0, "dense_cells": 1, "model_cells": 1, "support": 1}.items():
-            if getattr(self, name) < least:
-                raise QueryError(f"{name}={getattr(self, name)} must be at least {least}")
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
 
     @property
     def _audit_share(self) -> Fraction:
@@ -119,7 +121,11 @@ class Adaptive:
             raise QueryError("the workload asks nothing; name at least one marginal or query")
         self._check_size(domain, targets)
         collection = Collection(curator, allowance, key)
-        units = allowance - int(allowance * self._audit_share)
+        audits = int(allowance * self._audit_share)
+        if self.audit_share and audits < AUDITS:
+            needed = ceil(AUDITS / self._audit_share)
+            raise too_little(allowance, curator.budget, f"marginals and {AUDITS} audits", needed=needed)
+        units = allowance - audits
         learn = self._whole if domain.size <= self.dense_cells else self._proposed
         hypothesis, notes = learn(collection, domain, targets, units, report)
         certificates = ()

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.allocation import TOTAL_SHARE, noise_costing
+from reticent.algorithms.allocation import TOTAL_SHARE, noise_costing, too_little
 from reticent.algorithms.data_player import DataPlayer, Search
 from reticent.algorithms.dualquery_game import Game
 from reticent.algorithms.dualquery_plan import REPLIES, DualQueryPlan, textbook, tuned
@@ -21,7 +21,7 @@ from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.query_player import query_player
 from reticent.algorithms.tails import counted
 from reticent.domain import Domain
-from reticent.errors import BudgetError, QueryError
+from reticent.errors import BudgetError, QueryError, whole_number
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.records import RecordsHypothesis
 from reticent.kernel.accounting import Budget, Real, exact
@@ -34,6 +34,8 @@ from reticent.queries.workload import Workload
 
 START_FLOOR = 0.1
 """In standard deviations: no code of a start record is ruled out by noise alone."""
+_WHOLE = {"rounds": 2, "draws": 1, "replies": 1, "memory": 1, "seed": 0, "sample": 1}
+"""Parameters that are whole numbers, and the least of each; the first round sees no data."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class DualQuery:
             raise QueryError(f"refine={self.refine} is a share of the budget: at least 0 and below 1")
         if self.error is not None and (self.rounds, self.draws, self.step) != (None, None, None):
             raise QueryError("error= asks for the textbook's rounds, draws and step; give it alone")
+        for name, least in _WHOLE.items():
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
         object.__setattr__(self, "refine", share)
         object.__setattr__(self, "step", None if self.step is None else exact(self.step, "step"))
 
@@ -130,7 +135,11 @@ class DualQuery:
 
     def _total(self, curator: Curator, purse: _Purse, key: str) -> tuple[int, float]:
         """A noisy number of records, paid once; every guess and price uses it, never the true one (spec 1.1)."""
-        noise = noise_costing(curator.budget, Sensitivity.scalar(), int(purse.left * TOTAL_SHARE))
+        units = int(purse.left * TOTAL_SHARE)
+        if units < 1:
+            needed = math.ceil(1 / TOTAL_SHARE)
+            raise too_little(purse.left, curator.budget, "a count of the records and 2 rounds", needed=needed)
+        noise = noise_costing(curator.budget, Sensitivity.scalar(), units)
         settled = curator.measure([count()], noise, key=f"{key}:total")
         purse.pay(settled.cost)
         records, uncertain = counted(round(float(settled.values[0])), noise.sd, pure=curator.budget.pure)

@@ -13,7 +13,7 @@ from reticent.algorithms.allocation import TOTAL_SHARE, divide, noise_costing, t
 from reticent.algorithms.cells import CellClass, replay
 from reticent.algorithms.outcome import Outcome, Progress, Report, silent
 from reticent.algorithms.tails import counted
-from reticent.errors import QueryError
+from reticent.errors import whole_number
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.choose import choose
 from reticent.kernel.accounting import NANO, Budget
@@ -41,8 +41,8 @@ class MWEM:
     replay: bool = True
 
     def __post_init__(self) -> None:
-        if self.rounds is not None and (isinstance(self.rounds, bool) or self.rounds < 1):
-            raise QueryError(f"rounds={self.rounds} must be a whole number, at least 1")
+        if self.rounds is not None:
+            object.__setattr__(self, "rounds", whole_number(self.rounds, "rounds", 1))
 
     def describe(self) -> dict[str, Any]:
         return {"algorithm": "MWEM", "rounds": self.rounds, "replay": self.replay}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import comb, isfinite, lgamma, log, sqrt
+from math import comb, lgamma, log, sqrt
+from numbers import Real
 from statistics import NormalDist
 
-from reticent.errors import QueryError
+from reticent.errors import QueryError, require
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms import Gaussian, Laplace
 from reticent.queries.base import RECORDS_FAILURE
@@ -17,8 +18,9 @@ _MARGIN = 1 + 1e-9
 
 def check_confidence(confidence: float) -> float:
     """A probability strictly between 0 and 1."""
-    if not (isinstance(confidence, (int, float)) and isfinite(confidence) and 0 < confidence < 1):
-        raise QueryError(f"confidence is {confidence!r}; it must lie strictly between 0 and 1, say 0.95")
+    require(confidence, Real, "confidence", "a number strictly between 0 and 1, say 0.95")
+    if not 0 < confidence < 1:
+        raise QueryError(f"confidence is {confidence}; it must lie strictly between 0 and 1, say 0.95")
     return float(confidence)
 
 

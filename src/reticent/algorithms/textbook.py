@@ -43,6 +43,8 @@ def textbook_plan(
 ) -> TextbookPlan:
     """Spec 5.1; `queries` before closing under complement."""
     rounds = math.ceil(4 * log_universe / error**2)
+    if rounds == 0:  # a universe of one cell: the start is right
+        return TextbookPlan(error, failure, 0, Fraction(0), 0.0)
     amount = Fraction(units, NANO)
     if budget.pure:
         epsilon = amount / (2 * rounds)

@@ -8,6 +8,7 @@ from importlib import import_module
 import click
 
 from reticent import __version__
+from reticent.cli.groups import Group
 from reticent.errors import ReticentError
 
 COMMANDS = {
@@ -25,7 +26,7 @@ COMMANDS = {
 INTERRUPTED = 130
 
 
-class _Lazy(click.Group):
+class _Lazy(Group):
     """Loads a command's module when it is called, so that help is instant."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

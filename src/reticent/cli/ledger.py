@@ -7,12 +7,13 @@ from datetime import UTC, datetime
 import click
 from rich.table import Table as Grid
 
+from reticent.cli.groups import Group
 from reticent.cli.options import console, json_option, print_json
 from reticent.kernel.accounting import NANO
 from reticent.kernel.events import History
 
 
-@click.group()
+@click.group(cls=Group)
 def ledger() -> None:
     """Show or verify a ledger.
 

@@ -100,9 +100,10 @@ def release(
         published = publish(private, wanted, budget, algorithm=method, ledger=ledger, progress=listener)
     written = write_outputs(published, out, rows, save_file, report)
     if as_json:
-        print_json(
-            published.facts | {"certificates": [c.to_dict() for c in published.certificates], "written": written}
-        )
+        certificates = [c.to_dict() for c in published.certificates]
+        # Of "spent", as in `ledger show`; "unit" is what privacy protects.
+        unit = {"spent_unit": f"nano-{budget.unit}"}
+        print_json(unit | published.facts | {"certificates": certificates, "written": written})
         return
     show_release(published, written)
     if ledger is None:

@@ -19,7 +19,7 @@ from reticent.domain.attribute import (
     shown,
 )
 from reticent.domain.values import EXACT_FLOAT, Unread, number_of, number_text, plain, text_of, truth_of
-from reticent.errors import DomainError, QueryError
+from reticent.errors import DomainError, QueryError, whole_number
 
 _COMPARE = {">=": np.greater_equal, "<": np.greater_equal, ">": np.greater, "<=": np.greater}
 _READERS = {"text": text_of, "numbers": number_of, "truth values": truth_of}
@@ -120,9 +120,7 @@ class Integer(Attribute):
     type: ClassVar[str] = "integer"
 
     def __init__(self, size: int) -> None:
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-            raise DomainError(f"size {shown(size)} must be a whole number of at least 1")
-        self._declare(known=int(size), nullable=False, other=False)
+        self._declare(known=whole_number(size, "size", 1, error=DomainError), nullable=False, other=False)
 
     def __repr__(self) -> str:
         return f"Integer({self.known})"

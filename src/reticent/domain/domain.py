@@ -9,6 +9,7 @@ import math
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -168,8 +169,8 @@ def attribute_from_dict(name: str, entry: Any) -> Attribute:
 def _from_dict(entry: Any) -> Attribute:
     if isinstance(entry, Attribute):
         return entry
-    if isinstance(entry, int) and not isinstance(entry, bool):
-        return Integer(entry)
+    if isinstance(entry, Integral) and not isinstance(entry, bool):
+        return Integer(int(entry))
     if not isinstance(entry, Mapping):
         raise DomainError(f"{shown(entry)} must be a number of codes or a table with values, edges or size")
     settings = dict(entry)

@@ -24,7 +24,7 @@ from reticent.domain.values import (
     number_text,
     plain,
 )
-from reticent.errors import DomainError, QueryError
+from reticent.errors import DomainError, QueryError, whole_number
 
 Edge = int | float | datetime.date | datetime.datetime
 Kind = Literal["number", "date", "datetime"]
@@ -275,8 +275,7 @@ def _listed_edges(edges: Any, whole: bool) -> tuple[Edge, ...]:
 def _even_edges(lower: Any, upper: Any, bins: Any, whole: bool) -> tuple[Edge, ...]:
     if lower is None or upper is None or bins is None:
         raise DomainError("a numeric attribute needs edges, or lower, upper and bins")
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise DomainError(f"bins {shown(bins)} must be a whole number of at least 1")
+    bins = whole_number(bins, "bins", 1, error=DomainError)
     if bins > MAX_SIZE:
         raise DomainError(f"bins {bins} exceed the limit of {MAX_SIZE}; use wider bins")
     low, high = _checked((_edge(lower), _edge(upper)), whole)

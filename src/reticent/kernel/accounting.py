@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
+from numbers import Number, Rational
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ Real = int | float | Fraction | Decimal | np.integer | np.floating
 """What callers may write."""
 
 
-def exact(value: Real, name: str, largest: int | None = None) -> Fraction:
+def exact(value: Real, name: str, largest: int | None = None, *, remedy: str = "") -> Fraction:
     """The positive number the caller wrote: 0.3 means 3/10, the decimal typed, not its binary neighbour."""
     number = None
     if isinstance(value, Rational) and not isinstance(value, bool):
@@ -35,7 +35,8 @@ def exact(value: Real, name: str, largest: int | None = None) -> Fraction:
     elif isinstance(value, float | np.floating) and math.isfinite(value):
         number = Fraction(repr(float(value)))
     if number is None or number <= 0:
-        raise QueryError(f"{name} is {value!s:.40}; it must be a finite number above 0")
+        given = f"{value!s:.40}" if isinstance(value, Number) else f"of type {type(value).__name__}"
+        raise QueryError(f"{name} is {given}; it must be a finite number above 0{remedy}")
     if largest is not None and number > largest:
         raise QueryError(f"{name} is {float(number):.3g}, above {largest:,}: that protects nobody; give a smaller one")
     return number
@@ -127,7 +128,7 @@ def _golden_minimum(function: Callable[[float], float], low: float, high: float)
 
 
 def _probability(delta: Real) -> Fraction:
-    number = exact(delta, "delta")
+    number = exact(delta, "delta", remedy=": drop delta for a pure budget")
     if not SMALLEST_DELTA <= number < 1:
         raise QueryError(f"delta is {float(number):.3g}; it must lie between 1e-300 and 1, best far below 1/records")
     return number

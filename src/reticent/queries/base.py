@@ -95,6 +95,18 @@ def checked_predicate(predicate: Any) -> Predicate:
     return predicate
 
 
+def checked_query(question: Any) -> Query:
+    """Catch the usual slips: a condition that is not counted, and SQL where only queries are taken."""
+    if isinstance(question, Query):
+        return question
+    if isinstance(question, Predicate):
+        raise QueryError("a condition alone asks nothing; wrap it: rt.count(...) asks how many records meet it")
+    if isinstance(question, str):
+        raise QueryError("text is SQL, which only ask(...) takes; here give rt.count, rt.mean or rt.marginal")
+    kind = type(question).__name__
+    raise QueryError(f"the question is of type {kind}; give rt.count(...), rt.mean(...), rt.marginal(...) or SQL text")
+
+
 def canonical(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
     """Names in the domain's order; an unknown one is a fault of the question, not of the domain."""
     try:

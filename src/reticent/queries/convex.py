@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,11 +63,11 @@ class ConvexLoss(ABC):
         listed = tuple(feature if isinstance(feature, str) else tuple(feature) for feature in features)
         if len(set(listed)) < len(listed):
             raise QueryError("a feature is listed twice; it would be collinear with itself")
-        if not (isinstance(radius, (int, float)) and 0 < radius <= LARGEST_RADIUS):
+        if not (isinstance(radius, Real) and 0 < radius <= LARGEST_RADIUS):
             raise QueryError(
                 f"radius {radius!r} must be above 0 and at most {LARGEST_RADIUS:g}: parameters live in a ball"
             )
-        if not (isinstance(ridge, (int, float)) and math.isfinite(ridge) and ridge >= 0):
+        if not (isinstance(ridge, Real) and math.isfinite(ridge) and ridge >= 0):
             raise QueryError(f"ridge {ridge!r} must be a finite number, at least 0")
         limits = tuple(sorted((name, float(low), float(high)) for name, (low, high) in (bounds or {}).items()))
         fields = {
@@ -378,7 +379,7 @@ def checked_loss(loss: Any) -> ConvexLoss:
 
 
 def _width(width: float) -> float:
-    if not (isinstance(width, (int, float)) and 1e-3 <= width <= 100):
+    if not (isinstance(width, Real) and 1e-3 <= width <= 100):
         raise QueryError(f"width {width!r} must lie between 0.001 and 100: a sharper kink has no guaranteed solver")
     return float(width)
 

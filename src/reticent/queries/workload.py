@@ -8,11 +8,12 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, whole_number
 from reticent.queries.base import Linear, Query, canonical
 from reticent.queries.linear import Conjunction, Marginal, Range, Ratio
 from reticent.queries.parsing import query_from_dict
@@ -193,8 +194,7 @@ class Workload:
 
 def marginals(domain: Domain, k: int) -> Workload:
     """All marginals over k attributes of the domain."""
-    if isinstance(k, bool) or not isinstance(k, int) or not 0 <= k <= len(domain):
-        raise QueryError(f"k = {shown(k)} must be a whole number from 0 to {len(domain)}, the number of attributes")
+    k = whole_number(k, "attributes in each marginal: k", 0, len(domain))
     sets = math.comb(len(domain), k)
     if sets > MAX_SETS:
         raise QueryError(f"{sets} marginals over {k} attributes exceed the limit of {MAX_SETS}; use a smaller k")
@@ -237,11 +237,12 @@ def _parts(
 
 
 def _weight(weight: Any) -> float:
-    if isinstance(weight, (bool, str)) or not isinstance(weight, (int, float)):
+    if isinstance(weight, bool) or not isinstance(weight, Real):
         raise QueryError(f"weight {shown(weight)} must be a number")
-    if not 0 < weight < math.inf:
-        raise QueryError(f"weight {shown(weight)} must be positive and finite")
-    return float(weight)
+    number = float(weight)
+    if not 0 < number < math.inf:
+        raise QueryError(f"weight {shown(number)} must be positive and finite")
+    return number
 
 
 def _weights(description: Mapping[str, Any], key: str, count: int) -> list[float]:

@@ -114,6 +114,7 @@ def _built(
     stopwatch: Stopwatch,
 ) -> Table:
     unit: kernel.Unit = "record" if person is None else "person"
+    records = None if records is None else int(records)  # NumPy's would not go into a ledger
     try:
         if engine.filtered and records is None and neighbours == "replace-one":
             raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")

@@ -22,6 +22,9 @@ _HEADER_BYTES = 1 << 20
 
 def open_file(path: str | Path, domain: Domain, query: str | None) -> DuckDBEngine:
     """The engine over one file, a Parquet folder or a glob of them; a query sees it as the table `rows`."""
+    if not str(path).strip():
+        # An empty name would be the working folder, with all that lies in it.
+        raise SourceError("the path is empty; give a file, or '.' for the folder you are in")
     if "://" in str(path):
         # A URL may hold a password: only its scheme is repeated.
         scheme = str(path).split("://", 1)[0]

@@ -25,6 +25,12 @@ def open_object(rows: Any, domain: Domain, name: str) -> Engine:
     if package == "pyspark" and hasattr(rows, "sparkSession"):
         return SparkEngine.of_frame(rows, label=name)
     table, coded = _arrow(rows, domain)
+    names = table.column_names
+    if not names:
+        raise SourceError(f"{name} has no columns with a text as name; name them as the domain does")
+    twice = next((column for column in names if names.count(column) > 1), None)
+    if twice is not None:
+        raise SourceError(f"{name} names the column {twice!r} twice; rename one")
     return DuckDBEngine.over(table, label=name, coded=coded)
 
 
@@ -48,17 +54,18 @@ def _arrow(rows: Any, domain: Domain) -> tuple[pa.Table, frozenset[str]]:
 
 def _pandas(frame: Any, domain: Domain) -> tuple[pa.Table, frozenset[str]]:
     """Columns of mixed objects have no Arrow type: those are encoded here, by the reference rule itself."""
-    columns: dict[str, Any] = {}
+    columns: list[tuple[str, Any]] = []
     coded = set()
-    for name in frame.columns:
-        if not isinstance(name, str) or name in columns:
+    for place, name in enumerate(frame.columns):
+        if not isinstance(name, str):
             continue
+        values = frame.iloc[:, place]
         try:
-            columns[name] = pa.array(frame[name], from_pandas=True)
+            columns.append((name, pa.array(values, from_pandas=True)))
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             # The message of the failed conversion quotes a cell.
             if name not in domain:
                 continue
-            columns[name] = pa.array(domain[name].encode(frame[name]))
+            columns.append((name, pa.array(domain[name].encode(values))))
             coded.add(name)
-    return pa.table(columns), frozenset(coded)
+    return pa.table([array for _, array in columns], names=[name for name, _ in columns]), frozenset(coded)

@@ -15,7 +15,7 @@ SHOWN_ROWS = 40
 Cell = str | int | float | bool | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class ResultTable:
     """What a SQL statement returned.
 

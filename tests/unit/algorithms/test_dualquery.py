@@ -304,6 +304,10 @@ def test_parameters_are_validated_and_described():
         DualQuery(refine=1)
     with pytest.raises(QueryError, match="give it alone"):
         DualQuery(error=0.1, rounds=4)
+    for name, value in [("rounds", 0), ("rounds", 2.5), ("draws", 0), ("sample", 0), ("memory", True), ("seed", "a")]:
+        with pytest.raises(QueryError, match=rf"{name}.* a whole number, at least"):
+            DualQuery(**{name: value})
+    assert DualQuery(rounds=np.int64(4)).describe() == DualQuery(rounds=4).describe()
     first, second = DualQuery(step=0.5).describe(), DualQuery(step=Fraction(1, 2)).describe()
     assert first == second
     assert first["step"] == "1/2"

@@ -12,6 +12,7 @@ from released import DOMAIN, KEY, ROWS, opened, source, truth, worst
 from reticent.algorithms.cells import CellClass, replay
 from reticent.algorithms.mwem import MWEM, default_rounds
 from reticent.algorithms.textbook import TextbookPMW, textbook_plan
+from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.dense import DenseHypothesis
 from reticent.kernel.accounting import Budget
@@ -137,6 +138,12 @@ def test_textbook_advice_can_be_followed():
 def test_textbook_refuses_options_that_mean_nothing(options):
     with pytest.raises(QueryError):
         TextbookPMW(**options)
+
+
+def test_textbook_measures_nothing_where_one_cell_is_all():
+    one, budget = Domain({"a": 1}), Budget(rho=1)
+    plan = TextbookPMW(error=0.2).plan(ROWS, 1, math.log(one.size), budget, budget.limit)
+    assert (plan.rounds, plan.records_needed) == (0, 0)
 
 
 def test_noise_rules_no_cell_out():

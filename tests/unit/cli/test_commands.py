@@ -34,6 +34,13 @@ def test_help_has_an_example(words: tuple[str, ...], call: Call) -> None:
     assert f"Example:  reticent {' '.join(words)}".strip() in " ".join(shown.out.split("\n")) or not words
 
 
+@pytest.mark.parametrize("words", [(), ("ledger",)], ids=" ".join)
+def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...], call: Call) -> None:
+    shown = call(*words)
+    assert shown == call(*words, "--help")
+    assert shown.code == 0
+
+
 @pytest.mark.parametrize("words", leaves(), ids=" ".join)
 def test_every_command_can_speak_json(words: tuple[str, ...], call: Call) -> None:
     assert "--json" in call(*words, "--help").out
@@ -101,6 +108,7 @@ def test_release_as_json_and_csv(people: Path, call: Call) -> None:
     )
     assert found.json["algorithm"]["algorithm"] == "MWEM"
     assert found.json["spent"] <= 2e9
+    assert found.json["spent_unit"] == "nano-epsilon"
     assert Path("s.csv").read_text().count("\n") == RECORDS + 1
     assert not found.err
 

@@ -35,7 +35,7 @@ REFUSED: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("release", *TABLE, "--epsilon", "1e9"), ("1e+09", "smaller")),
     (("release", *TABLE, "--epsilon", "nan"), ("epsilon",)),
     (("release", *TABLE, "--epsilon", "much"), ("--epsilon", "much")),
-    (("release", *TABLE, "--epsilon", "1", "--delta", "0"), ("delta", "above 0")),
+    (("release", *TABLE, "--epsilon", "1", "--delta", "0"), ("delta", "above 0", "drop delta")),
     (("release", *TABLE, "--epsilon", "1", "--delta", "2"), ("delta", "between")),
     (("release", *TABLE, "--rho", "1", "--delta", "0.1"), ("rho", "delta")),
     (("release", *TABLE, *BUDGET, "--workload", "sets.json"), ("sets.json", "income", "age")),
@@ -66,7 +66,9 @@ REFUSED: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("shell", "http://127.0.0.1:9"), ("RETICENT_TOKEN",)),
     (("ask", "http://127.0.0.1:9", "SELECT 1"), ("RETICENT_TOKEN",)),
     (("audit", "--seconds", "0"), ("seconds",)),
-    (("frobnicate",), ("frobnicate",)),
+    (("frobnicate",), ("frobnicate", "reticent --help")),
+    (("relase",), ("'relase'", "did you mean release?")),
+    (("ledger", "shwo", "p.ledger"), ("'shwo'", "did you mean show?")),
     (("release", "--frobnicate"), ("--frobnicate",)),
 ]
 

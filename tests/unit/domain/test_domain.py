@@ -9,6 +9,7 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
@@ -154,21 +155,22 @@ BAD_ENTRIES: list[tuple[Any, str]] = [
     ({"edges": [0, 1], "outside": "drop"}, 'outside "drop" must be "clamp" or "other"'),
     ({"edges": [0, 1], "bins": 3}, "either edges or lower, upper and bins"),
     ({"lower": 0, "upper": 1}, "needs edges, or lower, upper and bins"),
-    ({"lower": 0, "upper": 1, "bins": 0}, "bins 0 must be a whole number of at least 1"),
-    ({"lower": 0, "upper": 1, "bins": True}, "bins True must be a whole number"),
+    ({"lower": 0, "upper": 1, "bins": 0}, "bins=0 must be a whole number, at least 1"),
+    ({"lower": 0, "upper": 1, "bins": True}, "bins=True must be a whole number"),
     ({"lower": 0, "upper": 1, "bins": MAX_SIZE + 1}, "exceed the limit"),
     ({"lower": 1, "upper": 0, "bins": 2}, "edges must increase"),
     ({"lower": 0, "upper": 3, "bins": 5, "whole": True}, "bins 5 exceed the 4 integers from 0 to 3"),
     ({"lower": 0, "upper": 5e-324, "bins": 5}, "edges must increase"),
-    ({"size": 0}, "size 0 must be a whole number of at least 1"),
-    ({"size": 2.5}, "size 2.5 must be a whole number"),
+    ({"size": 0}, "size=0 must be a whole number, at least 1"),
+    ({"size": 2.5}, "size=2.5 must be a whole number"),
+    ({"size": "3"}, "size is of type str; give a whole number"),
     ({"size": MAX_SIZE + 1}, "exceed the limit"),
-    ({"type": "integer"}, "size 0 must be"),
+    ({"type": "integer"}, "size=0 must be"),
     ({"type": "text"}, 'unknown type "text"; use categorical, numeric, integer'),
     ({"type": ["integer"]}, "unknown type"),
     ({}, "give values"),
     ({"size": 3, "values": ["a"]}, 'unknown key "size" for type categorical'),
-    (-1, "size -1 must be a whole number"),
+    (-1, "size=-1 must be a whole number"),
     (True, "True must be a number of codes or a table"),
     ([0, 7300], "must be a number of codes or a table"),
     ("numeric", '"numeric" must be a number of codes or a table'),
@@ -238,3 +240,10 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
         CENSUS.write(tmp_path / "domain.yaml")
     with pytest.raises(DomainError, match="cannot be written"):
         CENSUS.write(tmp_path / "missing" / "domain.toml")
+
+
+def test_whole_numbers_of_numpy_become_plain() -> None:
+    three = np.int64(3)
+    domain = Domain(a=three, b=Integer(three), c=Numeric(lower=0, upper=9, bins=three))  # type: ignore[arg-type]
+    assert domain == Domain(a=3, b=Integer(3), c=Numeric(lower=0, upper=9, bins=3))
+    assert Domain.from_dict(json.loads(json.dumps(domain.to_dict()))) == domain

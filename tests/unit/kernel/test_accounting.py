@@ -48,6 +48,13 @@ def test_impossible_budgets_are_refused_in_one_line(parameters: dict) -> None:
     assert len(str(caught.value)) < 160
 
 
+def test_refusals_name_the_kind_and_the_way_out() -> None:
+    with pytest.raises(QueryError, match="epsilon is of type str; it must be a finite number above 0"):
+        Budget(epsilon="1")  # type: ignore[arg-type]
+    with pytest.raises(QueryError, match=r"delta is 0; .*: drop delta for a pure budget"):
+        Budget(epsilon=1, delta=0)
+
+
 def test_the_conversion_of_the_specification() -> None:
     assert rho_of(1, 1e-9) == pytest.approx(0.01497, abs=5e-6)
     assert Budget(epsilon=1, delta=1e-9).limit == math.floor(Fraction(rho_of(1, 1e-9)) * NANO)

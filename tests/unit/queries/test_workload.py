@@ -171,7 +171,7 @@ def test_bad_specifications_say_what_is_possible(text: str) -> None:
     [
         (lambda: marginals(DOMAIN, 4), "from 0 to 3"),
         (lambda: marginals(DOMAIN, -1), "from 0 to 3"),
-        (lambda: marginals(DOMAIN, True), "k = True"),
+        (lambda: marginals(DOMAIN, True), "k=True"),
         (lambda: marginals(Domain({f"x{place}": 2 for place in range(60)}), 10), "exceed the limit of 2000000"),
         (lambda: ranges(), "at least one column"),
         (lambda: ranges("agee", domain=DOMAIN), "unknown attribute"),
@@ -193,3 +193,9 @@ def test_bad_workloads_are_refused(build: Any, message: str) -> None:
     with pytest.raises(QueryError, match=message) as caught:
         build()
     assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert marginals(DOMAIN, np.int64(2)) == marginals(DOMAIN, 2)  # type: ignore[arg-type]
+    weighted = Workload([marginal("sex")], weights=[np.int64(2)])  # type: ignore[list-item]
+    assert weighted == Workload([marginal("sex")], weights=[2.0])

@@ -7,6 +7,7 @@ import gzip
 import os
 import traceback
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -217,6 +218,7 @@ BAD = {
     "empty file": (lambda f: written(f, "a.csv", b""), {}, "is empty"),
     "blank header": (lambda f: written(f, "a.csv", b"\n1,2\n"), {}, "has no header line"),
     "header only": (lambda f: written(f, "a.csv", HEADER), {}, "has no rows"),
+    "empty name": (lambda f: "", {}, "the path is empty"),
     "unknown format": (lambda f: written(f, "a.xlsx", b"x"), {}, "no known format"),
     "no ending": (lambda f: written(f, "rows", b"x"), {}, "no known format"),
     "ragged": (ragged, {}, "as many fields in each line"),
@@ -282,6 +284,23 @@ def test_unreadable_file(tmp_path: Path) -> None:
 def test_what_is_no_table_is_refused(rows: object) -> None:
     with pytest.raises(SourceError, match="is not a table"):
         Table.of(rows, DOMAIN)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (pd.DataFrame(), "no columns with a text as name"),
+        (pd.DataFrame([[SECRET]]), "no columns with a text as name"),
+        (pa.table({}), "no columns with a text as name"),
+        (pd.DataFrame([[1, SECRET, 2]], columns=["age", "sex", "age"]), "'age' twice"),
+        (pa.table([[1], [SECRET], [2]], names=["age", "sex", "age"]), "'age' twice"),
+    ],
+    ids=["empty frame", "numbered columns", "empty Arrow", "column twice", "column twice in Arrow"],
+)
+def test_columns_need_names_of_their_own(rows: Any, told: str) -> None:
+    with pytest.raises(SourceError, match=told) as refused:
+        Table.of(rows, DOMAIN)
+    assert SECRET not in str(refused.value)
 
 
 def test_the_domain_must_be_one() -> None:
