@@ -56,10 +56,6 @@ class Terms:
             raise QueryError(f"warm_start={self.warm_start!r} is a share of the budget from 0 to {bound}")
         if self.error is not None and not 0 < self.error < 1:
             raise QueryError(f"error={self.error!r} is the wanted share of the table, above 0 and below 1")
-        for name, least in (("queries", 1), ("support", 2)):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise QueryError(f"{name}={value!r} must be a whole number, at least {least}")
 
 
 def chosen_share(curator: Curator, terms: Terms) -> float:

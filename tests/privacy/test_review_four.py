@@ -13,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
+from reticent.algorithms.textbook import textbook_plan
 from reticent.kernel.ledger import Ledger
+from reticent.kernel.mechanisms import Exponential, Laplace, Sensitivity
 from reticent.queries.linear import Weighted
 from reticent.service.complexity import Work
 from reticent.service.learning import Fit
@@ -241,3 +243,12 @@ def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
             write(tmp_path / "missing" / "file")
         with pytest.raises(rt.ReticentError, match="cannot be written"):
             write(tmp_path)
+
+
+@pytest.mark.parametrize("budget", [rt.Budget(epsilon=1), rt.Budget(epsilon=1, delta=1e-9), rt.Budget(rho=3e-7)])
+@pytest.mark.parametrize("error", [0.05, 0.2, 0.9])
+def test_every_planned_round_of_the_textbook_can_be_paid(budget: rt.Budget, error: float) -> None:
+    plan = textbook_plan(error, 0.05, 1000, 5.0, budget, budget.limit)
+    if plan.epsilon:
+        prices = Exponential(plan.epsilon).price(), Laplace(1 / plan.epsilon).price(Sensitivity.scalar())
+        assert plan.rounds * sum(map(budget.cost, prices)) <= budget.limit

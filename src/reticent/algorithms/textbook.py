@@ -45,7 +45,8 @@ def textbook_plan(
     rounds = math.ceil(4 * log_universe / error**2)
     if rounds == 0:  # a universe of one cell: the start is right
         return TextbookPlan(error, failure, 0, Fraction(0), 0.0)
-    amount = Fraction(units, NANO)
+    # The ledger rounds each of a round's two prices up, by less than a unit.
+    amount = Fraction(max(0, units - 2 * rounds), NANO)
     if budget.pure:
         epsilon = amount / (2 * rounds)
     else:
