@@ -39,24 +39,22 @@ class Interval:
 
     def __mul__(self, other: Interval) -> Interval:
         with np.errstate(invalid="ignore", over="ignore"):
-            ends = np.stack([a * b for a in (self.low, self.high) for b in (other.low, other.high)])
-            # An unbounded number times zero is zero.
-            ends = np.where(np.isnan(ends), 0.0, ends)
-            return Interval(self.value * other.value, ends.min(axis=0), ends.max(axis=0))
+            return Interval(self.value * other.value, *self._corners(other, np.multiply))
 
     def __truediv__(self, other: Interval) -> Interval:
         """NULL where the divisor is zero; unbounded where it may be."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             vanishes = (other.low <= 0) & (other.high >= 0)
-            inverse = Interval(
-                np.where(other.value == 0, np.nan, 1.0 / other.value),
-                np.where(vanishes, -np.inf, 1.0 / other.high),
-                np.where(vanishes, np.inf, 1.0 / other.low),
-            )
-            product = self * inverse
-            # Divided once more in one step: x * (1 / y) rounds twice.
-            value = np.where(np.isnan(inverse.value), np.nan, self.value / other.value)
-        return Interval(value, np.where(vanishes, -np.inf, product.low), np.where(vanishes, np.inf, product.high))
+            # Not times an inverse, which is infinite for the smallest numbers.
+            low, high = self._corners(other, np.divide)
+            value = np.where(other.value == 0, np.nan, self.value / other.value)
+        return Interval(value, np.where(vanishes, -np.inf, low), np.where(vanishes, np.inf, high))
+
+    def _corners(self, other: Interval, operation: np.ufunc) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and the largest result of any two ends; an unbounded number times zero is zero."""
+        ends = np.stack([operation(a, b) for a in (self.low, self.high) for b in (other.low, other.high)])
+        ends = np.where(np.isnan(ends), 0.0, ends)
+        return ends.min(axis=0), ends.max(axis=0)
 
     def absolute(self) -> Interval:
         low, high = np.abs(self.low), np.abs(self.high)
