@@ -21,14 +21,14 @@ import pandas as pd
 import reticent as rt
 from benchmarks.peers.environment import PeerAbsent, told
 from benchmarks.shown import Claim, Grid, Plot, Shown
-from reticent.algorithms.risks import public_minimum
-from reticent.hypotheses.dense import DenseHypothesis
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.models import Model
-from reticent.queries.convex import ConvexLoss
-from reticent.queries.minimum import minimum
-from reticent.queries.risk import ListedRisk
-from reticent.session import Session
+from reticent.knowledge.risks import public_minimum
+from reticent.losses.losses import ConvexLoss
+from reticent.losses.risk import ListedRisk
+from reticent.losses.solver import minimum
+from reticent.releases.models import Model
+from reticent.sessions.session import Session
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 BUDGET = {"epsilon": 1.0, "delta": 1e-9}

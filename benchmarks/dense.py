@@ -11,8 +11,8 @@ import numpy as np
 
 from benchmarks.shown import Claim, Plot, Shown
 from reticent.domain import Domain
-from reticent.hypotheses.dense import DenseHypothesis
-from reticent.hypotheses.marginal_tree import marginal_tree
+from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.dense.marginal_tree import marginal_tree
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.queries.forms import Dense, Product
 from reticent.queries.linear import Conjunction

@@ -15,17 +15,17 @@ import numpy as np
 from benchmarks.dualquery_tables import errors, one_hot, published_queries, read, released, tastes, trivial, truth
 from benchmarks.release import triples
 from benchmarks.shown import Claim, Grid, Plot, Shown
-from reticent.algorithms.data_player import Search
-from reticent.algorithms.dualquery import DualQuery
-from reticent.algorithms.dualquery_analysis import advanced_composition, analyse
-from reticent.algorithms.dualquery_plan import DualQueryPlan
 from reticent.hypotheses.records import RecordsHypothesis
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
-from reticent.kernel.ledger import Ledger
+from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.workload import Workload, marginals
+from reticent.releases.dualquery.analysis import advanced_composition, analyse
+from reticent.releases.dualquery.data_player import Search
+from reticent.releases.dualquery.dualquery import DualQuery
+from reticent.releases.dualquery.plan import DualQueryPlan
 
 # What a public implementation reaches at eps 1, delta 1/n^2 (design/peers.md): adult_reduced7, and 64 random triples of
 # adult_orig, a table that no constant of the plan was tuned on.

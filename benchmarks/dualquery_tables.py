@@ -14,7 +14,7 @@ from pyarrow import csv
 
 from reticent.domain import Domain
 from reticent.hypotheses.records import RecordsHypothesis
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 from reticent.queries.conjunctions import Conjunctions
 

@@ -20,9 +20,9 @@ from benchmarks.peers.environment import PeerAbsent, python_of
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Domain
 from reticent.errors import DomainError
-from reticent.hypotheses.factored import FactoredHypothesis
-from reticent.hypotheses.factored_engine import FactoredEngine
-from reticent.hypotheses.junction import JunctionTree
+from reticent.hypotheses.junction_tree.engine import FactoredEngine
+from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
+from reticent.hypotheses.junction_tree.tree import JunctionTree
 from reticent.queries.forms import Product
 
 ADULT_13 = {

@@ -16,15 +16,15 @@ import pyarrow as pa
 from benchmarks.generated import domain_of, generated
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
-from reticent.kernel.counting import SMALL_ROWS, tally
+from reticent.kernel.counting.covering import SMALL_ROWS, tally
 from reticent.kernel.curator import Curator
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import Laplace
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import Laplace
 from reticent.queries.linear import Conjunction, Marginal
 from reticent.queries.workload import Workload
-from reticent.releases import release
+from reticent.releases.release import release
 from reticent.sources import Table
-from reticent.sources.grouping import HOLD
+from reticent.sources.weighing import HOLD
 
 COLUMNS = 12
 RELEASED_ROWS = 10**5

@@ -16,10 +16,10 @@ import opendp.prelude as dp
 from benchmarks.shown import Claim, Plot, Shown
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
+from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import Laplace
-from reticent.kernel.records import Records
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import Laplace
 from reticent.kernel.table import Table
 from reticent.queries.linear import Conjunction
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import reticent as rt
-from reticent.algorithms.tails import noise_within
 from reticent.kernel.statistics import ONE, of_one_marginal
+from reticent.knowledge.tails import noise_within
 from reticent.queries.base import Linear, Query
 from reticent.queries.forms import Product
 from reticent.queries.linear import Conjunction, Marginal, Range

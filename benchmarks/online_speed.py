@@ -13,10 +13,10 @@ import numpy as np
 
 import reticent as rt
 from benchmarks.ledger import bare_commits
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 from reticent.queries.linear import Count
-from reticent.session import Session
+from reticent.sessions.session import Session
 
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
 RECORDS = 100_000

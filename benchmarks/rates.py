@@ -15,10 +15,10 @@ import numpy as np
 
 import reticent as rt
 from benchmarks.shown import Claim, Grid, Plot, Shown
-from reticent.algorithms import dualquery_plan
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
-from reticent.planning import Setting, dualquery, textbook_offline, textbook_online, tuned_online
+from reticent.planning.plan import Setting, dualquery, textbook_offline, textbook_online, tuned_online
+from reticent.releases.dualquery import plan as dualquery_plan
 
 RHO, EPSILON = 0.05, 1.0
 BASE = Setting(records=10**7, log_universe=math.log(2**20), queries=10_000, failure=0.05, pure=False, amount=RHO)
@@ -203,7 +203,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
         Claim(f"slope: {law['claim']}", law["measured slope"], expected=law["expected slope"], within=SLOPE_WITHIN)
         for law in laws.values()
     ]
-    shown += [_plot(name, law) for name, law in laws.items()]
+    shown += [law_plot(name, law) for name, law in laws.items()]
     columns = {"records": "", "certified": "", "largest true error": "", "updates": "", "allowed": ""}
     return [
         *shown,
@@ -211,7 +211,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
     ]
 
 
-def _plot(name: str, law: dict[str, Any]) -> Plot:
+def law_plot(name: str, law: dict[str, Any]) -> Plot:
     logarithms = np.log(np.array(law["points"]))
     middle = np.exp(logarithms[:, 1].mean() - law["expected slope"] * logarithms[:, 0].mean())
     ends = [min(x for x, _ in law["points"]), max(x for x, _ in law["points"])]

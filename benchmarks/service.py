@@ -145,10 +145,10 @@ def start(folder: Path, readers: int) -> tuple[subprocess.Popen, int]:
     )
     command = [sys.executable, "-c", "from reticent.cli import main; main()", "serve", "--config", "server.toml"]
     process = subprocess.Popen(
-        command, cwd=folder, stderr=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command, cwd=folder, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
-    assert process.stderr is not None
-    for line in process.stderr:
+    assert process.stdout is not None
+    for line in process.stdout:
         if "Serving" in line:
             return process, int(line.rpartition(":")[2])
     raise RuntimeError("the server did not start")

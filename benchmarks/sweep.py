@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 import reticent as rt
 from benchmarks.shown import Claim, Grid, Plot, Shown
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 
 DELTA = 1e-9

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from benchmarks.shown import Claim, Plot, Shown
 from reticent.domain import Categorical, Domain, Integer, Numeric
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.sources import Table
 
 BUILD_MOST = 1.5

@@ -39,9 +39,10 @@ def accuracy(predicted: np.ndarray, rows: dict[str, np.ndarray]) -> float:
 
 def correct(predicted: np.ndarray) -> Predicate:
     """The records on which the classifier is right."""
-    ones, zeros = np.flatnonzero(predicted).tolist(), np.flatnonzero(predicted == 0).tolist()
     label, profile = rt.col("label"), rt.col("profile")
-    return ((label == 1) & profile.isin(ones)) | ((label == 0) & profile.isin(zeros))
+    chosen = {value: np.flatnonzero(predicted == value).tolist() for value in (0, 1)}
+    right = [(label == value) & profile.isin(profiles) for value, profiles in chosen.items() if profiles]
+    return right[0] if len(right) == 1 else right[0] | right[1]
 
 
 def raw_analyst(rows: dict[str, np.ndarray]) -> tuple[np.ndarray, float]:

@@ -22,8 +22,9 @@ OPENING = """\
 # Command line
 
 Every command has `--help` with an example. Those that answer print JSON alone with `--json`. On a terminal a bar shows
-what is being done; elsewhere nothing but the result is printed. Exit codes: 0 done, 1 an audit found a broken promise,
-2 bad input (one line on stderr says what and how to mend it), 3 the budget cannot pay, 130 interrupted.
+what is being done and the time left; elsewhere nothing but the result is printed; `RETICENT_PROGRESS=off` turns bars
+off. Exit codes: 0 done, 1 an audit found a broken promise, 2 bad input (one line on stderr says what and how to mend
+it), 3 the budget cannot pay, 130 interrupted.
 
 The outputs below were recorded with the invented census that `python examples/tiny_census.py` writes. Noise is fresh in
 every run, so your numbers differ; a test keeps everything else true.
@@ -45,9 +46,28 @@ class Step:
 STEPS = (
     Step("demo", "The whole job on a real public table, offline: measure, certify, ask, publish.", "reticent demo"),
     Step(
+        "domain new",
+        "A draft of the domain from names and declared types alone: no value is read. What is open has to be stated, "
+        "or discovered; a CSV has no types, so `--number`, `--whole` and `--date` name such columns, and `--codebook` "
+        "reads a Frictionless Table Schema or SDV metadata. See [domains](domain.md).",
+        "reticent domain new census.parquet --out draft.toml",
+    ),
+    Step(
+        "domain discover",
+        "Finds what a draft leaves open, privately, for a budget of its own; whatever uses the domain adds it.",
+        "reticent domain discover census.parquet --draft draft.toml --epsilon 0.2 --delta 1e-9 "
+        "--ledger census.discovery --out discovered.toml",
+    ),
+    Step(
+        "domain show",
+        "What a domain file declares: columns, codes, and [rules](domain.md) about impossible records.",
+        "reticent domain show census.toml",
+    ),
+    Step(
         "check",
-        "For the custodian, before anything else: what in the table does not fit the declared domain. Exact counts, so "
-        "nothing of this may be published.",
+        "For the custodian, before anything else: what in the table does not fit the declared domain, with examples "
+        "and hints. Exact, so nothing of this may be published. Fails where more than a quarter of a column "
+        "(`--limit`) fits nowhere; `release` and `serve` then stop before they spend, unless given `--accept-misfits`.",
         "reticent check census.parquet --domain census.toml",
     ),
     Step(
@@ -58,12 +78,25 @@ STEPS = (
     Step(
         "release",
         "Spends the budget on a public distribution. `--out` writes synthetic rows, `--save` the whole release for "
-        "`reticent shell` and `rt.Release.load`, `--report` a page for a board. With `--ledger` every measurement is "
-        "durable: after Ctrl-C or a crash the same command goes on with what was measured, and one budget may serve "
-        "several releases and sessions. A workload is `marginals:3`, `ranges:age`, several joined by `+`, or a file: "
-        "attribute sets in JSON or CSV, or SQL statements.",
+        "`reticent shell` and `rt.Release.load`, `--report` a page for a board, "
+        "`--custodian-copy` the same page with scores against the true rows (SDMetrics' column shapes and pair trends, "
+        "NIST's k-marginal, training on what is published and testing on the rows), which are exact and for the "
+        "custodian alone. With `--ledger` every measurement is durable: after Ctrl-C or a crash the same command goes "
+        "on with what was measured, and one budget may serve "
+        "several releases and sessions. A workload is `marginals:3`, `ranges:age`, `prefixes:age`, "
+        "`ranges:age*hours` (all boxes of two columns), several joined by `+`, or a file: "
+        "attribute sets in JSON or CSV, or SQL statements. `--replicates 80` adds what tells the distance from the "
+        "population ([guide](guide/population.md)): to the file of `--save`, and as columns `repwt1` to `repwt80` to "
+        "the rows of `--out`, of which there are then four for each record.",
         "reticent release census.parquet --domain census.toml --workload marginals:2 --epsilon 1 --delta 1e-9 "
         "--out synthetic.parquet --save census.release --report report.html --ledger census.ledger",
+    ),
+    Step(
+        "fit",
+        "Fits models by minimising convex losses, which a file describes ([regressions](convex.md)). A release answers "
+        "for free. On your own table `--error` is the largest excess risk wanted: what is not known well enough is "
+        "audited or bought from the ledger. `--engine convex-tuned` answers all losses to come within one error.\n\n"
+        "```sh\nreticent fit census.release losses.toml\n```",
     ),
     Step(
         "shell",
@@ -74,7 +107,7 @@ STEPS = (
         "reticent shell census.release",
         typed="SELECT education, COUNT(*) FROM census WHERE smoker = 'yes' GROUP BY education;\n"
         "SELECT sex, AVG(income) FROM census GROUP BY sex;\n"
-        "SELECT MAX(income) FROM census;\n",
+        "SELECT age, income FROM census;\n",
     ),
     Step(
         "ledger show",
@@ -83,7 +116,9 @@ STEPS = (
     ),
     Step(
         "ledger verify",
-        "Checks the hash chain and the anchor beside it: exit code 2 if the file was edited, cut or rolled back.",
+        "Checks the hash chain, the anchor and everything stored: exit code 2 if the file was edited, cut, rolled back "
+        "or damaged. It needs no right to write. `reticent ledger backup` copies a ledger in use, `restore` puts a "
+        "copy back, and `accept-rollback` goes on after a real loss.",
         "reticent ledger verify census.ledger",
     ),
     Step(
@@ -106,7 +141,10 @@ STEPS = (
     Step(
         "ask",
         "One question to a server; the token comes from `RETICENT_TOKEN`.\n\n```sh\nreticent ask http://localhost:8000 "
-        '"SELECT sex, COUNT(*) FROM census GROUP BY sex"\n```',
+        '"SELECT sex, COUNT(*) FROM census GROUP BY sex"\n```\n\n'
+        'A saved release is asked the same way, `reticent ask census.release "SELECT ..."`. With `--population 0.95` '
+        "the errors shown are those of\nintervals for the population ([guide](guide/population.md)): estimated where "
+        "the release has replicates, or `--mode certified`.",
     ),
 )
 

@@ -45,12 +45,12 @@ def serving(folder: Path) -> Iterator[tuple[str, str]]:
     process = subprocess.Popen(
         [sys.executable, "-c", "from reticent.cli import main; main()", *command.split(), "--title", "Doctor visits"],
         cwd=folder,
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
     )
     try:
-        assert process.stderr is not None
-        told = next((line for line in process.stderr if " on http" in line), None)
+        assert process.stdout is not None
+        told = next((line for line in process.stdout if " on http" in line), None)
         if told is None:
             raise RuntimeError("the server did not start")
         yield told.split()[-1], (folder / "visits.ledger.tokens.custodian").read_text().strip()
@@ -64,7 +64,7 @@ class Visit:
 
     def __init__(self, window: Browser, url: str, custodian: str, folder: Path, wanted: tuple[str, ...] | None) -> None:
         self.window, self.url, self.folder, self.wanted = window, url, folder, wanted
-        self.http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {custodian}"}, timeout=60)
+        self.http = httpx.Client(base_url=url, headers={"Authorization": f"Bearer {custodian}"}, timeout=300)
         self.custodian = custodian
         self.people = {name: self._token(name) for name in ("ada", "grace", "emmy")}
 
@@ -99,13 +99,13 @@ class Visit:
         window.click_text("Ask", "form button")
         window.sees("Free", ".result")
         self.shoot("ask")
-        window.type("input[type=number]", "150")
+        window.type("[aria-label='Wanted error']", "150")
         window.sees("Left afterwards")
         self.shoot("price")
         window.click(".ask button[type=submit]")
         window.sees("Paid", ".result")
         self.shoot("paid")
-        window.type("input[type=number]", "3")
+        window.type("[aria-label='Wanted error']", "3")
         window.sees("Not enough budget left")
         self.shoot("out-of-budget")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 
 DOMAIN = Domain({"a": 4, "b": 3, "c": 5, "e": 2})
@@ -41,7 +41,7 @@ def table(records: int = 2000, *, weight: int = 10, seed: int = 1, **facts: Any)
 def of_codes(domain: Domain, columns: dict[str, np.ndarray], weight: int = 1, **facts: Any) -> Table:
     rows = len(next(iter(columns.values())))
     source = Records.of_codes(domain, columns, np.full(rows, weight, dtype=np.int64))
-    if facts.get("neighbours") != "add-remove":
+    if facts.get("neighbours") != "add-remove" and facts.get("unit") != "row":
         facts.setdefault("records", rows * weight)
     return Table(source, domain, **facts)
 

@@ -1,47 +1,22 @@
-"""`python -m scripts.site [--out site]`: builds the site; warnings are failures."""
+"""`python -m scripts.site [--out site]`: draws the guide's pictures and builds the site; warnings are failures."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from scripts.site.drawings import draw_all
-from scripts.site.navigation import DOCS, GENERATED, ROOT, places
-from scripts.site.reference import api_page, commands_page
-from scripts.site.rendering import Renderer, broken, entries
-from scripts.site.template import SCRIPT, SHEET, framed
+from scripts.site.paths import DOCS, ROOT
 
 
-def build(out: Path) -> list[str]:
-    """Writes every page; returns warnings."""
-    every = places()
-    targets = {place.source: place.target for place in every if place.source is not None}
-    renderer = Renderer(targets)
-    api, warnings = api_page()
-    written = {GENERATED[0]: api, GENERATED[1]: commands_page()}
-    pages = {}
-    for place in every:
-        text = written[place.target] if place.source is None else place.source.read_text()
-        source = place.source or DOCS / place.target
-        pages[place.target] = renderer.page(text, source, place.target)
-        warnings += pages[place.target].warnings
-    warnings += broken(pages)
-    out.mkdir(parents=True, exist_ok=True)
-    for place in every:
-        file = out / place.target
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(framed(place, pages[place.target], every))
-    for plot in {plot for page in pages.values() for plot in page.plots}:
-        (out / "figures").mkdir(exist_ok=True)
-        shutil.copy(plot, out / "figures")
-    titles = {place.target: place.title for place in every}
-    (out / "site.css").write_text(SHEET)
-    (out / "site.js").write_text(SCRIPT)
-    (out / "index.js").write_text(f"const INDEX = {json.dumps(entries(pages, titles))};\n")
-    return warnings
+def build(out: Path) -> int:
+    """Build every page into `out`, in a process of its own; 0 if there was nothing to warn of."""
+    with tempfile.TemporaryDirectory() as doctrees:
+        options = ["-b", "html", "-W", "--keep-going", "-q", "-d", doctrees]
+        return subprocess.run([sys.executable, "-m", "sphinx", *options, DOCS, out], cwd=ROOT, check=False).returncode
 
 
 def main() -> int:
@@ -49,15 +24,9 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "site")
     out: Path = parser.parse_args().out
     draw_all(DOCS / "guide" / "figures")
-    if out.exists():
-        if not (out / "site.css").exists():
-            parser.error(f"{out} exists and is not a site of ours; name another folder")
-        shutil.rmtree(out)
-    warnings = build(out)
-    for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
-    print(f"{out}/index.html: {len(list(out.rglob('*.html')))} pages, {len(warnings)} warnings")
-    return 1 if warnings else 0
+    failed = build(out)
+    print(f"{out}/index.html: {len(list(out.rglob('*.html')))} pages{', with warnings' if failed else ''}")
+    return failed
 
 
 if __name__ == "__main__":

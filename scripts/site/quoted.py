@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from scripts.site.navigation import DOCS, ROOT
+from scripts.site.paths import DOCS, ROOT
 
 RESULTS = ROOT / "benchmarks" / "results" / "full.json"
 WRITTEN = (DOCS / "validation.md", DOCS / "scale.md")

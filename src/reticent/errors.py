@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from functools import partial
 from numbers import Integral, Real
 from types import UnionType
@@ -9,28 +10,88 @@ from typing import Any
 
 _LONGEST_BITS = 256
 """Python refuses to write whole numbers of thousands of digits."""
+_SHOWN = 60
+_LISTED = 20
+
+
+_LONGEST_MESSAGE = 600
+
+
+def one_line(text: str, longest: int = _LONGEST_MESSAGE) -> str:
+    """Without line breaks, and cut in the middle where it is longer than anybody reads."""
+    if len(text) > longest:
+        text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
+    return text if text.isprintable() else " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 class ReticentError(Exception):
-    """Base of all errors that are the caller's to mend; the command line exits with `exit_code`."""
+    """Base of all errors that are the caller's to mend; the command line exits with `exit_code`.
+
+    Its text is one line of readable length, whatever a caller's name or value in it looks like.
+
+    Example:
+        >>> import reticent as rt
+        >>> issubclass(rt.QueryError, rt.ReticentError)
+        True
+    """
 
     exit_code = 2
 
+    def __str__(self) -> str:
+        return one_line(super().__str__())
+
 
 class DomainError(ReticentError, ValueError):
-    """The public description of a table is inconsistent, or a name is not in it."""
+    """The public description of a table is inconsistent, or a name is not in it.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.Domain(age=0)
+        Traceback (most recent call last):
+        ...
+        reticent.errors.DomainError: ...
+    """
+
+
+class CapacityError(DomainError):
+    """Exact inference on a junction tree needs more cells than allowed; a sampled support has no such limit."""
 
 
 class QueryError(ReticentError, ValueError):
-    """A question cannot be asked as it stands; judged on the domain alone."""
+    """A question cannot be asked as it stands; judged on the domain alone, before anything is spent.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.records(-1)
+        Traceback (most recent call last):
+        ...
+        reticent.errors.QueryError: ...
+    """
 
 
 class SourceError(ReticentError):
-    """Rows could not be read: a missing file or column, a lost connection, a refused permission."""
+    """Rows could not be read: a missing file or column, a lost connection, a refused permission.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.Table.read("absent.csv", rt.Domain(age=2))
+        Traceback (most recent call last):
+        ...
+        reticent.errors.SourceError: ...
+    """
 
 
 class LedgerError(ReticentError):
-    """The ledger is locked, damaged, rolled back, or belongs to another table or budget."""
+    """The ledger is locked, damaged, rolled back, or belongs to another table or budget.
+
+    Example:
+        >>> import reticent as rt
+        >>> budget = rt.Budget(rho=0.1)
+        >>> rt.Ledger.memory(budget, {"table": "a"}).require({"table": "b"})
+        Traceback (most recent call last):
+        ...
+        reticent.errors.LedgerError: ...
+    """
 
 
 class EntryError(LedgerError):
@@ -49,8 +110,24 @@ class KeyForfeitedError(LedgerError):
     """The key was charged, and two crashes later nothing can be answered for it."""
 
 
+class ResourceError(ReticentError):
+    """This machine has too little memory; what was measured is kept in the ledger."""
+
+
 class BudgetError(ReticentError):
-    """The budget cannot pay; carries both amounts, in the budget's own unit, and nothing was spent."""
+    """The budget cannot pay; nothing was spent.
+
+    Args:
+        message: One line for the user.
+        requested: The price, in the budget's own unit.
+        remaining: What is left, in the same unit.
+
+    Example:
+        >>> import reticent as rt
+        >>> refused = rt.BudgetError("too little is left", requested=0.2, remaining=0.1)
+        >>> refused.requested, refused.remaining
+        (0.2, 0.1)
+    """
 
     exit_code = 3
 
@@ -72,11 +149,35 @@ def require(value: object, kind: type | UnionType, name: str, example: str) -> N
         raise QueryError(f"{name} is of type {type(value).__name__}; give {example}")
 
 
+def given(value: object) -> str:
+    """An argument as messages repeat it: one short line, and the kind alone of what may hold rows."""
+    scalar = (str, Real, date, type(None))
+    if isinstance(value, Integral) and abs(int(value)).bit_length() > _LONGEST_BITS:
+        return "(too long to show)"
+    listed = isinstance(value, (list, tuple)) and all(isinstance(item, scalar) for item in value[:_LISTED])
+    if not (isinstance(value, scalar) or (listed and len(value) <= _LISTED)):  # type: ignore[arg-type]
+        return f"(a {type(value).__name__})"
+    text = str(value) if isinstance(value, date) else repr(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def real_number(value: object, name: str, wanted: str, *, error: type[ReticentError] = QueryError) -> float:
+    """A number of any real type as a plain float; not a truth value, and not one that no float reaches."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise error(f"{name} is of type {type(value).__name__}; give {wanted}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise error(f"{name} is beyond all floating-point numbers; give {wanted}") from None
+
+
 def whole_number(
     value: object, name: str, least: int, most: int | None = None, *, error: type[ReticentError] = QueryError
 ) -> int:
     """A whole number of any type, NumPy's too, as a plain int: it may end in JSON or in a ledger."""
-    wanted = f"a whole number, at least {least}" if most is None else f"a whole number from {least} to {most}"
+    wanted = (
+        f"a whole number, at least {least}" if most is None else f"a whole number, at least {least} and at most {most}"
+    )
     if not isinstance(value, Real):
         raise error(f"{name} is of type {type(value).__name__}; give {wanted}")
     number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from servers import postgres_server, spark_session
+from tests.contracts.servers import postgres_server, spark_session
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def all_records(domain: Domain) -> np.ndarray:
 
 def compiled_dense(domain: Domain) -> DenseHypothesis:
     """The compiled path, which otherwise serves large universes only."""
-    from reticent.hypotheses import dense_kernels
+    from reticent.hypotheses.dense import kernels as dense_kernels
 
     hypothesis = DenseHypothesis(domain)
     hypothesis._compiled, hypothesis._kernels = True, dense_kernels
@@ -54,8 +54,8 @@ BUILDERS: dict[str, Callable[[Domain], Hypothesis]] = {
     "support": lambda domain: SupportHypothesis(domain, all_records(domain)),
     "records": lambda domain: RecordsHypothesis(domain, all_records(domain)),
 }
-if find_spec("reticent.hypotheses.factored"):
-    from reticent.hypotheses.factored import FactoredHypothesis
+if find_spec("reticent.hypotheses.junction_tree.factored"):
+    from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 
     BUILDERS["factored"] = FactoredHypothesis
 

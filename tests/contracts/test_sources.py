@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable, Iterator
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -14,18 +15,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nasty import ATTRIBUTES, COLUMNS
+from tests.contracts.nasty import ATTRIBUTES, COLUMNS
 
-from reticent.domain import Domain
+from reticent.domain import Attribute, Categorical, Domain, Numeric, Status
+from reticent.domain.positions import has_positions, positions
 from reticent.queries.conjunctions import Conjunctions
-from reticent.sources.codes import coding
 from reticent.sources.duckdb import DuckDBEngine
+from reticent.sources.encoding import Coding, coding, readings_of
 from reticent.sources.engine import Engine
-from reticent.sources.grouping import load
+from reticent.sources.fit import count_misfits, misfit_texts
 from reticent.sources.ibis import open_expression
-from reticent.sources.ondemand import OnDemand
+from reticent.sources.on_demand import OnDemand
 from reticent.sources.postgres import PostgresEngine
 from reticent.sources.spark import SparkEngine
+from reticent.sources.weighing import Weighing, load_records
 
 Opener = Callable[[pa.Table], Engine]
 
@@ -101,15 +104,22 @@ def open_in_spark(table: pa.Table, session: Any) -> Engine:
 
 def codes_in(engine: Engine, column: str, rows: int) -> dict[str, np.ndarray]:
     """The codes of one column by every attribute, in one statement."""
+    return coded_in(engine, column, rows, ATTRIBUTES, lambda made: made.code)
+
+
+def coded_in(
+    engine: Engine, column: str, rows: int, attributes: dict[str, Attribute], part: Callable[[Coding], str]
+) -> dict[str, np.ndarray]:
     kind = engine.columns()[column]
-    made = [coding(a, column, kind, engine.dialect, place) for place, a in enumerate(ATTRIBUTES.values())]
-    projected = ", ".join(part for coded in made for part in coded.projected)
-    inner = f"SELECT {engine.dialect.quoted('id')} AS id, {projected} FROM {engine.relation}"
-    listed = ", ".join(f"CAST({coded.code} AS BIGINT) AS code{place}" for place, coded in enumerate(made))
+    made = [coding(a, column, kind, engine.dialect, place) for place, a in enumerate(attributes.values())]
+    inner = readings_of(made, engine.relation, engine.dialect, [f"{engine.dialect.quoted('id')} AS id"])
+    codes = ", ".join(f"{coded.code} AS c{place}" for place, coded in enumerate(made))
+    inner = f"SELECT reading.*, {codes} FROM ({inner}) AS reading"
+    listed = ", ".join(f"CAST({part(coded)} AS BIGINT) AS code{place}" for place, coded in enumerate(made))
     codes = np.full((len(made), rows), -99)
     for block in engine.fetch(f"SELECT id, {listed} FROM ({inner}) AS reading", len(made) + 1):
         codes[:, block[0]] = block[1:]
-    return dict(zip(ATTRIBUTES, codes, strict=True))
+    return dict(zip(attributes, codes, strict=True))
 
 
 def numbered(values: pa.Array) -> pa.Table:
@@ -125,6 +135,28 @@ def test_codes_equal_the_reference_encoder(open_table: Opener, column: str) -> N
         expected = ATTRIBUTES[name].encode(listed)
         wrong = [(listed[i], int(found[i]), int(expected[i])) for i in np.flatnonzero(found != expected)]
         assert not wrong, f"{name} over {column}: (value, engine, reference) {wrong}"
+
+
+MEASURED: dict[str, Numeric] = {
+    name: attribute
+    for name, attribute in ATTRIBUTES.items()
+    if isinstance(attribute, Numeric) and has_positions(attribute)
+}
+
+
+def check_positions(engine: Engine, values: list, column: str) -> None:
+    found = coded_in(engine, "value", len(values), dict(MEASURED), lambda made: made.position)
+    for name, inside in found.items():
+        expected = positions(MEASURED[name], values)
+        wrong = [(values[i], int(inside[i]), int(expected[i])) for i in np.flatnonzero(inside != expected)]
+        assert not wrong, f"{name} over {column}: (value, engine, reference) {wrong}"
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_positions_equal_the_reference(open_table: Opener, column: str) -> None:
+    """Where in its bin a value lies is the same whole number in every engine."""
+    values = COLUMNS[column]
+    check_positions(open_table(numbered(values)), values.to_pylist(), column)
 
 
 def drawn(most: int) -> Callable[[Callable], Callable]:
@@ -163,7 +195,9 @@ def check_drawn_values(open_table: Opener, texts: list, numbers: list, wholes: l
         pa.array(moments, pa.timestamp("us")),
     ]
     for values in columns:
-        check_codes(open_table(numbered(values)), values.to_pylist())
+        engine = open_table(numbered(values))
+        check_codes(engine, values.to_pylist())
+        check_positions(engine, values.to_pylist(), str(values.type))
 
 
 def reference_weights(persons: list, codes: np.ndarray, grid: int) -> dict[tuple, int]:
@@ -214,10 +248,141 @@ def check_persons(open_table: Opener, rows: list, grid: int) -> None:
     counts = np.zeros((3, 300), dtype=np.int64)
     for code, weight in expected.items():
         counts[code] = weight
-    records = load(open_table(table), domain, person="who", grid=grid)
+    records = load_records(open_table(table), domain, Weighing("who", grid))
     assert records is not None
     np.testing.assert_array_equal(records.marginal(("small", "large")), counts)
     assert records.total() == grid * len({p for p in persons if p is not None})
+
+
+HIDING = Domain(
+    {
+        "x": Numeric(edges=[0, 1, 2.5, 100], nullable=True),
+        "kind": Categorical(["u", "v"]),
+        "day": Numeric(edges=[date(2000, 1, 1), date(2010, 1, 1), date(2020, 1, 1)]),
+        "year": Numeric(edges=[1, 2, 3, 3], whole=True),
+    }
+)
+PLACED = ("x", "day")
+
+
+def hiding_rows(rows: int, seed: int) -> pa.Table:
+    """Numbers, dates and kinds that repeat now and then, and whose rows they are."""
+    rng = np.random.default_rng(seed)
+    days = [date(1999, 1, 1) + timedelta(days=int(d)) for d in rng.integers(0, 9000, rows)]
+    values = rng.choice([None, -3.0, 0.25, 0.5, 1.75, 2.25, 50.0, 1e9], rows)
+    return pa.table(
+        {
+            "who": pa.array(rng.choice([None, "a", "b", "c", "d"], rows), pa.string()),
+            "x": pa.array(values, pa.float64()),
+            "kind": pa.array(rng.choice(["u", "v", "w"], rows), pa.string()),
+            "day": pa.array([days[i // 2] for i in range(rows)], pa.date32()),
+            "year": pa.array(rng.integers(0, 5, rows), pa.int64()),
+        }
+    )
+
+
+Row = tuple[tuple[int, ...], tuple[int, ...]]
+"""Codes of all attributes, and positions of those that have them."""
+
+
+def encoded(table: pa.Table) -> list[Row]:
+    columns = {name: table[name].to_pylist() for name in HIDING}
+    codes = np.stack([HIDING[name].encode(columns[name]) for name in HIDING], axis=1)
+    inside = np.stack([positions(numeric(name), columns[name]) for name in PLACED], axis=1)
+    return list(zip(map(tuple, codes.tolist()), map(tuple, inside.tolist()), strict=True))
+
+
+def numeric(name: str) -> Numeric:
+    attribute = HIDING[name]
+    assert isinstance(attribute, Numeric)
+    return attribute
+
+
+def reference_sums(table: pa.Table, weighing: Weighing) -> dict[tuple[int, ...], list[int]]:
+    """For each distinct record its weight and the sums of weight times position, word by word."""
+    persons = table["who"].to_pylist()
+    owned: dict[object, list[Row]] = {}
+    for place, (person, row) in enumerate(zip(persons, encoded(table), strict=True)):
+        owner = place if weighing.person is None else person
+        if owner is not None:
+            owned.setdefault(owner, []).append(row)
+    found: dict[tuple[int, ...], list[int]] = {}
+    for rows in owned.values():
+        for code, sums in (kept(rows, weighing.most) if weighing.most else shared(rows, weighing.grid)).items():
+            known = found.setdefault(code, [0] * (1 + len(PLACED)))
+            found[code] = [left + right for left, right in zip(known, sums, strict=True)]
+    return {code: sums for code, sums in found.items() if sums[0]}
+
+
+def shared(rows: list[Row], grid: int) -> dict[tuple[int, ...], list[int]]:
+    """A person's weights by spec 1.2; equal codes have the mean of their positions, rounded down after weighing."""
+    share, extra = divmod(grid, len(rows))
+    weights: dict[tuple[int, ...], int] = {}
+    own: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for place, (code, inside) in enumerate(sorted(rows)):
+        weights[code] = weights.get(code, 0) + share + (place < extra)
+        own.setdefault(code, []).append(inside)
+    return {
+        code: [weight, *(weight * sum(column) // len(own[code]) for column in zip(*own[code], strict=True))]
+        for code, weight in weights.items()
+    }
+
+
+def kept(rows: list[Row], most: int) -> dict[tuple[int, ...], list[int]]:
+    """The first rows by the hash of the packed codes, the positions and the number among equal rows."""
+    seen: dict[Row, int] = {}
+    ranked = []
+    for row in rows:
+        seen[row] = seen.get(row, 0) + 1
+        key = 0
+        for name, code in zip(HIDING, row[0], strict=True):
+            key = (key << (HIDING[name].size - 1).bit_length()) + code
+        text = ":".join(map(str, (HIDING.fingerprint, key, *row[1], seen[row])))
+        ranked.append((hashlib.md5(text.encode()).hexdigest(), row))
+    found: dict[tuple[int, ...], list[int]] = {}
+    for _, (code, inside) in sorted(ranked)[:most]:
+        known = found.setdefault(code, [0] * (1 + len(PLACED)))
+        found[code] = [left + right for left, right in zip(known, (1, *inside), strict=True)]
+    return found
+
+
+WEIGHINGS = {
+    "records": Weighing(),
+    "persons": Weighing("who", 60),
+    "persons on a coarse grid": Weighing("who", 7),
+    "bounded rows": Weighing("who", most=5),
+    "one row a person": Weighing("who", most=1),
+}
+
+
+@pytest.mark.parametrize("weighing", WEIGHINGS.values(), ids=WEIGHINGS)
+def test_weights_and_sums_of_positions_equal_their_definition(open_table: Opener, weighing: Weighing) -> None:
+    table = hiding_rows(90, 5)
+    expected = reference_sums(table, weighing)
+    engine = open_table(table)
+    held, asked = load_records(engine, HIDING, weighing, placed=PLACED), OnDemand(engine, HIDING, weighing)
+    assert held is not None
+    if weighing.most is not None:
+        assert held.total() <= 4 * weighing.most
+    for names in (HIDING.names, ("kind", "day"), ("x",), ()):
+        counts, sums = np.zeros(HIDING.shape_of(names), np.int64), np.zeros((2, *HIDING.shape_of(names)), np.int64)
+        for code, (weight, *inside) in expected.items():
+            place = tuple(code[HIDING.index(name)] for name in names)
+            counts[place] += weight
+            for axis, total in enumerate(inside):
+                sums[(axis, *place)] += total
+        for source in (held, asked):
+            np.testing.assert_array_equal(source.marginal(names), counts)
+            for axis, name in enumerate(PLACED):
+                np.testing.assert_array_equal(source.positions(name, names), sums[axis])
+    vectors = {"kind": np.array([1, 0, 1]), "day": np.array([0, 1, 1])}
+    for source in (held, asked):
+        found = source.weigh_bins("x", vectors)
+        wanted = np.zeros((2, HIDING["x"].size), np.int64)
+        for code, (weight, inside, _) in expected.items():
+            if vectors["kind"][code[1]] and vectors["day"][code[2]]:
+                wanted[:, code[0]] += (weight, inside)
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_wide_domains_need_several_keys(open_table: Opener) -> None:
@@ -228,7 +393,7 @@ def test_wide_domains_need_several_keys(open_table: Opener) -> None:
     table = pa.table({name: codes[:, i] for i, name in enumerate(names)} | {"who": rng.integers(0, 40, 200)})
     domain = Domain(dict.fromkeys(names, 300))
     for person, grid in ((None, 1), ("who", 60)):
-        records = load(open_table(table), domain, person=person, grid=grid)
+        records = load_records(open_table(table), domain, Weighing(person, grid))
         assert records is not None
         persons = table["who"].to_pylist() if person else list(range(200))
         expected = reference_weights(persons, codes, grid)
@@ -242,7 +407,7 @@ def test_wide_domains_need_several_keys(open_table: Opener) -> None:
 def test_a_relation_without_rows_counts_nothing(open_table: Opener) -> None:
     table = pa.table({"a": pa.array([], pa.int64()), "who": pa.array([], pa.int64())})
     for person in (None, "who"):
-        records = load(open_table(table), Domain(a=3), person=person, grid=60 if person else 1)
+        records = load_records(open_table(table), Domain(a=3), Weighing(person, 60 if person else 1))
         assert records is not None
         assert records.total() == 0
         assert records.marginal(("a",)).tolist() == [0, 0, 0]
@@ -257,9 +422,9 @@ def test_counts_on_demand_equal_records_in_memory(open_table: Opener, person: st
     domain = Domain(sizes)
     grid = 60 if person else 1
     engine = open_table(table)
-    held, asked = load(engine, domain, person=person, grid=grid), OnDemand(engine, domain, person=person, grid=grid)
+    held, asked = load_records(engine, domain, Weighing(person, grid)), OnDemand(engine, domain, Weighing(person, grid))
     assert held is not None
-    assert load(engine, domain, person=person, grid=grid, hold=10) is None
+    assert load_records(engine, domain, Weighing(person, grid), hold=10) is None
     # Five covering tables, so that an engine in this process counts them in one pass; the next two are grouped.
     sets = [(), ("a",), ("b", "c"), ("a", "d", "e"), ("c", "f"), ("f", "g"), ("b", "f"), ("b", "g"), ("c", "g")]
     for wanted in (sets, [("a", "f"), ("a", "g")]):
@@ -292,3 +457,14 @@ def test_types_that_only_duckdb_has() -> None:
 def check_codes(engine: Engine, values: list) -> None:
     for name, found in codes_in(engine, "value", len(values)).items():
         np.testing.assert_array_equal(found, ATTRIBUTES[name].encode(values), err_msg=name)
+
+
+def test_examples_of_misfits_are_the_same_everywhere(open_table: Opener) -> None:
+    """For the custodian: the commonest values that fit nowhere, as text."""
+    table = pa.table({"a": ["x", "31/12/2010", None, "31/12/2010", "é"], "b": pa.array([0.5, 7.25, 7.25, None, 3.5])})
+    engine = open_table(table)
+    domain = Domain(a=ATTRIBUTES["date"], b=Categorical([0.5]))
+    assert misfit_texts(engine, domain, "a", 2, Status.UNFIT) == ["31/12/2010", "x"]
+    assert misfit_texts(engine, domain, "a", 2, Status.OUTSIDE) == []
+    assert misfit_texts(engine, domain, "b", 5, Status.UNFIT) == ["7.25", "3.5"]
+    assert count_misfits(engine, domain, None).attributes == {"a": (1, 4, 0), "b": (1, 3, 0)}

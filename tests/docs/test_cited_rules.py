@@ -6,15 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-from scripts.site.navigation import DOCS, ROOT
+from scripts.site.paths import DOCS, ROOT
 
 PAGE = DOCS / "spec.md"
 FOLDERS = ("src", "docs", "benchmarks", "tests", "examples", "scripts")
 NUMBER = r"\d+(?:\.\d+)?(?![\w])"
+BOOKS = "online|release|answers"
 CITED = re.compile(
-    rf"\bspec (?P<book>online|release)?(?:\.md)? ?(?P<numbers>{NUMBER}(?:(?:, | and |-){NUMBER})*)", re.IGNORECASE
+    rf"\bspec (?P<book>{BOOKS})?(?:\.md)? ?(?P<numbers>{NUMBER}(?:(?:, | and |-){NUMBER})*)", re.IGNORECASE
 )
-STATED = re.compile(r"^\| (?P<rule>(?:online |release )?[\d.]+) \|", re.MULTILINE)
+STATED = re.compile(rf"^\| (?P<rule>(?:(?:{BOOKS}) )?[\d.]+) \|", re.MULTILINE)
 
 
 def stated(text: str) -> set[str]:

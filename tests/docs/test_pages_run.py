@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runnable import ROOT, blocks, masked, pages, run
+from tests.docs.runnable import ROOT, blocks, masked, pages, run
 
-LANGUAGES = {"python", "sh", "toml", "sql", "text", "output", "json"}
+LANGUAGES = {"python", "sh", "toml", "sql", "text", "output", "json", "r"}
 RUN_FOR_REAL = {"check", "plan", "release", "ledger"}
 
 

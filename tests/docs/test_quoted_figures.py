@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from scripts.site.navigation import ROOT
+from scripts.site.paths import ROOT
 from scripts.site.quoted import MARKER, Quoted, like, look_up, pages, quoted, recorded, requoted
 
 PAGES = pages()

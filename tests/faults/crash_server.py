@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.errors import ReticentError
-from reticent.kernel import anchor as anchor_module
-from reticent.kernel import store as store_module
-from reticent.kernel.events import sha256
-from reticent.kernel.ledger import Ledger
+from reticent.kernel.ledger import anchor as anchor_module
+from reticent.kernel.ledger import store as store_module
+from reticent.kernel.ledger.events import sha256
+from reticent.kernel.ledger.ledger import Ledger
 
 IDENTITY = {"domain": "crash", "records": 100}
 COST = 10

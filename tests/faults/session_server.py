@@ -12,16 +12,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from crash_server import WRITE, Steps, arm
+from tests.faults.crash_server import WRITE, Steps, arm
+from tests.session_tables import DOMAIN, table
 
 import reticent as rt
 from reticent.errors import ReticentError
-from reticent.kernel import noise
+from reticent.kernel.mechanisms import noise
 from reticent.queries.linear import Range
-from reticent.session import Session
-from session_tables import DOMAIN, table
+from reticent.sessions.session import Session
 
 BUDGET = rt.Budget(rho=1)
 ROWS = table(300, weight=100_000)
@@ -50,7 +50,7 @@ def life(order: dict[str, Any], say: int) -> None:
     try:
         options = OPTIONS[order["engine"]]
         session = Session.open(order["path"], ROWS, BUDGET, anchor=order["anchor"], **options)
-        tell(spent=session.spent, digest=session._knowledge.current.digest)
+        tell(spent=session.spent, digest=session.state.knowledge.current.digest)
         for number in order["numbers"]:
             wanted = {"error": 2e-6} if order["engine"] == "default" else {}
             try:
@@ -63,7 +63,7 @@ def life(order: dict[str, Any], say: int) -> None:
             tell(batch=[answer.value for answer in session.ask_all(batch, error=0.2)])
         free = rt.count((rt.col("a") >= 1) & (rt.col("b") == 1))
         tell(free=session.ask(free).to_dict() if order["engine"] == "default" else None)
-        session._ledger.verify()
+        session.state.ledger.verify()
         session.close()
         tell(steps=steps.count)
     except ReticentError as error:

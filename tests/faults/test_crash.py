@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from reticent.errors import LedgerError
-from reticent.kernel.events import Event
-from reticent.kernel.statement import Statement, verify
+from reticent.kernel.ledger.events import Event
+from reticent.kernel.ledger.verify import LedgerStatement, verify
 
 COST = 10
 SERVER = Path(__file__).with_name("crash_server.py")
@@ -67,7 +67,7 @@ class Harness:
         if statement is not None:
             self._check_file(statement, max((fact.get("spent", 0) for fact in facts), default=0))
 
-    def statement(self) -> Statement | None:
+    def statement(self) -> LedgerStatement | None:
         """The verified file; None before its first event."""
         try:
             return verify(self.path, anchor=self.anchor)
@@ -76,7 +76,7 @@ class Harness:
             assert self.spent == 0
             return None
 
-    def _check_file(self, statement: Statement, said: int) -> None:
+    def _check_file(self, statement: LedgerStatement, said: int) -> None:
         charged = {event.key: event for event in statement.events if event.kind == "reserve"}
         settled = {event.key: event for event in statement.events if event.kind == "settle"}
         for key, value in self.values.items():

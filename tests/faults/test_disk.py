@@ -11,11 +11,11 @@ import pytest
 
 from reticent.errors import LedgerError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.anchor import Anchor, Mark
-from reticent.kernel.events import Event
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.statement import verify
-from reticent.kernel.store import SqliteStore
+from reticent.kernel.ledger.anchor import Anchor, Mark
+from reticent.kernel.ledger.events import Event
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.ledger.store import SqliteStore
+from reticent.kernel.ledger.verify import verify
 
 IDENTITY = {"domain": "disk", "records": 100}
 BUDGET = Budget(rho=1)
@@ -125,7 +125,7 @@ FILE_SIZE_LIMITED = """
 import resource, sys
 from reticent.errors import LedgerError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.ledger import Ledger
+from reticent.kernel.ledger.ledger import Ledger
 ledger = Ledger.open(sys.argv[1], identity={"domain": "disk", "records": 100}, budget=Budget(rho=1))
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 for number in range(1000):
@@ -196,7 +196,7 @@ def test_the_mark_is_flushed_after_every_commit_and_before_the_result(
 
     with reopened(path) as ledger:
         monkeypatch.setattr(SqliteStore, "append", committed)
-        monkeypatch.setattr("reticent.kernel.anchor._flush", flushed)
+        monkeypatch.setattr("reticent.kernel.ledger.anchor._flush", flushed)
         reservation = ledger.reserve("k", "measure", COST, {})
         order.append("sample")
         ledger.settle(reservation, {"value": 1})

@@ -11,10 +11,10 @@ import pytest
 
 from reticent.errors import LedgerError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.anchor import SLOT
-from reticent.kernel.events import GENESIS, Event
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.statement import verify
+from reticent.kernel.ledger.anchor import SLOT
+from reticent.kernel.ledger.events import GENESIS, Event
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.ledger.verify import verify
 
 IDENTITY = {"domain": "rollback", "records": 100}
 BUDGET = Budget(rho=1)

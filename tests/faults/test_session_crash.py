@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reticent.kernel.statement import verify
+from reticent.kernel.ledger.verify import verify
 
 SERVER = Path(__file__).with_name("session_server.py")
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.block_counts import BlockCounts
+from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
 from reticent.kernel.group_counts import GroupCounts
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace
-from reticent.kernel.records import Records
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace
+from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import (
     AnswerErrors,
     CellScores,
@@ -24,8 +27,9 @@ from reticent.kernel.statistics import (
     MaxError,
     Statistic,
 )
-from reticent.kernel.table import Table
+from reticent.kernel.table import Table, exact_counts
 from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.distribution import WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal, Weighted
 from reticent.queries.predicate import col
@@ -75,33 +79,80 @@ def statistics() -> list[Statistic]:
         GroupCounts(Groups(["b"], col("a") == 1), DOMAIN),
         GroupCounts(Groups(["a"], (col("a") == 1) | (col("b") >= 1)), DOMAIN),
         GroupCounts(Groups(["a"], col("a") >= 0, "b"), DOMAIN),
+        BlockCounts(("b",), (2,), DOMAIN),
+        BlockCounts(("a", "b"), (2, 2), DOMAIN),
         MaxError("cells", sets, guesses),
         MaxError("boxes", sets, guesses),
         MaxError("predicates", sets, guesses),
         AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
+        *quantiles(),
         CellScores(sets, guesses, weights=rng.uniform(0.1, 1, 8), bonuses=rng.uniform(-1, 1, 8)),
         CellScores(sets, tuple(-g for g in guesses)),
         ConjunctionScores(cells, rng.uniform(-1, 1, len(cells))),
     ]
 
 
+def quantiles() -> list[ErrorQuantile]:
+    """Enumerated and drawn lists of questions, at the lowest, a middle and the highest rank."""
+    rng = np.random.default_rng(4)
+    every = Questions(DOMAIN, Distribution("mixed", (("a",), ("b",), ("a", "b")), (1, 2, 5)))
+    drawn = Questions(DOMAIN, Distribution.over(DOMAIN, 2), b"q" * 32, 40)
+    cells = Questions(DOMAIN, Distribution.over(DOMAIN, 2, "cells"), b"c" * 32, 40)
+    ranks = [(every, WHOLE // 2), (every, 9 * WHOLE // 10), (drawn, 1), (drawn, 20), (drawn, 40), (cells, 30)]
+    guesses = [tuple(rng.uniform(0, 2, DOMAIN.shape_of(s)) for s in questions.sets) for questions, _ in ranks]
+    return [ErrorQuantile(listed, guess, rank) for (listed, rank), guess in zip(ranks, guesses, strict=True)]
+
+
 def check_sensitivities(kind: str) -> None:
     """No statistic moves further between neighbours than it declares, in L1 (per score) and in L2."""
-    pairs = list(neighbours_of(kind))
+    pairs = [(tuple(sorted(one)), tuple(sorted(other))) for one, other in neighbours_of(kind)]
     for statistic in statistics():
-        declared, grid = statistic.sensitivity(kind), statistic.resolution(1)
-        scores = isinstance(statistic, (CellScores, ConjunctionScores))
-        tables = {tuple(sorted(rows)) for pair in pairs for rows in pair}
-        known = {rows: statistic.evaluate(table(rows, kind)._source, 1).astype(object) for rows in tables}
-        for pair in pairs:
-            values = [known[tuple(sorted(rows))] for rows in pair]
-            move = np.abs(values[0] - values[1])
-            # A selection needs every single score to move little; a measurement the whole vector.
-            reached = max(move.ravel()) if scores else sum(move.ravel())
-            name = type(statistic).__name__
-            assert Fraction(int(reached)) <= declared.l1 * grid, f"{name} moved {reached} of {declared.l1 * grid}"
-            squares = max(m * m for m in move.ravel()) if scores else sum(m * m for m in move.ravel())
-            assert Fraction(int(squares)) <= declared.l2_squared * grid**2, f"{name} moved too far in L2"
+        check_moves(statistic, kind, pairs, lambda rows: exact_counts(table(rows, kind)), 1)
+
+
+GRID = 2
+"""A person's weight in the check of persons: two halves, wherever they lie."""
+
+
+def check_persons(kind: str) -> None:
+    """The same where a person is any two halves of a record."""
+    cells = list(itertools.product(range(2), range(3)))
+    persons = list(itertools.combinations_with_replacement(cells, GRID))
+    beside = persons[3]
+    if kind == "add-remove":
+        pairs = [((*beside, *person), beside) for person in persons]
+    else:
+        pairs = [((*beside, *one), (*beside, *other)) for one, other in itertools.permutations(persons, 2)]
+    for statistic in statistics():
+        check_moves(statistic, kind, pairs, lambda rows: exact_counts(table(rows, kind)), GRID)
+
+
+def is_scores(statistic: object) -> bool:
+    """Whether every entry has the sensitivity for itself."""
+    return isinstance(statistic, (CellScores, ConjunctionScores))
+
+
+def check_moves(
+    statistic: Any,
+    kind: str,
+    pairs: list[Any],
+    source: Callable[[Any], Any],
+    grid: int,
+    *,
+    scores: bool | None = None,
+) -> None:
+    """One statistic between all pairs of neighbours; weights are whole numbers of 1/grid."""
+    declared, steps, name = statistic.sensitivity(kind), statistic.resolution(grid) * grid, type(statistic).__name__
+    scores = is_scores(statistic) if scores is None else scores
+    tables = {rows for pair in pairs for rows in pair}
+    known = {rows: statistic.evaluate(source(rows), grid).astype(object) for rows in tables}
+    for one, other in pairs:
+        move = np.abs(known[one] - known[other]).ravel() if np.ndim(known[one]) else [abs(known[one] - known[other])]
+        # A selection needs every single score to move little; a measurement the whole vector.
+        reached = max(move) if scores else sum(move)
+        assert Fraction(int(reached)) <= declared.l1 * steps, f"{name} moved {reached} of {declared.l1 * steps}"
+        squares = max(m * m for m in move) if scores else sum(m * m for m in move)
+        assert Fraction(int(squares)) <= declared.l2_squared * steps**2, f"{name} moved too far in L2"
 
 
 def check_charged_before_sampled() -> None:
@@ -193,6 +244,8 @@ def check_price_is_the_sum_of_events() -> None:
 CHECKS: dict[str, Callable[[], None]] = {
     "sensitivities under replace-one": lambda: check_sensitivities("replace-one"),
     "sensitivities under add-remove": lambda: check_sensitivities("add-remove"),
+    "sensitivities of persons under replace-one": lambda: check_persons("replace-one"),
+    "sensitivities of persons under add-remove": lambda: check_persons("add-remove"),
     "charged before sampled": check_charged_before_sampled,
     "threshold paid again": check_threshold_is_paid_again,
     "only a bit leaves": check_only_a_bit_leaves_the_comparison,

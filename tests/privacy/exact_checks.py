@@ -12,10 +12,9 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
-from reticent.kernel import threshold as threshold_module
 from reticent.kernel.accounting import NANO, Budget, Price
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Noise, Sensitivity
-from reticent.kernel.noise import OPENDP_LARGEST
+from reticent.kernel.mechanisms import above_threshold as threshold_module
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Noise, Sensitivity
 
 ROUNDING = 1e-9
 """Relative float error allowed to the exact sums."""
@@ -25,8 +24,10 @@ ORDERS = (1.01, 1.5, 2.0, 4.0, 16.0, 64.0)
 FALSE_ALARM = 1e-9
 """Chance that a right sampler fails a sampled check."""
 SAMPLES = 60_000
-OPENDP_SAMPLES = 12_000
-"""OpenDP is slow; still 5 standard deviations beyond the alarm at 0.9 and 1.1 of a scale."""
+SHORT = 16
+"""Entries of a short vector, drawn call by call."""
+SHORT_SAMPLES = 12_000
+"""Calls are slow; still 5 standard deviations beyond the alarm at 0.9 and 1.1 of a scale."""
 
 
 # ---- distributions
@@ -87,7 +88,7 @@ def check_noise_price(mechanism: Noise, sensitivity: Sensitivity, shift: Iterabl
 
 def draw_noise(mechanism: Noise, table: np.ndarray, grid: int = 1) -> np.ndarray:
     """Many releases of the same table, one after another, flattened."""
-    total = OPENDP_SAMPLES if table.size <= OPENDP_LARGEST else SAMPLES
+    total = SHORT_SAMPLES if table.size <= SHORT else SAMPLES
     return np.concatenate([mechanism.release(table, grid).ravel() for _ in range(-(-total // table.size))])
 
 

@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.epochs import EpochPlan, Epochs
-from reticent.algorithms.knowledge import Knowledge
 from reticent.domain import Domain
 from reticent.errors import BudgetError
-from reticent.hypotheses.dense import DenseHypothesis
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Settled
-from reticent.kernel.mechanisms import AboveThreshold, Laplace, Sensitivity
+from reticent.kernel.mechanisms.base import AboveThreshold, Laplace, Sensitivity
+from reticent.knowledge.knowledge import Knowledge
+from reticent.planning.thresholds import EpochPlan
 from reticent.queries.base import Linear
+from reticent.sessions.epochs import Epochs
 
 GRID = 4
 """Steps per record of the model; the kernel's are finer, its proofs do not depend on it."""

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from exact_checks import check_above_threshold, has_scale, log_run_probability, scales_drawn
+from tests.privacy.exact_checks import check_above_threshold, has_scale, log_run_probability, scales_drawn
 
-from reticent.kernel import threshold as threshold_module
-from reticent.kernel.mechanisms import AboveThreshold
+from reticent.kernel.mechanisms import above_threshold as threshold_module
+from reticent.kernel.mechanisms.base import AboveThreshold
 
 SHARES = [(1, 1, 1), (0.3, 0.7, 4), (2, 0.5, 1), (0.1, 0.2, 1), (0.5, 3, 16)]
 RUNS = 3000

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from exact_checks import check_cost_rounds_up
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.privacy.exact_checks import check_cost_rounds_up
 
 from reticent.kernel.accounting import NANO, Budget, Price
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
 
 fractions = st.fractions(min_value=Fraction(1, 10**6), max_value=50, max_denominator=10**6)
 prices = st.one_of(

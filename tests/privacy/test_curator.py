@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -9,16 +11,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from curator_checks import BUDGET, CHECKS, DOMAIN, curator
+from tests.privacy.curator_checks import BUDGET, CHECKS, DOMAIN, curator
 
 from reticent.errors import BudgetError, LedgerError, QueryError
 from reticent.kernel import curator as module
-from reticent.kernel import noise, statistics
+from reticent.kernel import order_statistic, statistics
+from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.curator import Curator, Settled
 from reticent.kernel.group_counts import GroupCounts
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms import noise
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
+from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import AnswerErrors, CellScores, MaxError
+from reticent.queries.distribution import Questions
 from reticent.queries.linear import Count, Marginal
 
 Patch = pytest.MonkeyPatch
@@ -31,7 +37,7 @@ def test_the_curator_keeps(name: str) -> None:
 
 def charge_after_sampling(patch: Patch) -> None:
     def paid(self: Curator, verb: str, price: Any, request: Any, prepare: Any, key: Any, analyst: Any, **_: Any) -> Any:
-        values = [module.pack(array) for array in prepare()()]
+        values = [module.pack_array(array) for array in prepare()()]
         held = self._ledger.reserve(key, verb, self.budget.cost(price), request, analyst=analyst)
         return self._ledger.settle(held, {"values": values})
 
@@ -96,6 +102,37 @@ def count_in_every_group(self: GroupCounts, source: Any, person_grid: int) -> np
     return np.full(counts.shape, counts.sum(), dtype=np.int64)
 
 
+def overlapping_blocks(self: BlockCounts, source: Any, person_grid: int) -> np.ndarray:
+    """Blocks that share a code with their neighbours: a record counts twice."""
+    counts = source.marginal(self.names)
+    for axis, width in enumerate(self.widths):
+        starts = range(0, counts.shape[axis], width)
+        parts = [counts.take(np.arange(s, min(s + width + 1, counts.shape[axis])), axis=axis) for s in starts]
+        counts = np.stack([part.sum(axis=axis) for part in parts], axis=axis)
+    return counts
+
+
+def add_twice(patch: Patch) -> None:
+    """A cell that a question counts twice moves its error by two."""
+    sums, every = order_statistic._sums, order_statistic._every_sum
+    patch.setattr(order_statistic, "_sums", lambda difference, block: 2 * sums(difference, block))
+    patch.setattr(order_statistic, "_every_sum", lambda difference, selections: 2 * every(difference, selections))
+
+
+def draw_list_from_table(patch: Patch) -> None:
+    original = order_statistic.ErrorQuantile.evaluate
+
+    def evaluate(self: ErrorQuantile, source: Any, person_grid: int) -> np.ndarray:
+        if self.questions.seed is None:
+            return original(self, source, person_grid)
+        seed = hashlib.sha256(source.marginal(("a", "b")).tobytes()).digest()
+        fresh = Questions(self.domain, self.questions.distribution, seed, self.questions.drawn)
+        guesses = tuple(np.zeros(self.domain.shape_of(names)) for names in fresh.sets)
+        return original(ErrorQuantile(fresh, guesses, self.rank), source, person_grid)
+
+    patch.setattr(order_statistic.ErrorQuantile, "evaluate", evaluate)
+
+
 MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
     ("charge after sampling", charge_after_sampling, "charged before sampled"),
     ("threshold redrawn free after a restart", free_second_threshold, "threshold paid again"),
@@ -113,6 +150,11 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
         "sensitivities under add-remove",
     ),
     (
+        "blocks of codes that overlap",
+        lambda patch: patch.setattr(BlockCounts, "evaluate", overlapping_blocks),
+        "sensitivities under add-remove",
+    ),
+    (
         "total variation without its larger half",
         lambda patch: patch.setattr(
             MaxError, "_largest", lambda self, d: int(np.abs(d).sum()) if self.kind == "predicates" else 0
@@ -125,6 +167,15 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
             CellScores, "sensitivity", lambda self, _: Sensitivity(Fraction(1, 2), Fraction(1, 4))
         ),
         "sensitivities under replace-one",
+    ),
+    ("a cell counted twice by a question", add_twice, "sensitivities under replace-one"),
+    ("a list of questions drawn from the table", draw_list_from_table, "sensitivities under add-remove"),
+    (
+        "the sum of errors in place of an order statistic",
+        lambda patch: patch.setattr(
+            order_statistic, "weighted_quantile", lambda errors, weights, rank: int(errors.sum())
+        ),
+        "sensitivities under add-remove",
     ),
     ("a key answers any question", forget_request, "key belongs to one question"),
     ("five draws at the price of one", one_draw_for_many, "price is the sum"),
@@ -184,6 +235,23 @@ def test_an_epoch_keeps_one_scale_and_ends_with_its_first_yes() -> None:
     assert not epoch.open
     with pytest.raises(QueryError, match="ended"):
         private.exceeds(question, epoch)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_cannot_go_on_with_an_epoch() -> None:
+    """Parent and child would each be told True once, for one charge."""
+    private, _ = curator()
+    epoch = private.watch(0.0, AboveThreshold(threshold_epsilon=0.5, query_epsilon=0.5))
+    question = AnswerErrors((Count(),), np.array([0.0]), DOMAIN)
+    child = os.fork()
+    if child == 0:
+        try:
+            private.exceeds(question, epoch)
+        except LedgerError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert private.exceeds(question, epoch) in (True, False)
 
 
 def test_a_key_opens_one_epoch_only() -> None:

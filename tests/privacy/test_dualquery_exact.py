@@ -15,20 +15,22 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from reticent.algorithms import query_player
-from reticent.algorithms.data_player import Search
-from reticent.algorithms.dualquery import DualQuery
-from reticent.algorithms.dualquery_plan import DualQueryPlan
 from reticent.domain import Domain
-from reticent.kernel import statistics, subsample
+from reticent.kernel import statistics
 from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.counting import records
+from reticent.kernel.counting.records import Records
+from reticent.kernel.counting.subsample import Subsample
 from reticent.kernel.curator import Settled
-from reticent.kernel.mechanisms import Exponential
-from reticent.kernel.records import Records
-from reticent.kernel.subsample import Subsample
-from reticent.kernel.table import Table
-from reticent.queries.linear import Conjunction, Marginal
+from reticent.kernel.mechanisms.base import Exponential
+from reticent.kernel.table import Table, exact_counts
+from reticent.queries.linear import Conjunction, Marginal, Mean, Range
+from reticent.queries.tabulated import linear
 from reticent.queries.workload import Workload
+from reticent.releases.dualquery import query_player
+from reticent.releases.dualquery.data_player import Search
+from reticent.releases.dualquery.dualquery import DualQuery
+from reticent.releases.dualquery.plan import DualQueryPlan
 
 VALUES, RECORDS, ROUNDS = 3, 2, 3
 CANDIDATES = 2 * VALUES
@@ -59,6 +61,9 @@ class ScriptedCurator:
         self._script = list(script)
         self.log_probability = np.zeros(len(TABLES))
         self.charged = Price.free()
+
+    def successor(self, key: str) -> tuple[str, int]:
+        return key, 0
 
     def select(self, scores, mechanism: Exponential, *, draws: int, key: str) -> Settled:
         drawn = np.array(self._script.pop(0))
@@ -171,8 +176,18 @@ def test_a_weighted_workload_keeps_the_price():
     assert holds(outputs, claimed(Fraction(1)))
 
 
+@pytest.mark.parametrize("weights", [None, [1, 0.3, 0.8]])
+def test_any_linear_queries_keep_the_price(weights):
+    """An interval, a table of values and a mean, against the same enumeration of all outputs on all tables."""
+    workload = Workload([Range({"x": (0, 1)}), linear("x", values=[0.0, 0.4, 1.0]), Mean("x")], weights=weights)
+    outputs, charged = enumerate_outputs(game(Fraction(1)), workload.on(DOMAIN))
+    np.testing.assert_allclose(logsumexp(outputs, axis=0), 0, atol=1e-12)
+    assert charged == claimed(Fraction(1))
+    assert holds(outputs, claimed(Fraction(1)))
+
+
 def test_weights_that_are_not_divided_are_caught(monkeypatch):
-    monkeypatch.setattr(statistics._Scores, "__post_init__", lambda self: None)
+    monkeypatch.setattr(statistics.Scores, "__post_init__", lambda self: None)
     monkeypatch.setattr(query_player, "_relative", lambda weights: None if np.ptp(weights) == 0 else weights)
     outputs, _ = enumerate_outputs(game(Fraction(1)), WEIGHTED, WEIGHTED_CANDIDATES)
     assert not holds(outputs, claimed(Fraction(1)))
@@ -247,11 +262,11 @@ class EverySample:
             places[:] = itertools.combinations(places_of, wanted)
             return list(places[len(found)])
 
-        self._patch.setattr(subsample.secrets, "SystemRandom", lambda: SimpleNamespace(sample=script))
+        self._patch.setattr(records.secrets, "SystemRandom", lambda: SimpleNamespace(sample=script))
         while not places or len(found) < len(places):
             sample = Subsample(whole, size)
             assert sample.records == size
-            found.append(sample._source.marginal(("x",)))
+            found.append(exact_counts(sample).marginal(("x",)))
         return found
 
 

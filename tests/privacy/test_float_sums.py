@@ -11,12 +11,12 @@ import pytest
 from reticent.domain import Domain
 from reticent.errors import QueryError, SourceError
 from reticent.kernel import table as kernel
-from reticent.kernel.excess_risk import ExcessRisk
-from reticent.kernel.minimizer_steps import float_slack, longest_sum
-from reticent.kernel.minimizers import MINIMIZERS, Minimizer
+from reticent.kernel.minimizers.excess_risk import ExcessRisk
+from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer
+from reticent.kernel.minimizers.solvers import float_slack, longest_sum
 from reticent.kernel.table import MOST_UNDECLARED
-from reticent.queries.convex import ConvexLoss, Huber, Logistic, Ridge, Squared
-from reticent.queries.risk import TensorRisk, moments
+from reticent.losses.losses import ConvexLoss, Huber, Logistic, Ridge, Squared
+from reticent.losses.risk import TensorRisk, moments
 from reticent.sources import Table
 
 DOMAIN = Domain({"a": 7, "b": 11, "c": 5, "y": 2})
@@ -41,7 +41,7 @@ def test_a_gradient_of_the_largest_table_errs_by_less_than_the_slack() -> None:
     weights = heavy(problem.attributes)
     risk = TensorRisk(problem, weights.astype(np.float64))
     pulls = np.random.default_rng(6).uniform(-1, 1, (2, 7, 11, 5)) / problem.feature_norm
-    found = risk.gather(pulls)
+    found = risk.gather(pulls[None])
     by_label = np.moveaxis(weights, problem.attributes.index("y"), 0)
     features = np.concatenate([block_of(block) for block in problem.design.blocks], axis=-1)
     errors = [float(exactly(by_label, pulls * features[..., j]) - Fraction(found[j])) for j in range(problem.dimension)]

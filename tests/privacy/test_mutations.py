@@ -10,7 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from exact_checks import (
+from tests.privacy.exact_checks import (
+    SHORT,
     check_above_threshold,
     check_cost_rounds_up,
     check_exponential_draws,
@@ -19,9 +20,10 @@ from exact_checks import (
     check_sensitivity,
 )
 
-from reticent.kernel import accounting, noise, statistics
+from reticent.kernel import accounting, statistics
 from reticent.kernel.accounting import Budget, Price
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
+from reticent.kernel.mechanisms import noise
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class Mutation:
 
 def halve(sampler: Callable) -> Callable:
     return lambda scale, count: sampler(scale / 2, count)
+
+
+def halve_short(sampler: Callable) -> Callable:
+    return lambda scale, count: sampler(scale / 2 if count <= SHORT else scale, count)
 
 
 def permute_and_flip(self: Exponential, scores: np.ndarray, sensitivity, grid: int = 1, draws: int = 1):
@@ -71,15 +77,9 @@ MUTATIONS = [
         lambda: check_released_scale(Gaussian(20), 4, (1000,)),
     ),
     Mutation(
-        "OpenDP is asked for half the scale",
-        lambda patch: patch.setattr(
-            noise,
-            "_opendp_laplace",
-            lambda scale: noise.make_laplace(
-                noise.vector_domain(noise.atom_domain(T="i64")), noise.l1_distance(T="i64"), scale / 2
-            ),
-        ),
-        lambda: check_released_scale(Laplace(20), 4, (noise.OPENDP_LARGEST,)),
+        "single values are drawn at half the scale",
+        lambda patch: patch.setattr(noise, "discrete_laplace", halve_short(noise.discrete_laplace)),
+        lambda: check_released_scale(Laplace(20), 4, (SHORT,)),
     ),
     Mutation(
         "the grid is forgotten: noise in units of the grid instead of records",

@@ -13,13 +13,11 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
-from reticent.algorithms.textbook import textbook_plan
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import Exponential, Laplace, Sensitivity
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import Exponential, Laplace, Sensitivity
 from reticent.queries.linear import Weighted
-from reticent.service.complexity import Work
-from reticent.service.learning import Fit
-from reticent.service.orders import Terms
+from reticent.releases.textbook import textbook_plan
+from reticent.sessions.models import charged
 
 DOMAIN = rt.Domain(a=3, b=4, c=2)
 MIXED = rt.Domain(x=rt.Numeric(edges=[0, 1, 2, 3]), y=rt.Numeric(edges=[0, 1, 2]), z=2)
@@ -62,7 +60,7 @@ def test_a_session_that_starts_from_a_release_states_both_prices(tmp_path: Path)
 def test_a_chain_of_releases_never_states_less(tmp_path: Path) -> None:
     rows, release, rho = table(), None, 0.0
     for step in range(3):
-        with rt.Session.open(tmp_path / f"{step}", rows, rt.Budget(rho=0.1), start=release, warm_start=0.5) as session:
+        with rt.Session.open(tmp_path / f"{step}", rows, rt.Budget(rho=0.1), start=release) as session:
             session.ask(rt.count(rt.col("a") == step), error=0.0008)
             release = session.release()
         assert release.facts["privacy"]["rho"] > rho
@@ -134,39 +132,39 @@ def test_a_resumed_session_knows_what_waits_for_a_refit(tmp_path: Path) -> None:
         session.ask(rt.marginal("b"), error=0.01)
         session.ask(rt.count((rt.col("a") == 1) | (rt.col("c") == 1)), error=0.01)
         session.ask_all([Weighted({"a": [i / 60, 0.5, 0.9 - i / 80]}) for i in range(60)], error=0.4)
-        waiting = session._knowledge.unfitted
+        waiting = session.state.knowledge.unfitted
     with rt.Session.open(tmp_path / "l", rows, budget, warm_start=0) as session:
-        assert session._knowledge.unfitted == waiting == 2
-        measured = session._knowledge.marginals[0].values
+        assert session.state.knowledge.unfitted == waiting == 2
+        measured = session.state.knowledge.marginals[0].values
         np.testing.assert_allclose(session.release().answer(rt.marginal("b")).value, measured, atol=0.02)
 
 
 def test_models_use_the_tightest_certificate_not_the_newest() -> None:
     loss = rt.Squared(features=["x"], label="y")
     with rt.Session.open(None, mixed(), rt.Budget(rho=1), warm_start=0.5) as session:
-        session.audit("predicates", order=2, amount=0.1)
+        session.certify("predicates", order=2, amount=0.1)
         good = session.minimize(loss).error
         session.ask(rt.marginal("z"), error=0.00005)
-        session.audit("predicates", order=2, amount=1e-6)
+        session.certify("predicates", order=2, amount=1e-6)
         assert session.minimize(loss).error == good
         assert session.cost(loss, error=good * 1.01) == 0
 
 
 def test_a_keyed_fit_is_priced_whole_however_often_it_is_asked() -> None:
-    order = Fit(Terms(0.05, 0.95, None), Work(0, 0, 0), {}, (rt.Squared(features=["x"], label="y"),))
-    with rt.Session.open(None, mixed(), rt.Budget(rho=1), warm_start=0, strict=True) as session:
-        first, again = (order.buy(session, "alice/k", "alice") for _ in range(2))
+    loss = rt.Squared(features=["x"], label="y")
+    with rt.Session.open(None, mixed(), rt.Budget(rho=1), warm_start=0) as session:
+        first, again = (session.minimize(loss, error=0.05, key="alice/k", analyst="alice") for _ in range(2))
         assert first.to_dict() == again.to_dict()
         assert first.price == session.spent_by("alice") > 0
-        assert session.budget.amount(order.charged(session, "alice/k")) == first.price
+        assert session.budget.amount(charged(session.state, "alice/k")) == first.price
 
 
 def test_free_keyed_statements_leave_no_trace(tmp_path: Path) -> None:
     with rt.Session.open(tmp_path / "l", table(), rt.Budget(rho=1), warm_start=0.5) as session:
-        before = sum(1 for _ in session._ledger.events())
+        before = sum(1 for _ in session.state.ledger.events())
         for turn in range(3):
-            session.ask("SELECT a, COUNT(*) FROM t GROUP BY a", error=0.2, key=f"k{turn}")
-        assert sum(1 for _ in session._ledger.events()) == before
+            session.ask("SELECT a, COUNT(*) FROM t GROUP BY a", error="20%", key=f"k{turn}")
+        assert sum(1 for _ in session.state.ledger.events()) == before
 
 
 def test_the_cost_of_a_batch_bounds_its_charge() -> None:
@@ -203,14 +201,14 @@ def test_what_a_release_measured_is_known_to_a_session_that_can_still_pay(tmp_pa
     path = _begun(tmp_path / "l", rows, budget)
     rt.release(rows, rt.marginals(DOMAIN, 2), share, ledger=path)
     with rt.Session.open(path, rows, budget) as session:
-        own = sum(len(bought.queries) for bought in session._journal.bought("session:warm"))
-        assert len(session._knowledge.marginals) > own > 0
-        before = len(session._knowledge.marginals)
+        own = sum(len(bought.queries) for bought in session.state.journal.bought("session:warm"))
+        assert len(session.state.knowledge.marginals) > own > 0
+        before = len(session.state.knowledge.marginals)
     rt.release(rows, rt.marginals(DOMAIN, 1), share, ledger=path)
     for _ in range(2):
         with rt.Session.open(path, rows, budget) as session:
-            assert len(session._knowledge.marginals) == before + 3
-            assert session._knowledge.unfitted == 0
+            assert len(session.state.knowledge.marginals) == before + 3
+            assert session.state.knowledge.unfitted == 0
 
 
 def test_free_answers_name_no_ledger_event() -> None:

@@ -9,16 +9,15 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
-from reticent.algorithms import risks
-from reticent.epoch_planning import ENGINES, epoch_plan
 from reticent.errors import QueryError
 from reticent.hypotheses import DenseHypothesis
 from reticent.kernel.curator import Curator
-from reticent.kernel.excess_risk import ExcessRisk
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Gaussian, restore
-from reticent.kernel.minimizers import _height
-from reticent.planning import Setting
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import AboveThreshold, Gaussian, restore
+from reticent.kernel.minimizers.excess_risk import ExcessRisk
+from reticent.knowledge import risks
+from reticent.planning.plan import Setting
+from reticent.planning.thresholds import ENGINES, epoch_plan
 
 DOMAIN = rt.Domain(x=rt.Numeric(edges=[0, 1, 2, 3]), y=rt.Numeric(edges=[0, 1, 2]), z=2)
 LOSS = rt.Squared(features=["x"], label="y")
@@ -45,7 +44,7 @@ def test_the_textbook_engine_certifies_the_noise_it_draws(records: float, amount
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_budget_is_too_small_for_a_clear_line(engine: str) -> None:
     setting = Setting(records=10**12, log_universe=40, queries=1000, failure=0.05, pure=False, amount=1e-8)
-    with pytest.raises(QueryError, match="says nothing"):
+    with pytest.raises(QueryError, match=r"says nothing|state both"):
         epoch_plan(engine, setting)
 
 
@@ -72,4 +71,4 @@ def test_a_minimum_of_sampled_records_has_no_gap_to_certify(monkeypatch: pytest.
 def test_a_mean_divided_by_too_few_records_may_leave_the_ball() -> None:
     """Its minimiser is weight times the mean, so what it gains over 0 grows with the weight's square."""
     problem = rt.MeanVector(features=["x"]).on(DOMAIN)
-    assert _height(problem, 1.1) == pytest.approx(1.21 * _height(problem, 1.0))
+    assert problem.zero_loss(1.1) == pytest.approx(1.21 * problem.zero_loss(1.0))

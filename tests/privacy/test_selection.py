@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from exact_checks import SAMPLES, TIGHT, check_exponential_draws, check_exponential_price, renyi, softmax
+from tests.privacy.exact_checks import SAMPLES, TIGHT, check_exponential_draws, check_exponential_price, renyi, softmax
 
-from reticent.kernel.mechanisms import Exponential
+from reticent.kernel.mechanisms.base import Exponential
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 4])

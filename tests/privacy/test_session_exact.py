@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from session_model import Scripted, neighbours, small_plan, tables, transcripts
+from tests.privacy.session_model import Scripted, neighbours, small_plan, tables, transcripts
 
 import reticent as rt
-from reticent.algorithms.epochs import EpochPlan, Epochs
 from reticent.domain import Domain
-from reticent.kernel.mechanisms import AboveThreshold, Laplace
+from reticent.kernel.mechanisms.base import AboveThreshold, Laplace
+from reticent.planning.thresholds import EpochPlan
 from reticent.queries.base import Linear
+from reticent.sessions.epochs import Epochs
 
 DOMAIN = Domain({"x": 3})
 RECORDS = 2
@@ -136,7 +137,7 @@ def test_the_engine_tests_before_it_measures(monkeypatch: pytest.MonkeyPatch) ->
     """Bug: an engine that tells the measurement without a test would be caught by its transcripts."""
 
     def eager(self: Epochs, query: Linear, key: str, analyst: str | None) -> Any:
-        if self._running() is None:
+        if self.running is None:
             self._begin(key, analyst)
         return self.measure(query, key=key, analyst=analyst)
 

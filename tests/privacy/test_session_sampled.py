@@ -12,20 +12,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
-from session_model import small_plan
+from tests.privacy.session_model import small_plan
+from tests.session_tables import of_codes
 
 import reticent as rt
-from reticent.algorithms.epochs import Epochs
-from reticent.algorithms.knowledge import Knowledge
 from reticent.domain import Domain
-from reticent.hypotheses.dense import DenseHypothesis
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import Laplace
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import Laplace
 from reticent.kernel.table import Table
-from reticent.session import Session
-from session_tables import of_codes
+from reticent.knowledge.knowledge import Knowledge
+from reticent.sessions.epochs import Epochs
+from reticent.sessions.session import Session
 
 DOMAIN = Domain({"x": 3})
 RECORDS = 40

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from serving import Server, Service, running_app, write_survey
+from tests.service.serving import Server, Service, running_app, write_survey
 
 
 @pytest.fixture(scope="module")

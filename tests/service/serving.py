@@ -23,10 +23,10 @@ import uvicorn
 
 import reticent as rt
 from reticent.service.app import create_app
-from reticent.service.logs import Log
-from reticent.service.running import configuration, listening, open_desks
+from reticent.service.auth import Tokens
+from reticent.service.logging import Log
+from reticent.service.server import bind_listener, configuration, open_tables
 from reticent.service.settings import Settings, TableSettings
-from reticent.service.tokens import Tokens
 
 ROWS = 5000
 DOMAIN = rt.Domain(
@@ -63,7 +63,7 @@ def survey_settings(folder: Path, **changes: Any) -> Settings:
         title="Survey",
         warm_start=0.02,  # little is known for free, so that tests can buy
     )
-    plain = Settings(tables=(table,), tokens=str(folder / "tokens"), tick=0.0, rate=0.0, guesses=0.0)
+    plain = Settings(tables=(table,), tokens=str(folder / "tokens"), tick=0.0, rate=0.0, wrong_tokens=0.0)
     return replace(plain, **changes)
 
 
@@ -78,7 +78,7 @@ class Service:
     custodian: dict[str, str]
     alice: dict[str, str]
     bob: dict[str, str]
-    desks: dict[str, Any]
+    tables: dict[str, Any]
 
     def ask(self, body: dict[str, Any], who: dict[str, str] | None = None, key: str | None = None) -> httpx.Response:
         headers = dict(who or self.alice)
@@ -106,16 +106,16 @@ def running_app(folder: Path, **changes: Any) -> Iterator[Service]:
         for name, role in (("carol", "custodian"), ("alice", "analyst"), ("bob", "analyst"))
     }
     log = io.StringIO()
-    desks = open_desks(settings)
-    app = create_app(settings, desks, tokens, log=Log("info", log))
+    tables = open_tables(settings)
+    app = create_app(settings, tables, tokens, log=Log("info", log))
     with in_thread(app, settings) as url, httpx.Client(base_url=url, timeout=60) as client:
-        yield Service(client, settings, tokens, log, people["carol"], people["alice"], people["bob"], desks)
+        yield Service(client, settings, tokens, log, people["carol"], people["alice"], people["bob"], tables)
 
 
 @contextmanager
 def in_thread(app: Any, settings: Settings) -> Iterator[str]:
     """Served over a real socket."""
-    listener = listening(replace(settings, port=0))
+    listener = bind_listener(replace(settings, port=0))
     server = uvicorn.Server(configuration(app, settings, public=True))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from serving import DOMAIN, ROWS, Service
+from tests.service.serving import DOMAIN, ROWS, Service
 
 import reticent as rt
 from reticent import client as client_module
@@ -39,6 +39,22 @@ def test_a_connection_has_the_interface_of_a_session(service: Service) -> None:
         marginal = session.ask(rt.marginal("age", "sex"))
         assert marginal.value.shape == DOMAIN.shape_of(["age", "sex"])
         assert "survey" in repr(session)
+
+
+def test_statistics_explanations_and_synthetic_rows_go_over_the_wire(service: Service) -> None:
+    with connection(service) as session:
+        median = session.ask(rt.median("age", rt.col("sex") == "Male"))
+        same = session.ask("SELECT MEDIAN(age) FILTER (WHERE sex = 'Male') FROM survey")
+        assert (median.value, median.error) == (same.rows[0][0], same.errors[0][0])
+        asked = "SELECT COUNT(*) FROM survey WHERE age >= 25 AND sex = 'Female'"
+        explained = session.ask(f"EXPLAIN {asked}", error=20)
+        assert explained.rows[0][-1] == pytest.approx(session.cost(asked, error=20))
+        assert explained.price == 0
+        rows = session.ask("SELECT * FROM survey_synthetic LIMIT 3")
+        assert (len(rows), rows.origin, rows.columns) == (3, "synthetic", DOMAIN.names)
+        with pytest.raises(rt.QueryError, match="survey_synthetic"):
+            session.ask("SELECT * FROM survey LIMIT 3")
+        assert session.ask("DESCRIBE survey").rows[0][0] == "age"
 
 
 def test_errors_come_back_as_our_own(service: Service) -> None:
@@ -116,7 +132,7 @@ def test_the_command_line_asks_and_prices(service: Service, monkeypatch: pytest.
     assert asked.exit_code == 0, asked.output
     assert '"columns"' in asked.output
     sql = "SELECT COUNT(*) FROM survey WHERE age >= 65 AND region = 'west'"
-    priced = run(cli, ["ask", url, sql, "--error", "0.003", "--cost"], env=token)
+    priced = run(cli, ["ask", url, sql, "--error", "0.3%", "--cost"], env=token)
     assert float(priced.output) > 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,9 +13,9 @@ from pathlib import Path
 import click
 import httpx
 import pytest
-from serving import Server, bearer, write_survey
+from tests.service.serving import Server, bearer, running_app, write_survey
 
-from reticent.compiling import prepare
+from reticent._numba_cache import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
 PIP = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]
@@ -111,6 +112,35 @@ def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
         env=os.environ | {"SYSTEMD_LOG_LEVEL": "warning"},
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_image_is_built_from_the_sources_alone(tmp_path: Path) -> None:
+    """Everything is left out but what is named; what the build reads is named."""
+    rules = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    kept = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
+    assert kept == {"pyproject.toml", "README.md", "LICENSE", "requirements/dev.txt", "src"}
+    assert all((ROOT / name).exists() for name in kept)
+
+
+def test_the_containers_health_check_tells_a_server_from_none(tmp_path: Path) -> None:
+    text = (ROOT / "deploy" / "Containerfile").read_text()
+    (line,) = (line for line in text.splitlines() if line.strip().startswith("CMD ["))
+    program, flag, code = json.loads(line.strip().removeprefix("CMD "))
+    assert (program, flag) == ("python", "-c")
+    write_survey(tmp_path)
+    with running_app(tmp_path) as service:
+        asked = code.replace("127.0.0.1:8000", f"127.0.0.1:{service.client.base_url.port}")
+        assert subprocess.run([sys.executable, "-c", asked], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", asked], timeout=60, capture_output=True).returncode != 0
+
+
+def test_the_containers_user_owns_what_it_writes() -> None:
+    text = (ROOT / "deploy" / "Containerfile").read_text()
+    cache = text.partition("ENV NUMBA_CACHE_DIR=")[2].split()[0]
+    made = text.partition("install -d -m 0700 -o reticent -g reticent ")[2].splitlines()[0].split()
+    assert {cache, text.partition("WORKDIR ")[2].split()[0]} <= set(made)
+    assert text.index("install -d") < text.index("USER reticent")
 
 
 def test_the_container_runs_a_command_that_exists() -> None:

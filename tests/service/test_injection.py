@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving import COUNT, Service
+from tests.service.serving import COUNT, Service
 
 import reticent as rt
+from reticent.kernel.table import exact_counts
 
 INJECTIONS = [
     "SELECT COUNT(*) FROM survey; DROP TABLE survey",
@@ -22,7 +23,7 @@ INJECTIONS = [
     "ATTACH 'other.db'",
     "SELECT COUNT(*) FROM survey WHERE sex = 'Male' OR pragma_version() IS NULL",
     "SELECT COUNT(*) FROM survey UNION SELECT age FROM survey",
-    "SELECT MAX(age) FROM survey",
+    "SELECT ARRAY_AGG(age) FROM survey",
 ]
 
 
@@ -43,8 +44,8 @@ class Watched:
 @pytest.fixture
 def reached(service: Service) -> Iterator[list[Any]]:
     """All calls that reach the rows while a test runs."""
-    table = service.desks["survey"].session._curator._table
-    source, calls = table._source, []
+    table = service.tables["survey"].session.state.curator._table
+    source, calls = exact_counts(table), []
     object.__setattr__(table, "_source", Watched(source, calls))
     yield calls
     object.__setattr__(table, "_source", source)
@@ -72,13 +73,13 @@ def test_what_reaches_the_rows_is_names_of_the_domain_and_numbers(service: Servi
     """A hostile text in a question that is paid for: it became a mask over codes before any row was near."""
     hostile = "x'' OR ''1''=''1"
     sql = f"SELECT COUNT(*) FROM survey WHERE region = 'west' OR sex = '{hostile}'"
-    reply = service.ask({"sql": sql, "error": 0.003}, key="quoted")
+    reply = service.ask({"sql": sql, "error": "0.3%"}, key="quoted")
     if reply.status_code == 422:  # a value that the domain does not have may be refused
-        reply = service.ask({"sql": "SELECT COUNT(*) FROM survey WHERE region = 'west'", "error": 0.003}, key="plain")
+        reply = service.ask({"sql": "SELECT COUNT(*) FROM survey WHERE region = 'west'", "error": "0.3%"}, key="plain")
     assert reply.json()["result"]["price"] > 0
     assert reached, "the paid question never came to the rows: this test shows nothing"
     texts = set(_texts(reached))
-    assert texts <= {*service.desks["survey"].domain, "marginal", "marginals", "weigh", "total", "filtered"}
+    assert texts <= {*service.tables["survey"].domain, "marginal", "marginals", "weigh", "total", "filtered"}
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,8 +11,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browser import CHROMIUM, DRIVER, Browser, chromium
-from serving import Server, bearer
+from tests.service.browser import CHROMIUM, DRIVER, Browser, chromium
+from tests.service.serving import Server, bearer
 
 AXE = "axe-core@4.14.0"
 ENTER, TAB, SPACE = "\ue007", "\ue004", " "
@@ -106,10 +107,16 @@ def test_ask_by_clicking_then_pay_for_a_bound(window: Browser, server: Server, a
     window.sees("Number of records by sex, where age is 55-64 or 65-90")
     window.click_text("Ask", "form button")
     window.sees("Free", ".result")
-    assert window.script("return document.querySelectorAll('.result .whisker').length") == 2
+    # A bound of both groups; their typical error only where it is below the bound, which is a matter of the noise.
+    free = {"sql": "SELECT sex, COUNT(*) AS records FROM survey WHERE age >= 55 GROUP BY sex"}
+    known = httpx.post(f"{server.url}/v1/tables/survey/ask", json=free, headers=bearer(analyst), timeout=30).json()
+    cells = zip(known["result"]["typical"], known["result"]["errors"], strict=True)
+    usual = sum(typical[-1] < error[-1] for typical, error in cells)
+    assert window.script("return document.querySelectorAll('.result .whisker:not(.typical)').length") == 2
+    assert window.script("return document.querySelectorAll('.result .whisker.typical').length") == usual
     assert "With 95 % probability" in window.text(".promise")
     shoot(window, "free")
-    window.type("input[type=number]", "60")
+    window.type("[aria-label='Wanted error']", "60")
     window.sees("Left afterwards")
     shoot(window, "price")
     before = window.text(".purse")
@@ -117,6 +124,24 @@ def test_ask_by_clicking_then_pay_for_a_bound(window: Browser, server: Server, a
     window.sees("Paid", ".result")
     window.until(lambda: window.text(".purse") != before, "the gauge did not move")
     shoot(window, "paid")
+    assert window.console() == []
+
+
+def test_typical_errors_are_drawn_only_below_the_bound(window: Browser, server: Server) -> None:
+    window.open(f"{server.url}/")
+    drawn = (
+        "const [typical, done] = arguments;"
+        "const result = {columns: ['sex', 'records'], aggregates: [false, true], rows: [['Female', 40], ['Male', 60]],"
+        "errors: [[null, 9], [null, 9]], typical, confidence: 0.95, certified: true, price: 0};"
+        "const reply = {kind: 'table', result, meaning: ''};"
+        "import('/static/result.js').then((page) => {"
+        "const view = page.resultView(reply, 'q', {name: 't', records: 100, unit: 'record'}, String);"
+        "done(['.whisker:not(.typical)', '.whisker.typical'].map((css) => view.querySelectorAll(css).length)); });"
+    )
+    assert window.script_async(drawn, [[None, 5], [None, 5]]) == [2, 2]
+    assert window.script_async(drawn, [[None, 5], [None, 12]]) == [2, 1]
+    assert window.script_async(drawn, [[None, 12], [None, 12]]) == [2, 0]
+    assert window.script_async(drawn, []) == [2, 0]
     assert window.console() == []
 
 
@@ -131,7 +156,7 @@ def test_ask_in_sql_and_look_back(window: Browser, server: Server, analyst: str)
     window.click_text("Ask", "form button")
     window.sees("cannot be asked as it stands")
     window.console()
-    paid = {"sql": "SELECT COUNT(*) FROM survey WHERE region = 'west'", "error": 0.012}
+    paid = {"sql": "SELECT COUNT(*) FROM survey WHERE region = 'west'", "error": "1.2%"}
     ask = f"{server.url}/v1/tables/survey/ask"
     assert httpx.post(ask, json=paid, headers=bearer(analyst), timeout=30).json()["result"]["price"] > 0
     window.click_text("History", "nav a")
@@ -143,7 +168,7 @@ def test_ask_in_sql_and_look_back(window: Browser, server: Server, analyst: str)
 def test_running_out_of_budget_is_told_before_paying(window: Browser, server: Server, analyst: str) -> None:
     sign_in(window, server, analyst)
     window.click("[aria-label='Group by region']")
-    window.type("input[type=number]", "3")
+    window.type("[aria-label='Wanted error']", "3")
     window.sees("Not enough budget left")
     assert window.script("return document.querySelector('.ask button[type=submit]').disabled")
     shoot(window, "no-budget")
@@ -182,6 +207,12 @@ def test_the_custodian_adds_people_caps_them_verifies_and_publishes(window: Brow
     window.type("input[name=title]", "Spring release")
     window.click_text("Publish", "form button")
     window.sees("is now open to every analyst")
+    window.script("HTMLAnchorElement.prototype.click = function () { window.saved = this.download; };")
+    window.click("[aria-label='Download Release file of Spring release']")
+    window.until(
+        lambda: window.script("return window.saved") == "survey-r0001.release", "not named as the CLI reads it"
+    )
+    window.script("document.getElementById('status').textContent = ''")
     window.click("[aria-label='Download CSV of Spring release']")
     window.until(
         lambda: window.script("return document.getElementById('status').textContent") == "Downloaded", "no file"
@@ -214,11 +245,61 @@ def test_a_phone_shows_everything_without_sideways_scrolling(window: Browser, se
         window.click("[aria-label='Group by age']")
         window.click_text("Ask", "form button")
         window.sees("Free", ".result")
-        wide = window.script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0
+        assert narrow_enough(window)
         shoot(window, "phone")
+        sign_in(window, server, server.custodian)
+        for view, sign in (("History", "Price"), ("Releases", "Publish"), ("Analysts", "ada"), ("Account", "ada")):
+            window.click_text(view, "nav a")
+            window.sees(sign, "main")
+            assert narrow_enough(window), view
     finally:
         window.size(1280, 900)
+
+
+def narrow_enough(window: Browser) -> bool:
+    """Neither the page nor a table on it is wider than its place."""
+    over = "[document.documentElement, ...document.querySelectorAll('.wide')].map((e) => e.scrollWidth - e.clientWidth)"
+    return window.script(f"return Math.max(...{over})") <= 0
+
+
+def test_the_view_begins_at_its_top_and_spent_and_left_agree_with_the_bar(
+    window: Browser, server: Server, analyst: str
+) -> None:
+    window.size(390, 500)
+    try:
+        sign_in(window, server, analyst)
+        window.find(".attributes")
+        assert window.script("return window.scrollY") == 0
+    finally:
+        window.size(1280, 900)
+    told = window.text(".purse")
+    spent, left = (float(part) for part in re.findall(r"([\d.]+) %", told))
+    assert spent + left == pytest.approx(100, abs=0.1)  # both are rounded to three digits
+    assert spent == pytest.approx(
+        float(window.script("return parseFloat(document.querySelector('.purse .gauge span').style.width)")), abs=0.1
+    )
+
+
+def test_an_answer_stands_open_only_under_its_own_question(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    window.click("[aria-label='Group by sex']")
+    window.click_text("Ask", "form button")
+    window.sees("Female", ".result")
+    window.click("[aria-label='Group by region']")
+    window.sees("Answer to an earlier question: Number of records by sex", ".earlier summary")
+    assert not window.script("return document.querySelector('.earlier .result').checkVisibility()")
+    window.click("[aria-label='Group by region']")
+    window.sees("Female", ".result")
+    assert window.script("return document.querySelector('.earlier') === null")
+
+
+def test_many_groups_show_their_numbers(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    for name in ("age", "sex", "smoker", "region"):
+        window.click(f"[aria-label='Group by {name}']")
+    window.click_text("Ask", "form button")
+    window.sees("Table of 108 rows", ".result")
+    window.sees("17-24", ".result table")  # a folded table has no text
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +15,17 @@ import pytest
 
 from reticent.errors import BudgetError, LedgerError, QueryError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.ledger import Ledger
-from reticent.service.limits import Buckets
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.minimizers.solvers import MOST_WORK
+from reticent.service.auth import Tokens
+from reticent.service.http import ticks
+from reticent.service.http.bounds import LONGEST_DETAIL
+from reticent.service.http.limits import Buckets
+from reticent.service.http.problems import TITLES, HttpProblem, problem_of
+from reticent.service.http.ticks import Ticks
+from reticent.service.logging import Forward, Log
 from reticent.service.metrics import Metrics
-from reticent.service.problems import TITLES, Problem, problem_of
 from reticent.service.settings import Settings, TableSettings, read_settings
-from reticent.service.ticks import Ticks
-from reticent.service.tokens import Tokens
 
 
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
@@ -26,14 +33,14 @@ def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
     buckets = Buckets(rate=2.0, burst=3.0, clock=lambda: now[0])
     for _ in range(3):
         buckets.take("a")
-    with pytest.raises(Problem) as caught:
+    with pytest.raises(HttpProblem) as caught:
         buckets.take("a")
     assert caught.value.status == 429
     assert caught.value.retry_after == 1
     buckets.take("b")
     now[0] = 0.5
     buckets.take("a")
-    with pytest.raises(Problem):
+    with pytest.raises(HttpProblem):
         buckets.take("a")
 
 
@@ -46,8 +53,20 @@ def test_paid_answers_leave_at_multiples_of_the_tick() -> None:
 
     late = [asyncio.run(leave()) for _ in range(5)]
     assert min(late) < period / 2  # a busy machine may wake late, never early
-    with pytest.raises(QueryError):
-        Ticks(-1)
+
+
+def test_the_paying_thread_is_held_for_what_the_public_work_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ticks, "seconds_per_cell", lambda: 1e-6)
+    for spent in (0.0, 0.05):
+        begun = time.monotonic()
+        time.sleep(spent)
+        Ticks(0.01).hold(begun, 100_000)
+        assert 0.1 <= time.monotonic() - begun < 1
+    begun = time.monotonic()
+    Ticks(0.0).hold(begun, 100_000)
+    Ticks(0.01).hold(begun, 0)
+    assert time.monotonic() - begun < 0.05
+    assert ticks.longest() == pytest.approx(1e-6 * MOST_WORK)
 
 
 def test_tokens_of_another_process_are_seen_at_once(tmp_path: Path) -> None:
@@ -55,7 +74,7 @@ def test_tokens_of_another_process_are_seen_at_once(tmp_path: Path) -> None:
     principal, text = writer.create("ada", "analyst")
     assert reader.find(text).name == "ada"
     writer.revoke(principal.id)
-    with pytest.raises(Problem):
+    with pytest.raises(HttpProblem):
         reader.find(text)
 
 
@@ -63,15 +82,15 @@ def test_a_name_has_one_valid_token_at_a_time(tmp_path: Path) -> None:
     now = [1000.0]
     tokens = Tokens(tmp_path / "t", clock=lambda: now[0])
     _, text = tokens.create("ada", "analyst", expires=1500)
-    with pytest.raises(Problem, match="rotate"):
+    with pytest.raises(HttpProblem, match="rotate"):
         tokens.create("ada", "analyst")
     assert tokens.find(text)
     now[0] = 1500.0
-    with pytest.raises(Problem):
+    with pytest.raises(HttpProblem):
         tokens.find(text)
     assert tokens.create("ada", "analyst")[0].name == "ada"
     for bad in ("", "Ada", "a b", "a" * 41, "-a", "a\n"):
-        with pytest.raises(Problem):
+        with pytest.raises(HttpProblem):
             tokens.create(bad, "analyst")
 
 
@@ -80,7 +99,7 @@ def test_metrics_of_several_processes_add_up(tmp_path: Path) -> None:
     for metrics in rows:
         metrics.request("ask", 200)
         metrics.answered("certificate", False, 0.002)
-    text = rows[0].text({}, private=True)
+    text = rows[0].text([], private=True)
     assert 'reticent_requests_total{route="ask",status="2xx"} 2' in text
     assert 'reticent_answers_total{origin="certificate"} 2' in text
     assert 'reticent_answer_seconds_bucket{kind="free",le="0.0025"} 2' in text
@@ -94,7 +113,46 @@ def test_problems_have_known_types_and_keep_the_amounts() -> None:
     assert all(400 <= status < 600 for status, _ in TITLES.values())
 
 
-def _refusal(act: Callable[[], Any]) -> Problem:
+def test_details_are_short_and_one_line() -> None:
+    """A question of 5,000 characters came back whole."""
+    long = HttpProblem("question", "unknown\n" + "x" * 5000)
+    assert len(long.detail) == LONGEST_DETAIL
+    assert long.detail.startswith("unknown xxx")
+    assert long.detail.endswith("...")
+    assert len(long.body()) < 2 * LONGEST_DETAIL
+    assert len(problem_of(QueryError("y" * 5000)).detail) <= LONGEST_DETAIL
+    assert len(problem_of(BudgetError("z" * 5000, requested=1.0, remaining=0.0)).detail) == LONGEST_DETAIL
+
+
+def test_a_writers_connection_outlives_what_readers_keep() -> None:
+    """Both were five seconds: a connection was closed at the moment it was used again."""
+    from reticent.service.readers.reader import to_writer
+    from reticent.service.server import configuration
+
+    settings = Settings(tables=(TableSettings("t", "t", "d", "l", epsilon=1.0),), tokens="x")
+    writer, public = (configuration(None, settings, public=open_) for open_ in (False, True))
+    pool = to_writer(Path("writer.sock"))._pool
+    assert pool._keepalive_expiry is not None
+    assert pool._keepalive_expiry * 2 < writer.timeout_keep_alive
+    assert pool._max_connections > 10_000, "paid questions that wait must not hold up other requests"
+    assert public.timeout_keep_alive > 60, "longer than proxies and clients keep theirs"
+
+
+def test_the_web_servers_own_messages_are_whole_and_quote_nobody() -> None:
+    stream = io.StringIO()
+    log = Log("info", stream)
+    handler = Forward(log)
+    for message, arguments in (
+        ("Started server process [%d]", (17,)),
+        ("Invalid HTTP request: %s", ("GET /secret",)),
+        ("two\nlines", ()),
+    ):
+        handler.emit(logging.LogRecord("uvicorn", logging.INFO, "", 0, message, arguments, None))
+    said = [json.loads(line)["message"] for line in stream.getvalue().splitlines()]
+    assert said == ["Started server process [17]", "Invalid HTTP request: %s", "two lines"]
+
+
+def _refusal(act: Callable[[], Any]) -> HttpProblem:
     with pytest.raises(LedgerError) as caught:
         act()
     return problem_of(caught.value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import socket
 import sys
 import time
@@ -11,7 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from serving import COUNT, Server, bearer, secret_of
+from tests.service.serving import COUNT, Server, bearer, secret_of
+
+from reticent.kernel.ledger.verify import verify
 
 FREE = [
     {"query": COUNT},
@@ -72,6 +76,24 @@ def test_readers_forward_everything_else_and_count_into_the_same_metrics(server:
     assert post(server, "/nowhere", {}).status_code == 404
 
 
+def test_what_a_reader_passes_on_is_counted_once_under_its_own_name(server: Server) -> None:
+    """It was counted as refused, too."""
+    before = {route: counted(server, route) for route in ("budget", "refused", "forwarded")}
+    for _ in range(3):
+        assert httpx.get(f"{server.url}/v1/tables/survey/budget", headers=bearer(server.custodian)).status_code == 200
+    after = {route: counted(server, route) for route in before}
+    assert after == before | {"budget": before["budget"] + 3}
+
+
+def test_the_log_on_stderr_is_json_and_nothing_else(server: Server) -> None:
+    lines = [
+        line
+        for line in server.log().splitlines()
+        if line and not line.startswith(("Serving ", "The custodian", "The anchor"))
+    ]
+    assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
 def test_a_revoked_token_ends_at_the_readers_too(server: Server) -> None:
     made = httpx.post(
         f"{server.url}/v1/tokens", json={"name": "eve"}, headers=bearer(server.custodian), timeout=30
@@ -126,3 +148,15 @@ def _accepted(process: str, port: int | None) -> int:
     ours = {f[9] for f in (line.split() for line in table) if f[1].endswith(f":{port:04X}") and f[3] == "01"}
     links = [os.readlink(link) for link in Path(f"/proc/{process}/fd").iterdir() if link.is_symlink()]
     return sum(link.removeprefix("socket:[").rstrip("]") in ours for link in links)
+
+
+def test_a_stopped_server_with_readers_leaves_one_whole_ledger(serve: Callable[..., Server]) -> None:
+    server = serve("--tick", "0", "--readers", "1")
+    body = {"query": {"query": "count", "where": {"op": "==", "column": "region", "value": "west"}}, "error": 0.012}
+    assert post(server, "/ask", body).json()["result"]["price"] > 0
+    server.stop()
+    ledger = next(server.folder.glob("*.ledger"))
+    assert all(log.stat().st_size == 0 for log in server.folder.glob("*-wal"))
+    copy = server.folder / "copy.ledger"
+    shutil.copy(ledger, copy)
+    assert verify(copy).history.spent > 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from serving import Service, running_app
+from tests.service.serving import Service, running_app
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -33,7 +33,7 @@ def test_no_request_makes_the_server_fail(fuzzed: Service) -> None:
     assert len(found) >= 20
     for operation in found:
         check(operation, fuzzed)
-    assert fuzzed.desks["survey"].verified()["verified"]
+    assert fuzzed.tables["survey"].verified()["verified"]
 
 
 def check(operation: Any, service: Service) -> None:

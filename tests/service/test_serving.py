@@ -13,14 +13,14 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import CliRunner
-from serving import COUNT, Server, bearer, in_thread, survey_settings, write_survey
+from tests.service.serving import COUNT, Server, bearer, in_thread, survey_settings, write_survey
 
 from reticent.cli import cli
 from reticent.errors import QueryError
 from reticent.service.app import create_app
-from reticent.service.running import first_token, open_desks
+from reticent.service.auth import Tokens
+from reticent.service.server import first_token, open_tables
 from reticent.service.settings import read_settings
-from reticent.service.tokens import Tokens
 
 TWO = """
 [server]
@@ -45,7 +45,7 @@ def test_several_tables_keep_their_budgets_apart(tmp_path: Path) -> None:
     settings = read_settings(tmp_path / "server.toml")
     tokens = Tokens(Path(settings.tokens))
     token = tokens.create("ada", "analyst")[1]
-    app = create_app(settings, open_desks(settings), tokens)
+    app = create_app(settings, open_tables(settings), tokens)
     with in_thread(app, settings) as url, httpx.Client(base_url=url, headers=bearer(token), timeout=60) as client:
         assert client.get("/v1/me").json()["tables"] == ["first", "second"]
         limits = [client.get(f"/v1/tables/{name}/budget").json()["limit"] for name in ("first", "second")]

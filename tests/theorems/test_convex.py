@@ -14,22 +14,30 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent.algorithms.convex import ConvexPlan
-from reticent.kernel import minimizers
+from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.minimizers import (
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.minimizers import families as minimizers
+from reticent.kernel.minimizers.families import (
+    LongDescent,
     Minimizer,
     NoisyGradientDescent,
     OutputPerturbation,
+    PhasedERM,
     RidgeGLM,
     SufficientStatistics,
+    UnconstrainedGLM,
 )
-from reticent.kernel.records import Records
-from reticent.kernel.table import Table
-from reticent.queries.convex import ConvexLoss
-from reticent.queries.minimum import minimum
-from reticent.queries.risk import TensorRisk
+from reticent.kernel.table import Table, exact_counts
+from reticent.knowledge.crossing import crossing
+from reticent.losses.losses import ConvexLoss
+from reticent.losses.risk import TensorRisk
+from reticent.losses.solver import minimum
+from reticent.planning.convex import convex_plan, minimizers_price, watching_price
+from reticent.planning.losses import GENERALISED, LIPSCHITZ, STRONGLY, LossPlan, _families, _Solver
+from reticent.releases.convex_plan import Task
+
+pytestmark = pytest.mark.slow
 
 DOMAIN = rt.Domain({"a": 2, "b": 2, "c": 2, "y": 2})
 LINEAR = rt.Huber(features=["a", "b", "c"], label="y", radius=0.15, width=0.15, intercept=False)
@@ -51,7 +59,7 @@ def mean_excess(kind: type[Minimizer], loss: ConvexLoss, counts: np.ndarray, run
     private = table(counts)
     curator = Curator(private, Ledger.memory(rt.Budget(rho=10**6), private.identity))
     problem = loss.on(DOMAIN)
-    risk = TensorRisk(problem, private._source.marginal(problem.attributes) / counts.sum())
+    risk = TensorRisk(problem, exact_counts(private).marginal(problem.attributes) / counts.sum())
     least = risk.value(minimum(risk)[0])
     minimizer = kind(loss, DOMAIN, neighbours="replace-one", records=int(counts.sum()), rho=RHO)
     return float(np.mean([risk.value(curator.minimize(minimizer).values[0]) - least for _ in range(runs)]))
@@ -129,76 +137,131 @@ def test_one_loss_needs_as_many_records_as_table_1_says(
     assert slope(sizes, errors) == pytest.approx(expected, abs=BEND)
 
 
-def required(price: Callable[[float], float]) -> float:
-    """The smallest number of records whose whole price is at most RHO."""
-    low, high = 2.0, 2.0**60
-    while high / low > 1.01:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if price(middle) <= RHO else (middle, high)
-    return high
+DEFAULT = {"features": ["a", "b", "c"], "label": "y"}
+ERRORS = (0.2, 0.05, 0.01, 0.002)
+SMALL_ERRORS = (0.004, 0.002, 0.001)
+"""Of a loss with a kink: long descents serve larger errors with a third of the records that phases need below. Either
+rate is 1/a; a fit across the change of mechanism would show the step between their constants."""
+FAMILIES: list[tuple[str, ConvexLoss, float, tuple[float, ...]]] = [
+    ("Lipschitz, bounded", rt.Logistic(**DEFAULT), 1.0, ERRORS),
+    ("Lipschitz, bounded", rt.Quantile(**DEFAULT), 1.0, SMALL_ERRORS),
+    ("generalised linear", rt.Logistic(**DEFAULT), 2.0, ERRORS),
+    ("strongly convex", rt.Logistic(**DEFAULT, ridge=0.01), 0.5, ERRORS),
+    ("strongly convex", rt.MeanVector(features=["a", "b", "c"]), 0.5, ERRORS),
+]
+"""Every loss at its default radius."""
+NEAR = 0.15
+"""How far an exponent of the planner's formulas may lie from the theorem's."""
 
 
-def plan_for(loss: ConvexLoss, error: float, records: float) -> ConvexPlan:
-    return ConvexPlan(error, 10**4, loss.on(DOMAIN).scale, records, math.log(DOMAIN.size), FAILURE, "textbook")
+def fitted(needed: Callable[[float], float], errors: tuple[float, ...]) -> float:
+    """The exponent of 1/error in the records needed."""
+    return -slope([int(1e9 * error) for error in errors], [needed(error) for error in errors])
 
 
-def watching_price(loss: ConvexLoss, error: float, records: float) -> float:
-    try:
-        plan = plan_for(loss, error, records)
-    except rt.QueryError:
-        return math.inf
-    return plan.updates * float(plan.watch("replace-one").price().rho)
-
-
-def minimisers_price(kind: type[Minimizer], loss: ConvexLoss, error: float, records: float) -> float:
-    """All updates together, each by a minimiser that errs at most error/4."""
-    try:
-        plan = plan_for(loss, error, records)
-    except rt.QueryError:
-        return math.inf
-    share = RHO / plan.updates
-    facts: dict[str, Any] = {"neighbours": "replace-one", "records": records, "rho": share}
-    good = kind(loss, DOMAIN, **facts).bound(FAILURE / (2 * plan.updates)) <= error / 4
-    return RHO if good else math.inf
-
-
-def exponent(need: Callable[[float], float], errors: tuple[float, float]) -> float:
-    return -slope([1, 1000], [need(e) for e in errors]) * math.log(1000) / math.log(errors[1] / errors[0])
-
-
-def test_many_losses_need_one_over_error_squared_for_the_tests() -> None:
-    loss = rt.Logistic(features=["a", "b"], label="y", radius=1)
-    found = exponent(lambda error: required(lambda n: watching_price(loss, error, n)), (0.1, 0.001))
-    assert found == pytest.approx(2.0, abs=BEND)
+def row_of(plan: LossPlan, family: str, mechanism: str) -> float:
+    return next(row.value for row in plan.rows if row.family == family and row.mechanism.startswith(mechanism))
 
 
 @pytest.mark.parametrize(
-    ("kind", "loss", "errors", "expected"),
-    [
-        (NoisyGradientDescent, rt.Huber(features=["a", "b"], label="y", radius=0.5, width=1.0), (0.1, 0.01), 2.0),
-        (RidgeGLM, rt.Logistic(features=["a", "b"], label="y", radius=1), (0.1, 0.01), 3.0),
-        (OutputPerturbation, rt.MeanVector(features=["a", "b"], radius=3), (0.1, 0.001), 1.5),
-    ],
-    ids=["Lipschitz", "generalised linear", "strongly convex"],
+    ("family", "loss", "expected", "errors"), FAMILIES, ids=[f"{f[0]} {f[1].kind}" for f in FAMILIES]
 )
-def test_many_losses_need_as_many_records_as_table_1_says(
-    kind: type[Minimizer], loss: ConvexLoss, errors: tuple[float, float], expected: float
+def test_the_planner_needs_as_many_records_as_table_1_says_for_one_loss(
+    family: str, loss: ConvexLoss, expected: float, errors: tuple[float, ...]
 ) -> None:
-    found = exponent(lambda error: required(lambda n: minimisers_price(kind, loss, error, n)), errors)
-    assert found == pytest.approx(expected, abs=BEND)
+    solver = _Solver("records", None, None, RHO)
+    kinds = next(kinds for name, kinds, _ in _families([loss], DOMAIN) if name == family)
+    task = Task((loss,), DOMAIN, "replace-one", 1.0, 1, FAILURE, 3.0)
+    found = fitted(lambda error: replace(solver, error=error).single(task, kinds, 1), errors)
+    assert found == pytest.approx(expected, abs=NEAR)
+
+
+PARTS: list[tuple[str, tuple[type[Minimizer], ...], ConvexLoss, float]] = [
+    ("Lipschitz", LIPSCHITZ, rt.Logistic(**DEFAULT), 2.0),
+    ("generalised linear", GENERALISED, rt.Logistic(**DEFAULT), 3.0),
+    ("strongly convex", STRONGLY, rt.Logistic(**DEFAULT, ridge=0.01), 1.5),
+]
+
+
+ENGINES = {"convex-textbook": (0.05, 0.03, 0.02), "convex-tuned": (0.2, 0.05, 0.01)}
+"""The textbook's constants leave a public minimum a gap of at most 1/32 of the error, which ends near 0.018 here; above
+0.05 its strongly convex minimisers change from descents to output perturbation."""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("kinds", "loss", "expected"), [part[1:] for part in PARTS], ids=[part[0] for part in PARTS])
+def test_private_minimisers_of_many_losses_need_as_many_records_as_table_1_says(
+    engine: str, kinds: tuple[type[Minimizer], ...], loss: ConvexLoss, expected: float
+) -> None:
+    def needed(error: float) -> float:
+        def price(records: float) -> float:
+            return minimizers_price(
+                engine, Task((loss,), DOMAIN, "replace-one", records, 10**4, FAILURE, 2.8, kinds=kinds), error
+            )
+
+        # An ample budget: float sums of 10^13 records would bend the exponent.
+        return crossing(price, 1e4, 2.0, 1e13, within=0.01)
+
+    assert fitted(needed, ENGINES[engine]) == pytest.approx(expected, abs=NEAR)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_tests_of_many_losses_need_one_over_error_squared(engine: str) -> None:
+    loss = rt.Logistic(**DEFAULT)
+
+    def needed(error: float) -> float:
+        def price(records: float) -> float:
+            return watching_price(engine, Task((loss,), DOMAIN, "replace-one", records, 10**4, FAILURE, 2.8), error)
+
+        return crossing(price, 1e4, 2.0, 1e13, within=0.01)
+
+    assert fitted(needed, ENGINES[engine]) == pytest.approx(2.0, abs=NEAR)
+
+
+def test_the_generalised_linear_bound_does_not_grow_with_the_dimension() -> None:
+    """One-hot features of one attribute: the same norm whatever the number of columns."""
+    found = []
+    for columns in (5, 17, 65):
+        domain = rt.Domain({"x": columns, "y": 2})
+        loss = rt.Logistic(features=["x"], label="y", categories=["x"])
+        assert loss.on(domain).dimension == columns
+        facts: dict[str, Any] = {"neighbours": "replace-one", "records": 10**6, "rho": RHO}
+        found.append([kind(loss, domain, **facts).bound(FAILURE) for kind in (UnconstrainedGLM, PhasedERM)])
+    free, grown = np.array(found).T
+    assert np.ptp(free) / free[0] < 1e-3
+    # A ball of the default radius: phases lose with the root of the dimension, less what does not depend on it.
+    assert grown[-1] / grown[0] > 1.5
 
 
 def test_updates_grow_with_the_logarithm_of_the_universe_and_the_square_of_the_error() -> None:
-    plans = [
-        ConvexPlan(e, 10, 1.0, 10**6, size, FAILURE, "textbook") for e, size in ((0.1, 5.0), (0.05, 5.0), (0.1, 10.0))
-    ]
-    assert plans[1].updates == pytest.approx(4 * plans[0].updates, rel=0.01)
-    assert plans[2].updates == pytest.approx(2 * plans[0].updates, rel=0.01)
-    assert plans[0].updates == math.ceil(64 * 5.0 / 0.01)
+    loss, epochs = rt.Logistic(**DEFAULT, radius=1), []
+    for error, size in ((0.1, 5.0), (0.05, 5.0), (0.1, 10.0)):
+        task = Task((loss,), DOMAIN, "replace-one", 10**10, 10, FAILURE, size)
+        epochs.append(convex_plan("convex-textbook", task, 1e4, error).epochs)
+    assert epochs[1] == pytest.approx(4 * epochs[0], rel=0.01)
+    assert epochs[2] == pytest.approx(2 * epochs[0], rel=0.01)
+    problem = loss.on(DOMAIN)
+    assert epochs[0] == math.floor(64 * (2 * problem.lipschitz * problem.radius) ** 2 * 5.0 / 0.01)
+
+
+def test_each_of_records_error_and_budget_follows_from_the_other_two() -> None:
+    loss, budget = rt.Logistic(**DEFAULT, radius=2), rt.Budget(rho=0.5)
+    facts: dict[str, Any] = {"domain": DOMAIN, "losses": loss, "count": 50}
+    sizes = rt.plan(error=0.1, budget=budget, **facts)
+    for place, row in enumerate(sizes.rows):
+        records = math.ceil(row.value)
+        errors = rt.plan(records=records, budget=budget, **facts)
+        prices = rt.plan(records=records, error=0.1, **facts)
+        assert errors.rows[place].mechanism == row.mechanism
+        assert errors.rows[place].value == pytest.approx(0.1, rel=0.02)
+        assert prices.rows[place].value == pytest.approx(0.5, rel=0.03)
+    assert "Fewest records" in str(sizes)
+    assert sizes.to_dict()["choice"] == sizes.choice.mechanism
 
 
 CURVED = rt.Logistic(features=["a", "b", "c"], label="y", radius=1)
 RIDGED = rt.Logistic(features=["a", "b", "c"], label="y", radius=1, ridge=0.1)
+KINKED = rt.Hinge(features=["a", "b", "c"], label="y", radius=1, width=0.0)
 FITTED = rt.Squared(features=["a", "b", "c"], label="y", radius=1)
 RARELY = 1e-4
 TABLES = 6
@@ -216,6 +279,12 @@ TABLES = 6
         (RidgeGLM, CURVED),
         (RidgeGLM, RIDGED),
         (SufficientStatistics, FITTED),
+        (PhasedERM, CURVED),
+        (PhasedERM, RIDGED),
+        (PhasedERM, KINKED),
+        (UnconstrainedGLM, CURVED),
+        (UnconstrainedGLM, KINKED),
+        (LongDescent, RIDGED),
     ],
 )
 def test_bounds_hold_on_tables_of_another_size_than_declared(
@@ -223,10 +292,11 @@ def test_bounds_hold_on_tables_of_another_size_than_declared(
 ) -> None:
     """Lopsided tables, whose best parameters often lie on the ball's edge; rows weigh `weight` times too much."""
     monkeypatch.setattr(minimizers, "MOST_ROUNDS", 60)
+    monkeypatch.setattr(minimizers, "LONG_ROUNDS", 2000)
     problem, spread = loss.on(DOMAIN), abs(1 - weight)
     for seed in range(TABLES):
         counts = np.rint(np.random.default_rng(seed).dirichlet(np.full(16, 0.2)) * 10**6).reshape(DOMAIN.shape)
-        true, source = counts.sum(), table(counts)._source
+        true, source = counts.sum(), exact_counts(table(counts))
         minimizer = kind(loss, DOMAIN, neighbours="add-remove", records=round(true / weight), rho=rho)
         theta = minimizer.release(minimizer.fetch(source, 1))
         for divisor, bound in (
@@ -234,14 +304,16 @@ def test_bounds_hold_on_tables_of_another_size_than_declared(
             (float(minimizer.records), minimizer._excess(RARELY, 1 + spread)),
         ):
             risk = TensorRisk(problem, source.marginal(problem.attributes) / divisor)
-            assert risk.value(theta) - risk.value(minimum(risk)[0]) <= bound * (1 + 1e-9)
+            best, gap = minimum(risk)
+            rounded = minimizer.rounding if divisor != true else 0.0
+            assert risk.value(theta) - risk.value(best) <= bound * (1 + 1e-9) + gap + weight * rounded
 
 
 def test_a_minimiser_sought_outside_the_ball_breaks_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: the loss' own ball replaced by one that holds the unconstrained minimiser."""
-    own = RidgeGLM._shape.fget
+    own = RidgeGLM.shape.fget
     assert own is not None
-    monkeypatch.setattr(RidgeGLM, "_shape", property(lambda self: replace(own(self), radius=50.0)))
+    monkeypatch.setattr(RidgeGLM, "shape", property(lambda self: replace(own(self), radius=50.0)))
     with pytest.raises(AssertionError):
         test_bounds_hold_on_tables_of_another_size_than_declared(RidgeGLM, CURVED, 1e4, 1.0, monkeypatch)
 

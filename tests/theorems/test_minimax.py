@@ -14,12 +14,12 @@ import pytest
 from benchmarks.minimax import averages, regret_bound
 from scipy.optimize import linprog
 
-from reticent.algorithms.data_player import Search
-from reticent.algorithms.dualquery_game import Game
-from reticent.algorithms.dualquery_plan import DualQueryPlan
-from reticent.algorithms.query_player import CellPlayer
 from reticent.domain import Domain
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
+from reticent.releases.dualquery.data_player import Search
+from reticent.releases.dualquery.game import Game
+from reticent.releases.dualquery.plan import DualQueryPlan
+from reticent.releases.dualquery.query_player import CellPlayer
 
 ROUNDS = (16, 64, 256, 1024)
 

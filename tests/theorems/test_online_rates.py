@@ -9,8 +9,8 @@ import pytest
 import reticent as rt
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.planning import Setting
-from reticent.rates import rates, records_needed, slope
+from reticent.planning.formulas import rates, records_needed, slope
+from reticent.planning.plan import Setting
 
 PURE = Setting(records=1, log_universe=20 * math.log(2), queries=10_000, failure=0.05, pure=True, amount=1.0)
 ZCDP = Setting(records=1, log_universe=20 * math.log(2), queries=10_000, failure=0.05, pure=False, amount=0.015)

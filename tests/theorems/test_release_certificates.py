@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import reticent as rt
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 
 DOMAIN = rt.Domain({"a": 3, "b": 4, "c": 2, "d": 3})

@@ -1,22 +1,26 @@
 """An audit tries to catch the mechanisms lying: it runs them on neighbouring tables and counts what tells these apart.
 
+Whole runs are also recorded on one table and replayed on its neighbours (`replay`).
+
 It reads nobody's rows: the tables are made up. Green proves nothing by itself; red proves a broken promise, but for
 one audit in a thousand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reticent.auditing.algorithms import algorithm_cases
-from reticent.auditing.cases import Case, Effort, Line, judge
+from reticent.auditing.cases import Case, Effort, VerdictLine, judge
 from reticent.auditing.exact_checks import exact_lines
 from reticent.auditing.mechanisms import mechanism_cases
 from reticent.auditing.minimizers import minimizer_cases
+from reticent.auditing.programs import PROGRAMS, Program
+from reticent.auditing.replay import replay_line
 
-__all__ = ["DEEP", "FALSE_ALARM", "QUICK", "Audit", "Case", "Effort", "Line", "all_cases", "audit"]
+__all__ = ["DEEP", "FALSE_ALARM", "QUICK", "Audit", "Case", "Effort", "VerdictLine", "all_cases", "audit"]
 
 FALSE_ALARM = 1e-3
 """The chance that an audit of correct mechanisms shows any red line; divided evenly over all of them."""
@@ -28,7 +32,7 @@ QUICK, DEEP = Effort(seconds=2.0), Effort(seconds=60.0, runs=20_000_000)
 class Audit:
     """All verdicts, in the order in which they were reached."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[VerdictLine, ...]
 
     @property
     def green(self) -> bool:
@@ -59,12 +63,19 @@ def audit(
     effort: Effort = QUICK,
     *,
     cases: Sequence[Case] | None = None,
+    programs: Mapping[str, Program] = PROGRAMS,
     listener: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> Audit:
-    """Exact checks first, then every case for the given effort; `listener` hears each name before its turn."""
+    """Exact checks first, then every program replayed and every case run for the given effort.
+
+    `listener` hears each name before its turn.
+    """
     chosen = all_cases() if cases is None else list(cases)
-    lines = exact_lines()
-    for done, case in enumerate(chosen):
-        listener(case.name, done, len(chosen))
+    lines, total = exact_lines(), len(programs) + len(chosen)
+    for done, (name, program) in enumerate(programs.items()):
+        listener(name, done, total)
+        lines.append(replay_line(name, program, effort))
+    for done, case in enumerate(chosen, len(programs)):
+        listener(case.name, done, total)
         lines.append(judge(case, effort, FALSE_ALARM / len(chosen)))
     return Audit(tuple(lines))

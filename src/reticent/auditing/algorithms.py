@@ -7,31 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.adaptive import Adaptive
-from reticent.algorithms.dualquery import DualQuery
-from reticent.algorithms.mwem import MWEM
-from reticent.algorithms.outcome import silent
-from reticent.algorithms.textbook import TextbookPMW
-from reticent.auditing.bounds import Event
+from reticent.auditing.bounds import ScoreEvent
 from reticent.auditing.cases import Case, Runs
 from reticent.auditing.tables import DOMAIN, neighbours_alone, neighbours_far_apart
 from reticent.auditing.witness import Witness
-from reticent.journal import Journal
 from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
-from reticent.kernel.ledger import Ledger
+from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table
-from reticent.opening import Terms, know
+from reticent.knowledge.outcome import silent
 from reticent.queries.linear import Count
 from reticent.queries.predicate import col
 from reticent.queries.workload import marginals
-from reticent.session import Session
+from reticent.releases.adaptive import Adaptive
+from reticent.releases.dualquery.dualquery import DualQuery
+from reticent.releases.mwem import MWEM
+from reticent.releases.textbook import TextbookPMW
+from reticent.sessions.journal import Journal
+from reticent.sessions.open import Opening, open_engine
+from reticent.sessions.session import Session
 
 GROUP = "algorithms"
 BUDGET = Budget(rho=2)
 TEXTBOOK_RELEASE, TEXTBOOK_SESSION, TUNED_SESSION = Budget(rho=32), Budget(rho=200), Budget(rho=24)
 """The papers' plans keep most of a budget for rounds that never come; these lead to charges of about 2."""
-SECOND_LIKELIER = Event(0.0, above=True, table=1)
+SECOND_LIKELIER = ScoreEvent(0.0, above=True, table=1)
 """The evidence speaks for the second table."""
 WEIGHT = 4.0
 PLANNED = 40
@@ -75,7 +75,7 @@ def _asked(engine: str, pair: tuple[Table, Table], budget: Budget, error: float 
     def draw(table: int) -> Runs:
         ledger = Ledger.memory(identity=pair[table].identity, budget=budget)
         witness = Witness(pair[table], ledger, *pair)
-        session = _session(engine, pair[table], witness, ledger)
+        session = session_on(engine, pair[table], witness, ledger)
         for question in QUESTIONS:
             session.ask(question, error=error, confidence=0.95)
         return Runs(np.array([witness.evidence]), ledger.spent / NANO)
@@ -83,8 +83,8 @@ def _asked(engine: str, pair: tuple[Table, Table], budget: Budget, error: float 
     return draw
 
 
-def _session(engine: str, table: Table, curator: Curator, ledger: Ledger) -> Session:
+def session_on(engine: str, table: Table, curator: Curator, ledger: Ledger) -> Session:
     """As `Session.open` does it, on the curator given."""
-    terms = Terms(engine=engine, warm_start=0.5, queries=PLANNED, confidence=0.5)
-    knowledge, epochs = know(curator, Journal(ledger), terms, silent)
-    return Session(table, curator, ledger, knowledge, epochs, confidence=terms.confidence, strict=False)
+    planned: dict[str, Any] = {"warm_start": 0.5} if engine == "default" else {"queries": PLANNED}
+    opening = Opening(engine=engine, confidence=0.5, **planned)
+    return Session(open_engine(curator, Journal(ledger), opening, silent), name=table.name)

@@ -63,7 +63,7 @@ def loss_bound(
 
 
 @dataclass(frozen=True)
-class Event:
+class ScoreEvent:
     """`score >= threshold` (or `<`), and the table on which it is likelier."""
 
     threshold: float
@@ -80,13 +80,13 @@ class Event:
         return float(loss_bound(unit, np.array(self.count(first)), np.array(self.count(second)), sizes, failure))
 
 
-def best_event(scores: tuple[np.ndarray, np.ndarray], unit: Unit, failure: float, ahead: float = 2.0) -> Event:
+def best_event(scores: tuple[np.ndarray, np.ndarray], unit: Unit, failure: float, ahead: float = 2.0) -> ScoreEvent:
     """The event that should prove most on `ahead` times as many other runs, on which it must then be counted."""
     levels = np.unique(np.concatenate(scores))
     if len(levels) > THRESHOLDS:
         levels = np.unique(np.quantile(levels, np.linspace(0, 1, THRESHOLDS), method="nearest"))
     above = [np.array([np.count_nonzero(side >= level) for level in levels]) for side in scores]
-    best, chosen = -math.inf, Event(math.inf, True, 0)
+    best, chosen = -math.inf, ScoreEvent(math.inf, True, 0)
     for table in (0, 1):
         sizes = len(scores[table]), len(scores[1 - table])
         for over in (True, False):
@@ -96,5 +96,5 @@ def best_event(scores: tuple[np.ndarray, np.ndarray], unit: Unit, failure: float
             losses = loss_bound(unit, ahead * hits, ahead * others, more, failure) + HINT * gap
             place = int(np.argmax(losses))
             if losses[place] > best:
-                best, chosen = float(losses[place]), Event(float(levels[place]), over, table)
+                best, chosen = float(losses[place]), ScoreEvent(float(levels[place]), over, table)
     return chosen

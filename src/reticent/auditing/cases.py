@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.auditing.bounds import Event, Unit, best_event
+from reticent.auditing.bounds import ScoreEvent, Unit, best_event
 from reticent.errors import QueryError
 
 LEARNING, SHORT_LEARNING = 1 / 3, 1 / 10
@@ -33,14 +33,14 @@ class Case:
     group: str
     unit: Unit
     draw: Callable[[int], Runs]
-    event: Event | None = None
+    event: ScoreEvent | None = None
     """Chosen beforehand; else on a part of the runs."""
     weight: float = 1.0
     """Of the time: whole algorithms are slow, and their runs are few."""
 
 
 @dataclass(frozen=True)
-class Line:
+class VerdictLine:
     """The verdict on one case, or on one exact check (then without figures)."""
 
     name: str
@@ -72,7 +72,7 @@ class Effort:
         return Effort(self.seconds * share, max(2, int(self.runs * share)))
 
 
-def judge(case: Case, effort: Effort, failure: float) -> Line:
+def judge(case: Case, effort: Effort, failure: float) -> VerdictLine:
     """Choose an event on the first runs, count it on the others, and hold the bound against the charge.
 
     The claim is what the ledger charged at most while the event was chosen. A later run that is charged more counts
@@ -86,7 +86,7 @@ def judge(case: Case, effort: Effort, failure: float) -> Line:
     counted = gather(case, effort.part(1 - share), claimed)
     seen = event.bound((counted[0].scores, counted[1].scores), case.unit, failure)
     total = sum(len(side.scores) for side in (*learning, *counted))
-    return Line(case.name, case.group, seen <= claimed, case.unit, claimed, seen, total)
+    return VerdictLine(case.name, case.group, seen <= claimed, case.unit, claimed, seen, total)
 
 
 def gather(case: Case, effort: Effort, claimed: float = math.inf) -> tuple[Runs, Runs]:

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from reticent.algorithms.dualquery import DualQuery
-from reticent.algorithms.query_player import query_player
-from reticent.auditing.cases import Line
-from reticent.auditing.exact_minimizers import gradient_sums, located_minima, second_moments
-from reticent.auditing.tables import DOMAIN, RECORDS, every_pair, table_of
+from reticent.auditing.cases import VerdictLine
+from reticent.auditing.exact_minimizers import gradient_sums, located_minima, phased_minima, second_moments
+from reticent.auditing.tables import DOMAIN, RECORDS, every_pair, four_cell_table
 from reticent.errors import LedgerError
 from reticent.kernel.accounting import NANO, Budget, Price
+from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.curator import Curator
-from reticent.kernel.excess_risk import ExcessRisk
 from reticent.kernel.group_counts import GroupCounts
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace
+from reticent.kernel.minimizers import excess_risk
+from reticent.kernel.minimizers.excess_risk import ExcessRisk
+from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import (
     AnswerErrors,
     CellScores,
@@ -29,22 +30,25 @@ from reticent.kernel.statistics import (
     MaxError,
     Statistic,
 )
-from reticent.kernel.table import Neighbours
+from reticent.kernel.table import Neighbours, exact_counts
+from reticent.losses.losses import Margin, MeanVector
 from reticent.queries.conjunctions import Conjunctions
-from reticent.queries.convex import MeanVector
+from reticent.queries.distribution import WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Conjunction, Count, Marginal, Weighted
 from reticent.queries.predicate import col
 from reticent.queries.workload import Workload, marginals
+from reticent.releases.dualquery.dualquery import DualQuery
+from reticent.releases.dualquery.query_player import query_player
 
 GROUP = "exact checks"
 SETS = (("a",), ("a", "b"))
 SCORES = (CellScores, ConjunctionScores)
 
 
-def exact_lines() -> list[Line]:
+def exact_lines() -> list[VerdictLine]:
     """Each check says what it found wrong, or nothing."""
-    return [Line(name, GROUP, not (found := check()), note=found) for name, check in CHECKS.items()]
+    return [VerdictLine(name, GROUP, not (found := check()), note=found) for name, check in CHECKS.items()]
 
 
 def _statistics() -> list[Statistic]:
@@ -56,27 +60,35 @@ def _statistics() -> list[Statistic]:
     weighted = query_player(Workload([Marginal(("a",)), Conjunction({"b": 0})], weights=[1, 4]), DOMAIN)
     mean = MeanVector(features=["b"])
     problem = mean.on(DOMAIN)
+    asked = Questions(DOMAIN, Distribution("mixed", SETS))
+    # linear, so that one record moves its minimiser across the ball
+    line = Margin(features=["a"], label="b", intercept=False, slopes={0: [(0, 1)], 1: [(0, -1)]})
+    end = np.array([line.radius])
+    least = excess_risk.least_scale(line.on(DOMAIN), end, "add-remove")
     return [
         LinearCount(half, DOMAIN),
         LinearCount(both, DOMAIN),
         MarginalCounts(Marginal(("a", "b")), DOMAIN),
         GroupCounts(Groups(["b"], col("a") == 1), DOMAIN),
+        BlockCounts(("a", "b"), (1, 2), DOMAIN),
         *(MaxError(kind, SETS, guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
+        ErrorQuantile(asked, guesses, 3 * WHOLE // 4),
         CellScores(SETS, tuple(-guess for guess in guesses)),
         ConjunctionScores(cells, random.uniform(-1, 1, len(cells))),
         weighted.scores(1.0, 1.0),
         ExcessRisk((mean,), (np.full(problem.dimension, problem.radius),), (problem.scale,), DOMAIN, RECORDS),
+        ExcessRisk((line,), (end,), (least,), DOMAIN, 4 * RECORDS),  # more than there are: nothing is cut off
     ]
 
 
-def _sensitivities(neighbours: Neighbours) -> str:
+def sensitivities(neighbours: Neighbours) -> str:
     """No statistic moves further between neighbours than the price assumes."""
     pairs = list(every_pair(neighbours))
-    tables = {counts: table_of(counts, neighbours) for pair in pairs for counts in pair}
+    tables = {counts: four_cell_table(counts, neighbours) for pair in pairs for counts in pair}
     for statistic in _statistics():
         declared, grid = statistic.sensitivity(neighbours), statistic.resolution(1)
-        values = {c: np.ravel(statistic.evaluate(t._source, 1)).astype(object) for c, t in tables.items()}
+        values = {c: np.ravel(statistic.evaluate(exact_counts(t), 1)).astype(object) for c, t in tables.items()}
         # A selection needs every single score to move little, a measurement the whole vector.
         total: Callable[[Any], Any] = max if isinstance(statistic, SCORES) else sum
         for first, second in pairs:
@@ -87,10 +99,12 @@ def _sensitivities(neighbours: Neighbours) -> str:
     return ""
 
 
+TABLE = four_cell_table((2, 1, 0, 1))
+
+
 def _curator(budget: Budget) -> tuple[Curator, Ledger]:
-    table = table_of((2, 1, 0, 1))
-    ledger = Ledger.memory(identity=table.identity, budget=budget)
-    return Curator(table, ledger), ledger
+    ledger = Ledger.memory(identity=TABLE.identity, budget=budget)
+    return Curator(TABLE, ledger), ledger
 
 
 def _rounding() -> str:
@@ -129,7 +143,7 @@ def _every_epoch_pays() -> str:
     test = AboveThreshold(threshold_epsilon=Fraction(1, 10), query_epsilon=Fraction(1, 10))
     curator.watch(1.0, test)
     once = ledger.spent
-    Curator(curator._table, ledger).watch(1.0, test)
+    Curator(TABLE, ledger).watch(1.0, test)
     return "" if once > 0 and ledger.spent == 2 * once else "a redrawn threshold was free"
 
 
@@ -166,8 +180,8 @@ def _rounds_as_planned() -> str:
 
 
 CHECKS: dict[str, Callable[[], str]] = {
-    "sensitivities, one record replaced": lambda: _sensitivities("replace-one"),
-    "sensitivities, one record added": lambda: _sensitivities("add-remove"),
+    "sensitivities, one record replaced": lambda: sensitivities("replace-one"),
+    "sensitivities, one record added": lambda: sensitivities("add-remove"),
     "charges are rounded up": _rounding,
     "the ledger is charged before noise is drawn": _charged_first,
     "every selection pays": _every_draw_pays,
@@ -177,5 +191,6 @@ CHECKS: dict[str, Callable[[], str]] = {
     "DualQuery's rounds cost what was planned": _rounds_as_planned,
     "sums of gradients": gradient_sums,
     "minima, solver included": located_minima,
+    "minima in phases": phased_minima,
     "second moments": second_moments,
 }

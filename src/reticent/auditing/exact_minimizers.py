@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from reticent.auditing.tables import DOMAIN, RECORDS, Counts, every_pair, table_of
-from reticent.kernel import minimizers as kernel
-from reticent.kernel.noise import Sensitivity
-from reticent.kernel.table import Neighbours
-from reticent.queries.convex import ConvexLoss, Logistic, MeanVector, Squared
-from reticent.queries.risk import TensorRisk
+from reticent.auditing.tables import DOMAIN, RECORDS, Counts, every_pair, four_cell_table
+from reticent.kernel.mechanisms.noise import Sensitivity
+from reticent.kernel.minimizers import families as kernel
+from reticent.kernel.table import Neighbours, exact_counts
+from reticent.losses.losses import ConvexLoss, Logistic, MeanVector, Squared
+from reticent.losses.risk import TensorRisk
 
 BOTH: tuple[Neighbours, ...] = ("replace-one", "add-remove")
 THETAS = (np.zeros(2), np.array([3.0, 0.0]), np.array([-1.0, 2.0]))
@@ -31,13 +31,13 @@ def gradient_sums() -> str:
         minimizer = kernel.NoisyGradientDescent(loss, DOMAIN, **_public(neighbours))
         for share in UNDERSTATED:
             sums = partial(_gradients, minimizer, share * minimizer.problem.lipschitz)
-            if far := _further(neighbours, sums, [minimizer._sensitivity] * len(THETAS)):
+            if far := _further(neighbours, sums, [minimizer.sensitivity] * len(THETAS)):
                 return f"a sum of gradients {far}"
     return ""
 
 
 def _gradients(minimizer: kernel.NoisyGradientDescent, limit: float, counts: Counts) -> list[np.ndarray]:
-    risk = TensorRisk(minimizer.problem, minimizer.fetch(table_of(counts)._source, 1))
+    risk = TensorRisk(minimizer.problem, minimizer.fetch(exact_counts(four_cell_table(counts)), 1))
     return [kernel.clipped_sum(risk, theta, limit) for theta in THETAS]
 
 
@@ -46,15 +46,36 @@ def located_minima() -> str:
     early = 2 * (float(kernel.LOCATED) - PRECISE)
     for neighbours in BOTH:
         minimizer = kernel.OutputPerturbation(MeanVector(features=["b"]), DOMAIN, **_public(neighbours))
-        if far := _further(neighbours, partial(_minimum, minimizer), [minimizer._sensitivity], early):
+        if far := _further(neighbours, partial(_minimum, minimizer), [minimizer.sensitivity], early):
             return f"a minimum {far}"
     return ""
 
 
 def _minimum(minimizer: kernel.OutputPerturbation, counts: Counts) -> list[np.ndarray]:
-    risk, ratio = minimizer.fetch(table_of(counts)._source, 1)
-    found = kernel.located_minimum(risk, minimizer._shape.heavier(ratio), PRECISE * minimizer.unit)
+    risk, ratio = minimizer.fetch(exact_counts(four_cell_table(counts)), 1)
+    found = kernel.located_minimum(risk, minimizer.shape.heavier(ratio), PRECISE * minimizer.unit)
     return [found / minimizer.unit]
+
+
+def phased_minima() -> str:
+    """One record moves the minima of all phases, from whatever public points, by no more than is paid for."""
+    loss = MeanVector(features=["b"], radius=50)
+    for neighbours in BOTH:
+        minimizer = kernel.PhasedERM(loss, DOMAIN, **_public(neighbours))
+        at = cache(partial(_phases, minimizer))
+        paid = float(minimizer.price().rho)
+        for first, second in every_pair(neighbours):
+            moves = [float(np.linalg.norm(a - b)) for a, b in zip(at(first), at(second), strict=True)]
+            spent = math.fsum(m**2 / (2 * float(n.sigma) ** 2) for m, n in zip(moves, minimizer.noises, strict=True))
+            if spent > paid:
+                return f"phases spend {spent:.4f} of rho, priced for {paid:.4f}"
+    return ""
+
+
+def _phases(minimizer: kernel.PhasedERM, counts: Counts) -> list[np.ndarray]:
+    exact = minimizer.fetch(exact_counts(four_cell_table(counts)), 1)
+    centres = [np.full(minimizer.problem.dimension, 0.1 * phase) for phase in range(minimizer.phases)]
+    return [minimizer.located(exact, phase, centre) for phase, centre in enumerate(centres)]
 
 
 def second_moments() -> str:
@@ -62,13 +83,13 @@ def second_moments() -> str:
     loss: ConvexLoss = Squared(features=["a"], label="b", intercept=False)
     for neighbours in BOTH:
         minimizer = kernel.SufficientStatistics(loss, DOMAIN, **_public(neighbours))
-        if far := _further(neighbours, partial(_moments, minimizer), minimizer._sensitivities):
+        if far := _further(neighbours, partial(_moments, minimizer), minimizer.sensitivities):
             return f"a moment {far}"
     return ""
 
 
 def _moments(minimizer: kernel.SufficientStatistics, counts: Counts) -> list[np.ndarray]:
-    gram, cross = minimizer.fetch(table_of(counts)._source, 1)
+    gram, cross = minimizer.fetch(exact_counts(four_cell_table(counts)), 1)
     return [gram, cross, np.linalg.eigvalsh(gram)[:1]]
 
 

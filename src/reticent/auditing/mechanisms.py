@@ -12,10 +12,10 @@ from reticent.auditing.tables import neighbours_far_apart
 from reticent.auditing.witness import evidence_of_noise
 from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator, Noise
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
-from reticent.kernel.noise import OPENDP_LARGEST
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
 from reticent.kernel.statistics import MaxError, Statistic
+from reticent.kernel.table import exact_counts
 from reticent.queries.linear import Count, Marginal
 from reticent.queries.predicate import col
 
@@ -23,6 +23,7 @@ GROUP = "mechanisms"
 GRID = 8
 BATCH = 20_000
 SMALL_BATCHES = 40
+SHORT = 16
 WATCHES = 100
 REPEATS = 100
 """Measurements in one event of the curator; each is one run and pays its own share."""
@@ -41,13 +42,13 @@ def mechanism_cases() -> list[Case]:
     halves, ones = (Fraction(1, 2), Fraction(2)), (Fraction(1), Fraction(1))
     return [
         Case("Laplace, many values at once", GROUP, "epsilon", _counts(Laplace(1), one, BATCH, 1)),
-        Case("Laplace, single values", GROUP, "epsilon", _counts(Laplace(1), one, OPENDP_LARGEST, SMALL_BATCHES)),
+        Case("Laplace, single values", GROUP, "epsilon", _counts(Laplace(1), one, SHORT, SMALL_BATCHES)),
         Case("Gaussian, many values at once", GROUP, "rho", _counts(Gaussian(Fraction(1, 2)), one, BATCH, 1)),
         Case(
             "Gaussian, single values",
             GROUP,
             "rho",
-            _counts(Gaussian(Fraction(1, 2)), one, OPENDP_LARGEST, SMALL_BATCHES),
+            _counts(Gaussian(Fraction(1, 2)), one, SHORT, SMALL_BATCHES),
         ),
         Case("exponential mechanism, one against many", GROUP, "epsilon", _selections(Exponential(2), MANY)),
         Case("exponential mechanism, one against one", GROUP, "rho", _selections(Exponential(2), 1)),
@@ -101,7 +102,7 @@ def _watches(
     def once(table: int) -> float:
         move = SENSITIVITY if table else 0
         watch = mechanism.open(0, SENSITIVITY)
-        watch._sampler = stock.of(watch._sampler)
+        watch.sampler = stock.of(watch.sampler)
         if any(watch.exceeds(low + move) for _ in range(early)):
             return 0.0
         return 2.0 if watch.exceeds(LAST - move) else 1.0
@@ -141,7 +142,7 @@ def _measured(
 
 def _marginals(noise: Noise, budget: Budget) -> Callable[[int], Runs]:
     """All cells of two attributes when one record moves from the first cell to the last."""
-    first, second = (table._source.marginal(("a", "b")) for table in neighbours_far_apart())
+    first, second = (exact_counts(table).marginal(("a", "b")) for table in neighbours_far_apart())
     measure = _measured(Marginal(("a", "b")), noise, budget)
 
     def draw(table: int) -> Runs:
@@ -153,7 +154,7 @@ def _marginals(noise: Noise, budget: Budget) -> Callable[[int], Runs]:
 
 def _largest_error(kind: str) -> Callable[[int], Runs]:
     """The largest error of a guess that is right on the first table."""
-    guess = neighbours_far_apart()[0]._source.marginal(("a", "b")).astype(float)
+    guess = exact_counts(neighbours_far_apart()[0]).marginal(("a", "b")).astype(float)
     error = MaxError(kind, (("a", "b"),), (guess,))  # pyright: ignore[reportArgumentType]
     measure = _measured(error, Laplace(1), Budget(epsilon=PLENTY))
 

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from reticent.auditing.cases import Case, Runs
-from reticent.auditing.tables import DOMAIN, table_of
-from reticent.kernel.minimizers import (
+from reticent.auditing.tables import DOMAIN, four_cell_table
+from reticent.kernel.minimizers.families import (
     Minimizer,
     NoisyGradientDescent,
     OutputPerturbation,
     RidgeGLM,
     SufficientStatistics,
 )
-from reticent.queries.convex import ConvexLoss, Logistic, MeanVector, Squared
+from reticent.kernel.table import exact_counts
+from reticent.losses.losses import ConvexLoss, Logistic, MeanVector, Squared
 
 GROUP = "minimisers"
 RHO = 2
@@ -38,10 +39,10 @@ def minimizer_cases() -> list[Case]:
 
 def _case(name: str, kind: type[Minimizer], loss: ConvexLoss, counts: tuple[Sequence[int], Sequence[int]]) -> Case:
     minimizer = kind(loss, DOMAIN, neighbours="replace-one", records=sum(counts[0]), rho=RHO)
-    tables, charged = [table_of(each) for each in counts], float(minimizer.price().rho)
+    tables, charged = [four_cell_table(each) for each in counts], float(minimizer.price().rho)
 
     def draw(table: int) -> Runs:
-        exact = minimizer.fetch(tables[table]._source, 1)
+        exact = minimizer.fetch(exact_counts(tables[table]), 1)
         return Runs(np.array([float(minimizer.release(exact).sum()) for _ in range(BATCH)]), charged)
 
     return Case(name, GROUP, "rho", draw)

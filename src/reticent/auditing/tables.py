@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.kernel.records import Records
+from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Neighbours, Table
 
 DOMAIN = Domain({"a": 2, "b": 2})
@@ -21,7 +21,7 @@ Counts = tuple[int, ...]
 """Records in each of the four cells."""
 
 
-def table_of(counts: Sequence[int], neighbours: Neighbours = "replace-one") -> Table:
+def four_cell_table(counts: Sequence[int], neighbours: Neighbours = "replace-one") -> Table:
     """So many records in each of the four cells."""
     codes = np.array(CELLS, dtype=np.int64)
     source = Records.of_codes(DOMAIN, {"a": codes[:, 0], "b": codes[:, 1]}, np.array(counts, dtype=np.int64))
@@ -33,13 +33,13 @@ def neighbours_far_apart(records: int = 8) -> tuple[Table, Table]:
     """One record moves from the first cell to the last: every marginal changes in two cells."""
     rest = records // 4
     counts = [records - 3 * rest, rest, rest, rest]
-    return table_of(counts), table_of([counts[0] - 1, rest, rest, rest + 1])
+    return four_cell_table(counts), four_cell_table([counts[0] - 1, rest, rest, rest + 1])
 
 
 @lru_cache
 def neighbours_alone(records: int) -> tuple[Table, Table]:
     """Everybody in the first cell, or all but one: far from a uniform guess, so that threshold tests fail."""
-    return table_of([records, 0, 0, 0]), table_of([records - 1, 0, 0, 1])
+    return four_cell_table([records, 0, 0, 0]), four_cell_table([records - 1, 0, 0, 1])
 
 
 def every_pair(neighbours: Neighbours) -> Iterator[tuple[Counts, Counts]]:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from reticent.kernel.curator import Curator, Epoch, Settled
-from reticent.kernel.ledger import Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Laplace, Noise
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.base import AboveThreshold, Laplace, Noise
 from reticent.kernel.statistics import Statistic
-from reticent.kernel.table import Table
+from reticent.kernel.table import Table, exact_counts
 
 
 class Witness(Curator):
@@ -52,7 +52,7 @@ class Witness(Curator):
     def _exact(self, statistic: Statistic) -> tuple[np.ndarray, np.ndarray]:
         """Both tables' values, in records."""
         grid = statistic.resolution(1)
-        first, second = (np.asarray(statistic.evaluate(table._source, 1)) / grid for table in self._pair)
+        first, second = (np.asarray(statistic.evaluate(exact_counts(table), 1)) / grid for table in self._pair)
         return first, second
 
 

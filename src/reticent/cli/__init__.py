@@ -1,29 +1,58 @@
-"""The command line: thin shells around the library; bad input is one line and exit code 2, an empty budget 3."""
+"""The command line: thin shells around the library; bad input is one line and exit code 2, an empty budget 3.
+
+No traceback reaches a user: a fault of this program is one line with a report id, and exit code 70.
+"""
 
 from __future__ import annotations
 
+import codecs
+import hashlib
+import io
+import os
 import sys
+import traceback
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
 from reticent import __version__
 from reticent.cli.groups import Group
+from reticent.domain.files import reason, shown_path
 from reticent.errors import ReticentError
 
 COMMANDS = {
     "demo": ("demo", "Publish a real public table: the whole job in a few seconds, offline."),
+    "domain": ("domain", "Draft the description of a table, or find what is missing privately."),
     "check": ("data", "Show the custodian what does not fit the domain. Not private."),
     "plan": ("data", "What each mechanism certifies, before anything is spent."),
     "release": ("publish", "Publish synthetic rows, a report and free answers under one budget."),
+    "fit": ("fit", "Fit models by minimising convex losses: a release, a server or a table of your own."),
     "serve": ("serve", "Put a table behind HTTP and a web page."),
     "ask": ("online", "Ask a server one question in SQL."),
     "shell": ("shell", "SQL at a prompt: a release, a server or a table of your own."),
-    "ledger": ("ledger", "Show or verify the account of a budget."),
+    "ledger": ("ledger", "Show, verify, back up or recover the account of a budget."),
     "audit": ("audit", "Try to catch this installation breaking its promises."),
 }
 """Each command's module, and its line in the help."""
 INTERRUPTED = 130
+INTERNAL = 70
+"""The exit code of a fault of this program, as sysexits.h has it."""
+KEPT = "what was measured is kept in the ledger, if one was given: run the same command again"
+SPELLED = "reticent-spelled"
+PLAIN = {"±": "+-", "≥": ">=", "≤": "<=", "ρ": "rho", "ε": "eps", "█": "#", "▓": "+", "░": "-", "…": "..."}
+"""For terminals that know only ASCII."""
+
+
+ARGUMENTS = {
+    "declare records=": "declare --records N",
+    "or use neighbours='add-remove'": "or use --neighbours add-remove",
+    "or use add-remove": "or use --neighbours add-remove",
+    "give its place with anchor=": "give its place with --anchor",
+    "give the right one with anchor=": "give the right one with --anchor",
+}
+"""What the library's remedies say, and what they are called here."""
 
 
 class _Lazy(Group):
@@ -53,24 +82,99 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: every failure that is the caller's ends in one line on stderr."""
+    """Entry point: every failure that is the caller's ends in one line on stderr, and so does one that is ours."""
+    _spell_out()
     try:
+        _require_text(sys.argv[1:] if arguments is None else arguments)
         code = cli.main(args=arguments, prog_name="reticent", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        fail("interrupted; what was measured is kept in the ledger, if one was given: run the same command again")
-        sys.exit(INTERRUPTED)
-    except click.ClickException as problem:
+        sys.stdout.flush()
+    except Exception as problem:
+        code = _failed(problem)
+    if code not in (0, None):
+        _let_go(sys.stdout)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _require_text(words: list[str]) -> None:
+    """An argument that no file could be named by is none that a shell can give."""
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError:
+            raise ReticentError("an argument holds half a character; write it again") from None
+
+
+def _failed(problem: Exception) -> int:
+    """Says what went wrong in one line; returns the exit code."""
+    if isinstance(problem, click.exceptions.Abort):
+        fail(f"interrupted; {KEPT}")
+        return INTERRUPTED
+    if isinstance(problem, click.ClickException):
         fail(problem.format_message())
-        sys.exit(2)
-    except ReticentError as problem:
-        fail(str(problem))
-        sys.exit(problem.exit_code)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
+        return 2
+    if isinstance(problem, ReticentError):
+        fail(_as_options(str(problem)))
+        return problem.exit_code
+    if isinstance(problem, BrokenPipeError):
+        _let_go(sys.stderr)
+        return 0
+    if isinstance(problem, MemoryError):
+        fail(f"not enough memory for this; {KEPT} with more memory or fewer attributes")
+        return 2
+    if isinstance(problem, OSError):
+        named = f"{shown_path(problem.filename)}: " if isinstance(problem.filename, str) else "the output: "
+        fail(f"{named}{reason(problem)}; {KEPT}")
+        return 2
+    fail(f"internal error, report {report_id(problem)}; please report this line; {KEPT}")
+    return INTERNAL
+
+
+def _as_options(message: str) -> str:
+    """Remedies of the library, in the words of the command line."""
+    for argument, option in ARGUMENTS.items():
+        message = message.replace(argument, option)
+    return message
+
+
+def report_id(problem: BaseException) -> str:
+    """Names the fault by where it happened and of what type it is: values are not in it, for some are private."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    ours = [frame for frame in frames if "reticent" in Path(frame.filename).parts] or frames
+    named = type(problem).__name__
+    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in ours]
+    digest = hashlib.sha256("\n".join([__version__, named, *places]).encode()).hexdigest()[:12]
+    return f"{digest} ({named} at {places[-1]})" if places else f"{digest} ({named})"
 
 
 def fail(message: str) -> None:
-    """One line on stderr."""
-    click.echo(f"reticent: {' '.join(message.split())}", err=True)
+    """One line on stderr, if anybody can be told."""
+    try:
+        click.echo(f"reticent: {' '.join(message.split())}", err=True)
+    except OSError:
+        _let_go(sys.stderr)
+
+
+def _spell_out() -> None:
+    """A terminal that knows few characters gets others for the rest: an answer that was paid for must be shown."""
+    codecs.register_error(SPELLED, _spelled)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=SPELLED)
+
+
+def _spelled(problem: UnicodeError) -> tuple[str, int]:
+    if not isinstance(problem, UnicodeEncodeError):
+        raise problem
+    text = problem.object[problem.start : problem.end]
+    return "".join(PLAIN.get(character, "?") for character in text), problem.end
+
+
+def _let_go(stream: Any) -> None:
+    """What cannot be written any more is not tried again when Python ends."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        except (OSError, ValueError):
+            return

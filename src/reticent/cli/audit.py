@@ -9,7 +9,7 @@ from dataclasses import replace
 import click
 from rich.table import Table as Grid
 
-from reticent.auditing import DEEP, FALSE_ALARM, QUICK, Audit, Line
+from reticent.auditing import DEEP, FALSE_ALARM, QUICK, Audit, VerdictLine
 from reticent.cli.options import bar_on_terminal, console, json_option, print_json
 
 VIOLATED = 1
@@ -69,7 +69,7 @@ def show_audit(found: Audit) -> None:
     )
 
 
-def _row(line: Line) -> tuple[str, ...]:
+def _row(line: VerdictLine) -> tuple[str, ...]:
     mark = "[green]ok[/green]" if line.green else "[bold red]VIOLATED[/bold red]"
     if line.claimed is None or line.seen is None:
         return mark, line.name, line.note or "exact", "", ""

@@ -17,12 +17,23 @@ KEYWORDS = (
 )  # fmt: skip
 COMMANDS = {
     "\\cost": "price of a statement at the wanted error, without asking it",
-    "\\error": "wanted error from now on, a fraction of the table; `\\error off` for free answers only",
+    "\\error": "wanted error from now on: records for counts, or 1%; `\\error off` for free answers only",
     "\\budget": "what is spent and what is left",
     "\\domain": "columns and their values; `\\domain COLUMN` for one",
     "\\help": "this list",
     "\\quit": "leave",
 }
+ALIASES = {
+    "\\q": "\\quit",
+    "\\d": "\\domain",
+    "\\h": "\\help",
+    "\\?": "\\help",
+    "exit": "\\quit",
+    "quit": "\\quit",
+    "help": "\\help",
+}
+"""What hands type that know other shells."""
+WORDS = frozenset(name for name in ALIASES if not name.startswith("\\"))
 _VALUE_WANTED = re.compile(
     r"(?P<name>\"[^\"]+\"|\w+)\s*(?:=|<>|!=|\bIN\s*\((?:[^()]*,)?|\bLIKE)\s*(?P<typed>'?[^',)]*)$", re.I
 )

@@ -9,47 +9,75 @@ from rich.table import Table as Grid
 
 from reticent.cli.options import budget_from, budget_options, console, json_option, print_json
 from reticent.domain import Domain
+from reticent.errors import QueryError
 
 if TYPE_CHECKING:
-    from reticent.planning import Plan
+    from reticent.planning.plan import Plan
 
 
 @click.command()
 @click.argument("table", metavar="TABLE")
 @click.option("--domain", "domain_file", required=True, help="Public description of the columns: .toml or .json.")
-@click.option("--query", help="SQL that selects the rows when TABLE is a database URL.")
+@click.option("--query", help="SQL that selects the rows: of a database, or of a file with FROM rows.")
 @click.option("--person", help="Column that names the person.")
 @click.option("--records", type=int, help="The number you mean to declare.")
+@click.option("--limit", type=float, help="Fail above this share of a column that fits nowhere.  [default: 0.25]")
+@click.option("--examples", type=int, help="How many values of a column to show that do not fit.  [default: 5]")
 @json_option
 def check(
-    table: str, domain_file: str, query: str | None, person: str | None, records: int | None, as_json: bool
+    table: str,
+    domain_file: str,
+    query: str | None,
+    person: str | None,
+    records: int | None,
+    limit: float | None,
+    examples: int | None,
+    as_json: bool,
 ) -> None:
     """Show the custodian what does not fit the domain. Exact counts: never for publication.
 
     \b
     Example:  reticent check census.parquet --domain census.toml
+              reticent check visits.csv --domain visits.toml --query "SELECT * FROM rows WHERE year = '2024'"
     """
-    from reticent.custodian import check as inspect
+    from reticent.custodian.check import EXAMPLES, LIMIT
+    from reticent.custodian.check import check as inspect
 
-    found = inspect(table, Domain.read(domain_file), query=query, person=person, records=records)
+    found = inspect(
+        table,
+        Domain.read(domain_file),
+        query=query,
+        person=person,
+        records=records,
+        limit=LIMIT if limit is None else limit,
+        examples=EXAMPLES if examples is None else examples,
+    )
     if as_json:
         print_json(found.to_dict())
     else:
         click.echo(str(found))
+    found.refuse("mend the domain or the rows; `release` and `serve` stop there too, unless given --accept-misfits")
 
 
 @click.command()
-@click.option("--records", type=int, required=True, help="Number of records or persons.")
+@click.option("--records", type=int, help="Number of records or persons.")
 @click.option("--domain", "domain_file", required=True, help="Public description of the columns: .toml or .json.")
-@click.option("--queries", type=int, default=10_000, show_default=True, help="How many adaptive questions.")
+@click.option("--losses", help="Plan for convex losses like those of this file, .toml or .json, instead of counts.")
+@click.option("--queries", type=int, help="How many adaptive questions.  [default: 10000; 100 with --losses]")
 @click.option("--confidence", type=float, default=0.95, show_default=True, help="That all of them are met together.")
-@click.option("--error", type=float, help="Also print the budget each mechanism would need for this error.")
+@click.option(
+    "--error",
+    type=float,
+    help="Also print the budget each mechanism would need for this error. With --losses: the excess risk wanted; state"
+    " two of --records, --error and a budget.",
+)
 @budget_options
 @json_option
 def plan(
-    records: int,
+    records: int | None,
     domain_file: str,
-    queries: int,
+    losses: str | None,
+    queries: int | None,
     confidence: float,
     error: float | None,
     epsilon: float | None,
@@ -61,27 +89,47 @@ def plan(
 
     \b
     Example:  reticent plan --records 48842 --domain census.toml --epsilon 1 --delta 1e-9 --queries 10000
+              reticent plan --losses losses.toml --domain census.toml --error 0.02 --epsilon 1 --delta 1e-9
     """
-    from reticent.planning import plan as make
+    from reticent.planning.plan import plan as make
 
+    stated = epsilon is not None or rho is not None
+    if losses is not None:
+        from reticent.releases.loss_files import read_losses
+
+        found = make(
+            domain=Domain.read(domain_file),
+            losses=read_losses(losses),
+            count=100 if queries is None else queries,
+            records=records,
+            error=error,
+            budget=budget_from(epsilon, delta, rho) if stated else None,
+            confidence=confidence,
+        )
+        print_json(found.to_dict()) if as_json else click.echo(str(found))
+        return
+    if records is None:
+        raise QueryError("state --records, the number of records or persons; under add-remove a public estimate of it")
     made = make(
         records=records,
         domain=Domain.read(domain_file),
         budget=budget_from(epsilon, delta, rho),
-        queries=queries,
+        queries=10_000 if queries is None else queries,
         confidence=confidence,
     )
     needed = made.needed(error) if error is not None else {}
+    fewest = made.records_needed(error) if error is not None else {}
     if as_json:
-        print_json(made.to_dict() | ({"needed": needed} if needed else {}))
+        print_json(made.to_dict() | ({"needed": needed, "records_needed": fewest} if needed else {}))
         return
     show_plan(made)
     if needed:
         console.print(
-            f"\nFor an error of {error:g} each would need so many times this {made.budget.unit}:", markup=False
+            f"\nFor an error of {error:g} each would need so many times this {made.budget.unit}, or so many records:",
+            markup=False,
         )
         for name, factor in sorted(needed.items(), key=lambda entry: entry[1]):
-            console.print(f"  {name:<26}{factor:>12.4g}", markup=False)
+            console.print(f"  {name:<26}{factor:>12.4g}{fewest[name]:>14.4g}", markup=False)
 
 
 def show_plan(made: Plan) -> None:

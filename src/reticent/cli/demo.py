@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,8 +16,8 @@ import reticent as rt
 from reticent.cli.options import console, json_option, print_json, progress_bar
 from reticent.cli.publish import BARS, write_rows
 from reticent.cli.show import bounded, show_result
+from reticent.domain.files import writing
 from reticent.errors import SourceError
-from reticent.files import writing
 
 EPSILON, DELTA = 1.0, 1e-9
 
@@ -134,11 +137,19 @@ def show_answers(release: Any) -> None:
         show_result(release.ask(sql), footer=False)
 
 
+def command() -> str:
+    """How this shell calls `reticent`: by name where that finds it, else by the path it was called with."""
+    called = Path(sys.argv[0])
+    if shutil.which("reticent") or called.name != "reticent":
+        return "reticent"
+    return os.path.relpath(called) if called.is_absolute() else str(called)
+
+
 def conclude(out: Path, seconds: float) -> None:
     console.print(
         f"\nWritten to [bold]{escape(str(out))}/[/bold]:\n"
         "  synthetic.parquet  20,190 rows that no person stands behind\n"
         "  report.html        what was spent, what is guaranteed: open it in a browser\n"
-        f"  visits.release     ask more:  reticent shell {escape(str(out))}/visits.release\n"
+        f"  visits.release     ask more:  {escape(command())} shell {escape(str(out))}/visits.release\n"
         f"\n{seconds:.0f} seconds."
     )

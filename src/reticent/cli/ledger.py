@@ -1,30 +1,38 @@
-"""`ledger`: read an account without opening it for writing."""
+"""`ledger`: read an account without opening it for writing, copy it, put a copy back, accept a loss."""
 
 from __future__ import annotations
 
+import shlex
+import sys
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import click
 from rich.table import Table as Grid
 
 from reticent.cli.groups import Group
 from reticent.cli.options import console, json_option, print_json
+from reticent.errors import LedgerError, QueryError, ReticentError
 from reticent.kernel.accounting import NANO
-from reticent.kernel.events import History
+from reticent.kernel.ledger.events import Event, History, sha256
 
 
 @click.group(cls=Group)
 def ledger() -> None:
-    """Show or verify a ledger.
+    """Show, verify, copy or recover a ledger.
 
     \b
     Example:  reticent ledger verify census.ledger
     """
 
 
+anchor_option = click.option("--anchor", help="Where the anchor is kept, if not beside the ledger.")
+
+
 @ledger.command()
 @click.argument("file")
-@click.option("--anchor", help="Where the anchor is kept, if not beside the ledger.")
+@anchor_option
 @json_option
 def show(file: str, anchor: str | None, as_json: bool) -> None:
     """Every event, what it cost, and what is left. Public facts only.
@@ -32,7 +40,7 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
     \b
     Example:  reticent ledger show census.ledger
     """
-    from reticent.kernel.statement import verify as read
+    from reticent.kernel.ledger.verify import verify as read
 
     statement = read(file, anchor=anchor)
     history = statement.history
@@ -59,23 +67,156 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
 
 @ledger.command()
 @click.argument("file")
-@click.option("--anchor", help="Where the anchor is kept, if not beside the ledger.")
+@anchor_option
+@click.option("--release", "release_file", type=click.Path(path_type=Path), help="Also: did this ledger publish it?")
 @json_option
-def verify(file: str, anchor: str | None, as_json: bool) -> None:
-    """Check the hash chain and the anchor; exit code 2 if the file was edited, cut or rolled back.
+def verify(file: str, anchor: str | None, release_file: Path | None, as_json: bool) -> None:
+    """Check the hash chain, the anchor and everything stored; exit code 2 if the file was edited, cut or damaged.
+
+    Needs no right to write and leaves no file behind.
 
     \b
     Example:  reticent ledger verify census.ledger
     """
-    from reticent.kernel.statement import verify as read
+    from reticent.kernel.ledger.verify import verify as read
 
-    statement = read(file, anchor=anchor)
-    facts = {"events": len(statement.events), "spent": statement.history.spent, "anchored": statement.anchored}
+    statement = read(file, anchor=anchor, keep=release_file is not None)
+    if statement.damaged:
+        raise LedgerError(
+            f"{file}: chain intact, but damaged: {', '.join(statement.damaged[:5])}; what was measured is whole and is"
+            " fitted again when the ledger is opened; restore a backup to have these back"
+        )
+    published = None if release_file is None else _published(release_file, statement.events)
+    facts = {"events": statement.history.sequence, "spent": statement.history.spent, "anchored": statement.anchored}
     if as_json:
-        print_json({"verified": True, "unit": _unit(statement.history)} | facts)
+        print_json({"verified": True, "unit": _unit(statement.history)} | facts | _known(published))
         return
     anchored = "agrees with its anchor" if statement.anchored else "has no anchor to compare with"
     console.print(f"{file}: {facts['events']} events, chain intact, {anchored}")
+    if published is not None:
+        console.print(f"{release_file}: published by event {published} of this ledger")
+
+
+def _known(published: int | None) -> dict[str, int]:
+    return {} if published is None else {"published": published}
+
+
+def _published(path: Path, events: tuple[Event, ...]) -> int:
+    """The event that holds the same bytes."""
+    from reticent.releases.release import Release
+
+    try:
+        data = path.read_bytes()
+    except OSError as problem:
+        raise ReticentError(f"{path}: cannot be read ({problem.strerror})") from None
+    digests = [sha256(data)]
+    with suppress(ReticentError):
+        release = Release.from_bytes(data, str(path))
+        if release.replicated is not None:  # they are added after the payment
+            digests.append(release.digest)
+    for event in events:
+        if event.kind in ("published", "start") and event.payload.get("release") in digests:
+            return event.sequence
+    raise LedgerError(f"{path}: this ledger has not published these bytes; compare with the ledger that paid for it")
+
+
+@ledger.command()
+@click.argument("file")
+@click.argument("copy")
+@json_option
+def backup(file: str, copy: str, as_json: bool) -> None:
+    """Copy a ledger whole, also while it is in use. Leave the anchor out of the backup: it must not come back with it.
+
+    \b
+    Example:  reticent ledger backup census.ledger /backup/census-monday.ledger
+    """
+    from reticent.cli.copies import back_up
+
+    statement = back_up(file, copy)
+    if as_json:
+        print_json({"copy": copy, "events": statement.history.sequence, "spent": statement.history.spent})
+        return
+    console.print(f"{copy}: {statement.history.sequence} events, verified", soft_wrap=True)
+
+
+@ledger.command()
+@click.argument("copy")
+@click.argument("file")
+@anchor_option
+@json_option
+def restore(copy: str, file: str, anchor: str | None, as_json: bool) -> None:
+    """Put a backup in the place of a lost or damaged ledger. The old file is kept under another name.
+
+    A backup forgets what was charged since: where its anchor remembers more, the ledger opens only after
+    `reticent ledger accept-rollback`.
+
+    \b
+    Example:  reticent ledger restore /backup/census-monday.ledger census.ledger
+    """
+    from reticent.cli.copies import restore_backup as put_back
+    from reticent.kernel.ledger.anchor import places
+
+    statement, problem, aside = put_back(copy, file, anchor=anchor)
+    if as_json:
+        facts = {
+            "events": statement.history.sequence,
+            "problem": problem,
+            "kept": None if aside is None else str(aside),
+        }
+        print_json({"file": file} | facts)
+        return
+    console.print(f"{file}: restored, {statement.history.sequence} events", soft_wrap=True)
+    if aside is not None:
+        console.print(f"what was there is kept in {aside}", soft_wrap=True)
+    if problem is not None:
+        console.print(f"but {problem}", soft_wrap=True)
+        named = "" if anchor is None else f" --anchor {shlex.quote(anchor)}"
+        console.print(f"then: reticent ledger accept-rollback {shlex.quote(file)}{named}", soft_wrap=True)
+    elif not places(file, anchor)[1].exists():
+        told = "no anchor is beside it, which would tell what was charged since the backup: name it with --anchor"
+        console.print(told, soft_wrap=True)
+
+
+@ledger.command("accept-rollback")
+@click.argument("file")
+@anchor_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def accept_rollback(file: str, anchor: str | None, yes: bool, as_json: bool) -> None:
+    """Go on with a ledger that is at odds with its anchor, or whose anchor is lost. Nothing is ever refunded.
+
+    What the anchor saw spent stays spent; where nothing bounds what was spent, all that remains is charged.
+
+    \b
+    Example:  reticent ledger accept-rollback census.ledger --anchor /mnt/other/census.anchor
+    """
+    from reticent.kernel.accounting import Budget
+    from reticent.kernel.ledger.ledger import Ledger
+    from reticent.kernel.ledger.verify import opening
+    from reticent.kernel.ledger.verify import verify as read
+
+    facts = opening(file)
+    if facts is None:
+        raise LedgerError(
+            f"{file} holds no events: restore a backup first (reticent ledger restore); without one, Ledger.open(...,"
+            " accept_rollback=True) with its table and budget begins anew with what the anchor saw spent"
+        )
+    try:
+        if read(file, anchor=anchor, keep=False).anchored:
+            raise QueryError(f"{file} agrees with its anchor: there is nothing to accept")
+        problem = "its anchor is missing: all that remains will be charged"
+    except LedgerError as found:
+        problem = str(found)
+    if not yes and not (sys.stdin.isatty() and click.confirm(f"{problem}. Accept?", default=False, err=True)):
+        raise QueryError(f"{problem}. Nothing was changed; add --yes to accept this")
+    terms = {name: term for name, term in facts["budget"].items() if name not in ("limit", "unit")}
+    budget = Budget.from_dict(terms)
+    with Ledger.open(file, identity=facts["identity"], budget=budget, anchor=anchor, accept_rollback=True) as accepted:
+        spent, left = accepted.spent, accepted.remaining
+    if as_json:
+        print_json({"file": file, "unit": f"nano-{budget.unit}", "spent": spent, "remaining": left})
+        return
+    console.print(f"{file}: accepted; {budget.unit} spent {spent / NANO:.6g}, left {left / NANO:.6g}", soft_wrap=True)
 
 
 def _unit(history: History) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from reticent.cli.desks import is_release, release_desk, server_desk
-from reticent.cli.options import json_option, print_json
+from reticent.cli.options import json_option, print_json, refuse_unused, wanted_error
 from reticent.cli.show import show_result
+from reticent.cli.targets import is_release, release_target, server_target
 from reticent.errors import QueryError
 
 
@@ -14,20 +14,30 @@ from reticent.errors import QueryError
 @click.argument("target", metavar="URL|FILE.release")
 @click.argument("sql")
 @click.option("--table", help="Which table, where the token sees several.")
-@click.option("--error", type=float, help="Wanted error, as a fraction of the table for counts; may cost.")
+@click.option("--error", help="Wanted error: records for counts, the column's unit for AVG, or 1%; may cost.")
 @click.option("--confidence", type=float, help="Probability that the error bound holds.")
 @click.option("--key", help="Makes a paid answer repeatable: the same key is charged once.")
 @click.option("--max-price", type=float, help="Refuse rather than pay more than this.")
+@click.option("--typical", is_flag=True, help="Also take what 19 of 20 such questions are within --error of, for free.")
+@click.option("--population", type=float, help="Intervals for the population at this confidence; of a release.")
+@click.option(
+    "--mode",
+    type=click.Choice(["estimated", "certified"]),
+    help="Of --population; by default estimated with replicates.",
+)
 @click.option("--cost", "only_cost", is_flag=True, help="Print the price instead of asking.")
 @json_option
 def ask(
     target: str,
     sql: str,
     table: str | None,
-    error: float | None,
+    error: str | None,
     confidence: float | None,
     key: str | None,
     max_price: float | None,
+    typical: bool,
+    population: float | None,
+    mode: str | None,
     only_cost: bool,
     as_json: bool,
 ) -> None:
@@ -37,19 +47,35 @@ def ask(
     Example:  reticent ask http://localhost:8000 "SELECT sex, COUNT(*) FROM census GROUP BY sex"
     """
     if is_release(target):
-        if only_cost or any(value is not None for value in (table, error, confidence, key, max_price)):
-            raise QueryError("a release answers for free and as well as it can: give the file and the SQL, no options")
-        answer = release_desk(target).backend.ask(sql)
+        if only_cost or typical or any(value is not None for value in (table, error, confidence, key, max_price)):
+            raise QueryError(
+                "a release answers for free and as well as it can: give the file and the SQL, no options but"
+                " --population and --mode"
+            )
+        answer = release_target(target).backend.ask(sql)
+        if population is None:
+            refuse_unused("without --population", "mode")
+        else:
+            answer = answer.population(population, mode=mode)
     else:
-        connection = server_desk(target, table).backend
+        refuse_unused("with a server, whose answers are about the table; ask a saved release", "population", "mode")
+        wanted = None if error is None else wanted_error(error)
+        if error is None:
+            refuse_unused("without --error: answers are free then", "key", "max_price", "typical")
+        if only_cost:
+            refuse_unused("with --cost, which pays nothing", "key", "max_price", "typical")
+        connection = server_target(target, table).backend
         with connection:
             if only_cost:
-                if error is None:
+                if wanted is None:
                     raise QueryError("state --error: without one every answer is free")
-                price = connection.cost(sql, error=error, confidence=confidence)
+                price = connection.cost(sql, error=wanted, confidence=confidence)
                 print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
                 return
-            answer = connection.ask(sql, error=error, confidence=confidence, key=key, max_price=max_price)
+            promise = "typical" if typical else "certified"
+            answer = connection.ask(
+                sql, error=wanted, confidence=confidence, key=key, max_price=max_price, promise=promise
+            )
     if as_json:
         print_json(answer.to_dict())
     else:

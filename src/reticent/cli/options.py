@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,17 +10,20 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Column
 
-from reticent.algorithms.outcome import Progress as Step
-from reticent.algorithms.outcome import Report
 from reticent.domain import Domain
+from reticent.domain.files import named_path
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
+from reticent.progress.bars import bar, listening
+from reticent.progress.steps import Report
 
 console = Console(highlight=False, soft_wrap=False)
+
+
+most_option = click.option(
+    "--most", type=int, help="With --person: every row weighs one, of at most so many rows a person."
+)
 
 
 def table_options(function: Callable) -> Callable:
@@ -33,8 +35,9 @@ def reading_options(*, domain_required: bool = True) -> Callable[[Callable], Cal
     """How to read a table."""
     options = [
         click.option("--domain", "domain_file", required=domain_required, help="Public description of the columns."),
-        click.option("--query", help="SQL that selects the rows when TABLE is a database URL."),
+        click.option("--query", help="SQL that selects the rows: of a database, or of a file with FROM rows."),
         click.option("--person", help="Column that names the person; each person then weighs one."),
+        most_option,
         click.option("--records", type=int, help="Public number of records, where the reader cannot know it."),
         click.option(
             "--neighbours",
@@ -66,7 +69,81 @@ def budget_options(function: Callable) -> Callable:
     return function
 
 
+ENGINE_NAMES = ("engine", "queries", "losses", "support", "smoothness", "gamma", "distance")
+
+
+def engine_options(function: Callable) -> Callable:
+    """How a session answers; all engines but the default one answer all questions, or all losses, within one error."""
+    engines = ["default", "tuned", "textbook", "hardt-rothblum", "convex-tuned", "convex-textbook"]
+    for option in reversed(
+        [
+            click.option("--engine", type=click.Choice(engines), help="How to answer.  [default: default]"),
+            click.option("--queries", type=int, help="How many questions are coming."),
+            click.option("--losses", help="For convex engines: a file of losses like those to come, .toml or .json."),
+            click.option("--support", type=int, help="For threshold engines: learn on so many sampled records."),
+            click.option(
+                "--smoothness",
+                type=float,
+                help="Instead of --support: no cell holds more than this share of the table.",
+            ),
+            click.option("--gamma", type=float, help="With --smoothness: what sampling may add.  [default: 0.05]"),
+            click.option("--distance", type=float, help="With --smoothness: how far the table is from such a one."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
+def engine_from(
+    engine: str | None,
+    queries: int | None,
+    losses: str | None,
+    support: int | None,
+    smoothness: float | None,
+    gamma: float | None,
+    distance: float | None,
+) -> dict[str, Any]:
+    """What `engine_options` say, as arguments of `Session.open`."""
+    from reticent.planning.smooth import stated_support
+    from reticent.releases.loss_files import read_losses
+
+    sampled = stated_support(support, smoothness, gamma, distance)
+    planned = {} if losses is None else {"losses": read_losses(losses)}
+    return {"engine": engine or "default", "queries": queries, "support": sampled} | planned
+
+
+anchor_option = click.option(
+    "--anchor", type=click.Path(path_type=Path), help="Where the ledger's anchor is kept; best on another volume."
+)
+
+
+@contextmanager
+def telling_anchor(ledger: str | Path | None, anchor: str | Path | None) -> Iterator[None]:
+    """Around what may make a ledger: says afterwards what an anchor beside it cannot protect from."""
+    new = ledger is not None and anchor is None and not Path(ledger).exists()
+    yield
+    if new:
+        click.echo(
+            f"The anchor is kept beside the ledger, in {ledger}.anchor: whoever restores the folder restores both, and"
+            " no rollback shows. --anchor names a place on another volume.",
+            err=True,
+        )
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines and nothing else.")
+
+
+misfits_option = click.option(
+    "--accept-misfits", is_flag=True, help="Go on although much of a column fits nowhere in the domain."
+)
+
+
+def check_fit(table: str, accept: bool, domain_file: str, **reading: Any) -> None:
+    """Stop before anything is spent on a column that fits nowhere; the custodian's own command decides, no session."""
+    if not accept:
+        from reticent.custodian.check import refuse_misfits
+
+        refuse_misfits(table, Domain.read(domain_file), query=reading.get("query"), person=reading.get("person"))
 
 
 def budget_from(epsilon: float | None, delta: float | None, rho: float | None) -> Budget:
@@ -75,12 +152,39 @@ def budget_from(epsilon: float | None, delta: float | None, rho: float | None) -
     return Budget(epsilon=epsilon, delta=delta, rho=rho)
 
 
+def wanted_error(text: str) -> float | str:
+    """What --error says: a number in the unit of the column shown, or a percentage as it stands."""
+    from reticent.knowledge.request import checked_error
+
+    try:
+        number = float(text)
+    except ValueError:
+        if "%" not in text:
+            raise QueryError(f"{text[:40]} is no error: give a number above 0, or a percentage such as 1%") from None
+        checked_error(text)
+        return text
+    checked_error(number)
+    return number
+
+
+def refuse_unused(why: str, *names: str) -> None:
+    """An option that would have no effect is a misunderstanding: it is refused before anything is read or spent."""
+    ctx = click.get_current_context()
+    for name in names:
+        if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
+            option = next(p.opts[0] for p in ctx.command.params if p.name == name)
+            raise QueryError(f"{option} has no effect {why}; leave it out")
+
+
 def read_table(table: str, domain_file: str, **reading: Any) -> Any:
     """The table with its domain; quiet about values."""
     from reticent.sources import Table
 
     domain = Domain.read(domain_file)
-    return Table.read(table, domain, **{name: value for name, value in reading.items() if value is not None})
+    rows = {} if reading.get("most") is None else {"rows": "bounded"}
+    quiet = bool(click.get_current_context().params.get("as_json"))
+    given = {name: value for name, value in reading.items() if value is not None}
+    return Table.read(table, domain, progress=not quiet, **rows, **given)
 
 
 def workload_from(text: str, domain: Domain) -> Any:
@@ -88,12 +192,9 @@ def workload_from(text: str, domain: Domain) -> Any:
     from reticent.queries.workload import Workload
 
     if text.endswith(".sql"):
-        from reticent.sql import workload_of_sql
+        from reticent.sql import read_sql_workload
 
-        try:
-            return workload_of_sql(Path(text).read_text(), domain)
-        except OSError:
-            raise QueryError(f"{text}: no such workload file") from None
+        return read_sql_workload(named_path(text, "questions.sql"), domain)
     return Workload.parse(text, domain)
 
 
@@ -103,31 +204,13 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Report]:
-    """A bar on a terminal with round and spent share; silent elsewhere. Public quantities only."""
-    with bar_on_terminal(quiet) as update:
-
-        def report(step: Step) -> None:
-            update(step.message, step.step, step.steps, f"{step.spent:.0%} spent")
-
+    """A bar on a terminal with round, spent share and time left; silent elsewhere. Public quantities only."""
+    with listening(not quiet) as report:
         yield report
 
 
 @contextmanager
 def bar_on_terminal(quiet: bool) -> Iterator[Callable[[str, int, int, str], None]]:
     """`update(message, done, total, note)`; the bar is gone when the work is done."""
-    if quiet or not sys.stderr.isatty():
-        yield lambda message, done, total, note: None
-        return
-    columns = (
-        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
-        BarColumn(bar_width=20),
-        TextColumn("{task.fields[note]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
-        task = bar.add_task("starting", total=None, note="")
-
-        def update(message: str, done: int, total: int, note: str) -> None:
-            bar.update(task, description=escape(message), completed=done, total=total, note=note)
-
-        yield update
+    with bar(not quiet) as update:
+        yield update or (lambda message, done, total, note: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,41 +10,89 @@ import click
 from rich.markup import escape
 
 from reticent.cli.options import (
+    anchor_option,
     budget_from,
     budget_options,
+    check_fit,
     console,
     json_option,
+    misfits_option,
     print_json,
     progress_bar,
     read_table,
+    refuse_unused,
     table_options,
+    telling_anchor,
     workload_from,
 )
 from reticent.cli.show import show_result
+from reticent.domain.files import refuse_unwritable, replacing, writing
 from reticent.errors import QueryError
-from reticent.files import refuse_unwritable, writing
+from reticent.report.words import analysis_rows, losses_sentence
 
 CHARTS, LONGEST_CHART = 3, 12
 COVERED = {"cells": "every cell", "boxes": "every range", "predicates": "every condition"}
 BARS = "bars: dark is certain, medium ends at the answer, light at the bound"
-ALGORITHMS = ("adaptive", "mwem", "textbook", "dualquery")
+ALGORITHMS = ("adaptive", "mwem", "textbook", "dualquery", "convex")
 
 
-def algorithm_named(
-    name: str, error: float | None = None, rounds: int | None = None, model_cells: int | None = None
-) -> Any:
-    """An offline algorithm by its name on the command line."""
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "adaptive": ("model_cells",),
+    "mwem": ("rounds",),
+    "textbook": ("error", "failure"),
+    "convex": ("losses", "error", "failure", "rounds", "start"),
+    "dualquery": (
+        *("error", "failure", "rounds", "draws", "step", "sample"),
+        *("refine", "replies", "memory", "player", "work", "seed"),
+    ),
+}
+"""Options of `release` that an algorithm takes."""
+
+
+def algorithm_named(name: str, **options: Any) -> Any:
+    """An offline algorithm by its name on the command line, with the options that were given."""
     import reticent as rt
 
-    if name == "textbook":
-        if error is None:
-            raise QueryError("the textbook algorithm needs --error, the largest error to allow, for example 0.1")
-        return rt.TextbookPMW(error=error)
-    if name == "mwem":
-        return rt.MWEM() if rounds is None else rt.MWEM(rounds=rounds)
-    if name == "dualquery":
-        return rt.DualQuery()
-    return rt.Adaptive() if model_cells is None else rt.Adaptive(model_cells=model_cells)
+    given = {option: options[option] for option in OPTIONS[name] if options.get(option) is not None}
+    if name == "textbook" and "error" not in given:
+        raise QueryError("the textbook algorithm needs --error, the largest error to allow, for example 0.1")
+    if "sample" in given:
+        given["sample"] = int(given["sample"]) if given["sample"].isdecimal() else given["sample"]
+    if name == "convex":
+        from reticent.releases.loss_files import read_losses
+
+        if "losses" not in given:
+            raise QueryError("the convex algorithm needs --losses, a file of the losses to serve, .toml or .json")
+        return rt.ConvexPMW(read_losses(given.pop("losses")), **given)
+    kinds = {"adaptive": rt.Adaptive, "mwem": rt.MWEM, "textbook": rt.TextbookPMW, "dualquery": rt.DualQuery}
+    return kinds[name](**given)
+
+
+def algorithm_options(function: Any) -> Any:
+    """Every parameter of every offline algorithm; `OPTIONS` says whose each is."""
+    options = [
+        click.option("--algorithm", type=click.Choice(ALGORITHMS), default="adaptive", show_default=True),
+        click.option("--error", type=float, help="For textbook, dualquery and convex: the error of their theorem."),
+        click.option("--losses", help="For convex: a file of the losses to serve, .toml or .json."),
+        click.option("--start", type=float, help="For convex: share of the budget spent on the workload first."),
+        click.option("--failure", type=float, help="With --error: how often the theorem may fail.  [default: 0.05]"),
+        click.option("--rounds", type=int, help="For mwem, dualquery and convex."),
+        click.option("--draws", type=int, help="For dualquery: queries drawn in each round."),
+        click.option("--step", type=float, help="For dualquery: the step of the query player's weights."),
+        click.option("--sample", help="For dualquery: play on so many secret records, or 'theorem' with --error."),
+        click.option("--refine", type=float, help="For dualquery: share of the budget for single columns."),
+        click.option("--replies", type=int, help="For dualquery: records played in each round."),
+        click.option("--memory", type=int, help="For dualquery: rounds whose draws the data player sees."),
+        click.option("--player", type=click.Choice(["search", "exact"]), help="For dualquery: the data player."),
+        click.option("--work", type=int, help="For dualquery: limit of one reply, in moves or nodes."),
+        click.option("--seed", type=int, help="For dualquery: public randomness of the data player."),
+        click.option(
+            "--model-cells", type=int, help="For adaptive: the largest model of a universe too large to hold."
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 @click.command()
@@ -53,15 +102,22 @@ def algorithm_named(
     help="marginals:K, ranges:COLUMN, joined by +, or a file of attribute sets or SQL.  [default: marginals:3]",
 )
 @budget_options
-@click.option("--algorithm", type=click.Choice(ALGORITHMS), default="adaptive", show_default=True)
-@click.option("--error", type=float, help="For the textbook algorithm.")
-@click.option("--rounds", type=int, help="For MWEM.")
-@click.option("--model-cells", type=int, help="For adaptive: the largest model of a universe too large to hold.")
+@algorithm_options
 @click.option("--out", type=click.Path(path_type=Path), help="Synthetic rows: .parquet or .csv.")
 @click.option("--rows", type=int, help="How many synthetic rows; default: as many as records.")
+@click.option(
+    "--replicates", type=int, help="Add replicates, for the population: with --save in the file, with --out as weights."
+)
 @click.option("--save", "save_file", type=click.Path(path_type=Path), help="The whole release, to ask: FILE.release.")
 @click.option("--report", type=click.Path(path_type=Path), help="A self-contained HTML page.")
+@click.option(
+    "--custodian-copy",
+    type=click.Path(path_type=Path),
+    help="The report with scores against the true rows. NOT PRIVATE: for your eyes only.",
+)
+@misfits_option
 @click.option("--ledger", type=click.Path(path_type=Path), help="Durable account; also lets a crashed run resume.")
+@anchor_option
 @json_option
 def release(
     table: str,
@@ -70,16 +126,17 @@ def release(
     delta: float | None,
     rho: float | None,
     algorithm: str,
-    error: float | None,
-    rounds: int | None,
-    model_cells: int | None,
     out: Path | None,
     rows: int | None,
+    replicates: int | None,
     save_file: Path | None,
     report: Path | None,
+    custodian_copy: Path | None,
     ledger: Path | None,
+    accept_misfits: bool,
+    anchor: Path | None,
     as_json: bool,
-    **reading: Any,
+    **options: Any,
 ) -> None:
     """Learn a public distribution that answers the workload, and write synthetic rows and a report.
 
@@ -87,27 +144,83 @@ def release(
     Example:  reticent release census.parquet --domain census.toml --workload marginals:3 \\
                   --epsilon 1 --delta 1e-9 --out synthetic.parquet --report report.html
     """
-    from reticent.releases import release as publish
+    from reticent.releases.release import release as publish
 
+    parameters = {name: options.pop(name) for name in dict.fromkeys(sum(OPTIONS.values(), ()))}
+    reading = options
+    for name in parameters:
+        takers = [other for other, names in OPTIONS.items() if name in names]
+        if algorithm not in takers:
+            refuse_unused(f"with --algorithm {algorithm}, only with {_listed(takers)}", name)
+    if algorithm != "adaptive":
+        refuse_unused(f"with --algorithm {algorithm}, only with adaptive", "replicates")
+    if out is None:
+        refuse_unused("without --out, where synthetic rows are written", "rows")
+        if save_file is None:
+            refuse_unused("without --save or --out, which replicates are written to", "replicates")
+    _check_replicates(replicates)
     budget = budget_from(epsilon, delta, rho)
-    method = algorithm_named(algorithm, error, rounds, model_cells)
+    method = algorithm_named(algorithm, **parameters)
     if rows is not None and rows < 1:
         raise QueryError(f"{rows} synthetic rows cannot be written; ask for at least 1")
-    _writable(out, save_file, report)
+    if anchor is not None and ledger is None:
+        raise QueryError("--anchor is the place of a ledger's anchor; name the ledger with --ledger")
+    _writable(out, save_file, report, custodian_copy)
+    check_fit(table, accept_misfits, **reading)
     private = read_table(table, **reading)
     wanted = workload_from(workload or f"marginals:{min(3, len(private.domain))}", private.domain)
-    with progress_bar(as_json) as listener:
-        published = publish(private, wanted, budget, algorithm=method, ledger=ledger, progress=listener)
-    written = write_outputs(published, out, rows, save_file, report)
+    with telling_anchor(ledger, anchor), progress_bar(as_json) as listener:
+        published = publish(private, wanted, budget, algorithm=method, ledger=ledger, anchor=anchor, progress=listener)
+    if replicates is not None:
+        with progress_bar(as_json) as listener:
+            published = published.replicates(replicates, progress=listener)
+    written = write_outputs(published, out, rows, save_file, report, replicates)
+    if custodian_copy is not None:
+        written["custodian's copy, not private"] = str(_write_custodian_copy(published, private, custodian_copy))
     if as_json:
         certificates = [c.to_dict() for c in published.certificates]
         # Of "spent", as in `ledger show`; "unit" is what privacy protects.
         unit = {"spent_unit": f"nano-{budget.unit}"}
-        print_json(unit | published.facts | {"certificates": certificates, "written": written})
+        bounds = {"certificates": certificates, "guarantees": [_bound(g) for g in published.guarantees]}
+        bounds |= {"losses": [c.to_dict() for c in published.losses]} if published.losses else {}
+        stated = {name: published.notes[name] for name in ("analyses", "amplified") if name in published.notes}
+        print_json(unit | published.facts | bounds | stated | {"written": written})
         return
     show_release(published, written)
     if ledger is None:
         console.print("[dim]no --ledger: nothing but you remembers that this was spent[/dim]")
+
+
+def _write_custodian_copy(published: Any, private: Any, path: Path) -> Path:
+    """Exact scores, so it is written beside the report, never into it, and only the owner may read it."""
+    from reticent.custodian.scores import score
+    from reticent.report import Cover, write_release
+
+    written = write_release(published, path, Cover(), score(published, private).rows())
+    written.chmod(0o600)
+    return written
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _bound(guarantee: Any) -> dict[str, Any]:
+    return {
+        "theorem": guarantee.theorem,
+        "error": guarantee.error,
+        "confidence": guarantee.confidence,
+        "origin": guarantee.origin,
+    }
+
+
+def _check_replicates(count: int | None) -> None:
+    """Before anything is spent."""
+    from reticent.errors import whole_number
+    from reticent.releases.replicates import FEWEST_REPLICATES, MOST_REPLICATES
+
+    if count is not None:
+        whole_number(count, "--replicates", FEWEST_REPLICATES, MOST_REPLICATES)
 
 
 def _widths(certificate: Any) -> str:
@@ -129,12 +242,17 @@ def _writable(*paths: Path | None) -> None:
 
 
 def write_outputs(
-    published: Any, out: Path | None, rows: int | None, save_file: Path | None, report: Path | None
+    published: Any,
+    out: Path | None,
+    rows: int | None,
+    save_file: Path | None,
+    report: Path | None,
+    replicates: int | None = None,
 ) -> dict[str, str]:
     """Writes what was asked for; returns what was written where."""
     written = {}
     if out is not None:
-        synthetic = published.synthesize(rows or max(1, round(published.records)))
+        synthetic = published.synthesize(rows, replicates=replicates)
         write_rows(synthetic, out)
         written["synthetic rows"] = f"{out} ({synthetic.num_rows:,} rows)"
     if save_file is not None:
@@ -147,8 +265,8 @@ def write_outputs(
 def write_rows(synthetic: Any, out: Path) -> None:
     from pyarrow import csv, parquet
 
-    with writing(out):
-        (csv.write_csv if out.suffix == ".csv" else parquet.write_table)(synthetic, out)
+    with writing(out), replacing(out) as draft:
+        (csv.write_csv if out.suffix == ".csv" else parquet.write_table)(synthetic, draft)
 
 
 def show_release(published: Any, written: dict[str, str]) -> None:
@@ -162,11 +280,23 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     for certificate in published.certificates:
         scope = f"{COVERED[certificate.kind]} of {_widths(certificate)}"
         console.print(f"  certified within [bold]{certificate.bound:.2%}[/bold] of the table: {scope}")
-    if published.certificates:
-        confidence = min(certificate.confidence for certificate in published.certificates)
-        console.print(f"  (all of these at once, confidence {confidence:.0%})")
-    if not published.certificates:
+    for error in published.typical:
+        console.print(f"  typically within {error.bound:.2%}: {error.words}")
+    for guarantee in published.guarantees:
+        by = "by the theorem" if guarantee.origin == "theorem" else "by an audit"
+        console.print(
+            f"  certified within [bold]{guarantee.bound:.2%}[/bold] of the table: every query asked for, {by}"
+        )
+    for certificate in published.losses:
+        console.print(f"  {losses_sentence(certificate, published.confidence)}", markup=False)
+    bounds = (*published.certificates, *published.guarantees)
+    if bounds:
+        which = "all of these" if len({bound.origin for bound in bounds}) == 1 else "all of one line"
+        console.print(f"  ({which} at once, confidence {min(bound.confidence for bound in bounds):.0%})")
+    elif not published.losses:
         console.print("  no bound was bought: this algorithm certifies no errors")
+    for words, value in analysis_rows(published.notes):
+        console.print(f"  {words}: {value}", markup=False)
     for what, where in written.items():
         console.print(f"  {what}: {escape(where)}")
     short = [name for name in published.domain.names if published.domain[name].size <= LONGEST_CHART]

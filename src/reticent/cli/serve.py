@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 
-from reticent.cli.options import budget_options, json_option, print_json, progress_bar
+from reticent.cli.options import (
+    ENGINE_NAMES,
+    budget_options,
+    check_fit,
+    engine_options,
+    json_option,
+    misfits_option,
+    most_option,
+    print_json,
+    progress_bar,
+    refuse_unused,
+    telling_anchor,
+)
 from reticent.errors import QueryError
+
+TABLE_NAMES = (
+    *("domain", "ledger", "anchor", "query", "person", "most", "records", "neighbours", "title"),
+    *("epsilon", "delta", "rho"),
+    *ENGINE_NAMES,
+    "error",
+)
+"""Options that describe the one table of a server without a configuration file."""
 
 
 @click.command()
@@ -19,75 +40,102 @@ from reticent.errors import QueryError
 @click.option("--anchor", help="Where the ledger's anchor is kept; best on another volume.")
 @click.option("--query", help="SQL that selects the rows when TABLE is a database URL.")
 @click.option("--person", help="Column that names the person; each person then weighs one.")
+@most_option
 @click.option("--records", type=int, help="Public number of records, where the reader cannot know it.")
 @click.option(
     "--neighbours", type=click.Choice(["replace-one", "add-remove"]), default="replace-one", show_default=True
 )
+@click.option("--name", help="Name of the table in SQL and in addresses; default: the ledger's, without its ending.")
 @click.option("--title", default="", help="Name of the table on the page.")
 @budget_options
+@engine_options
+@click.option("--error", type=float, help="For convex engines: the excess risk to answer within.")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on.  [default: 8000]")
+@click.option("--postgres", type=int, metavar="PORT", help="Port on which PostgreSQL clients may connect, too.")
 @click.option("--readers", type=int, help="Processes that answer what is free.  [default: 0, all in one process]")
 @click.option("--tick", type=float, help="Seconds between the moments at which paid answers leave.  [default: 0.25]")
 @click.option("--tls-certificate", help="PEM file; with --tls-key the server speaks HTTPS.")
 @click.option("--tls-key", help="PEM file of the certificate's key.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.option("--new-custodian-token", is_flag=True, help="Replace the first custodian's token, if it was lost.")
+@misfits_option
 @json_option
-def serve(table: str | None, config_file: str | None, new_custodian_token: bool, as_json: bool, **options: Any) -> None:
+def serve(
+    table: str | None,
+    config_file: str | None,
+    new_custodian_token: bool,
+    accept_misfits: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Serve one table, or several from a configuration file, to analysts with tokens.
 
     \b
     Example:  reticent serve census.parquet --domain census.toml --ledger census.ledger --epsilon 1 --delta 1e-9
     """
     try:
-        from reticent.service import running
+        from reticent.service import server as running
     except ImportError:
         raise QueryError("serving needs more packages: pip install 'reticent[serve]'") from None
-    from reticent.service.tokens import Tokens
+    from reticent.service.auth import Tokens
+    from reticent.service.http.ticks import longest
 
     settings = _settings(table, config_file, options)
-    listener = running.listening(settings)
+    listener = running.bind_listener(settings)
+    try:
+        postgres = running.listening_postgres(settings)
+        for entry in settings.tables:
+            check_fit(entry.table, accept_misfits or entry.accept_misfits, entry.domain, **entry.reading)
+    except BaseException:
+        listener.close()
+        raise
     tokens = Tokens(Path(settings.tokens))
     path = running.first_token(tokens, settings, renew=new_custodian_token)
-    with progress_bar(quiet=as_json) as report:
-        desks = running.open_desks(settings, report)
+    with ExitStack() as told, progress_bar(quiet=as_json) as report:
+        for entry in settings.tables:
+            told.enter_context(telling_anchor(entry.ledger, entry.anchor))
+        tables = running.open_tables(settings, report)
+    # Measured before the first answer; without ticks nobody hides how long a fit takes.
+    seconds = longest() if settings.tick else None
     scheme = "https" if settings.tls_certificate else "http"
     address = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{scheme}://{address}:{listener.getsockname()[1]}"
     if as_json:
-        print_json({"url": url, "tables": list(desks), "custodian_token_file": None if path is None else str(path)})
+        token_file = None if path is None else str(path)
+        facts = {"url": url, "tables": list(tables), "custodian_token_file": token_file, "longest_fit_seconds": seconds}
+        if postgres is not None:
+            facts["postgres_port"] = postgres.getsockname()[1]
+        print_json(facts)
     else:
         if path is not None:
-            click.echo(f"The custodian's token is in {path}; keep it, then delete the file.", err=True)
-        click.echo(f"Serving {', '.join(desks)} on {url}", err=True)
-    running.serve(settings, listener, desks, tokens)
+            click.echo(f"The custodian's token is in {path}; keep it, then delete the file.")
+        if seconds is not None:
+            click.echo(f"A paid model is answered after a time that no row can change: at most {seconds:.3g} s.")
+        click.echo(f"Serving {', '.join(tables)} on {url}")
+        if postgres is not None:
+            click.echo(f"PostgreSQL clients: host {settings.host}, port {postgres.getsockname()[1]}, database reticent")
+    running.serve(settings, listener, tables, tokens, postgres)
 
 
 def _settings(table: str | None, config_file: str | None, options: dict[str, Any]) -> Any:
     from reticent.service.settings import Settings, TableSettings, read_settings
 
-    server_names = ("host", "port", "readers", "tick", "tls_certificate", "tls_key", "log_level")
+    server_names = ("host", "port", "postgres", "readers", "tick", "tls_certificate", "tls_key", "log_level")
     server = {name: options[name] for name in server_names if options[name] is not None}
     if config_file is not None:
         if table is not None:
             raise QueryError("give TABLE or --config, not both")
+        refuse_unused("with --config, whose tables say it themselves", "name", *TABLE_NAMES)
         return read_settings(config_file, **server)
     if table is None or options["domain"] is None or options["ledger"] is None:
         raise QueryError("state TABLE, --domain and --ledger, or --config server.toml")
-    names = (
-        "domain",
-        "ledger",
-        "anchor",
-        "query",
-        "person",
-        "records",
-        "neighbours",
-        "title",
-        "epsilon",
-        "delta",
-        "rho",
-    )
-    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(options["ledger"]).stem) or "table"
-    entry = TableSettings(name=name, table=table, **{key: options[key] for key in names})
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in Path(options["ledger"]).stem) or "table"
+    entry = TableSettings(name=options["name"] or stem, table=table, **_stated(options))
     return Settings(tables=(entry,), tokens=f"{options['ledger']}.tokens", **server)
+
+
+def _stated(options: dict[str, Any]) -> dict[str, Any]:
+    """What the options say of the table; an engine that is not named is the default one."""
+    stated = {key: options[key] for key in TABLE_NAMES}
+    return stated if stated["engine"] is not None else stated | {"engine": "default"}

@@ -12,36 +12,45 @@ import click
 from rich.markup import escape
 
 from reticent.cli import fail
-from reticent.cli.completion import COMMANDS, SqlCompleter
-from reticent.cli.desks import Desk, is_release, is_server, release_desk, server_desk, session_desk
+from reticent.cli.completion import ALIASES, COMMANDS, WORDS, SqlCompleter
 from reticent.cli.options import (
+    ENGINE_NAMES,
+    anchor_option,
     budget_from,
     budget_options,
     console,
+    engine_from,
+    engine_options,
     json_option,
     print_json,
     progress_bar,
     read_table,
     reading_options,
+    refuse_unused,
+    telling_anchor,
+    wanted_error,
 )
 from reticent.cli.show import show_result
+from reticent.cli.targets import Target, is_release, is_server, release_target, server_target, session_target
 from reticent.errors import QueryError, ReticentError
 
 LABELS_SHOWN = 12
-WELCOME = "SQL in one line, or \\help. Tab completes columns and values; Ctrl-D leaves."
+WELCOME = "SQL in one line, or \\help. Tab completes columns and values; \\q or Ctrl-D leaves."
 
 
 @click.command()
 @click.argument("target", metavar="TABLE|URL|FILE.release")
 @reading_options(domain_required=False)
 @click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
+@anchor_option
 @click.option("--warm-start", type=float, help="Share of the budget spent at first; by default what suits the table.")
+@engine_options
 @budget_options
 @click.option("--table", "served", help="For a server: which table, where the token sees several.")
-@click.option("--error", type=float, help="Wanted error from the start, a fraction of the table for counts.")
+@click.option("--error", help="Wanted error from the start: records for counts, the column's unit for AVG, or 1%.")
 @click.option("--yes", is_flag=True, help="Pay without asking.")
 @json_option
-def shell(target: str, error: float | None, yes: bool, as_json: bool, **options: Any) -> None:
+def shell(target: str, error: str | None, yes: bool, as_json: bool, **options: Any) -> None:
     """Ask in SQL: a saved release (free), a server, or a table of your own with a budget.
 
     Without --error answers are free and carry the bound that is certified already. With it, what is not known well
@@ -53,32 +62,59 @@ def shell(target: str, error: float | None, yes: bool, as_json: bool, **options:
               reticent shell census.parquet --domain census.toml --ledger census.ledger --epsilon 1 --delta 1e-9
               echo "SELECT sex, COUNT(*) FROM census GROUP BY sex" | reticent shell census.release
     """
+    _refuse_unused(target)
+    wanted = None if error is None else wanted_error(error)
     live = sys.stdin.isatty()
-    desk = _desk(target, as_json, **options)
+    asked = _opened(target, as_json, **options)
     try:
-        prompt = Prompt(desk, error, _agree if live and not yes else (lambda price: yes), as_json)
+        prompt = Prompt(asked, wanted, _agree if live and not yes else (lambda price: yes), as_json)
         if live:
             _converse(prompt)
-        else:
-            for statement in statements(sys.stdin):
-                prompt.take(statement)
+        elif code := _piped(prompt):
+            click.get_current_context().exit(code)
     finally:
-        desk.close()
+        asked.close()
 
 
-def _desk(target: str, quiet: bool, **options: Any) -> Desk:
-    budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
-    ledger, warm_start, served = (options.pop(name) for name in ("ledger", "warm_start", "served"))
+def _piped(prompt: Prompt) -> int:
+    """A refused statement is told and the next one asked; the exit code is that of the first refusal."""
+    code = 0
+    for statement in statements(sys.stdin):
+        try:
+            prompt.take(statement)
+        except ReticentError as problem:
+            fail(str(problem))
+            code = code or problem.exit_code
+    return code
+
+
+def _refuse_unused(target: str) -> None:
+    """What the kind of target has no use for."""
+    reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start", *ENGINE_NAMES)
+    budget = ("epsilon", "delta", "rho")
     if is_server(target):
-        return server_desk(target, served)
+        refuse_unused("with a server, which has its own table and budget", *reading, *budget)
+    elif is_release(target):
+        refuse_unused("with a release, whose answers are free", *reading, *budget, "served", "error", "yes")
+    else:
+        refuse_unused("with a table of your own, only with a server", "served")
+
+
+def _opened(target: str, quiet: bool, **options: Any) -> Target:
+    budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
+    engine = {name: options.pop(name) for name in ENGINE_NAMES}
+    ledger, anchor, warm_start, served = (options.pop(name) for name in ("ledger", "anchor", "warm_start", "served"))
+    if is_server(target):
+        return server_target(target, served)
     if is_release(target):
-        return release_desk(target)
+        return release_target(target)
     if options["domain_file"] is None or ledger is None:
         raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
     stated = budget_from(**budget)
+    opening = engine_from(**engine) | {"warm_start": warm_start}
     table = read_table(target, **options)
-    with progress_bar(quiet) as listener:
-        return session_desk(table, ledger, stated, warm_start, listener)
+    with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
+        return session_target(table, ledger, stated, opening, listener, anchor)
 
 
 def _agree(price: str) -> bool:
@@ -88,8 +124,8 @@ def _agree(price: str) -> bool:
 class Prompt:
     """Takes one line at a time: a command that starts with a backslash, or SQL."""
 
-    def __init__(self, desk: Desk, error: float | None, agree: Callable[[str], bool], as_json: bool) -> None:
-        self.desk = desk
+    def __init__(self, asked: Target, error: float | str | None, agree: Callable[[str], bool], as_json: bool) -> None:
+        self.asked = asked
         self.error = error
         self.done = False
         self._agree = agree
@@ -97,64 +133,59 @@ class Prompt:
         self._commands: dict[str, Callable[[str], None]] = {
             "\\cost": self._cost,
             "\\error": self._set_error,
-            "\\budget": lambda _: console.print(self.desk.budget(), markup=False),
+            "\\budget": lambda _: console.print(self.asked.budget(), markup=False),
             "\\domain": self._domain,
             "\\help": self._help,
             "\\quit": self._quit,
         }
+        self._commands |= {short: self._commands[name] for short, name in ALIASES.items()}
 
     def take(self, line: str) -> None:
         text = line.strip().rstrip(";").strip()
         if not text or self.done:
             return
-        if not text.startswith("\\"):
+        name, _, rest = text.partition(" ")
+        if not text.startswith("\\") and text.lower() not in WORDS:
             self._ask(text)
             return
-        name, _, rest = text.partition(" ")
-        command = self._commands.get(name)
+        command = self._commands.get(name.lower())
         if command is None:
             raise QueryError(f"{name} is no command; \\help lists them")
         command(rest.strip())
 
     def _ask(self, sql: str) -> None:
-        price = self.desk.cost(sql, self.error)
+        price = self.asked.cost(sql, self.error)
         if price > 0 and not self._agree(self._priced(price)):
             why = "not asked" if sys.stdin.isatty() else "not asked: add --yes to pay without being asked"
             raise QueryError(f"{why}; it would cost {self._priced(price)}")
-        result = self.desk.ask(sql, self.error)
+        result = self.asked.ask(sql, self.error)
         if self._as_json:
             print_json(result.to_dict())
         else:
             show_result(result)
 
     def _priced(self, price: float) -> str:
-        return f"{self.desk.unit} {price:.6g}, {float(self.desk.backend.remaining):.6g} is left"
+        return f"{self.asked.unit} {price:.6g}, {float(self.asked.backend.remaining):.6g} is left"
 
     def _cost(self, sql: str) -> None:
         if self.error is None:
-            raise QueryError("without a wanted error every answer is free; \\error 0.01 sets one")
-        price = self.desk.cost(sql, self.error)
+            raise QueryError("without a wanted error every answer is free; \\error 1% sets one")
+        price = self.asked.cost(sql, self.error)
         console.print("free" if price == 0 else self._priced(price), markup=False)
 
     def _set_error(self, text: str) -> None:
         if text in ("", "off", "none"):
             self.error = None if text else self.error
         else:
-            try:
-                wanted = float(text)
-            except ValueError:
-                wanted = 0.0
-            if not 0 < wanted < float("inf"):
-                raise QueryError(f"{text} is no error: give a number above 0, for example 0.01, or off")
-            self.error = wanted
-        state = "off: free answers only" if self.error is None else f"{self.error:g}"
+            self.error = wanted_error(text)
+        state = "off: free answers only" if self.error is None else str(self.error)
         console.print(f"wanted error {state}", markup=False)
 
     def _domain(self, name: str) -> None:
-        names = self.desk.domain.canonical([name]) if name else self.desk.domain.names
+        names = self.asked.domain.canonical([name]) if name else self.asked.domain.names
         width = max(map(len, names))
         for each in names:
-            labels = self.desk.domain[each].labels
+            labels = self.asked.domain[each].labels
             more = f", ... ({len(labels)} in all)" if not name and len(labels) > LABELS_SHOWN else ""
             shown = labels if name else labels[:LABELS_SHOWN]
             console.print(f"[bold]{escape(each):<{width}}[/bold]  {escape(', '.join(shown))}{more}")
@@ -162,6 +193,8 @@ class Prompt:
     def _help(self, _: str) -> None:
         for name, meaning in COMMANDS.items():
             console.print(f"[bold]{escape(name):<9}[/bold] {escape(meaning)}")
+        shorts = ", ".join(f"{short} for {name}" for short, name in ALIASES.items())
+        console.print(f"Also {escape(shorts)}. The up key brings back earlier statements.")
         console.print("Anything else is SQL: SELECT ... FROM ... WHERE ... GROUP BY ... with COUNT(*), SUM, AVG.")
 
     def _quit(self, _: str) -> None:
@@ -172,11 +205,11 @@ def _converse(prompt: Prompt) -> None:
     """The live loop: errors are one line, and the prompt comes back."""
     from prompt_toolkit import PromptSession
 
-    desk = prompt.desk
-    console.print(f"[bold]{escape(desk.name)}[/bold]: {len(desk.domain)} columns. {escape(desk.budget())}")
+    asked = prompt.asked
+    console.print(f"[bold]{escape(asked.name)}[/bold]: {len(asked.domain)} columns. {escape(asked.budget())}")
     console.print(escape(WELCOME))
     session: PromptSession[str] = PromptSession(
-        history=_history(), completer=SqlCompleter(desk.domain, Path(desk.name).stem), complete_while_typing=False
+        history=_history(), completer=SqlCompleter(asked.domain, Path(asked.name).stem), complete_while_typing=False
     )
     while not prompt.done:
         try:
@@ -185,8 +218,8 @@ def _converse(prompt: Prompt) -> None:
             continue
         except (EOFError, click.Abort):
             return
-        except ReticentError as problem:
-            fail(str(problem))
+        except (ReticentError, MemoryError) as problem:
+            fail(str(problem) or "not enough memory for this question")
 
 
 def _history() -> Any:
@@ -207,7 +240,8 @@ def statements(lines: Iterable[str]) -> Iterator[str]:
     """Commands are single lines; SQL ends at a semicolon outside quotes, at an empty line, or at the end."""
     waiting = ""
     for line in lines:
-        if line.startswith("\\") or not line.strip():
+        alone = not waiting.strip() and line.strip().lower() in WORDS
+        if alone or line.startswith("\\") or not line.strip():
             yield from filter(None, [waiting.strip(), line.strip()])
             waiting = ""
             continue

@@ -11,8 +11,9 @@ from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table as Grid
 
-from reticent.answer import ORIGINS, Answer
 from reticent.cli.options import console
+from reticent.knowledge.answer import ORIGINS, Answer
+from reticent.knowledge.frames import shown_key
 from reticent.sql import ResultTable
 
 SHORTEST_BAR, LONGEST_BAR = 12, 40
@@ -31,7 +32,7 @@ def show_result(result: Any, *, footer: bool = True) -> None:
         console.print(repr(result), markup=False)
 
 
-def bar(value: float, error: float | None, top: float, width: int) -> str:
+def error_bar(value: float, error: float | None, top: float, width: int) -> str:
     """Full up to value - error, shaded up to the value, faint up to value + error."""
     if not top > 0 or not isfinite(value):
         return ""
@@ -49,7 +50,7 @@ def _unicode() -> bool:
     return "utf" in console.encoding.lower()
 
 
-def number(value: float, error: float | None = None) -> str:
+def rounded_number(value: float, error: float | None = None) -> str:
     """As many digits as the error leaves meaningful."""
     if error is None or error <= 0:
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -62,7 +63,11 @@ def bounded(value: Any, error: float | None) -> str:
         return "NULL"
     if isinstance(value, (str, bool)):
         return str(value)
-    return number(float(value)) if error is None else f"{number(float(value), error)} ± {number(error, error)}"
+    return (
+        rounded_number(float(value))
+        if error is None
+        else f"{rounded_number(float(value), error)} ± {rounded_number(error, error)}"
+    )
 
 
 def _show_table(result: ResultTable, footer: bool) -> None:
@@ -86,6 +91,10 @@ def _show_table(result: ResultTable, footer: bool) -> None:
         console.print(f"... {len(result) - SHOWN_ROWS:,} more rows")
     if result.note:
         console.print(f"[yellow]{escape(result.note)}[/yellow]")
+    if result.usual:
+        console.print(f"[dim]{escape(result.usual)}[/dim]")
+    if result.basis:
+        console.print(f"[dim]{escape(result.basis)}[/dim]")
     if footer:
         meaning = "; ".join(ORIGINS.get(origin, origin) for origin in result.origin.split(" + "))
         price = f"; price {result.price:.3g}" if result.price else "; free"
@@ -110,26 +119,34 @@ def _bars_of(result: ResultTable, width: int) -> list[str]:
     pairs = [(row[places[0]], error[places[0]]) for row, error in zip(result.rows, result.errors, strict=True)]
     values = [(float(v) if isinstance(v, (int, float)) else 0.0, e) for v, e in pairs[:SHOWN_ROWS]]
     top = max(value + (error or 0.0) for value, error in values)
-    return [bar(value, error, top, width) for value, error in values]
+    return [error_bar(value, error, top, width) for value, error in values]
 
 
 def _show_marginal(answer: Answer, footer: bool) -> None:
     """One row per cell, largest first where there are many."""
-    rows = answer.to_arrow().to_pylist()
     names = [name for name, _ in answer.labels]
-    cut = len(rows) > SHOWN_ROWS
-    rows = sorted(rows, key=lambda row: -row["value"])[:SHOWN_ROWS] if cut else rows
+    values = np.asarray(answer.value, dtype=float)
+    counts = None if answer.count is None else np.asarray(answer.count)
+    cells = list(np.ndindex(values.shape))
+    cut = len(cells) > SHOWN_ROWS
+    cells = sorted(cells, key=lambda cell: -values[cell])[:SHOWN_ROWS] if cut else cells
     grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
         grid.add_column(escape(name))
     for name in ("share", "records", ""):
         grid.add_column(name, justify="left" if not name else "right", no_wrap=True)
-    texts = [[*(str(row[n]) for n in names), bounded(row["value"], answer.error)] for row in rows]
+    texts = [
+        [
+            *(shown_key(keys[code]) for keys, code in zip(answer.keys, cell, strict=True)),
+            bounded(values[cell], answer.error),
+        ]
+        for cell in cells
+    ]
     width = _room([*names, "share", "records"], [[*text, "9,999,999"] for text in texts])
-    top = max((row["value"] + (answer.error or 0.0) for row in rows), default=0.0)
-    for row, text in zip(rows, texts, strict=True):
-        count = f"{row['count']:,.0f}" if row.get("count") is not None else ""
-        drawn = bar(row["value"], answer.error, top, width) if width >= SHORTEST_BAR else ""
+    top = max((float(values[cell]) + (answer.error or 0.0) for cell in cells), default=0.0)
+    for cell, text in zip(cells, texts, strict=True):
+        count = "" if counts is None else f"{counts[cell]:,.0f}"
+        drawn = error_bar(float(values[cell]), answer.error, top, width) if width >= SHORTEST_BAR else ""
         grid.add_row(*map(escape, text), count, f"[cyan]{drawn}[/cyan]")
     console.print(grid)
     if cut:

@@ -1,9 +1,10 @@
 """A domain is the public description of a table; every possible value has exactly one code in it."""
 
-from reticent.domain.attribute import MAX_SIZE, NULL_LABEL, OTHER_LABEL, Attribute, Truth
+from reticent.domain.attribute import MAX_SIZE, NULL_LABEL, OTHER_LABEL, Attribute, CodeTruth, Status
 from reticent.domain.categorical import Categorical, Integer
 from reticent.domain.domain import Domain, attribute_from_dict
 from reticent.domain.numeric import Numeric
+from reticent.domain.undeclared import Undeclared
 
 __all__ = [
     "MAX_SIZE",
@@ -11,9 +12,11 @@ __all__ = [
     "OTHER_LABEL",
     "Attribute",
     "Categorical",
+    "CodeTruth",
     "Domain",
     "Integer",
     "Numeric",
-    "Truth",
+    "Status",
+    "Undeclared",
     "attribute_from_dict",
 ]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import enum
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from reticent.domain.values import number_text
-from reticent.errors import DomainError, QueryError
+from reticent.errors import DomainError, QueryError, given
+
+if TYPE_CHECKING:
+    from reticent.domain.rules import Rules
 
 NULL_LABEL = "(null)"
 OTHER_LABEL = "(other)"
@@ -21,10 +25,24 @@ MAX_SIZE = 2**20
 
 _CACHED_CODES = 2**22
 """Analysts choose what is compared, so the masks one attribute remembers are limited (about 80 MB at most)."""
+_CODE_BYTES = 18
+"""Of one code in both outcomes of a comparison, as truth values and as numbers."""
+_KEY_CODES = 32
+"""What one compared value weighs beside its mask, in codes."""
+_REMEMBERED = 2**16
 _NEGATED = {"!=": "==", "<": ">=", "<=": ">"}
 
 
-class Truth:
+class Status(enum.IntEnum):
+    """How one value fits an attribute; for the custodian's eyes."""
+
+    FITS = 0
+    NULL = 1
+    UNFIT = 2
+    OUTSIDE = 3
+
+
+class CodeTruth:
     """Where a comparison is true and where it is false, over the codes; neither holds where it is unknown (SQL)."""
 
     __slots__ = ("false", "true", "vectors")
@@ -51,6 +69,8 @@ class Attribute(ABC):
     """Number of declared values or bins."""
     size: int
     """Number of codes, with `(null)` and `(other)`."""
+    rules: Rules | None = None
+    """How cells are rewritten before they are read; None where they are read as they are."""
 
     def _declare(self, **fields: Any) -> None:
         """Set the fields of a frozen attribute once, and its size with them."""
@@ -83,6 +103,11 @@ class Attribute(ABC):
         """The text of each code."""
         return self._known_labels() + (NULL_LABEL,) * self.nullable + (OTHER_LABEL,) * self.other
 
+    @cached_property
+    def group_keys(self) -> tuple[Any, ...]:
+        """What each code is in a table of results: a category, the text of a bin, None for null."""
+        return tuple(self.value(code) for code in range(self.size))
+
     def value(self, code: int) -> Any:
         """The value a code decodes to: a category or a bin's representative; None for null, `(other)` for other."""
         code = int(code)
@@ -100,6 +125,11 @@ class Attribute(ABC):
             return None
         return frozen(np.concatenate([numbers, np.full(self.size - self.known, np.nan)]))
 
+    @cached_property
+    def radii(self) -> np.ndarray:
+        """How far a value of each code may lie from its representative; zero where a code is one value."""
+        return frozen(np.zeros(self.size))
+
     @property
     def bounds(self) -> tuple[float, float] | None:
         """Declared smallest and largest number; None when values are not numbers."""
@@ -110,15 +140,33 @@ class Attribute(ABC):
         """Codes of raw values, one each, whatever they are; the reference every engine must match."""
         if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iufb":
             return self._encode_numbers(values)
+        return self.judge(values)[0]
+
+    def judge(self, values: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and statuses of raw values; each value is judged alone, whatever stands beside it."""
         to_list = getattr(values, "to_pylist", None)
         raw = values if to_list is None else to_list()
-        return np.fromiter((self._encode_one(value) for value in raw), dtype=np.int64)
+        seen: dict[tuple[type, Any], tuple[int, Status]] = {}
+        judged = np.array([self._remembered(value, seen) for value in raw], dtype=np.int64).reshape(-1, 2)
+        return judged[:, 0], judged[:, 1]
+
+    def _remembered(self, value: Any, seen: dict[tuple[type, Any], tuple[int, Status]]) -> tuple[int, Status]:
+        """The same verdict, read up for plain values met before; no other class is asked for its hash."""
+        if type(value) not in (str, int, float, bool):
+            return self._judge_one(value)
+        key = (type(value), value)
+        found = seen.get(key)
+        if found is None:
+            found = self._judge_one(value)
+            if len(seen) < _REMEMBERED:
+                seen[key] = found
+        return found
 
     def where(self, op: str, value: Any = None, *, name: str = "value") -> np.ndarray:
         """Mask of the codes for which the comparison is true; `name` is used in messages."""
         return self.truth(op, value, name).true
 
-    def truth(self, op: str, value: Any = None, name: str = "value") -> Truth:
+    def truth(self, op: str, value: Any = None, name: str = "value") -> CodeTruth:
         """Both outcomes of one comparison: == != < <= > >= in is_null is_known.
 
         `(null)` makes every comparison unknown. `(other)` differs from each declared category, so there == is
@@ -131,27 +179,33 @@ class Attribute(ABC):
         except TypeError:
             raise QueryError(f"{name} {op}: cannot compare with {type(value).__name__}") from None
         if found is None:
-            if (len(masks) + 1) * self.size > _CACHED_CODES:
-                masks.clear()
-            found = masks[key] = self._truth(op, value, name)
+            found = self._truth(op, value, name)
+            weight = self.size + _KEY_CODES * len(key) + sum(len(item) for item in key_texts(value)) // _CODE_BYTES
+            if weight <= _CACHED_CODES // 8:
+                kept = vars(self)
+                kept["_masked"] = kept.get("_masked", 0) + weight
+                if kept["_masked"] > _CACHED_CODES:
+                    masks.clear()
+                    kept["_masked"] = weight
+                masks[key] = found
         return found
 
     @cached_property
-    def _masks(self) -> dict[tuple, Truth]:
+    def _masks(self) -> dict[tuple, CodeTruth]:
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and processes get the declaration, not the remembered masks."""
-        return {key: state for key, state in self.__dict__.items() if key != "_masks"}
+        return {key: state for key, state in self.__dict__.items() if key not in ("_masks", "_masked")}
 
-    def _truth(self, op: str, value: Any, name: str) -> Truth:
+    def _truth(self, op: str, value: Any, name: str) -> CodeTruth:
         codes = np.arange(self.size)
         if op == "is_null":
             null = codes == (-1 if self.null_code is None else self.null_code)
-            return Truth(null, ~null)
+            return CodeTruth(null, ~null)
         known = codes < self.known
         if op == "is_known":
-            return Truth(known, ~known)
+            return CodeTruth(known, ~known)
         wanted = tuple(value) if op == "in" else (value,)
         holds = np.zeros(self.size, dtype=bool)
         decided = known.copy()
@@ -166,7 +220,7 @@ class Attribute(ABC):
         else:
             raise QueryError(f"{name} {op}: unknown comparison; use one of == != < <= > >= in is_null is_known")
         true, false = holds & decided, ~holds & decided
-        return Truth(false, true) if op in _NEGATED else Truth(true, false)
+        return CodeTruth(false, true) if op in _NEGATED else CodeTruth(true, false)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Attribute) and self._declaration == other._declaration
@@ -193,7 +247,7 @@ class Attribute(ABC):
     def _known_numbers(self) -> np.ndarray | None: ...
 
     @abstractmethod
-    def _encode_one(self, value: Any) -> int: ...
+    def _judge_one(self, value: Any) -> tuple[int, Status]: ...
 
     @abstractmethod
     def _encode_numbers(self, values: np.ndarray) -> np.ndarray: ...
@@ -212,34 +266,43 @@ class Attribute(ABC):
             extra["nullable"] = True
         if self.other is self.nullable:
             extra["other"] = self.other
-        return extra
+        return extra if self.rules is None else extra | self.rules.to_dict()
 
 
 def checked_extras(nullable: Any, other: Any) -> tuple[bool, bool]:
     """Resolve `other=None`: a column that has no null code gets an automatic `(other)`."""
     if not isinstance(nullable, bool):
-        raise DomainError(f"nullable {nullable!r} must be true or false")
+        raise DomainError(f"nullable {given(nullable)} must be true or false")
     if other is not None and not isinstance(other, bool):
-        raise DomainError(f"other {other!r} must be true or false")
+        raise DomainError(f"other {given(other)} must be true or false")
     return nullable, not nullable if other is None else other
 
 
 def checked_text(text: str) -> str:
     """Refuse text that no engine can hold: the null character and half of a surrogate pair."""
     if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise DomainError(f"text {text!r} contains a null character or a lone surrogate")
+        raise DomainError(f"text {given(text)} contains a null character or a lone surrogate")
     return str(text)
 
 
 def shown(value: Any) -> str:
-    """A declared or asked value as messages write it: text quoted, numbers short, the rest cut to 60 characters."""
+    """A declared or asked value as messages write it: text quoted, numbers short, all of it cut to 60 characters.
+
+    Of what may hold rows, a frame or an array given by mistake, the kind alone.
+    """
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         text = number_text(value) if isinstance(value, float) or value.bit_length() < 1000 else "an integer over 2^1000"
     else:
-        text = str(value)
+        return given(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def key_texts(value: Any) -> Iterable[str]:
+    """The texts that a comparison names."""
+    listed = value if isinstance(value, (tuple, list)) else (value,)
+    return (item for item in listed if isinstance(item, str))
 
 
 def closest(wanted: str, known: Iterable[str]) -> str:

@@ -13,11 +13,13 @@ from reticent.domain.attribute import (
     NULL_LABEL,
     OTHER_LABEL,
     Attribute,
+    Status,
     checked_extras,
     checked_text,
     closest,
     shown,
 )
+from reticent.domain.rules import Rules
 from reticent.domain.values import EXACT_FLOAT, Unread, number_of, number_text, plain, text_of, truth_of
 from reticent.errors import DomainError, QueryError, whole_number
 
@@ -31,14 +33,52 @@ class Categorical(Attribute):
 
     Text matches exactly (whole numbers, truth values and dates by their text: 1 and 1.0 match "1"); numbers match
     as 64-bit floats (text that reads as a decimal number counts); truth values match 1, 0, "true" and "false".
+
+    Reading rules change how a cell is read, never what is declared: `strip` takes off blanks, `casefold` ignores case,
+    `aliases` maps other spellings to declared values, `missing` lists marks that mean a missing value; for numbers
+    `decimal`, `thousands` and `units` say how they are written (docs/domain.md).
+
+    Args:
+        values: The declared values, in the order of their codes.
+        nullable: Whether missing values have a code of their own; else they go with the misfits.
+        other: Whether values outside the list have a code of their own.
+        strip: Take blanks off both ends of a text.
+        casefold: Ignore case.
+        aliases: Other spellings and what they stand for.
+        missing: Marks that mean a missing value.
+        decimal: The decimal point of numbers.
+        thousands: What separates their thousands.
+        units: What may stand behind them.
+
+    Raises:
+        DomainError: No value, repeated values or values of mixed kinds.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.Domain(sex=rt.Categorical(["f", "m"], other=False))["sex"].size
+        2
     """
 
     values: tuple[Any, ...]
     nullable: bool
     other: bool
+    rules: Rules | None
     type: ClassVar[str] = "categorical"
 
-    def __init__(self, values: Iterable[Any], *, nullable: bool = False, other: bool | None = None) -> None:
+    def __init__(
+        self,
+        values: Iterable[Any],
+        *,
+        nullable: bool = False,
+        other: bool | None = None,
+        strip: bool = False,
+        casefold: bool = False,
+        aliases: Mapping[str, Any] | None = None,
+        missing: Iterable[Any] = (),
+        decimal: str = ".",
+        thousands: str = "",
+        units: str | Iterable[str] = (),
+    ) -> None:
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise DomainError(f"values {shown(values)} must be a list")
         listed = tuple(_category(value) for value in values)
@@ -48,10 +88,30 @@ class Categorical(Attribute):
         if len(kinds) > 1:
             raise DomainError(f"values mix {' and '.join(sorted(kinds))}; write them all as text or all as numbers")
         nullable, other = checked_extras(nullable, other)
-        self._declare(values=listed, known=len(listed), nullable=nullable, other=other)
+        rules = Rules.of(
+            kinds.pop(),
+            strip=strip,
+            casefold=casefold,
+            aliases=aliases,
+            missing=missing,
+            decimal=decimal,
+            thousands=thousands,
+            units=units,
+            known=frozenset(listed).__contains__,
+        )
+        self._declare(values=listed, known=len(listed), nullable=nullable, other=other, rules=rules)
         if len(self._codes) < len(listed):
-            twice = next(value for place, value in enumerate(listed) if self._codes[self._read(value)] != place)
-            raise DomainError(f"value {shown(twice)} is listed twice")
+            twice = next(value for place, value in enumerate(listed) if self._codes[self._key(value)] != place)
+            again = "is listed twice" if rules is None else "reads like another one listed"
+            raise DomainError(f"value {shown(twice)} {again}")
+        if rules is not None:
+            self._refuse_hidden(rules)
+
+    def _refuse_hidden(self, rules: Rules) -> None:
+        """A declared value that its own rules read as something else could never be met."""
+        for code, value in enumerate(self.values):
+            if self._judge_one(value) != (code, Status.FITS):
+                raise DomainError(f"value {shown(value)} is also an alias or a mark of missing values; leave one out")
 
     @cached_property
     def kind(self) -> str:
@@ -64,12 +124,27 @@ class Categorical(Attribute):
     def _read(self, value: Any) -> Any:
         return _READERS[self.kind](value)
 
+    def _key(self, value: Any) -> Any:
+        """What cells are compared with: the reading of a declared value, without blanks and case where rules say so."""
+        reading = self._read(value)
+        return self.rules.key(reading) if self.rules is not None and self.kind == "text" else reading
+
     @cached_property
     def _codes(self) -> dict[Any, int]:
         codes: dict[Any, int] = {}
         for code, value in enumerate(self.values):
-            codes.setdefault(self._read(value), code)
+            codes.setdefault(self._key(value), code)
         return codes
+
+    @property
+    def keys(self) -> tuple[Any, ...]:
+        """For each declared value what cells are compared with."""
+        return tuple(self._key(value) for value in self.values)
+
+    @cached_property
+    def _listed(self) -> dict[Any, int]:
+        """Questions name declared values as they stand: rules are for cells."""
+        return {self._read(value): code for code, value in enumerate(self.values)}
 
     def _known_labels(self) -> tuple[str, ...]:
         if self.kind == "numbers":
@@ -82,21 +157,24 @@ class Categorical(Attribute):
     def _known_numbers(self) -> np.ndarray | None:
         return np.array(self.values, dtype=np.float64) if self.kind == "numbers" else None
 
-    def _encode_one(self, value: Any) -> int:
-        reading = self._read(value)
+    def _judge_one(self, value: Any) -> tuple[int, Status]:
+        reading = self._read(value if self.rules is None else self.rules.plain(value))
+        if self.rules is not None and isinstance(reading, float) and self.rules.means_missing(reading):
+            reading = Unread.NULL
         if reading is Unread.NULL:
-            return self.missing_code
-        return self._codes.get(reading, self.misfit_code)
+            return self.missing_code, Status.NULL
+        code = self._codes.get(reading)
+        return (self.misfit_code, Status.UNFIT) if code is None else (code, Status.FITS)
 
     def _encode_numbers(self, values: np.ndarray) -> np.ndarray:
         distinct, place = np.unique(values, return_inverse=True)
-        codes = np.array([self._encode_one(value) for value in distinct], dtype=np.int64)
+        codes = np.array([self._judge_one(value)[0] for value in distinct], dtype=np.int64)
         return codes[place]
 
     def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
         mask = np.zeros(self.known, dtype=bool)
         for value in values:
-            code = self._codes.get(self._read(value))
+            code = self._listed.get(self._read(value))
             if code is None:
                 hint = closest(str(text_of(value)), self.labels[: self.known])
                 raise QueryError(f"{name} {op} {shown(value)}: not one of the {self.known} declared values{hint}")
@@ -114,7 +192,19 @@ class Categorical(Attribute):
 
 @dataclass(frozen=True, init=False, eq=False)
 class Integer(Attribute):
-    """Integers 0..size-1 that are their own codes; anything else goes to code 0."""
+    """Integers 0..size-1 that are their own codes; anything else goes to code 0.
+
+    Args:
+        size: The number of codes, at least 1.
+
+    Raises:
+        DomainError: `size` is no whole number above 0.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.Domain(day=rt.Integer(7))["day"].size
+        7
+    """
 
     known: int
     type: ClassVar[str] = "integer"
@@ -137,11 +227,11 @@ class Integer(Attribute):
     def _known_numbers(self) -> np.ndarray:
         return np.arange(self.known, dtype=np.float64)
 
-    def _encode_one(self, value: Any) -> int:
+    def _judge_one(self, value: Any) -> tuple[int, Status]:
         number = number_of(value)
         if isinstance(number, float) and 0 <= number < self.known and number.is_integer():
-            return int(number)
-        return 0
+            return int(number), Status.FITS
+        return 0, Status.NULL if number is Unread.NULL else Status.UNFIT
 
     def _encode_numbers(self, values: np.ndarray) -> np.ndarray:
         numbers = values.astype(np.float64)

@@ -7,35 +7,77 @@ import itertools
 import json
 import math
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from reticent.domain.attribute import Attribute, checked_text, closest, shown
 from reticent.domain.categorical import Categorical, Integer
+from reticent.domain.files import replacing
+from reticent.domain.impossible import Impossible, read_rules
 from reticent.domain.numeric import Numeric
-from reticent.errors import DomainError
+from reticent.errors import DomainError, given
+
+T = TypeVar("T")
 
 MAX_NAME_LENGTH = 128
 RESERVED_PREFIX = "__"
 
-_EXTRAS = ("nullable", "other")
+_EXTRAS = ("nullable", "other", "strip", "casefold", "aliases", "missing", "decimal", "thousands", "units")
 _KEYS = {
     "categorical": ("values", *_EXTRAS),
-    "numeric": ("edges", "lower", "upper", "bins", "whole", "outside", *_EXTRAS),
+    "numeric": ("edges", "lower", "upper", "bins", "whole", "outside", "format", *_EXTRAS),
     "integer": ("size",),
 }
+_KEYS |= dict.fromkeys(("date", "datetime"), _KEYS["numeric"])
 _TELLING = {"values": "categorical", "edges": "numeric", "lower": "numeric", "size": "integer"}
+DISCOVERED = "__discovered__"
+"""Where a domain file says what was paid to find its edges and values."""
+IMPOSSIBLE = "__impossible__"
+"""Where a description lists rules about records that cannot exist."""
+RULES = "impossible"
+"""The same in files that people write; a column of this name is a table or a number there, and rules are a list."""
 
 
 class Domain(Mapping[str, Attribute]):
-    """`Domain(age=Numeric(...), sex=Categorical(...))`, or a mapping; a plain integer means that many codes."""
+    """The public description of a table: its columns, in order, and the values that each can take.
 
-    def __init__(self, attributes: Mapping[str, Attribute | int] | None = None, /, **named: Attribute | int) -> None:
+    It is written without looking at the rows, because it is published. `Domain.read` and `write` keep it as a .toml or
+    .json file.
+
+    Args:
+        attributes: A mapping from names to attributes; for names that are no Python identifiers.
+        impossible: Conditions that no record can satisfy, as SQL text or from `rt.col`: hypotheses and synthetic rows
+            then hold exactly 0 there.
+        **named: Attributes by keyword. A plain integer means that many codes.
+
+    Raises:
+        DomainError: No attribute, a name twice, a size below 1, or a rule that is always or never true.
+
+    Example:
+        >>> import reticent as rt
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), children=5)
+        >>> domain.names
+        ('age', 'children')
+        >>> rules = [(rt.col("age") < 10) & (rt.col("children") > 0)]
+        >>> rt.Domain(domain, impossible=rules).impossible[0].text
+        '"age" < 10 AND "children" > 0'
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Attribute | int] | None = None,
+        /,
+        *,
+        impossible: Sequence[Any] = (),
+        **named: Attribute | int,
+    ) -> None:
         if attributes is not None and not isinstance(attributes, Mapping):
             raise DomainError(f"a domain needs a mapping of names to attributes, not {type(attributes).__name__}")
+        if isinstance(impossible, (Attribute, Integral)):
+            raise DomainError("impossible= takes rules; give a column of this name in the mapping")
         given = {**(attributes or {}), **named}
         if len(given) < len(attributes or {}) + len(named):
             raise DomainError("an attribute is named both in the mapping and as a keyword")
@@ -48,8 +90,13 @@ class Domain(Mapping[str, Attribute]):
         for name in self.attributes:
             if folded.setdefault(name.lower(), name) != name:
                 raise DomainError(f"names {folded[name.lower()]} and {name} differ only in case, which SQL ignores")
+        self.discovered: tuple[Mapping[str, Any], ...] = attributes.discovered if isinstance(attributes, Domain) else ()
+        """What ledgers paid to find edges and values of this domain (`rt.discover`): whatever rests on it adds that."""
         self.names: tuple[str, ...] = tuple(self.attributes)
         self.positions: dict[str, int] = {name: place for place, name in enumerate(self.names)}
+        self.impossible: tuple[Impossible, ...] = ()
+        """Rules that no record can satisfy, compiled."""
+        self.impossible = read_rules(impossible, self)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -118,44 +165,96 @@ class Domain(Mapping[str, Attribute]):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that `from_dict`, JSON and TOML understand."""
-        return {name: attribute.to_dict() for name, attribute in self.items()}
+        found: dict[str, Any] = {DISCOVERED: [dict(paid) for paid in self.discovered]} if self.discovered else {}
+        if self.impossible:
+            found[IMPOSSIBLE] = [rule.text for rule in self.impossible]
+        return {name: attribute.to_dict() for name, attribute in self.items()} | found
+
+    def with_discovered(self, *paid: Mapping[str, Any]) -> Domain:
+        """The same attributes, resting on what these ledgers paid for beside all that was paid before."""
+        known = {each["ledger"] for each in self.discovered}
+        domain = Domain(self.attributes, impossible=[rule.text for rule in self.impossible])
+        domain.discovered = (*self.discovered, *(_paid(each) for each in paid if each.get("ledger") not in known))
+        return domain
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:
         """The inverse of `to_dict`; also `{"column": size}`."""
         if not isinstance(description, Mapping):
             raise DomainError("a domain description must map names to attributes")
-        return cls({name: attribute_from_dict(name, entry) for name, entry in description.items()})
+        entries, rules = without_rules(description)
+        _refuse_unfinished(entries)
+        attributes = {name: attribute_from_dict(name, entry) for name, entry in entries.items()}
+        domain = cls(attributes, impossible=rules)
+        paid = description.get(DISCOVERED, [])
+        if not isinstance(paid, list):
+            raise DomainError(f"{DISCOVERED} must be a list of what was paid; leave it as discovery wrote it")
+        return domain.with_discovered(*paid) if paid else domain
 
     @classmethod
     def read(cls, path: str | Path) -> Domain:
         """Read a .toml or .json file."""
-        path = Path(path)
-        readers = {".toml": tomllib.loads, ".json": _loads_json}
-        if path.suffix.lower() not in readers:
-            raise DomainError(f"{path}: a domain file ends in .toml or .json")
-        try:
-            return cls.from_dict(readers[path.suffix.lower()](path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise DomainError(f"{path}: cannot be read ({error.strerror})") from None
-        except DomainError as error:
-            raise DomainError(f"{path}: {error}") from None
-        except (ValueError, RecursionError) as error:
-            raise DomainError(f"{path}: {' '.join(str(error).split())}") from None
+        return read_description(path, cls.from_dict)
 
     def write(self, path: str | Path) -> None:
         """Write a .toml or .json file that `read` turns back into the same domain."""
-        path = Path(path)
+        path = _named(path)
         if path.suffix.lower() == ".json":
-            text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+            text = json.dumps(_for_people(self.to_dict()), indent=2, ensure_ascii=False) + "\n"
         elif path.suffix.lower() == ".toml":
-            text = _dumps_toml(self.to_dict())
+            text = dumps_toml(_for_people(self.to_dict()))
         else:
             raise DomainError(f"{path}: a domain file ends in .toml or .json")
         try:
-            path.write_text(text, encoding="utf-8")
+            with replacing(path) as draft:
+                draft.write_text(text, encoding="utf-8")
         except OSError as error:
             raise DomainError(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def without_rules(description: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """The attributes of a description, and its rules; what discovery paid is left out."""
+    rules: list[Any] = []
+    for key in (IMPOSSIBLE, RULES):
+        listed = description.get(key)
+        if isinstance(listed, list):
+            if not all(isinstance(rule, str) for rule in listed):
+                raise DomainError(f'{key} must list conditions as text, such as ["age < 15 and pay > 0"]')
+            rules += listed
+        elif key == IMPOSSIBLE and listed is not None:
+            raise DomainError(f"{IMPOSSIBLE} must be a list of conditions; leave it as it was written")
+    hidden = {DISCOVERED, IMPOSSIBLE} | ({RULES} if isinstance(description.get(RULES), list) else set())
+    return {name: entry for name, entry in description.items() if name not in hidden}, rules
+
+
+def _for_people(description: dict[str, Any]) -> dict[str, Any]:
+    """Rules first and under their plain name, unless a column has it."""
+    if IMPOSSIBLE not in description:
+        return description
+    rest = {name: entry for name, entry in description.items() if name != IMPOSSIBLE}
+    return {IMPOSSIBLE if RULES in rest else RULES: description[IMPOSSIBLE]} | rest
+
+
+def read_description(path: str | Path, read: Callable[[Any], T]) -> T:
+    """What `read` makes of the content of a .toml or .json file; refusals begin with the file's name."""
+    path = _named(path)
+    readers = {".toml": tomllib.loads, ".json": _loads_json}
+    if path.suffix.lower() not in readers:
+        raise DomainError(f"{path}: a domain file ends in .toml or .json")
+    try:
+        return read(readers[path.suffix.lower()](path.read_text(encoding="utf-8")))
+    except OSError as error:
+        raise DomainError(f"{path}: cannot be read ({error.strerror})") from None
+    except DomainError as error:
+        raise DomainError(f"{path}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise DomainError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def _named(path: object) -> Path:
+    if not isinstance(path, str | Path) or "\0" in str(path):
+        raise DomainError(f"path is of type {type(path).__name__}; give the name of a .toml or .json file")
+    return Path(path)
 
 
 def attribute_from_dict(name: str, entry: Any) -> Attribute:
@@ -186,7 +285,50 @@ def _from_dict(entry: Any) -> Attribute:
         return Integer(settings.get("size", 0))
     if kind == "categorical":
         return Categorical(settings.pop("values", ()), **settings)
-    return Numeric(**settings)
+    numeric = Numeric(**settings)
+    if kind != "numeric" and numeric.kind != kind:
+        raise DomainError(f"type {kind} but the edges are {numeric.kind}s; write {kind}s as edges, or another type")
+    return numeric
+
+
+def unfinished(entry: Any) -> str | None:
+    """What a draft still has to state about a column: "values" or "edges"; None where it is complete."""
+    if not isinstance(entry, Mapping):
+        return None
+    kind, empty = entry.get("type"), ([], None)
+    numeric = kind in ("numeric", "date", "datetime")
+    if not numeric and (entry.get("values", None) == [] or (kind == "categorical" and entry.get("values") in empty)):
+        return "values"
+    bins = all(entry.get(name) is not None for name in ("lower", "upper", "bins"))
+    return "edges" if entry.get("edges") in empty and not bins and (numeric or "edges" in entry) else None
+
+
+def _refuse_unfinished(entries: Mapping[str, Any]) -> None:
+    open_ones: dict[str, list[str]] = {}
+    for name, entry in entries.items():
+        if (wanted := unfinished(entry)) is not None:
+            open_ones.setdefault(wanted, []).append(shown(name))
+    if open_ones:
+        told = "; ".join(f"{what} of {_first_of(names)}" for what, names in open_ones.items())
+        raise DomainError(
+            f"not finished: state {told}; delete columns that you will not publish, or find what is missing with"
+            " `reticent domain discover`"
+        )
+
+
+def _first_of(names: list[str], most: int = 5) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _paid(entry: Any) -> dict[str, Any]:
+    """One payment of discovery, checked for its form; amounts are checked where they are added."""
+    wanted = {"ledger": str, "budget": Mapping, "spent": int, "neighbours": str, "unit": str}
+    if not isinstance(entry, Mapping) or set(entry) != set(wanted):
+        raise DomainError(f"{DISCOVERED} has {', '.join(wanted)} for each ledger; leave it as discovery wrote it")
+    for name, kind in wanted.items():
+        if not isinstance(entry[name], kind) or isinstance(entry[name], bool):
+            raise DomainError(f"{DISCOVERED}: {name} is damaged; leave it as discovery wrote it")
+    return {**entry, "budget": dict(entry["budget"])}
 
 
 def _attribute(name: str, value: Any) -> Attribute:
@@ -199,12 +341,12 @@ def _attribute(name: str, value: Any) -> Attribute:
 
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name or name != name.strip():
-        raise DomainError(f"attribute name {name!r} must be text without surrounding spaces")
+        raise DomainError(f"attribute name {given(name)} must be text without surrounding spaces")
     if len(name) > MAX_NAME_LENGTH:
         raise DomainError(f"attribute name {shown(name)} has {len(name)} characters; at most {MAX_NAME_LENGTH}")
     checked_text(name)
     if not name.isprintable():
-        raise DomainError(f"attribute name {name!r} contains a control character")
+        raise DomainError(f"attribute name {given(name)} contains a control character")
     if name.startswith(RESERVED_PREFIX):
         raise DomainError(f"attribute name {shown(name)}: names that begin with {RESERVED_PREFIX} are reserved")
     return name
@@ -223,26 +365,37 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _dumps_toml(description: Mapping[str, Mapping[str, Any]]) -> str:
-    """Only what `to_dict` yields: tables of text, numbers, truth values and flat lists."""
+def dumps_toml(description: Mapping[str, Any]) -> str:
+    """Only what `to_dict` yields: tables of text, numbers, truth values, flat lists and flat tables."""
     lines: list[str] = []
+    description = dict(description)
+    for name in (IMPOSSIBLE, RULES):
+        if isinstance(description.get(name), list):
+            rules = ",\n".join(f"    {toml_text(rule)}" for rule in description.pop(name))
+            lines += [f"{name} = [\n{rules},\n]", ""]
     for name, entry in description.items():
-        lines.append(f"[{_toml_text(name)}]")
-        lines += [f"{key} = {_toml_value(value)}" for key, value in entry.items()]
-        lines.append("")
+        for table in entry if isinstance(entry, list) else [entry]:
+            header = f"[{toml_text(name)}]"
+            lines.append(f"[{header}]" if isinstance(entry, list) else header)
+            lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
+            lines.append("")
     return "\n".join(lines)
 
 
-def _toml_value(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """One value as TOML writes it."""
     if isinstance(value, list):
-        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+        return "[" + ", ".join(toml_value(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{toml_text(key)} = {toml_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, str):
-        return _toml_text(value)
+        return toml_text(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
 
 
-def _toml_text(text: str) -> str:
+def toml_text(text: str) -> str:
+    """A quoted text, as value or as key."""
     # JSON's escapes are a subset of TOML's, except that TOML also wants DEL escaped and knows no surrogate pairs.
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import datetime
 import math
 from collections.abc import Iterable, Mapping
@@ -11,9 +12,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from reticent.domain.attribute import MAX_SIZE, Attribute, checked_extras, frozen, shown
+from reticent.domain.attribute import MAX_SIZE, Attribute, Status, checked_extras, frozen, shown
 from reticent.domain.categorical import asked_number
+from reticent.domain.rules import Rules
 from reticent.domain.values import (
+    DAY_MICROSECONDS,
     EXACT_FLOAT,
     Unread,
     date_at,
@@ -39,6 +42,35 @@ class Numeric(Attribute):
     `whole`: values are floored, so bins hold integers and `age > 44` is `age >= 45`; dates are whole days. Finite
     and infinite values beyond the edges are clamped into the end bins, or go with the misfits (`outside="other"`).
     With `lower, upper, bins` the bins are equally wide (whole: the integers lower..upper split evenly).
+
+    Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands` and `units` of numbers, `missing`
+    marks, `aliases`, `strip` and `casefold` (docs/domain.md).
+
+    Args:
+        edges: The bins' edges, ascending.
+        lower: With `upper` and `bins`, the first edge of equally wide bins.
+        upper: The last edge.
+        bins: How many.
+        whole: Whether values are whole numbers.
+        nullable: Whether missing values have a code of their own.
+        other: Whether values that are no numbers have a code of their own.
+        outside: "clamp" puts numbers beyond the edges into the end bins, "other" puts them with the misfits.
+        format: How dates are written; several are tried in order.
+        strip: Take blanks off both ends of a text.
+        casefold: Ignore case.
+        aliases: Other spellings and what they stand for.
+        missing: Marks that mean a missing value.
+        decimal: The decimal point of numbers.
+        thousands: What separates their thousands.
+        units: What may stand behind them.
+
+    Raises:
+        DomainError: Edges that do not ascend, or another combination.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.Numeric(edges=range(0, 101, 10), other=False).size
+        10
     """
 
     edges: tuple[Edge, ...]
@@ -46,6 +78,7 @@ class Numeric(Attribute):
     nullable: bool
     other: bool
     outside: str
+    rules: Rules | None
     type: ClassVar[str] = "numeric"
     ordered: ClassVar[bool] = True
 
@@ -60,6 +93,14 @@ class Numeric(Attribute):
         nullable: bool = False,
         other: bool | None = None,
         outside: str = "clamp",
+        format: str | Iterable[str] = (),
+        strip: bool = False,
+        casefold: bool = False,
+        aliases: Mapping[str, Any] | None = None,
+        missing: Iterable[Any] = (),
+        decimal: str = ".",
+        thousands: str = "",
+        units: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(whole, bool):
             raise DomainError(f"whole {shown(whole)} must be true or false")
@@ -73,8 +114,19 @@ class Numeric(Attribute):
         else:
             listed = _even_edges(lower, upper, bins, whole)
         whole = whole or _kind_of(listed[0]) == "date"
-        known = len(listed) - 1
-        self._declare(edges=listed, known=known, whole=whole, nullable=nullable, other=other, outside=outside)
+        rules = Rules.of(
+            "numbers" if _kind_of(listed[0]) == "number" else "dates",
+            format=format,
+            strip=strip,
+            casefold=casefold,
+            aliases=aliases,
+            missing=missing,
+            decimal=decimal,
+            thousands=thousands,
+            units=units,
+        )
+        extras = {"nullable": nullable, "other": other, "outside": outside, "rules": rules}
+        self._declare(edges=listed, known=len(listed) - 1, whole=whole, **extras)
 
     @cached_property
     def kind(self) -> Kind:
@@ -97,11 +149,21 @@ class Numeric(Attribute):
         last = self.whole and code < self.known - 1
         return float(self.cuts[code]), float(self.cuts[code + 1]) - last
 
+    def read(self, value: Any) -> float | Unread:
+        """The number of one raw value: its own, or days or microseconds since 1970; neither clipped nor floored."""
+        number = _READERS[self.kind](value if self.rules is None else self.rules.plain(value))
+        return Unread.NULL if isinstance(number, float) and self._means_missing(number) else number
+
     def to_dict(self) -> dict[str, Any]:
         edges = [edge.isoformat() if isinstance(edge, datetime.date) else edge for edge in self.edges]
         whole = {"whole": True} if self.whole and self.kind == "number" else {}
         outside = {"outside": self.outside} if self.outside != "clamp" else {}
         return {"type": self.type, "edges": edges, **whole, **self._extra_dict(), **outside}
+
+    @cached_property
+    def group_keys(self) -> tuple[Any, ...]:
+        """The text of each bin; a bin of one integer is that integer."""
+        return tuple(None if code == self.null_code else _short(label) for code, label in enumerate(self.labels))
 
     def _known_labels(self) -> tuple[str, ...]:
         return tuple(self._label(code) for code in range(self.known))
@@ -136,19 +198,45 @@ class Numeric(Attribute):
     def _known_numbers(self) -> np.ndarray:
         return self._middles
 
-    def _encode_one(self, value: Any) -> int:
-        number = _READERS[self.kind](value)
+    @cached_property
+    def radii(self) -> np.ndarray:
+        """Of values clipped to the edges, and floored where `whole`."""
+        ends = np.array([self.bin(code) for code in range(self.known)])
+        reach = np.maximum(self._middles - ends[:, 0], ends[:, 1] - self._middles)
+        return frozen(np.concatenate([reach, np.zeros(self.size - self.known)]))
+
+    def _judge_one(self, value: Any) -> tuple[int, Status]:
+        number = self.read(value)
         if number is Unread.NULL:
-            return self.missing_code
-        if number is Unread.MISFIT:
-            return self.misfit_code
-        return int(self._place(np.array([number]))[0])
+            return self.missing_code, Status.NULL
+        if isinstance(number, Unread):
+            return self.misfit_code, Status.UNFIT
+        value = math.floor(number) if self.whole and math.isfinite(number) else number
+        beyond = value < self._listed_cuts[0] or value > self._listed_cuts[-1]
+        if beyond and self.outside == "other":
+            return self.misfit_code, Status.OUTSIDE
+        code = bisect.bisect_right(self._listed_cuts, value, 1, self.known) - 1
+        return code, Status.OUTSIDE if beyond else Status.FITS
+
+    def _means_missing(self, number: float) -> bool:
+        if self.rules is None:
+            return False
+        return self.rules.means_missing(number / DAY_MICROSECONDS if self.kind == "datetime" else number)
+
+    @cached_property
+    def _listed_cuts(self) -> list[float]:
+        return self.cuts.tolist()
 
     def _encode_numbers(self, values: np.ndarray) -> np.ndarray:
         if self.kind != "number":
             missing = np.isnan(values) if values.dtype.kind == "f" else np.zeros(values.shape, dtype=bool)
+            if self.rules is not None and self.rules.formats and values.dtype.kind in "iu":
+                return np.array([self._judge_one(value)[0] for value in values.tolist()], dtype=np.int64)
             return np.where(missing, self.missing_code, self.misfit_code).astype(np.int64)
-        return self._place(values.astype(np.float64))
+        numbers = values.astype(np.float64)
+        if self.rules is not None and self.rules.missing_numbers:
+            numbers = np.where(np.isin(numbers, list(self.rules.missing_numbers)), np.nan, numbers)
+        return self._place(numbers)
 
     def _place(self, numbers: np.ndarray) -> np.ndarray:
         values = np.floor(numbers) if self.whole else numbers
@@ -225,7 +313,7 @@ def _numbers(edges: Iterable[Edge], kind: Kind) -> list[float]:
     return [reading for reading in readings if isinstance(reading, float)]
 
 
-def _edge(value: Any) -> Edge:
+def checked_edge(value: Any) -> Edge:
     """One edge in its plain form; JSON writes dates as ISO text."""
     given, value = value, plain(value)
     if isinstance(value, str):
@@ -266,7 +354,7 @@ def _checked(edges: tuple[Edge, ...], whole: bool) -> tuple[Edge, ...]:
 def _listed_edges(edges: Any, whole: bool) -> tuple[Edge, ...]:
     if isinstance(edges, (str, bytes, Mapping)) or not isinstance(edges, Iterable):
         raise DomainError(f"edges {shown(edges)} must be a list")
-    listed = tuple(_edge(edge) for edge in edges)
+    listed = tuple(checked_edge(edge) for edge in edges)
     if len(listed) < 2:
         raise DomainError(f"edges has {len(listed)} entries; at least two are needed for one bin")
     return _checked(listed, whole)
@@ -278,12 +366,12 @@ def _even_edges(lower: Any, upper: Any, bins: Any, whole: bool) -> tuple[Edge, .
     bins = whole_number(bins, "bins", 1, error=DomainError)
     if bins > MAX_SIZE:
         raise DomainError(f"bins {bins} exceed the limit of {MAX_SIZE}; use wider bins")
-    low, high = _checked((_edge(lower), _edge(upper)), whole)
+    low, high = _checked((checked_edge(lower), checked_edge(upper)), whole)
     kind = _kind_of(low)
     start, stop = _numbers((low, high), kind)
     if kind == "number" and not whole:
         # start + (stop - start) * i / bins, kept monotone and exact at both ends
-        return _checked((low, *(_edge(start + (stop - start) * i / bins) for i in range(1, bins)), high), whole)
+        return _checked((low, *(checked_edge(start + (stop - start) * i / bins) for i in range(1, bins)), high), whole)
     if kind == "datetime":
         inner = [datetime_at(start + (int(stop) - int(start)) * i // bins) for i in range(1, bins)]
         return _checked((low, *inner, high), whole)
@@ -292,3 +380,7 @@ def _even_edges(lower: Any, upper: Any, bins: Any, whole: bool) -> tuple[Edge, .
         raise DomainError(f"bins {bins} exceed the {count} integers from {shown(lower)} to {shown(upper)}")
     starts = [int(start) + count * i // bins for i in range(1, bins)]
     return _checked((low, *((date_at(day) if kind == "date" else day) for day in starts), high), whole)
+
+
+def _short(label: str) -> Any:
+    return int(label) if label.lstrip("-").isdigit() else label

@@ -10,6 +10,7 @@ import datetime
 import enum
 import math
 import re
+import uuid
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -28,7 +29,7 @@ _INSTANT = re.compile(INSTANT_PATTERN.replace("$", r"\Z"))
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_DAY_MICROSECONDS = 86_400_000_000
+DAY_MICROSECONDS = 86_400_000_000
 _LONGEST_INTEGER_BITS = 127
 _TRUTHS: dict[str | float, bool] = {"true": True, "false": False, 1.0: True, 0.0: False}
 _PANDAS_NULLS = frozenset({"NAType", "NaTType"})
@@ -50,8 +51,14 @@ def plain(value: Any) -> Any:
         value = float(value) if value.dtype.char == "g" else value.item()
     if value is None or type(value).__name__ in _PANDAS_NULLS:
         return None
+    # A subclass's own methods are never called: its text or number is that of the base class, as engines see it.
+    if isinstance(value, str):
+        return value if type(value) is str else str.__str__(value)
+    if isinstance(value, int):
+        return value if type(value) in (int, bool) else int.__int__(value)
     if isinstance(value, float):
-        return None if math.isnan(value) else value
+        number = value if type(value) is float else float.__float__(value)
+        return None if math.isnan(number) else number
     if isinstance(value, Decimal) and value.is_nan():
         return None
     return value
@@ -90,11 +97,11 @@ def text_of(value: Any) -> str | Unread:
     if value is None:
         return Unread.NULL
     if isinstance(value, str):
-        return str(value)
+        return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return str(int(value)) if value.bit_length() <= _LONGEST_INTEGER_BITS else Unread.MISFIT
+        return str(value) if value.bit_length() <= _LONGEST_INTEGER_BITS else Unread.MISFIT
     if isinstance(value, (float, Decimal)):
         small = abs(value) < EXACT_FLOAT
         return str(int(value)) if small and value == int(value) else Unread.MISFIT
@@ -132,14 +139,36 @@ def microsecond_of(value: Any) -> float | Unread:
         except (OverflowError, ValueError, TypeError):
             return Unread.MISFIT
     if isinstance(value, datetime.date):
-        return float((value.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS)
+        return float((value.toordinal() - _EPOCH_DAY) * DAY_MICROSECONDS)
     return Unread.MISFIT
 
 
 def day_of(value: Any) -> float | Unread:
     """Days since 1970, fractional for a time within the day."""
     microsecond = microsecond_of(value)
-    return microsecond / _DAY_MICROSECONDS if isinstance(microsecond, float) else microsecond
+    return microsecond / DAY_MICROSECONDS if isinstance(microsecond, float) else microsecond
+
+
+def identity_of(value: Any) -> tuple[str, Any] | None:
+    """Whom a cell of a person column names, judged by this cell alone; None for nobody.
+
+    Equal numbers of any type name one person. Cells of a type that cannot be compared name one person together:
+    persons who share a name share one unit of weight.
+    """
+    value = plain(value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return "text", value
+    if isinstance(value, (int, float, Decimal, Fraction)):
+        return "number", value
+    if isinstance(value, datetime.date):
+        return "time", microsecond_of(value)
+    if isinstance(value, (bytes, bytearray)):
+        return "bytes", bytes(value)
+    if isinstance(value, uuid.UUID):
+        return "uuid", value.int
+    return "other", None
 
 
 def date_at(day: float) -> datetime.date:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from reticent.errors import ReticentError
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
-from reticent.hypotheses.choose import Choice, choose
-from reticent.hypotheses.dense import DenseHypothesis
-from reticent.hypotheses.packing import kind_of
+from reticent.hypotheses.choose import HypothesisChoice, choose
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.records import RecordsHypothesis
+from reticent.hypotheses.saving import saved_kind
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
 
 __all__ = [
-    "Choice",
     "DenseHypothesis",
     "FitReport",
     "Hypothesis",
+    "HypothesisChoice",
     "Measurement",
     "RecordsHypothesis",
     "Snapshot",
@@ -30,9 +30,9 @@ def load(data: bytes) -> Hypothesis:
     kinds: dict[str, type[Hypothesis]] = {
         known.kind: known for known in (DenseHypothesis, SupportHypothesis, RecordsHypothesis)
     }
-    kind = kind_of(data)
+    kind = saved_kind(data)
     if kind == "factored":
-        from reticent.hypotheses.factored import FactoredHypothesis
+        from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 
         return FactoredHypothesis.from_bytes(data)
     if kind not in kinds:

@@ -50,11 +50,18 @@ class FitReport:
     converged: bool
     method: str
     message: str = ""
+    misfit: float = 0.0
+    """The largest distance of a measured cell from the fit, in standard deviations of its noise."""
 
 
 @runtime_checkable
 class Hypothesis(Protocol):
     """What every algorithm asks of a distribution over the universe (spec 4)."""
+
+    @property
+    def kind(self) -> str:
+        """The name of the representation, in its saved bytes."""
+        ...
 
     @property
     def domain(self) -> Domain: ...

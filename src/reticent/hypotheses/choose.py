@@ -11,36 +11,54 @@ import numpy as np
 
 from reticent.errors import DomainError
 from reticent.hypotheses.base import Hypothesis
-from reticent.hypotheses.dense import MAX_CELLS, DenseHypothesis
+from reticent.hypotheses.dense.dense import MAX_CELLS, DenseHypothesis
 from reticent.hypotheses.support import SupportHypothesis
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
     from reticent.queries.workload import Workload
 
-__all__ = ["Choice", "choose"]
+__all__ = ["HypothesisChoice", "choose"]
 
 # Up to here a fit over every cell takes seconds (engines.md); above it the tensor still serves single updates.
 DENSE_CELLS = 1 << 24
 # One query or marginal over more cells than this fits no clique.
 CLIQUE_CELLS = 1 << 24
 SUPPORT_RECORDS = 1 << 17
+TREE_CELLS = 1 << 20
+"""Cells of a junction tree beyond which learning goes on on a support: there an update of the tree takes longer than
+one of all records of a support. Runs that were begun before this existed go up to CLIQUE_CELLS."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class HypothesisChoice:
     """A representation by name, the reason in one line, and how to build the uniform start."""
 
     representation: str
     reason: str
     domain: Domain
+    tree_cells: int = CLIQUE_CELLS
+
+    @property
+    def bytes(self) -> int:
+        """What the hypothesis holds at most; a copy needs as much again."""
+        if self.representation == "dense":
+            return 8 * self.domain.size
+        support = SUPPORT_RECORDS * (len(self.domain) * np.min_scalar_type(max(self.domain.shape) - 1).itemsize + 16)
+        return support if self.representation == "support" else support + 8 * self.tree_cells
 
     def build(self, generator: np.random.Generator | None = None) -> Hypothesis:
         """The uniform distribution; a support needs a (public) generator to draw its records."""
-        return _BUILDERS[self.representation](self.domain, generator)
+        return _BUILDERS[self.representation](self, generator)
 
 
-def choose(domain: Domain, workload: Workload | None = None, *, representation: str | None = None) -> Choice:
+def choose(
+    domain: Domain,
+    workload: Workload | None = None,
+    *,
+    representation: str | None = None,
+    tree_cells: int = CLIQUE_CELLS,
+) -> HypothesisChoice:
     """Dense while every cell can be held, factored while each question fits a clique, else a sampled support."""
     if representation is not None:
         if representation not in _BUILDERS:
@@ -48,18 +66,22 @@ def choose(domain: Domain, workload: Workload | None = None, *, representation: 
             raise DomainError(f"unknown representation {representation!r}; use one of {known}")
         if representation == "dense" and domain.size > MAX_CELLS:
             raise DomainError(f"{domain.size} cells do not fit a dense tensor of {MAX_CELLS}; use factored")
-        return Choice(representation, "chosen by the caller", domain)
+        return HypothesisChoice(representation, "chosen by the caller", domain, tree_cells)
     universe = f"the universe has 2^{log2(domain.size):.1f} cells"
     if domain.size <= DENSE_CELLS:
-        return Choice("dense", f"{universe}, at most 2^{log2(DENSE_CELLS):.0f}: every cell is held", domain)
+        return HypothesisChoice("dense", f"{universe}, at most 2^{log2(DENSE_CELLS):.0f}: every cell is held", domain)
     largest = _largest_set(domain, workload)
-    if largest <= CLIQUE_CELLS:
+    if largest <= CLIQUE_CELLS and sum(domain.shape) <= tree_cells:
         reason = f"{universe}, too many to hold; the largest question spans 2^{log2(max(largest, 1)):.1f} of them"
-        return Choice("factored", reason, domain)
+        return HypothesisChoice("factored", reason, domain, tree_cells)
     reason = f"{universe} and one question spans 2^{log2(largest):.1f} of them, too many for a clique"
+    if largest <= CLIQUE_CELLS:
+        reason = f"{universe} and single attributes have {sum(domain.shape)} codes, too many for a junction tree"
     if domain.size <= MAX_CELLS:
-        return Choice("dense", f"{reason}; the tensor still fits memory, fits will be slow", domain)
-    return Choice("support", f"{reason}: {SUPPORT_RECORDS} sampled records, uncertified unless audited", domain)
+        return HypothesisChoice("dense", f"{reason}; the tensor still fits memory, fits will be slow", domain)
+    return HypothesisChoice(
+        "support", f"{reason}: {SUPPORT_RECORDS} sampled records, uncertified unless audited", domain
+    )
 
 
 def _largest_set(domain: Domain, workload: Workload | None) -> int:
@@ -69,20 +91,22 @@ def _largest_set(domain: Domain, workload: Workload | None) -> int:
     return max((domain.cells(names) for names in (*workload.marginals, *queries)), default=1)
 
 
-def _factored(domain: Domain, _: np.random.Generator | None) -> Hypothesis:
-    from reticent.hypotheses.factored import FactoredHypothesis
+def _factored(choice: HypothesisChoice, _: np.random.Generator | None) -> Hypothesis:
+    from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
+    from reticent.hypotheses.junction_tree.rules import rule_tree_cells
 
-    return FactoredHypothesis(domain)
+    # Whatever the ceiling, the rules' own tree fits, with as much again for what is learnt.
+    return FactoredHypothesis(choice.domain, limit=max(choice.tree_cells, 2 * rule_tree_cells(choice.domain)))
 
 
-def _support(domain: Domain, generator: np.random.Generator | None) -> Hypothesis:
+def _support(choice: HypothesisChoice, generator: np.random.Generator | None) -> Hypothesis:
     if generator is None:
         raise DomainError("a support is drawn at random; give build() a generator")
-    return SupportHypothesis.uniform(domain, SUPPORT_RECORDS, generator)
+    return SupportHypothesis.uniform(choice.domain, SUPPORT_RECORDS, generator)
 
 
-_BUILDERS: dict[str, Callable[[Domain, np.random.Generator | None], Hypothesis]] = {
-    "dense": lambda domain, _: DenseHypothesis(domain),
+_BUILDERS: dict[str, Callable[[HypothesisChoice, np.random.Generator | None], Hypothesis]] = {
+    "dense": lambda choice, _: DenseHypothesis(choice.domain),
     "factored": _factored,
     "support": _support,
 }

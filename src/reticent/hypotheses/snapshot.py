@@ -22,6 +22,8 @@ __all__ = ["Snapshot"]
 # A query over more cells than this is put to the hypothesis itself; the kept marginals stay below 128 MiB.
 _SMALL = 1 << 18
 _KEPT_CELLS = 1 << 24
+# Lists of marginals that were computed together, each of up to _SMALL cells.
+_KEPT_LISTS = 32
 
 
 class Snapshot:
@@ -33,11 +35,17 @@ class Snapshot:
         self._lock = Lock()
         self._kept: OrderedDict[tuple[str, ...], np.ndarray] = OrderedDict()
         self._kept_cells = 0
+        self._together: OrderedDict[tuple[tuple[str, ...], ...], list[np.ndarray]] = OrderedDict()
         self._digest: str | None = None
 
     @property
     def domain(self) -> Domain:
         return self._domain
+
+    @property
+    def kind(self) -> str:
+        """How the distribution is held: dense, factored, support or records."""
+        return self._hypothesis.kind
 
     @property
     def log_size(self) -> float:
@@ -68,14 +76,24 @@ class Snapshot:
         return self._remember(names) if marginal is None else marginal
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Read-only; those not kept yet are computed together."""
-        wanted = [self._domain.canonical(names) for names in sets]
-        missing = [names for names in dict.fromkeys(wanted) if names not in self._kept]
+        """Read-only, computed together: to the bit a function of the list of sets, whatever was asked before.
+
+        Shared work rounds otherwise than `marginal` does, so neither takes what the other computed.
+        """
+        wanted = tuple(self._domain.canonical(names) for names in sets)
         with self._lock:
-            fresh = dict(zip(missing, self._hypothesis.marginals(missing), strict=True)) if missing else {}
-            for names, marginal in fresh.items():
-                self._keep(names, marginal)
-        return [fresh[names] if names in fresh else self.marginal(names) for names in wanted]
+            found = self._together.get(wanted)
+            if found is None:
+                distinct = list(dict.fromkeys(wanted))
+                fresh = dict(zip(distinct, self._hypothesis.marginals(distinct), strict=True))
+                found = [fresh[names] for names in wanted]
+                for marginal in found:
+                    marginal.setflags(write=False)
+                if sum(marginal.size for marginal in fresh.values()) <= _SMALL:
+                    self._together[wanted] = found
+                    while len(self._together) > _KEPT_LISTS:
+                        self._together.popitem(last=False)
+            return list(found)
 
     def sample(self, rows: int, generator: np.random.Generator) -> np.ndarray:
         with self._lock:

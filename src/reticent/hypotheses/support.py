@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from reticent.domain.impossible import impossible_rows
 from reticent.errors import DomainError, QueryError
 from reticent.hypotheses.base import FitReport, Measurement, form_of
-from reticent.hypotheses.packing import pack, unpack
 from reticent.hypotheses.projection import finite_target, solve_tilt
-from reticent.hypotheses.rounding import sample_cells, systematic_cells
+from reticent.hypotheses.sampling import sample_cells, systematic_cells
+from reticent.hypotheses.saving import pack, unpack
 from reticent.queries.forms import Product
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
+    from reticent.hypotheses.fitting.loglinear import LogLinear
     from reticent.queries.forms import Dense
     from reticent.queries.linear import Linear
 
@@ -26,6 +28,10 @@ __all__ = ["SupportHypothesis"]
 
 LARGEST_MARGINAL = 1 << 26
 """Cells; half a gibibyte of numbers."""
+
+
+KEPT_SETS, KEPT_BYTES = 8, 1 << 28
+"""The places of records are kept for so many sets and more, up to so many bytes."""
 
 
 class SupportHypothesis:
@@ -50,6 +56,8 @@ class SupportHypothesis:
             raise DomainError(f"records of shape {codes.shape} must be (one or more) x {len(domain)}")
         if codes.min() < 0 or (codes.max(axis=0) >= np.array(domain.shape)).any():
             raise DomainError("a record has a code outside its attribute; encode it through the domain")
+        if impossible_rows(domain, codes).any():
+            raise DomainError("a record is declared impossible; leave it out of the support")
         self._domain = domain
         narrow = np.min_scalar_type(max(domain.shape) - 1)
         # one contiguous column per attribute: a query reads only the columns it names
@@ -59,13 +67,17 @@ class SupportHypothesis:
         self._weights = np.ones(count) if weights is None else np.array(weights, dtype=np.float64)
         if self._weights.shape != (count,) or self._log_density.shape != (count,):
             raise DomainError(f"{count} records need as many weights and densities")
+        self._places: tuple[tuple[tuple[str, ...], ...], np.ndarray] | None = None
+        self._model: LogLinear | None = None
         self._total = float(self._weights.sum())
         if not (0.0 < self._total < math.inf and self._weights.min() >= 0.0):
             raise DomainError("weights must be non-negative, finite and not all zero")
 
     @classmethod
     def uniform(cls, domain: Domain, records: int, generator: np.random.Generator) -> Self:
-        """Records drawn uniformly from the universe."""
+        """Records drawn uniformly from the universe, or from what its rules leave of it."""
+        if domain.impossible:
+            return cls(domain, _possible({}, domain, records, generator))
         return cls(domain, generator.integers(0, domain.shape, size=(records, len(domain))))
 
     @classmethod
@@ -78,6 +90,11 @@ class SupportHypothesis:
     ) -> Self:
         """Records drawn from released one-way distributions; uniform where none is given."""
         columns, log_density = [], np.zeros(records)
+        if domain.impossible:
+            codes = _possible(one_ways, domain, records, generator)
+            for name, vector in one_ways.items():
+                log_density += np.log(np.asarray(vector, float)[codes[:, domain.index(name)]] / np.sum(vector))
+            return cls(domain, codes, log_density=log_density)
         for name in domain.names:
             vector = np.asarray(one_ways.get(name, np.ones(domain[name].size)), dtype=np.float64)
             column = sample_cells(vector, records, generator)
@@ -94,6 +111,11 @@ class SupportHypothesis:
     @property
     def log_size(self) -> float:
         return math.log(self._weights.size)
+
+    @property
+    def model(self) -> LogLinear | None:
+        """The log-linear model of the last fit; not kept on disk."""
+        return self._model
 
     @property
     def codes(self) -> np.ndarray:
@@ -115,7 +137,34 @@ class SupportHypothesis:
         return sums.reshape(shape) / self._total
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        return [self.marginal(names) for names in sets]
+        """Rounds of learning ask for the same sets again and again: where each record falls is kept for them."""
+        listed = tuple(self._domain.canonical(names) for names in sets)
+        places = self._kept_places(listed)
+        if places is None:
+            return [self.marginal(names) for names in listed]
+        from reticent.hypotheses.support_kernels import add_up
+
+        shapes = [self._domain.shape_of(names) for names in listed]
+        ends = np.cumsum([0, *map(math.prod, shapes)])
+        sums = np.zeros(ends[-1])
+        add_up(places, self._weights, ends[:-1], sums)
+        parts = zip(ends[:-1], ends[1:], shapes, strict=True)
+        return [sums[start:end].reshape(shape) / self._total for start, end, shape in parts]
+
+    def _kept_places(self, listed: tuple[tuple[str, ...], ...]) -> np.ndarray | None:
+        """The cell of each record in each set, for the sets asked for last; None where that would not pay or fit."""
+        if self._places is not None and self._places[0] == listed:
+            return self._places[1]
+        cells = max((self._domain.cells(names) for names in listed), default=0)
+        narrow = np.dtype(np.uint16 if cells <= 1 << 16 else np.uint32)
+        held = len(listed) * self._weights.size * narrow.itemsize
+        if not len(listed) >= KEPT_SETS or held > KEPT_BYTES or cells > LARGEST_MARGINAL:
+            return None
+        places = np.empty((len(listed), self._weights.size), dtype=narrow)
+        for row, names in zip(places, listed, strict=True):
+            row[:] = self.cells(names)
+        self._places = (listed, places)
+        return places
 
     def cells(self, names: Sequence[str]) -> np.ndarray:
         """Each record's place in the flattened marginal over the named attributes."""
@@ -139,19 +188,26 @@ class SupportHypothesis:
     # -- moving --------------------------------------------------------------------------------------------
 
     def project(self, query: Query, target: float) -> float:
-        values = self._values(query)
+        return self.project_values(self._values(query), target)
+
+    def reweight(self, query: Query, eta: float) -> None:
+        self._tilt(self._values(query), eta)
+
+    def project_values(self, values: np.ndarray, target: float) -> float:
+        """`project` for any finite function of the record, given by its value on each record of the support."""
         eta = solve_tilt(values, self._weights, finite_target(target))
         if eta != 0.0:
             self._tilt(values, eta)
         return eta
 
-    def reweight(self, query: Query, eta: float) -> None:
-        self._tilt(self._values(query), eta)
+    def reweight_values(self, values: np.ndarray, eta: float) -> None:
+        """`reweight` for any finite function of the record."""
+        self._tilt(values, eta)
 
     def fit(self, measurements: Sequence[Measurement], **options: Any) -> FitReport:
         """The log-linear fit of release.md among distributions on these records."""
-        from reticent.hypotheses.loglinear import fit_loglinear
-        from reticent.hypotheses.support_engine import SupportEngine
+        from reticent.hypotheses.fitting.loglinear import fit_loglinear
+        from reticent.hypotheses.fitting.support_engine import SupportEngine
 
         def engine(sets: Sequence[tuple[str, ...]]) -> SupportEngine:
             return SupportEngine([self.cells(names) for names in sets], -self._log_density)
@@ -160,6 +216,7 @@ class SupportHypothesis:
         last = engine(model.sets)
         last.evaluate(model.potentials)
         self._weights, self._total = last.probabilities, float(last.probabilities.sum())
+        self._model = model
         return report
 
     # -- keeping -------------------------------------------------------------------------------------------
@@ -204,3 +261,12 @@ class SupportHypothesis:
         scale = 2.0 ** -math.frexp(total)[1]
         self._weights *= scale
         self._total = total * scale
+
+
+def _possible(
+    one_ways: Mapping[str, np.ndarray], domain: Domain, records: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Records of independent attributes, given that no rule excludes them: drawn from a junction tree of the rules."""
+    from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
+
+    return FactoredHypothesis.product(domain, one_ways).sample(records, generator)

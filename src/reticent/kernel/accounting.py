@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import QueryError
+from reticent.errors import QueryError, whole_number
 
 NANO = 10**9
 """Ledger units in one unit of epsilon or rho."""
@@ -20,6 +21,10 @@ NANO = 10**9
 LARGEST_BUDGET = 10**6
 SMALLEST_DELTA = Fraction(1, 10**300)
 REPORTED_DELTAS = (1e-6, 1e-9, 1e-12)
+GAUSSIAN = "gaussian"
+"""Budgets for Gaussian noise only (docs/proofs/gaussian-dp.md)."""
+
+_FRACTION = re.compile(r"\d{1,1200}(/0*[1-9]\d{0,1200})?", re.ASCII)
 
 Real = int | float | Fraction | Decimal | np.integer | np.floating
 """What callers may write."""
@@ -38,24 +43,45 @@ def exact(value: Real, name: str, largest: int | None = None, *, remedy: str = "
         given = f"{value!s:.40}" if isinstance(value, Number) else f"of type {type(value).__name__}"
         raise QueryError(f"{name} is {given}; it must be a finite number above 0{remedy}")
     if largest is not None and number > largest:
-        raise QueryError(f"{name} is {float(number):.3g}, above {largest:,}: that protects nobody; give a smaller one")
+        raise QueryError(f"{name} is {_shown(number)}, above {largest:,}: that protects nobody; give a smaller one")
     return number
+
+
+def written_fraction(text: object) -> Fraction:
+    """A number as `str(Fraction)` writes it, which is all that files hold: a text of few digits is never a huge one."""
+    if not isinstance(text, str) or _FRACTION.fullmatch(text) is None:
+        raise QueryError("a written number is not one integer, or two with a slash")
+    return Fraction(text)
+
+
+def _shown(number: Fraction) -> str:
+    """Roughly, also beyond the range of floats."""
+    return f"{float(number):.3g}" if number < 1e300 else "beyond 1e300"
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a release costs; `pure` is None where no pure guarantee exists."""
+    """What a release costs; `pure` is None where no pure guarantee exists.
+
+    `delta` is the probability with which the release is not covered by `rho`: delta-approximate zCDP (Bun and Steinke
+    2016, Def. 8.1). Deltas add like rho (docs/proofs/accounting.md). `gaussian` is half of mu squared where the release
+    is mu-GDP, which implies rho-zCDP with this rho; None where it is not known to be (docs/proofs/gaussian-dp.md).
+    """
 
     pure: Fraction | None
     rho: Fraction
+    delta: Fraction = Fraction(0)
+    gaussian: Fraction | None = None
 
     def __post_init__(self) -> None:
-        if self.rho < 0 or (self.pure is not None and self.pure < 0):
-            raise QueryError(f"a price cannot be negative; got pure {self.pure}, rho {self.rho}")
+        if self.delta < 0 or any(part is not None and part < 0 for part in (self.pure, self.rho, self.gaussian)):
+            raise QueryError(f"a price cannot be negative; got pure {self.pure}, rho {self.rho}, delta {self.delta}")
+        if self.delta and (self.pure is not None or self.gaussian is not None):
+            raise QueryError("a release that fails with some probability has no pure price; leave pure out")
 
     @classmethod
     def free(cls) -> Price:
-        return cls(Fraction(0), Fraction(0))
+        return cls(Fraction(0), Fraction(0), gaussian=Fraction(0))
 
     @classmethod
     def of_pure(cls, epsilon: Fraction) -> Price:
@@ -64,14 +90,17 @@ class Price:
 
     def __add__(self, other: Price) -> Price:
         pure = None if self.pure is None or other.pure is None else self.pure + other.pure
-        return Price(pure, self.rho + other.rho)
+        gaussian = None if self.gaussian is None or other.gaussian is None else self.gaussian + other.gaussian
+        return Price(pure, self.rho + other.rho, self.delta + other.delta, gaussian)
 
     def __mul__(self, count: int) -> Price:
         if count < 0:
             raise QueryError(f"a price cannot be paid {count} times; the count must be 0 or more")
         if count == 0:
             return Price.free()
-        return Price(None if self.pure is None else self.pure * count, self.rho * count)
+        pure = None if self.pure is None else self.pure * count
+        gaussian = None if self.gaussian is None else self.gaussian * count
+        return Price(pure, self.rho * count, self.delta * count, gaussian)
 
     __rmul__ = __mul__
 
@@ -108,6 +137,53 @@ def rho_of(epsilon: Real, delta: Real) -> float:
     return low
 
 
+def gaussian_epsilon_of(rho: Real, delta: Real) -> float:
+    """The epsilon at delta of mu-GDP with mu^2 / 2 = rho, rounded up (Dong, Roth, Su 2022, Cor. 2.13)."""
+    mu, log_delta = math.sqrt(2 * max(float(exact(rho, "rho")), 1e-300)), _log(_probability(delta))
+    low, high = 0.0, 1.0
+    if _log_gaussian_delta(low, mu) <= log_delta:
+        return 0.0
+    while _log_gaussian_delta(high, mu) > log_delta:
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high) or high - low <= 1e-14 * high:
+            break
+        low, high = (low, middle) if _log_gaussian_delta(middle, mu) <= log_delta else (middle, high)
+    return high
+
+
+def gaussian_rho_of(epsilon: Real, delta: Real) -> float:
+    """The largest mu^2 / 2 that implies (epsilon, delta), rounded down."""
+    target, log_delta = float(exact(epsilon, "epsilon")), _log(_probability(delta))
+    low, high = 0.0, rho_of(epsilon, delta)
+    while _log_gaussian_delta(target, math.sqrt(2 * high)) <= log_delta:
+        low, high = high, 2 * high
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if middle in (low, high) or high - low <= 1e-14 * high:
+            break
+        within = _log_gaussian_delta(target, math.sqrt(2 * middle)) <= log_delta
+        low, high = (middle, high) if within else (low, middle)
+    return low
+
+
+def _log_gaussian_delta(epsilon: float, mu: float) -> float:
+    """ln delta of mu-GDP at epsilon, rounded up: Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)."""
+    from scipy.special import log_ndtr
+
+    if mu == 0:
+        return -math.inf
+    first, second = float(log_ndtr(-epsilon / mu + mu / 2)), float(log_ndtr(-epsilon / mu - mu / 2))
+    # The difference of the logarithms is known to about 1e-13 of their size.
+    slack = 1e-12 * (1 + abs(first))
+    return first + math.log(min(1.0, -math.expm1(epsilon + second - first) + slack)) + slack
+
+
+def _log(number: Fraction) -> float:
+    return math.log(number.numerator) - math.log(number.denominator)
+
+
 def _golden_minimum(function: Callable[[float], float], low: float, high: float) -> float:
     """The smallest value seen by golden section search on [low, high]."""
     ratio = (math.sqrt(5) - 1) / 2
@@ -130,29 +206,66 @@ def _golden_minimum(function: Callable[[float], float], low: float, high: float)
 def _probability(delta: Real) -> Fraction:
     number = exact(delta, "delta", remedy=": drop delta for a pure budget")
     if not SMALLEST_DELTA <= number < 1:
-        raise QueryError(f"delta is {float(number):.3g}; it must lie between 1e-300 and 1, best far below 1/records")
+        raise QueryError(f"delta is {_shown(number)}; it must lie between 1e-300 and 1, best far below 1/records")
     return number
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
-    """All that may ever be spent on one table: pure epsilon, zCDP rho, or (epsilon, delta) as its rho."""
+    """All that may ever be spent on one table.
+
+    Args:
+        epsilon: Pure epsilon; or epsilon at `delta`.
+        delta: The probability at which epsilon may fail, far below 1/records.
+        rho: Zero-concentrated differential privacy instead.
+        noise: "gaussian" pays for Gaussian noise only and composes it exactly: about a tenth more of an (epsilon,
+            delta) budget. Sessions and releases with default settings need no other noise; models and textbook
+            algorithms do.
+        approximate: The part of delta that mechanisms with a delta of their own may use up (private discovery of
+            categories); it is taken off delta before that is converted to rho.
+
+    Raises:
+        QueryError: If the parameters contradict each other or protect nobody.
+
+    Example:
+        >>> float(Budget(epsilon=1, delta=1e-9).rho), float(Budget(epsilon=1, delta=1e-9, noise="gaussian").rho)
+        (0.01497..., 0.01655...)
+    """
 
     epsilon: Fraction | None
     delta: Fraction | None
     rho: Fraction | None
     limit: int
+    approximate: Fraction
+    gaussian: bool
+    """Whether it pays for Gaussian noise only."""
 
-    def __init__(self, *, epsilon: Real | None = None, delta: Real | None = None, rho: Real | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
+        rho: Real | None = None,
+        noise: str | None = None,
+        approximate: Real | None = None,
+    ) -> None:
         if (epsilon is None) == (rho is None):
             raise QueryError("a budget is epsilon, epsilon with delta, or rho; give exactly one of epsilon and rho")
         if rho is not None and delta is not None:
             raise QueryError("a rho budget takes no delta; drop delta, or give epsilon with delta")
+        if noise not in (None, GAUSSIAN):
+            raise QueryError('noise may be "gaussian" to pay for Gaussian noise only; leave it out otherwise')
+        if noise is not None and rho is None and delta is None:
+            raise QueryError('a pure budget cannot pay for Gaussian noise; give delta, or leave out noise="gaussian"')
         exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
         exact_rho = None if rho is None else exact(rho, "rho", LARGEST_BUDGET)
         exact_delta = None if delta is None else _probability(delta)
+        taken = Fraction(0) if approximate is None or approximate == 0 else _probability(approximate)
+        if taken and exact_epsilon is not None and (exact_delta is None or taken >= exact_delta):
+            raise QueryError(f"approximate={_shown(taken)} is a part of delta; give a larger delta, or less of it")
         if exact_epsilon is not None and exact_delta is not None:
-            exact_rho = Fraction(rho_of(exact_epsilon, exact_delta))
+            implied = gaussian_rho_of if noise == GAUSSIAN else rho_of
+            exact_rho = Fraction(implied(exact_epsilon, exact_delta - taken))
         amount = exact_epsilon if exact_rho is None else exact_rho
         assert amount is not None
         limit = math.floor(amount * NANO)
@@ -163,12 +276,15 @@ class Budget:
             ("delta", exact_delta),
             ("rho", exact_rho),
             ("limit", limit),
+            ("approximate", taken),
+            ("gaussian", noise == GAUSSIAN),
         ):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        written = ", ".join(f"{name}={float(Fraction(text)):g}" for name, text in self.to_dict().items())
-        return f"Budget({written})"
+        numbers = ((name, text) for name, text in self.to_dict().items() if name != "noise")
+        written = ", ".join(f"{name}={float(Fraction(text)):g}" for name, text in numbers)
+        return f"Budget({written}{', noise=' + repr(GAUSSIAN) if self.gaussian else ''})"
 
     @property
     def pure(self) -> bool:
@@ -180,7 +296,16 @@ class Budget:
         return "epsilon" if self.pure else "rho"
 
     def cost(self, price: Price) -> int:
-        """Ledger units this price takes from this budget, rounded up."""
+        """Ledger units this price takes from this budget, rounded up; its delta is counted beside them."""
+        if self.pure and price.delta:
+            raise QueryError("a pure budget cannot pay for a threshold, which fails with some delta; give delta, too")
+        if self.gaussian:
+            if price.gaussian is None:
+                raise QueryError(
+                    "this budget pays for Gaussian noise of 2 records or more only; open the ledger without"
+                    ' noise="gaussian" for anything else'
+                )
+            return math.ceil(price.gaussian * NANO)
         if not self.pure:
             return math.ceil(price.rho * NANO)
         if price.pure is None:
@@ -190,32 +315,77 @@ class Budget:
     def price(self, units: int) -> Price:
         """The price that so many ledger units of this budget paid."""
         paid = Fraction(units, NANO)
-        return Price.of_pure(paid) if self.pure else Price(None, paid)
+        return Price.of_pure(paid) if self.pure else Price(None, paid, gaussian=paid if self.gaussian else None)
 
     def __add__(self, other: Budget) -> Budget:
         """What two budgets spent on one table guarantee together: pure only where both are (spec 3.2)."""
         total = self._whole + other._whole
-        return Budget(rho=total.rho) if total.pure is None else Budget(epsilon=total.pure)
+        if total.pure is not None:
+            return Budget(epsilon=total.pure)
+        noise = None if total.gaussian is None else GAUSSIAN
+        return Budget(rho=total.rho, approximate=total.delta, noise=noise)
 
     @property
     def _whole(self) -> Price:
-        return Price.of_pure(self.epsilon or Fraction(0)) if self.rho is None else Price(None, self.rho)
+        if self.rho is None:
+            return Price.of_pure(self.epsilon or Fraction(0))
+        # What may fail with some probability is not known to be Gaussian.
+        gaussian = self.rho if self.gaussian and not self.approximate else None
+        return Price(None, self.rho, self.approximate, gaussian)
+
+    def for_group(self, size: int) -> Budget:
+        """The budget to spend so that any `size` records together have the guarantee of this one (group privacy).
+
+        Neighbours `size` records apart are `size` steps apart: pure losses add, and rho grows with the square
+        (Bun and Steinke 2016, Proposition 27), as mu^2 / 2 of Gaussian noise does (Dong, Roth, Su 2022, Thm 2.14).
+
+        Args:
+            size: How many records protect each other, for example a household.
+
+        Returns:
+            A pure budget of epsilon / size, or one of rho / size^2, for Gaussian noise only where this one is.
+
+        Raises:
+            QueryError: `size` is no whole number from 1 on, or nothing would be left.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(epsilon=1).for_group(4)
+            Budget(epsilon=0.25)
+            >>> rt.Budget(rho=0.08).for_group(2)
+            Budget(rho=0.02)
+        """
+        size = whole_number(size, "size", 1)
+        if self.rho is None:
+            assert self.epsilon is not None, "a pure budget"
+            return Budget(epsilon=self.epsilon / size)
+        # The rho of a Gaussian budget is half of mu squared, which as plain zCDP would promise less than this one does.
+        noise = GAUSSIAN if self.gaussian else None
+        return self if size == 1 else Budget(rho=self.rho / size**2, noise=noise)
 
     def amount(self, units: int) -> float:
         """Ledger units as epsilon (pure) or rho, for display."""
         return units / NANO
 
     def guarantee(self, units: int | None = None) -> dict[str, Any]:
-        """What `units` (default: all) guarantee: pure epsilon, or rho and epsilon at several deltas."""
+        """What `units` (default: all) guarantee: pure epsilon, or rho and epsilon at several deltas.
+
+        What mechanisms may fail with is part of each delta; a delta that is no larger says nothing and is left out.
+        """
         spent = self.limit if units is None else units
         if self.pure:
             return {"epsilon": spent / NANO}
         rho, own = Fraction(spent, NANO), () if self.delta is None else (float(self.delta),)
+        taken = self.approximate
         deltas: list[float] = sorted({*REPORTED_DELTAS, *own}, reverse=True)
-        return {
-            "rho": float(rho),
-            "epsilon": {delta: epsilon_of(rho, delta) if rho else 0.0 for delta in deltas},
-        }
+        implied = gaussian_epsilon_of if self.gaussian else epsilon_of
+        rests = {delta: exact(delta, "delta") - taken for delta in deltas}
+        epsilons = {delta: implied(rho, rest) if rho else 0.0 for delta, rest in rests.items() if rest > 0}
+        if not epsilons:  # every usual delta is used up: a report still states one
+            delta = float(2 * taken)
+            epsilons = {delta: implied(rho, exact(delta, "delta") - taken) if rho else 0.0}
+        stated = {"rho": float(rho), "epsilon": epsilons} | ({"approximate": float(taken)} if taken else {})
+        return stated | ({"mu": math.sqrt(2 * rho)} if self.gaussian else {})
 
     def describe(self, units: int | None = None) -> str:
         """One line for reports."""
@@ -223,14 +393,22 @@ class Budget:
         if self.pure:
             return f"pure epsilon {facts['epsilon']:.6g}"
         pairs = ", ".join(f"epsilon {value:.4g} at delta {delta:.0e}" for delta, value in facts["epsilon"].items())
-        return f"zCDP rho {facts['rho']:.6g}: {pairs}"
+        approximate = f", approximate at delta {facts['approximate']:.3g}" if self.approximate else ""
+        curve = f" and GDP mu {facts['mu']:.4g}" if self.gaussian else ""
+        return f"zCDP rho {facts['rho']:.6g}{curve}{approximate}: {pairs}"
 
     def to_dict(self) -> dict[str, str]:
         """The parameters as the custodian wrote them, exact; `from_dict` restores an equal budget."""
+        terms = {"approximate": str(self.approximate)} if self.approximate else {}
+        terms |= {"noise": GAUSSIAN} if self.gaussian else {}
         if self.epsilon is None:
-            return {"rho": str(self.rho)}
-        return {"epsilon": str(self.epsilon)} | ({} if self.delta is None else {"delta": str(self.delta)})
+            return {"rho": str(self.rho)} | terms
+        return {"epsilon": str(self.epsilon)} | ({} if self.delta is None else {"delta": str(self.delta)}) | terms
 
     @classmethod
     def from_dict(cls, written: Mapping[str, str]) -> Budget:
-        return cls(**{name: Fraction(text) for name, text in written.items()})
+        known = {"epsilon", "delta", "rho", "approximate", "noise"}
+        if not isinstance(written, Mapping) or not set(written) <= known:
+            raise QueryError("a written budget has epsilon, epsilon and delta, or rho, perhaps approximate or noise")
+        numbers = {name: written_fraction(text) for name, text in written.items() if name != "noise"}
+        return cls(**numbers, noise=written.get("noise"))

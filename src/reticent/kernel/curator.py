@@ -9,23 +9,43 @@ from __future__ import annotations
 
 import base64
 import math
+import os
 import threading
 import weakref
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.domain import Domain, Undeclared
+from reticent.errors import LedgerError, QueryError
 from reticent.kernel.accounting import Budget, Price
-from reticent.kernel.excess_risk import ExcessRisk, ExcessRisks
+from reticent.kernel.block_counts import BlockCounts
+from reticent.kernel.discovery.medians import MedianScores
+from reticent.kernel.discovery.values import ValueCounts
 from reticent.kernel.group_counts import GroupCounts
-from reticent.kernel.ledger import Event, Ledger
-from reticent.kernel.mechanisms import AboveThreshold, Exponential, Gaussian, Laplace, Watch
-from reticent.kernel.minimizers import MINIMIZERS, Minimizer
+from reticent.kernel.ledger.events import canonical, sha256
+from reticent.kernel.ledger.ledger import Event, Ledger
+from reticent.kernel.linear_scores import LargestError, LinearScores
+from reticent.kernel.mechanisms.base import (
+    AboveThreshold,
+    Exponential,
+    Gaussian,
+    Laplace,
+    Sensitivity,
+    Thresholded,
+    Watch,
+)
+from reticent.kernel.mechanisms.sampler_check import verify_samplers
+from reticent.kernel.minimizers.excess_risk import ExcessRisk, ExcessRisks
+from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer
+from reticent.kernel.minimizers.solvers import refuse_long
+from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
+from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import (
+    FLOATS,
     STATISTICS,
     CellScores,
     ConjunctionScores,
@@ -33,16 +53,34 @@ from reticent.kernel.statistics import (
     MarginalCounts,
     Statistic,
 )
-from reticent.kernel.table import Table
+from reticent.kernel.table import Table, exact_counts
 from reticent.queries.base import Linear
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
 
+OTHER_STATISTICS = (
+    BlockCounts,
+    LinearScores,
+    LargestError,
+    ErrorQuantile,
+    BinOffsets,
+    ClippedSums,
+    ExcessRisk,
+    ExcessRisks,
+)
+"""Statistics of modules of their own."""
+
 Noise = Laplace | Gaussian
 Asked = Linear | Marginal | Groups | Statistic
 
-SCORES = (CellScores, ConjunctionScores, ExcessRisks)
+SCORES = (CellScores, ConjunctionScores, LinearScores, ExcessRisks)
 """Lists whose sensitivity is that of each entry alone: candidates to select from, never numbers to measure."""
+
+
+KEPT = "kept"
+"""Free events that hold public bytes of an unfinished run."""
+NAMED = 24
+"""So many digits of a state name it in a key."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,24 +102,33 @@ class Epoch:
         self.ledger_id = settled.ledger_id
         self._watch: Watch | None = None
         self._scale: tuple[int, int] | None = None
+        self._ended = False
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("an open epoch holds a secret threshold and is never stored")
 
     @property
     def open(self) -> bool:
-        return self._watch is None or not self._watch.spent
+        return not self._ended and (self._watch is None or not self._watch.spent)
+
+    def end(self) -> None:
+        """Give up the rest of the run; its charge stands."""
+        self._ended, self._watch = True, None
 
 
 class Curator:
     """Answers `measure`, `select`, `exceeds` and `minimize` about one table against one ledger."""
 
     def __init__(self, table: Table, ledger: Ledger) -> None:
+        verify_samplers()  # before anything is reserved that could then not be drawn
         ledger.require(table.identity)
         self._table = table
         self._ledger = ledger
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
+        self.worked = 0
+        """Cells visited by solvers so far: a function of what was asked, the same on every table."""
 
     @property
     def domain(self) -> Domain:
@@ -98,8 +145,25 @@ class Curator:
 
     @property
     def unit(self) -> str:
-        """Whom one neighbour differs by: a record or a person."""
+        """What is counted: records, persons, or rows of persons."""
         return self._table.unit
+
+    @property
+    def most(self) -> int | None:
+        """How many rows of one person count, where rows are the unit."""
+        return self._table.most
+
+    def has_numbers(self, column: str) -> bool:
+        """Whether the table holds what the bins of a column hide: a public fact of how it was read."""
+        return self._table.has_numbers(column)
+
+    def moved(self, sensitivity: Sensitivity) -> Sensitivity:
+        """How far one neighbour can move what a record moves so far: a person may have several rows."""
+        return sensitivity.times(self._table.most or 1)
+
+    def sensitivity(self, statistic: Statistic) -> Sensitivity:
+        """How far one neighbour can move a statistic of this table."""
+        return self.moved(statistic.sensitivity(self.neighbours))
 
     @property
     def version(self) -> str | None:
@@ -140,14 +204,17 @@ class Curator:
         }
 
         def sample() -> Callable[[], list[np.ndarray]]:
-            exact = [s.evaluate(self._table._source, self._table.grid) for s in statistics]
+            exact = [s.evaluate(exact_counts(self._table), self._table.grid) for s in statistics]
             grids = [s.resolution(self._table.grid) * self._table.grid for s in statistics]
             return lambda: [m.release(x, g) for m, x, g in zip(mechanisms, exact, grids, strict=True)]
 
-        event = self._paid("measure", price, request, sample, key, analyst)
-        grids = [s.resolution(self._table.grid) * self._table.grid for s in statistics]
-        noisy = [unpack(text) for text in event.payload["values"]]
-        return Settled(tuple(v / g for v, g in zip(noisy, grids, strict=True)), event.cost, event.sequence)
+        if any(isinstance(getattr(statistic, "state", None), str) for statistic in statistics):
+            named = all(_named(statistic, key) for statistic in statistics)
+            request = self._as_begun(
+                key, request, lambda: {**request, "statistics": [_stateless(s).describe() for s in statistics]}, named
+            )
+        event = self._paid("measure", price, request, sample, key, analyst, work=sum(map(_work, statistics)))
+        return released(event, statistics, self._table.grid)
 
     def select(
         self,
@@ -164,15 +231,64 @@ class Curator:
         self._known(scores)
         _of_the_kernel(mechanism, Exponential)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": draws}
-        sensitivity = scores.sensitivity(self.neighbours).l1
+        if getattr(scores, "state", None) is not None:
+            # Which of two nearly equal lists of scores an index was drawn from is nothing that anybody certifies.
+            request = self._as_begun(key, request, lambda: {**request, "scores": _stateless(scores).describe()}, True)
+        sensitivity = self.sensitivity(scores).l1
 
         def sample() -> Callable[[], list[np.ndarray]]:
-            exact = scores.evaluate(self._table._source, self._table.grid)
+            exact = scores.evaluate(exact_counts(self._table), self._table.grid)
             grid = scores.resolution(self._table.grid) * self._table.grid
             return lambda: [mechanism.draw(exact, sensitivity, grid, draws)]
 
-        event = self._paid("select", mechanism.price() * draws, request, sample, key, analyst)
-        return Settled(tuple(unpack(text) for text in event.payload["values"]), event.cost, event.sequence)
+        event = self._paid("select", mechanism.price() * draws, request, sample, key, analyst, work=_work(scores))
+        return Settled(tuple(unpack_array(text) for text in event.payload["values"]), event.cost, event.sequence)
+
+    def select_medians(
+        self, scores: MedianScores, mechanism: Exponential, *, key: str | None = None, analyst: str | None = None
+    ) -> Settled:
+        """A position for each piece; one price for all of them, for a unit moves all their scores by one together."""
+        _of_the_kernel(scores, MedianScores)
+        _of_the_kernel(mechanism, Exponential)
+        self._require_undeclared(scores.name)
+        request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": 1}
+
+        def sample() -> Callable[[], list[np.ndarray]]:
+            runs = scores.evaluate(exact_counts(self._table), self._table.grid)  # pyright: ignore[reportArgumentType]
+            sensitivity = scores.sensitivity(self.neighbours)
+            return lambda: [scores.draw(runs, mechanism, sensitivity, self._table.grid)]
+
+        event = self._paid("select", mechanism.price(), request, sample, key, analyst)
+        return Settled(tuple(unpack_array(text) for text in event.payload["values"]), event.cost, event.sequence)
+
+    def select_values(
+        self, values: ValueCounts, mechanism: Thresholded, *, key: str | None = None, analyst: str | None = None
+    ) -> Settled:
+        """Texts whose noisy number of units passes the threshold, and these numbers."""
+        _of_the_kernel(values, ValueCounts)
+        _of_the_kernel(mechanism, Thresholded)
+        self._require_undeclared(values.name)
+        if values.most != mechanism.most:
+            raise QueryError(
+                f"a unit counts for {values.most} texts, the mechanism is for {mechanism.most}; use one number"
+            )
+        request = {"scores": values.describe(), "mechanisms": [mechanism.describe()], "draws": 1}
+
+        def sample() -> Callable[[], list[np.ndarray]]:
+            texts, counts = values.evaluate(exact_counts(self._table))  # pyright: ignore[reportArgumentType]
+
+            def draw() -> list[np.ndarray]:
+                shown, noisy = mechanism.release(texts, counts)
+                return [np.array(shown.tolist() or [""])[: len(shown)], noisy]
+
+            return draw
+
+        event = self._paid("select", mechanism.price(self.neighbours), request, sample, key, analyst)
+        return Settled(tuple(unpack_array(text) for text in event.payload["values"]), event.cost, event.sequence)
+
+    def _require_undeclared(self, name: str) -> None:
+        if not isinstance(self.domain[name], Undeclared):
+            raise QueryError(f"{name} is declared, so there is nothing to discover; ask for its marginal")
 
     def watch(
         self, threshold: float, mechanism: AboveThreshold, *, key: str | None = None, analyst: str | None = None
@@ -193,8 +309,14 @@ class Curator:
         self._known(error)
         if epoch not in self._epochs:
             raise QueryError("this epoch was paid for elsewhere, not by this table's ledger; open one with watch")
+        if epoch._ended:
+            raise QueryError("this epoch was ended; open and pay for a new one")
+        refuse_long(work := _work(error))
+        if os.getpid() != epoch._process:
+            # Parent and child would each end the epoch once: two positive answers for one charge.
+            raise LedgerError("the epoch was opened by a parent process: use it in that process only")
         grid = error.resolution(self._table.grid) * self._table.grid
-        step = math.ceil(error.sensitivity(self.neighbours).l1 * grid)
+        step = math.ceil(self.sensitivity(error).l1 * grid)
         # Two threads that both met a fresh epoch would draw two thresholds for one charge.
         with epoch._lock:
             if epoch._watch is None:
@@ -202,7 +324,8 @@ class Curator:
                 epoch._scale = (grid, step)
         if epoch._scale != (grid, step):
             raise QueryError("an epoch compares statistics of one sensitivity and resolution; open another epoch")
-        return epoch._watch.exceeds(int(error.evaluate(self._table._source, self._table.grid)))
+        self.worked += work
+        return epoch._watch.exceeds(int(error.evaluate(exact_counts(self._table), self._table.grid)))
 
     def minimize(self, minimizer: Minimizer, *, key: str | None = None, analyst: str | None = None) -> Settled:
         """Parameters from a private minimiser of one convex loss."""
@@ -210,18 +333,22 @@ class Curator:
             raise QueryError(
                 f"{type(minimizer).__name__} is not a minimiser of the kernel; use one of those it defines"
             )
+        if self.most is not None:
+            raise QueryError("models are fitted to records or persons, not to some rows of each person; read it so")
         if minimizer.domain != self.domain or minimizer.neighbours != self.neighbours:
             raise QueryError("this minimiser was declared for another domain or kind of neighbours; declare it anew")
         if self.records is not None and minimizer.records != self.records:
             raise QueryError(f"this minimiser divides by {minimizer.records}; the table has {self.records} records")
+        if key is None or self._ledger.lookup(key) is None:
+            minimizer.refuse_infeasible()
         request: dict[str, object] = {"minimizer": minimizer.describe()}
 
         def sample() -> Callable[[], list[np.ndarray]]:
-            exact = minimizer.fetch(self._table._source, self._table.grid)
+            exact = minimizer.fetch(exact_counts(self._table), self._table.grid)
             return lambda: [minimizer.release(exact)]
 
-        event = self._paid("minimize", minimizer.price(), request, sample, key, analyst)
-        return Settled(tuple(unpack(text) for text in event.payload["values"]), event.cost, event.sequence)
+        event = self._paid("minimize", minimizer.price(), request, sample, key, analyst, work=minimizer.work)
+        return Settled(tuple(unpack_array(text) for text in event.payload["values"]), event.cost, event.sequence)
 
     def _priced(
         self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]
@@ -233,23 +360,19 @@ class Curator:
         price = Price.free()
         for statistic, noise in zip(statistics, mechanisms, strict=True):
             _of_the_kernel(noise, Laplace, Gaussian)
-            price = price + noise.price(statistic.sensitivity(self.neighbours))
+            price = price + noise.price(self.sensitivity(statistic))
         return statistics, mechanisms, price
 
     def _statistic(self, query: Asked) -> Statistic:
-        if isinstance(query, Marginal):
-            return MarginalCounts(query, self.domain)
-        if isinstance(query, Groups):
-            return GroupCounts(query, self.domain)
-        if isinstance(query, Linear):
-            return LinearCount(query, self.domain)
+        if isinstance(query, (Linear, Marginal, Groups)):
+            return counted_statistic(query, self.domain)
         if type(query) in SCORES:
             raise QueryError(f"{type(query).__name__} are scores to select from; measure a single statistic instead")
         return self._known(query)
 
     def _known(self, statistic: Statistic) -> Statistic:
         """Only the kernel's own statistics reach the rows: their sensitivities are proven, a caller's are claimed."""
-        if type(statistic) not in (*STATISTICS, ExcessRisk, ExcessRisks):
+        if type(statistic) not in (*STATISTICS, *OTHER_STATISTICS):
             name = type(statistic).__name__
             raise QueryError(f"{name} is not a statistic of the kernel; use one of those it defines")
         if getattr(statistic, "domain", self.domain) != self.domain:
@@ -257,6 +380,35 @@ class Curator:
         if self.records is not None and getattr(statistic, "records", self.records) != self.records:
             raise QueryError(f"this statistic was declared for another table than this one of {self.records} records")
         return statistic
+
+    def _as_begun(
+        self, key: str | None, request: dict[str, object], former: Callable[[], dict[str, object]], named: bool
+    ) -> dict[str, object]:
+        """The request as this key began it, where that is the same one in the words of earlier versions.
+
+        Those bound requests to the bits of computed floats, which another processor need not reproduce. Where the key
+        is `named` after the state, equal words but for these bits are the same request.
+        """
+        begun = None if key is None else self._ledger.requested(key)
+        if begun is None or canonical(begun) == canonical(request):
+            return request
+        return begun if canonical(begun) in _wordings(former(), named, begun) else request
+
+    def begun(self, key: str) -> dict[str, object] | None:
+        """The request that a key was charged for: what a run that was interrupted goes on with."""
+        return self._ledger.requested(key)
+
+    def successor(self, key: str) -> tuple[str, int]:
+        """This key or the first of its successors that is not forfeited, and the nano-units that were."""
+        return self._ledger.successor(key)
+
+    def keep(self, name: str, data: bytes) -> None:
+        """Public bytes that a run needs again after a crash, as they are: a fit need not come out the same."""
+        self._ledger.append(KEPT, {"name": name, "data": sha256(data)}, blobs=[data])
+
+    def kept(self, name: str) -> bytes | None:
+        found = [e for e in self._ledger.events() if e.kind == KEPT and e.payload["name"] == name]
+        return self._ledger.get_blob(found[0].payload["data"]) if found else None
 
     def _paid(
         self,
@@ -268,38 +420,93 @@ class Curator:
         analyst: str | None,
         *,
         redeemable: bool = True,
+        work: int = 0,
     ) -> Event:
-        """Reserve, sample, settle; `prepare` touches the rows, what it returns draws the noise."""
+        """Reserve, sample, settle; `prepare` touches the rows, what it returns draws the noise.
+
+        `work` is what it takes on any table. Too much is refused, but not to a key that has paid.
+        """
         cost = self.budget.cost(price)
         # What cannot be redeemed cannot be read again either: a settled epoch would get a second threshold for free.
         earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
         if earlier is not None:
             return earlier
-        self._ledger.affordable(cost, key=key, analyst=analyst)
+        if key is None or self._ledger.lookup(key) is None:
+            refuse_long(work)
+        self._ledger.affordable(cost, key=key, analyst=analyst, delta=price.delta)
+        self.worked += work
         draw = prepare()
-        reservation = self._ledger.reserve(key, verb, cost, request, analyst=analyst, redeemable=redeemable)
+        reservation = self._ledger.reserve(
+            key, verb, cost, request, analyst=analyst, redeemable=redeemable, delta=price.delta
+        )
         try:
-            values = [pack(array) for array in draw()]
+            values = [pack_array(array) for array in draw()]
         except BaseException:
             self._ledger.abandon(reservation)
             raise
         return self._ledger.settle(reservation, {"values": values})
 
 
+def counted_statistic(query: Linear | Marginal | Groups, domain: Domain) -> Statistic:
+    """What the kernel counts to answer a question."""
+    if isinstance(query, Marginal):
+        return MarginalCounts(query, domain)
+    return GroupCounts(query, domain) if isinstance(query, Groups) else LinearCount(query, domain)
+
+
+def released(event: Event, statistics: Sequence[Statistic], grid: int) -> Settled:
+    """What a settled measurement has released, in records: read from its public event, from no row."""
+    noisy = [unpack_array(text) for text in event.payload["values"]]
+    grids = [statistic.resolution(grid) * grid for statistic in statistics]
+    return Settled(tuple(v / g for v, g in zip(noisy, grids, strict=True)), event.cost, event.sequence)
+
+
+def _work(statistic: Statistic) -> int:
+    """What solving takes; counting is one pass for all other statistics."""
+    return statistic.work if isinstance(statistic, ExcessRisks) else 0
+
+
+def _stateless(statistic: Any) -> Any:
+    """The same statistic, described by the bits of its numbers."""
+    return statistic if getattr(statistic, "state", None) is None else replace(statistic, state=None)
+
+
+def _named(statistic: Any, key: str | None) -> bool:
+    state = getattr(statistic, "state", None)
+    return state is None or (key is not None and state[:NAMED] in key)
+
+
+def _wordings(former: dict[str, object], named: bool, begun: dict[str, object]) -> tuple[str, ...]:
+    """What the request may have been written as, up to the bits of its floats where the key says what they are of."""
+    if not named:
+        return (canonical(former),)
+    return (canonical(former), canonical(_with_floats_of(begun, former)))
+
+
+def _with_floats_of(begun: Any, former: Any) -> Any:
+    """`former` with the digests of floats that `begun` has in the same places."""
+    if isinstance(former, dict) and isinstance(begun, dict):
+        taken = {name: begun.get(name) for name in FLOATS if name in former}
+        return {name: _with_floats_of(begun.get(name), part) for name, part in former.items()} | taken
+    if isinstance(former, list) and isinstance(begun, list) and len(former) == len(begun):
+        return [_with_floats_of(theirs, ours) for theirs, ours in zip(begun, former, strict=True)]
+    return former
+
+
 def _of_the_kernel(mechanism: object, *kinds: type) -> None:
     """Price and noise of anything else would be whatever its author says."""
     if not isinstance(mechanism, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise QueryError(f"{type(mechanism).__name__} is not a mechanism of the kernel for this; use {names}")
+        raise QueryError(f"{type(mechanism).__name__} is not of the kernel for this; use {names}")
 
 
-def pack(values: np.ndarray) -> dict[str, object]:
+def pack_array(values: np.ndarray) -> dict[str, object]:
     """An array as JSON-ready text, to the bit."""
     array = np.asarray(values, order="C")
     text = base64.b64encode(zlib.compress(array.tobytes(), 1)).decode()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": text}
 
 
-def unpack(packed: dict) -> np.ndarray:
+def unpack_array(packed: dict) -> np.ndarray:
     raw = zlib.decompress(base64.b64decode(packed["data"]))
     return np.frombuffer(raw, dtype=packed["dtype"]).reshape(packed["shape"])

@@ -6,7 +6,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.mechanisms import Sensitivity
+from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import MARGINAL_CELLS, checked_form, fine, of_one_marginal
 from reticent.kernel.table import CountSource
 from reticent.queries.groups import Groups
@@ -41,5 +41,4 @@ class GroupCounts:
 
     def describe(self) -> dict[str, object]:
         """Names in the domain's order, as the released counts: the order of asking is none of the ledger's business."""
-        groups = self.groups
-        return {"groups": Groups(self._names, groups.where, groups.column).to_dict()}
+        return {"groups": self.groups.ordered(self._names).to_dict()}

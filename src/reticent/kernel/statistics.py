@@ -11,14 +11,14 @@ import hashlib
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.boxes import largest_box
-from reticent.kernel.mechanisms import Sensitivity
+from reticent.kernel.counting.boxes import largest_box
+from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.table import CountSource
 from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
@@ -50,8 +50,17 @@ def of_one_marginal(neighbours: str) -> Sensitivity:
     return Sensitivity(l1=Fraction(moved), l2_squared=Fraction(moved))
 
 
+STATE = "state"
+FLOATS = ("guesses", "thetas", "offsets")
+"""Parts of descriptions that are digests of computed floats: the same state gives other bits on another processor."""
+
+
 class Statistic(Protocol):
-    """What `measure`, `select` and `exceeds` compute before noise is added."""
+    """What `measure`, `select` and `exceeds` compute before noise is added.
+
+    Statistics that compare with computed numbers may name the public `state` these follow from: the digest of a stored
+    snapshot or of what was released before. Their request is then bound to that, not to the bits of the numbers.
+    """
 
     def resolution(self, person_grid: int) -> int:
         """Steps per unit of person weight; a value in records is integer / (resolution * person grid)."""
@@ -104,6 +113,11 @@ def digest(*arrays: np.ndarray) -> str:
     return hasher.hexdigest()
 
 
+def bound_to(state: str | None, name: str, *arrays: np.ndarray) -> dict[str, object]:
+    """The part of a description that identifies computed numbers: their state, or else their bits."""
+    return {name: digest(*arrays)} if state is None else {STATE: state}
+
+
 def checked_form(text: str, form: Product | Dense, domain: Domain) -> Product | Dense:
     """A function from records to [0, 1], verified on the universe whoever compiled it."""
     if type(form) not in (Product, Dense):
@@ -133,21 +147,33 @@ class LinearCount:
     def sensitivity(self, neighbours: str) -> Sensitivity:
         return ONE
 
+    @property
+    def by_marginal(self) -> bool:
+        """Whether it is counted from the marginal of its attributes, or else record by record."""
+        form = self.form
+        return isinstance(form, Dense) or (bool(form.attributes) and math.prod(_shape(form)) <= MARGINAL_CELLS)
+
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
-        form, steps = self.form, self.resolution(person_grid)
-        wide = math.prod(_shape(form)) > MARGINAL_CELLS
-        if isinstance(form, Product) and (wide or not form.attributes):
+        return np.asarray(self.total(source, self.resolution(person_grid)), dtype=np.int64)
+
+    def total(self, source: CountSource, steps: int, weight: float = 1.0) -> int:
+        """The sum over records of `floor(weight rint(q steps))`, for a public weight of at most 1."""
+        form = self.form
+        if isinstance(form, Product) and not self.by_marginal:
+            # At most one vector is fractional; the others are 0 or 1, and so is their product with it.
+            fractional = [not _zero_one(vector) for vector in form.vectors]
+            scaled = fractional.index(True) if any(fractional) else 0
             vectors = {
-                name: np.rint(vector * (1 if _zero_one(vector) else steps)).astype(np.int64)
-                for name, vector in zip(form.attributes, form.vectors, strict=True)
+                name: _on_steps(vector, steps if place == scaled else 1, weight if place == scaled else 1.0)
+                for place, (name, vector) in enumerate(zip(form.attributes, form.vectors, strict=True))
             }
-            return np.asarray(source.weigh(vectors), dtype=np.int64)
-        values = np.rint(form.tensor() * steps).astype(np.int64)
+            return source.weigh(vectors) if vectors else source.total() * math.floor(weight * steps)
+        values = _on_steps(form.tensor(), steps, weight)
         counts = source.marginal(form.attributes)
         if counts.shape != values.shape:
             # Broadcasting would count a record several times.
             raise QueryError(f"{self.query.text}: its values do not have the shape of its attributes")
-        return np.asarray(np.sum(counts * values), dtype=np.int64)
+        return int(np.sum(counts * values))
 
     def describe(self) -> dict[str, object]:
         return {"query": self.query.to_dict()}
@@ -155,6 +181,12 @@ class LinearCount:
 
 def _shape(form: Product | Dense) -> tuple[int, ...]:
     return form.values.shape if isinstance(form, Dense) else tuple(len(vector) for vector in form.vectors)
+
+
+def _on_steps(values: np.ndarray, steps: int, weight: float) -> np.ndarray:
+    """Query values as whole numbers from 0 to `steps`; a weight rounds down, so that it never raises one."""
+    rounded = np.rint(values * steps)
+    return (rounded if weight == 1.0 else np.floor(rounded * weight)).astype(np.int64)
 
 
 def _zero_one(vector: np.ndarray) -> bool:
@@ -182,6 +214,7 @@ class MarginalCounts:
 
 
 Kind = Literal["cells", "boxes", "predicates"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,6 +228,7 @@ class MaxError(_Fine):
     kind: Kind
     sets: tuple[tuple[str, ...], ...]
     guesses: tuple[np.ndarray, ...]
+    state: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ("cells", "boxes", "predicates"):
@@ -222,13 +256,13 @@ class MaxError(_Fine):
             return int(np.abs(difference).max())
         if self.kind == "boxes":
             return largest_box(difference)
-        return max(int(difference[difference > 0].sum()), -int(difference[difference < 0].sum()))
+        return max(int(np.maximum(difference, 0).sum()), -int(np.minimum(difference, 0).sum()))
 
     def describe(self) -> dict[str, object]:
         return {
             "max error": self.kind,
             "sets": [list(s) for s in self.sets],
-            "guesses": digest(*self.guesses),
+            **bound_to(self.state, "guesses", *self.guesses),
         }
 
 
@@ -239,6 +273,7 @@ class AnswerErrors(_Fine):
     queries: tuple[Linear, ...]
     guesses: np.ndarray
     domain: Domain
+    state: str | None = None
 
     def __post_init__(self) -> None:
         if not self.queries or len(self.queries) != len(np.atleast_1d(self.guesses)):
@@ -262,12 +297,12 @@ class AnswerErrors(_Fine):
     def describe(self) -> dict[str, object]:
         return {
             "errors of": [query.to_dict() for query in self.queries],
-            "guesses": digest(np.atleast_1d(self.guesses)),
+            **bound_to(self.state, "guesses", np.atleast_1d(self.guesses)),
         }
 
 
 @dataclass(frozen=True, eq=False)
-class _Scores(_Fine):
+class Scores(_Fine):
     """Scores of queries, then of their complements: `w c + o + b`, then `-w c - o + b`.
 
     `c` is the query's count; the complement's is n minus it, and n cancels in a softmax. Offsets `o`, bonuses `b` and
@@ -276,6 +311,7 @@ class _Scores(_Fine):
 
     weights: np.ndarray | None = field(default=None, kw_only=True)
     bonuses: np.ndarray | None = field(default=None, kw_only=True)
+    state: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.weights is not None and not ((self.weights > 0) & (self.weights <= 1)).all():
@@ -285,21 +321,32 @@ class _Scores(_Fine):
         return ONE
 
     def _scores(self, counts: np.ndarray, offsets: np.ndarray, person_grid: int) -> np.ndarray:
+        """From counts of 0/1 queries."""
+        self._check_lengths(len(counts), offsets)
         steps = fine(person_grid)
-        if any(given is not None and len(given) != len(counts) for given in (offsets, self.weights, self.bonuses)):
-            raise QueryError(f"{len(counts)} queries need as many offsets, weights and bonuses, got {len(offsets)}")
         # Weights round down: the sensitivity stays below the stated one.
         moved = counts * (steps if self.weights is None else np.floor(self.weights * steps).astype(np.int64))
+        return self.both_signs(moved, offsets, person_grid)
+
+    def _check_lengths(self, queries: int, offsets: np.ndarray) -> None:
+        if any(given is not None and len(given) != queries for given in (offsets, self.weights, self.bonuses)):
+            raise QueryError(f"{queries} queries need as many offsets, weights and bonuses, got {len(offsets)}")
+
+    def both_signs(self, moved: np.ndarray, offsets: np.ndarray, person_grid: int) -> np.ndarray:
+        """`moved` are weighted counts on the finest grid: what one record moves by at most one."""
+        self._check_lengths(len(moved), offsets)
+        steps = fine(person_grid)
         bonus = 0.0 if self.bonuses is None else self.bonuses
         raised, lowered = (on_grid(bonus + sign * offsets, steps * person_grid) for sign in (1, -1))
         return np.concatenate([raised + moved, lowered - moved])
 
-    def _digest(self, *offsets: np.ndarray) -> str:
-        return digest(*offsets, *(np.zeros(0) if given is None else given for given in (self.weights, self.bonuses)))
+    def bound_offsets(self, *offsets: np.ndarray) -> dict[str, object]:
+        given = (np.zeros(0) if given is None else given for given in (self.weights, self.bonuses))
+        return bound_to(self.state, "offsets", *offsets, *given)
 
 
 @dataclass(frozen=True, eq=False)
-class CellScores(_Scores):
+class CellScores(Scores):
     """One score per cell of each set, in order.
 
     Serves signed errors (offset = minus guess) and DualQuery's weights (offset = minus what the data player played).
@@ -315,11 +362,11 @@ class CellScores(_Scores):
     def describe(self) -> dict[str, object]:
         # A digest: a run of DualQuery asks for the same thousands of sets in every round.
         sets = hashlib.sha256(repr(self.sets).encode()).hexdigest()
-        return {"cells of": len(self.sets), "sets": sets, "offsets": self._digest(*self.offsets)}
+        return {"cells of": len(self.sets), "sets": sets, **self.bound_offsets(*self.offsets)}
 
 
 @dataclass(frozen=True, eq=False)
-class ConjunctionScores(_Scores):
+class ConjunctionScores(Scores):
     """As `CellScores`, over an explicit list of conjunctions."""
 
     conjunctions: Conjunctions
@@ -329,7 +376,7 @@ class ConjunctionScores(_Scores):
         return self._scores(source.conjunctions(self.conjunctions), self.offsets, person_grid)
 
     def describe(self) -> dict[str, object]:
-        return {"conjunctions": self.conjunctions.digest, "offsets": self._digest(self.offsets)}
+        return {"conjunctions": self.conjunctions.digest, **self.bound_offsets(self.offsets)}
 
 
 STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, CellScores, ConjunctionScores)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, Protocol
 
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.errors import SourceError
+from reticent.errors import SourceError, given, whole_number
 from reticent.queries.conjunctions import Conjunctions
 
 Neighbours = Literal["replace-one", "add-remove"]
-Unit = Literal["record", "person"]
+Unit = Literal["record", "person", "row"]
+"""What is counted: records; persons, whose rows weigh one together; rows, at most `most` of a person."""
 
 QUERY_GRID = 1 << 20
 """Query values are multiples of 1/QUERY_GRID (`G_q` of spec 1.3)."""
@@ -23,6 +24,9 @@ WEIGHT_LIMIT = (1 << 63) // QUERY_GRID
 MOST_UNDECLARED = 1 << 30
 """How many records or persons a table may hold beyond its declared number: public, because the person grid and what
 float sums are allowed to err follow from it."""
+
+MOST_ROWS = 1 << 20
+"""Rows of one person that may count; noise grows with them."""
 
 # Highly composite numbers: a person with 2, 3, 4, ... rows weighs each of them alike, with no remainder to hand out.
 PERSON_GRIDS = (1, 2, 12, 60, 120, 360, 840, 2520, 5040, 7560, 15120, 27720, 55440, 110880, 166320, 332640, 720720)
@@ -43,13 +47,25 @@ class CountSource(Protocol):
 
     def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray: ...
 
+    def positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
+        """For each cell of `attributes` the sum over its records of weight times position in the bin of `name`."""
+        ...
+
+    def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Weight, and weight times position, in each bin of `name`, of the records where all vectors are 1."""
+        ...
+
+    def remembered(self, key: str, count: Callable[[], np.ndarray]) -> np.ndarray:
+        """What `count` returns, kept under a public name for the next time."""
+        ...
+
 
 def person_grid(records: int | None) -> int:
     """The weight `G` of one person: the largest of a public list that the declared `n` allows (spec 1.3)."""
     persons = MOST_UNDECLARED if records is None else max(records, 1)
     allowed = [grid for grid in PERSON_GRIDS if persons * grid < WEIGHT_LIMIT]
     if not allowed:
-        raise SourceError(f"records={records} is too many: at most {WEIGHT_LIMIT - 1} fit the integer grid")
+        raise SourceError(f"records={given(records)} is too many: at most {WEIGHT_LIMIT - 1} fit the integer grid")
     return allowed[-1]
 
 
@@ -61,13 +77,15 @@ def most_records(records: float | None) -> float:
 class Table:
     """Public facts and a private source; it cannot be printed, copied, pickled, measured or changed."""
 
-    __slots__ = ("_source", "domain", "grid", "name", "neighbours", "records", "unit", "version")
+    __slots__ = ("_source", "domain", "grid", "most", "name", "neighbours", "records", "unit", "version")
 
     domain: Domain
     neighbours: Neighbours
     records: int | None
     grid: int
     unit: Unit
+    most: int | None
+    """How many rows of one person count, where rows are the unit."""
     name: str
     version: str | None
     _source: CountSource
@@ -80,11 +98,12 @@ class Table:
         records: int | None = None,
         neighbours: Neighbours = "replace-one",
         unit: Unit = "record",
+        most: int | None = None,
         name: str = "table",
         version: str | None = None,
     ) -> None:
-        validate_facts(records=records, neighbours=neighbours, unit=unit)
-        if neighbours == "replace-one" and records is None:
+        validate_facts(records=records, neighbours=neighbours, unit=unit, most=most)
+        if neighbours == "replace-one" and records is None and unit != "row":
             raise SourceError("replace-one needs a public size: declare records=, or use neighbours='add-remove'")
         grid = person_grid(records) if unit == "person" else 1
         facts = {
@@ -95,13 +114,19 @@ class Table:
             "neighbours": neighbours,
             "records": records if neighbours == "replace-one" else None,
             "unit": unit,
+            "most": most,
             "version": version,
         }
         for key, value in facts.items():
             object.__setattr__(self, key, value)
 
+    def has_numbers(self, column: str) -> bool:
+        """Whether positions in the bins of a column were read, or can be."""
+        return column in getattr(self._source, "placed", ())
+
     def __repr__(self) -> str:
         size = "size private" if self.records is None else f"{self.records} {self.unit}s"
+        size += "" if self.most is None else f", at most {self.most} rows a person"
         version = "" if self.version is None else f", version {self.version!r}"
         return f"<Table {self.name!r}: {size}, {len(self.domain)} attributes, {self.neighbours}{version}>"
 
@@ -124,19 +149,33 @@ class Table:
             "unit": self.unit,
             "grid": self.grid,
             "version": self.version,
-        }
+        } | ({} if self.most is None else {"most": self.most})
 
 
-def validate_facts(*, records: object, neighbours: object, unit: object) -> None:
+def exact_counts(table: Table) -> CountSource:
+    """The rows behind a table: for the kernel, the custodian's own views and the auditing of mechanisms, nobody else.
+
+    A test lists the modules that import it.
+    """
+    return table._source
+
+
+def validate_facts(*, records: object, neighbours: object, unit: object, most: object = None) -> None:
     """Refuse inconsistent declarations before any row is read."""
-    if neighbours not in ("replace-one", "add-remove"):
-        raise SourceError(f"neighbours={neighbours!r} is unknown: use 'replace-one' or 'add-remove'")
-    if unit not in ("record", "person"):
-        raise SourceError(f"unit={unit!r} is unknown: use 'record' or 'person'")
+    if not (isinstance(neighbours, str) and neighbours in ("replace-one", "add-remove")):
+        raise SourceError(f"neighbours={given(neighbours)} is unknown: use 'replace-one' or 'add-remove'")
+    if not (isinstance(unit, str) and unit in ("record", "person", "row")):
+        raise SourceError(f"unit={given(unit)} is unknown: use 'record', 'person' or 'row'")
+    if (unit == "row") != (most is not None):
+        raise SourceError(f"most={given(most)} is how many rows of a person count: give it with unit 'row' only")
+    if most is not None:
+        whole_number(most, "most", 1, MOST_ROWS, error=SourceError)
     if records is None:
         return
+    if unit == "row":
+        raise SourceError("records= is private where rows of persons are counted: leave it out")
     if isinstance(records, bool) or not isinstance(records, (int, np.integer)) or records < 1:
-        raise SourceError(f"records={records!r} must be a whole number, at least 1")
+        raise SourceError(f"records={given(records)} must be a whole number, at least 1")
     if records >= WEIGHT_LIMIT:
         raise SourceError(f"records={records} is too many: at most {WEIGHT_LIMIT - 1} fit the integer grid")
     if neighbours == "add-remove":

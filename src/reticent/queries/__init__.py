@@ -1,7 +1,9 @@
 """A query is a public function from a record to [0, 1]; its answer is the mean over the table."""
 
 from reticent.queries.base import Linear, Query
+from reticent.queries.expectation import Expectation, Weights
 from reticent.queries.forms import Dense, Form, Product
+from reticent.queries.from_dict import linear_from_dict, query_from_dict
 from reticent.queries.groups import Groups
 from reticent.queries.linear import (
     Conjunction,
@@ -15,8 +17,8 @@ from reticent.queries.linear import (
     count,
     marginal,
     mean,
+    orthant,
 )
-from reticent.queries.parsing import linear_from_dict, query_from_dict
 from reticent.queries.predicate import (
     Column,
     Everything,
@@ -27,7 +29,8 @@ from reticent.queries.predicate import (
     predicate_from_dict,
 )
 from reticent.queries.ranges import AllRanges
-from reticent.queries.workload import Workload, marginals, ranges
+from reticent.queries.tabulated import Tabulated
+from reticent.queries.workload import Workload, marginals, prefixes, ranges
 
 __all__ = [
     "AllRanges",
@@ -36,6 +39,7 @@ __all__ = [
     "Count",
     "Dense",
     "Everything",
+    "Expectation",
     "Form",
     "Groups",
     "Linear",
@@ -46,8 +50,10 @@ __all__ = [
     "Query",
     "Range",
     "Ratio",
+    "Tabulated",
     "Total",
     "Weighted",
+    "Weights",
     "Workload",
     "all_of",
     "any_of",
@@ -57,7 +63,9 @@ __all__ = [
     "marginal",
     "marginals",
     "mean",
+    "orthant",
     "predicate_from_dict",
+    "prefixes",
     "query_from_dict",
     "ranges",
 ]

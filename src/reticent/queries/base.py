@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from reticent.domain import Domain
-from reticent.errors import DomainError, QueryError
+from reticent.errors import DomainError, QueryError, require
 from reticent.queries.forms import Form, Product
 from reticent.queries.predicate import Predicate
 
@@ -18,7 +18,7 @@ RECORDS_FAILURE = 5.8e-7
 
 So rare that even one of ten thousand parts of a question can spare it.
 """
-_KEPT_CELLS = 2**16
+KEPT_CELLS = 2**16
 """Compiled tensors up to this size stay with their query; larger ones would fill memory in a long workload."""
 
 
@@ -44,6 +44,13 @@ class Query(ABC):
         """What is really asked on this domain: a mean may turn out to be a ratio."""
         return self
 
+    def binning(self, domain: Domain) -> tuple[float, float]:
+        """How far the answer may be from that of the rows' own numbers, because bins stand for them.
+
+        In its unit; and as a multiple of how far it lies above the smallest number (see `numbers.bin_reach`).
+        """
+        return 0.0, 0.0
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `query_from_dict` is the inverse."""
@@ -61,7 +68,7 @@ class Query(ABC):
         return self.text
 
     def __reduce__(self) -> tuple[Callable[[Any], Query], tuple[dict[str, Any]]]:
-        from reticent.queries.parsing import query_from_dict
+        from reticent.queries.from_dict import query_from_dict
 
         return query_from_dict, (self.to_dict(),)
 
@@ -75,7 +82,7 @@ class Linear(Query):
         if kept is not None and kept[0] is domain:
             return kept[1]
         form = self._compile(domain)
-        if isinstance(form, Product) or form.values.size <= _KEPT_CELLS:
+        if isinstance(form, Product) or form.values.size <= KEPT_CELLS:
             object.__setattr__(self, "_compiled", (domain, form))
         return form
 
@@ -107,8 +114,9 @@ def checked_query(question: Any) -> Query:
     raise QueryError(f"the question is of type {kind}; give rt.count(...), rt.mean(...), rt.marginal(...) or SQL text")
 
 
-def canonical(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
+def domain_order(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
     """Names in the domain's order; an unknown one is a fault of the question, not of the domain."""
+    require(domain, Domain, "domain", "rt.Domain(...) or table.domain")
     try:
         return domain.canonical(names)
     except DomainError as error:

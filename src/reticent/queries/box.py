@@ -16,7 +16,7 @@ MAX_EFFORT = 2**28
 """Tensor cells touched while compiling one predicate: analysts send predicates, and a server must stay up."""
 
 
-class Effort:
+class CompileEffort:
     """Counts tensor cells over a whole compilation."""
 
     __slots__ = ("left",)
@@ -36,7 +36,7 @@ class Box:
 
     __slots__ = ("domain", "effort", "empty", "tensors", "vectors")
 
-    def __init__(self, domain: Domain, effort: Effort | None = None) -> None:
+    def __init__(self, domain: Domain, effort: CompileEffort | None = None) -> None:
         self.domain = domain
         self.effort = effort
         self.vectors: dict[str, np.ndarray] = {}
@@ -61,7 +61,7 @@ class Box:
     def either(self, alternatives: Iterable[Callable[[Box], None]]) -> None:
         """Keep the union of what the alternatives keep."""
         if self.effort is None:
-            self.effort = Effort()
+            self.effort = CompileEffort()
         boxes: list[Box] = []
         single: dict[str, np.ndarray] = {}
         for restrict in alternatives:
@@ -149,7 +149,7 @@ class Box:
     def _indicator(self, names: tuple[str, ...]) -> np.ndarray:
         """The box as a boolean tensor over a superset of its attributes."""
         tensor = np.ones(self._guarded_shape(names), dtype=bool)
-        effort = self.effort or Effort()
+        effort = self.effort or CompileEffort()
         effort.spend(tensor.size * (1 + len(self.vectors) + len(self.tensors)))
         for name, vector in self.vectors.items():
             tensor &= _spread(vector.astype(bool), (name,), names)

@@ -7,7 +7,7 @@ from numba import njit, prange
 
 
 @njit(cache=True, nogil=True, parallel=True)
-def tally(attributes: np.ndarray, codes: np.ndarray, records: np.ndarray, totals: np.ndarray) -> None:
+def tally_conjunctions(attributes: np.ndarray, codes: np.ndarray, records: np.ndarray, totals: np.ndarray) -> None:
     """How many of `records` (attributes by records) satisfy each conjunction; literals are ordered, padding last."""
     queries, width = attributes.shape
     for query in prange(queries):

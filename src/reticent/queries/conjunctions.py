@@ -21,6 +21,20 @@ class Conjunctions:
     """Queries `record[attribute] == code and ...`, one per row; attributes are positions in the domain.
 
     Literals are kept in domain order with padding last, so equal conjunctions are equal rows.
+
+    Args:
+        domain: The public description of the table.
+        attributes: One row for each query: positions of attributes, padded with -1.
+        codes: The codes that go with them.
+
+    Raises:
+        QueryError: Arrays of other shapes, or positions and codes that the domain does not have.
+
+    Example:
+        >>> import numpy as np, reticent as rt
+        >>> domain = rt.Domain(a=2, b=3)
+        >>> len(rt.Conjunctions(domain, np.array([[0, 1]]), np.array([[1, 2]])))
+        1
     """
 
     def __init__(self, domain: Domain, attributes: np.ndarray, codes: np.ndarray) -> None:
@@ -81,10 +95,10 @@ class Conjunctions:
 
     def tally(self, records: np.ndarray) -> np.ndarray:
         """For each conjunction how many of the encoded `records` (one per row, domain order) satisfy it."""
-        from reticent.queries.conjunction_kernels import tally
+        from reticent.queries.conjunction_kernels import tally_conjunctions
 
         totals = np.empty(len(self), dtype=np.int64)
-        tally(self.attributes, self.codes, np.ascontiguousarray(records.T, dtype=np.int32), totals)
+        tally_conjunctions(self.attributes, self.codes, np.ascontiguousarray(records.T, dtype=np.int32), totals)
         return totals
 
     def literals_of(self, index: int) -> dict[str, int]:

@@ -9,16 +9,18 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, ReticentError
+from reticent.errors import QueryError, ReticentError, require
 from reticent.queries.base import Query
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload, marginals, ranges
 
-_USAGE = "use marginals:3, ranges:COLUMN, prefixes:COLUMN, several joined by +, or a .json or .csv file"
+_USAGE = "use marginals:3, ranges:COLUMN, prefixes:COLUMN, ranges:A*B, several joined by +, or a .json or .csv file"
 
 
 def parse_workload(text: str, domain: Domain) -> Workload:
     """A workload from one command line argument, bound to the domain."""
+    require(text, str, "workload", 'text such as "marginals:3", or the name of a file')
+    require(domain, Domain, "domain", "rt.Domain(...) or table.domain")
     path = Path(text)
     if path.suffix.lower() in (".json", ".csv"):
         return read_workload(path, domain)
@@ -33,7 +35,8 @@ def parse_workload(text: str, domain: Domain) -> Workload:
                     raise QueryError(f"workload {shown(text)}: {shown(k)} is not a number of attributes; {_USAGE}")
                 workload += marginals(domain, int(k))
         elif kind in ("ranges", "prefixes"):
-            workload += ranges(*detail.split(","), prefixes=kind == "prefixes", domain=domain)
+            columns = [part.split("*") if "*" in part else part for part in detail.split(",")]
+            workload += ranges(*columns, prefixes=kind == "prefixes", domain=domain)
         else:
             raise QueryError(f"workload {shown(text)}: {_USAGE}")
     return workload
@@ -70,7 +73,7 @@ def _from_json(content: Any) -> Workload:
 
 
 def _json_entry(item: Any) -> tuple[Query, Any]:
-    from reticent.queries.parsing import query_from_dict
+    from reticent.queries.from_dict import query_from_dict
 
     if isinstance(item, list):
         return Marginal(item), 1.0

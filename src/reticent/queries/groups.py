@@ -12,7 +12,8 @@ import numpy as np
 
 from reticent.domain import OTHER_LABEL, Domain
 from reticent.errors import QueryError
-from reticent.queries.base import Linear, Query, canonical, checked_predicate
+from reticent.queries.base import KEPT_CELLS, Linear, Query, checked_predicate, domain_order
+from reticent.queries.expectation import Expectation, Weights
 from reticent.queries.forms import MAX_CELLS, Dense, Form, Product, first_code
 from reticent.queries.linear import Count, Marginal, Total
 from reticent.queries.literals import name_text
@@ -25,7 +26,7 @@ ONE_BY_ONE = 4096
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Groups(Query):
-    """One linear query per cell of `names`: a Count of the predicate there, or a Total of `column`.
+    """One linear query per cell of `names`: a Count of the predicate there, a Total of `column`, or an Expectation.
 
     Every record counts in at most one cell, so the whole is as private as one marginal (spec 6.3).
     """
@@ -33,16 +34,38 @@ class Groups(Query):
     names: tuple[str, ...]
     where: Predicate
     column: str | None
+    weights: Weights | None
 
-    def __init__(self, names: Iterable[str], where: Predicate | None = None, column: str | None = None) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        where: Predicate | None = None,
+        column: str | None = None,
+        *,
+        weights: Weights | None = None,
+    ) -> None:
+        if column is not None and weights is not None:
+            raise QueryError("groups sum a column or weights, not both")
         object.__setattr__(self, "names", Marginal(names).names)
         object.__setattr__(self, "where", Everything() if where is None else checked_predicate(where))
         object.__setattr__(self, "column", None if column is None else col(column).name)
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def counts(self) -> bool:
+        """Whether each group is a number of records."""
+        return self.column is None and self.weights is None
+
+    def ordered(self, names: Iterable[str]) -> Groups:
+        """The same question, groups in another order."""
+        return Groups(names, self.where, self.column, weights=self.weights)
 
     @property
     def attributes(self) -> frozenset[str]:
         weighted = () if self.column is None else (self.column,)
-        return self.where.attributes.union(self.names, weighted)
+        return self.where.attributes.union(
+            self.names, weighted, () if self.weights is None else self.weights.attributes
+        )
 
     def form(self, domain: Domain) -> Form:
         """What is averaged within each cell."""
@@ -51,12 +74,18 @@ class Groups(Query):
             return kept[1]
         form = self.where.compile(domain)
         form = form if self.column is None else weighted_by(form, self.column, domain)
-        object.__setattr__(self, "_compiled", (domain, form))
+        form = form if self.weights is None else self.weights.applied(form, domain)
+        if isinstance(form, Product) or form.values.size <= KEPT_CELLS:
+            object.__setattr__(self, "_compiled", (domain, form))
         return form
 
     def span(self, domain: Domain) -> tuple[str, ...]:
         """All attributes that decide the answer, in the domain's order."""
-        return canonical(domain, {*self.names, *self.form(domain).attributes})
+        kept = self.__dict__.get("_span")
+        if kept is None or kept[0] is not domain:
+            kept = domain, domain_order(domain, {*self.names, *self.form(domain).attributes})
+            object.__setattr__(self, "_span", kept)
+        return kept[1]
 
     def fits(self, domain: Domain) -> bool:
         """Whether the marginal over the span is small enough to be summed up."""
@@ -116,15 +145,20 @@ class Groups(Query):
         choices = [[cell_of(domain, name, code) for code in range(domain[name].size)] for name in self.names]
         for cell in itertools.product(*choices):
             where = all_of((self.where, *cell))
-            yield Count(where) if self.column is None else Total(self.column, where)
+            if self.weights is not None:
+                yield Expectation(self.weights, where)
+            else:
+                yield Count(where) if self.column is None else Total(self.column, where)
 
     def to_dict(self) -> dict[str, Any]:
-        column = {} if self.column is None else {"column": self.column}
-        return {"query": "groups", "attributes": list(self.names), "where": self.where.to_dict(), **column}
+        weighed = {} if self.column is None else {"column": self.column}
+        weighed |= {} if self.weights is None else {"weights": self.weights.to_list()}
+        return {"query": "groups", "attributes": list(self.names), "where": self.where.to_dict(), **weighed}
 
     def _write(self) -> str:
         names = ", ".join(sorted(map(name_text, self.names)))
         weighted = "" if self.column is None else f", total {name_text(self.column)}"
+        weighted += "" if self.weights is None else f", {self.weights.text}"
         return f"groups({names}{weighted}, {self.where.text})"
 
 

@@ -6,6 +6,7 @@ user's units as offset + scale * q.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,10 +16,10 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
-from reticent.queries.base import Linear, Query, canonical, checked_predicate
-from reticent.queries.forms import Form, Product, checked_values
+from reticent.queries.base import Linear, Query, checked_predicate, domain_order
+from reticent.queries.forms import MAX_CELLS, Form, Product, checked_values
 from reticent.queries.literals import name_text
-from reticent.queries.numbers import scaled_numbers, weighted_by
+from reticent.queries.numbers import bin_reach, scaled_numbers, weighted_by
 from reticent.queries.predicate import Everything, Predicate, all_of, col
 
 
@@ -65,8 +66,9 @@ class OfColumn(Linear):
 class Total(OfColumn):
     """Mean over *all* records of the column's scaled number where the predicate holds, and 0 elsewhere.
 
-    With (lower, upper) = `bounds(domain)`, SUM(column) = n * (lower * present + (upper - lower) * q), where
-    `present` is the answer of `self.present`: sums are post-processing of two linear queries.
+    A record's number is the representative of its bin: what bins hide is for sums and means to add. With
+    (lower, upper) = `bounds(domain)`, SUM(column) = n * (lower * present + (upper - lower) * q), where `present` is
+    the answer of `self.present`: sums are post-processing of two linear queries.
     """
 
     @property
@@ -106,6 +108,9 @@ class Mean(OfColumn):
     def units(self, domain: Domain) -> tuple[float, float]:
         _, lower, upper = scaled_numbers(domain, self.column)
         return lower, upper - lower
+
+    def binning(self, domain: Domain) -> tuple[float, float]:
+        return bin_reach(self.compile(domain), self.column, domain)
 
     def to_dict(self) -> dict[str, Any]:
         return {"query": "mean", "column": self.column, "where": self.where.to_dict()}
@@ -193,7 +198,7 @@ class Weighted(Linear):
 
     def _compile(self, domain: Domain) -> Form:
         named = dict(self.vectors)
-        names = canonical(domain, named)
+        names = domain_order(domain, named)
         for name in names:
             if len(named[name]) != domain[name].size:
                 raise QueryError(f"{shown(name)} has {domain[name].size} codes, not {len(named[name])} values")
@@ -226,6 +231,18 @@ class Ratio(Query):
             return lower, upper - lower
         return 0.0, 1.0
 
+    def binning(self, domain: Domain) -> tuple[float, float]:
+        """Of a mean; a total over anything else is not one, and binning may hide any part of it."""
+        if not isinstance(self.numerator, Total):
+            return 0.0, 0.0
+        present = self.numerator.present
+        reach = bin_reach(present.compile(domain), self.numerator.column, domain)
+        return reach if reach[0] == 0 or self.denominator == present else (math.inf, math.inf)
+
+    def bounded(self, domain: Domain) -> bool:
+        """Whether the numerator is part of the denominator, record by record: then the quotient is at most 1."""
+        return is_part(self.numerator.compile(domain), self.denominator.compile(domain), domain)
+
     def to_dict(self) -> dict[str, Any]:
         parts = {"numerator": self.numerator.to_dict(), "denominator": self.denominator.to_dict()}
         return {"query": "ratio", **parts}
@@ -256,7 +273,7 @@ class Marginal(Query):
 
     def canonical(self, domain: Domain) -> tuple[str, ...]:
         """The attributes in the domain's order: the axes of its values."""
-        return canonical(domain, self.names)
+        return domain_order(domain, self.names)
 
     def to_dict(self) -> dict[str, Any]:
         return {"query": "marginal", "attributes": list(self.names)}
@@ -266,22 +283,108 @@ class Marginal(Query):
 
 
 def count(predicate: Predicate | None = None) -> Count:
-    """The fraction of records that satisfy the predicate; without one, all of them."""
+    """The fraction of records that satisfy a condition.
+
+    Args:
+        predicate: The condition, built from `rt.col`; without one, all records count.
+
+    Returns:
+        A query for `ask`, for a workload or for a release.
+
+    Raises:
+        QueryError: `predicate` is no condition.
+
+    Example:
+        >>> import reticent as rt
+        >>> domain = rt.Domain(age=rt.Numeric(edges=[0, 30, 60, 100]))
+        >>> query = rt.count(rt.col("age") >= 60)
+        >>> workload = rt.Workload([query]).on(domain)
+    """
     return Count() if predicate is None else Count(predicate)
 
 
 def mean(column: str, where: Predicate | None = None) -> Mean:
-    """The mean of a numeric column, where the predicate holds."""
+    """The mean of a numeric column.
+
+    Args:
+        column: A column declared as `rt.Numeric`, or categorical with numbers.
+        where: Only records for which this condition holds.
+
+    Returns:
+        A query; its answer is in the column's own unit.
+
+    Raises:
+        QueryError: `column` is no text or `where` no condition.
+
+    Example:
+        >>> import reticent as rt
+        >>> query = rt.mean("age", where=rt.col("sex") == "f")
+    """
     return Mean(column) if where is None else Mean(column, where)
 
 
+def orthant(bounds: Mapping[str, Any]) -> Count:
+    """The fraction of records below a corner: at most the given value in every named column.
+
+    Args:
+        bounds: For each column the largest value that counts; columns must be ordered.
+
+    Returns:
+        A query, the same as `rt.count((rt.col(...) <= ...) & ...)`.
+
+    Raises:
+        QueryError: No column is named.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.orthant({"age": 45, "hours": 40})
+        count((age <= 45 and hours <= 40))
+    """
+    if not isinstance(bounds, Mapping) or not bounds:
+        raise QueryError('an orthant needs a bound for at least one column: rt.orthant({"age": 45})')
+    return Count(all_of(col(name) <= bound for name, bound in bounds.items()))
+
+
 def marginal(*attributes: str) -> Marginal:
-    """Counts of every combination of the named attributes."""
+    """Counts of every combination of the named attributes.
+
+    Args:
+        *attributes: One name or several.
+
+    Returns:
+        A query whose answer has one cell for each combination.
+
+    Raises:
+        QueryError: No name, or the same one twice.
+
+    Example:
+        >>> import reticent as rt
+        >>> sorted(rt.marginal("age", "sex").attributes)
+        ['age', 'sex']
+    """
     return Marginal(attributes)
 
 
+def is_part(small: Form, large: Form, domain: Domain) -> bool:
+    """Whether one form is at most the other on every record; False too where that would take too long to tell."""
+    if isinstance(small, Product) and isinstance(large, Product):
+        if not all(vector.any() for vector in small.vectors):
+            return True
+        ours = dict(zip(small.attributes, small.vectors, strict=True))
+        theirs = zip(large.attributes, large.vectors, strict=True)
+        return all((ours.get(name, 1.0) <= vector).all() for name, vector in theirs)
+    names = domain.canonical({*small.attributes, *large.attributes})
+    if domain.cells(names) > MAX_CELLS:
+        return False
+    spread = [
+        form.tensor().reshape([domain[name].size if name in form.attributes else 1 for name in names])
+        for form in (small, large)
+    ]
+    return bool((spread[0] <= spread[1]).all())
+
+
 def _spans(domain: Domain, spans: Mapping[str, tuple[int, int]]) -> Product:
-    names = canonical(domain, spans)
+    names = domain_order(domain, spans)
     vectors = []
     for name in names:
         low, high = spans[name]

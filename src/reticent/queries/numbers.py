@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from reticent.domain import Domain, Numeric
+from reticent.domain import Attribute, Domain, Numeric
 from reticent.domain.attribute import closest, shown
 from reticent.errors import QueryError
 from reticent.queries.forms import Dense, Form, Product, refuse_large
@@ -22,6 +22,42 @@ def scaled_numbers(domain: Domain, column: str) -> tuple[np.ndarray, float, floa
     width = upper - lower
     scaled = (numbers - lower) / width if width > 0 else np.zeros(len(numbers))
     return np.clip(np.nan_to_num(scaled), 0.0, 1.0), lower, upper
+
+
+def allowed_codes(form: Form, column: str, domain: Domain) -> np.ndarray:
+    """Which codes of a column a record may have where the form is not zero."""
+    if isinstance(form, Product):
+        vectors = dict(zip(form.attributes, form.vectors, strict=True))
+        if not all(vector.any() for vector in form.vectors):
+            return np.zeros(domain[column].size, dtype=bool)
+        return vectors[column] > 0 if column in vectors else np.ones(domain[column].size, dtype=bool)
+    others = tuple(axis for axis, name in enumerate(form.attributes) if name != column)
+    reached = np.asarray(form.values.any(axis=others))
+    return reached if column in form.attributes else np.full(domain[column].size, bool(reached))
+
+
+def bin_ends(attribute: Attribute, code: int) -> tuple[float, float]:
+    """The smallest and largest number that a code stands for."""
+    if isinstance(attribute, Numeric):
+        return attribute.bin(code)
+    assert attribute.representatives is not None, "a column of numbers"
+    number = float(attribute.representatives[code])
+    return number, number
+
+
+def bin_reach(form: Form, column: str, domain: Domain) -> tuple[float, float]:
+    """How far a record's own number may lie from its bin's representative, among the records of a form.
+
+    In the column's unit, and as a multiple of what the representative lies above the smallest declared number; that is
+    infinite where a bin's representative is the smallest number, and others are in the bin.
+    """
+    allowed = allowed_codes(form, column, domain)
+    radii, (values, lower, upper) = domain[column].radii[allowed], scaled_numbers(domain, column)
+    if not radii.any():
+        return 0.0, 0.0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratios = np.where(radii > 0, radii / (values[allowed] * (upper - lower)), 0.0)
+    return float(radii.max()), float(ratios.max())
 
 
 def weighted_by(form: Form, column: str, domain: Domain) -> Form:

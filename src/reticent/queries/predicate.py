@@ -16,7 +16,7 @@ from typing import Any
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
-from reticent.queries.box import Box
+from reticent.queries.box import Box, CompileEffort
 from reticent.queries.forms import Form
 from reticent.queries.literals import literal, literal_from_plain, literal_text, literal_to_plain, name_text
 
@@ -84,9 +84,12 @@ class Predicate:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, the same for equal texts; `predicate_from_dict` is the inverse."""
 
-    def compile(self, domain: Domain) -> Form:
-        """The records for which it is true, as a product of vectors if it factorises, else as a tensor."""
-        box = Box(domain)
+    def compile(self, domain: Domain, effort: CompileEffort | None = None) -> Form:
+        """The records for which it is true, as a product of vectors if it factorises, else as a tensor.
+
+        `effort` bounds the cells touched, for several predicates together; without one each has its own bound.
+        """
+        box = Box(domain, effort)
         self.restrict(box, True)
         return box.form()
 
@@ -219,7 +222,22 @@ class Not(Predicate):
 
 
 class Column:
-    """A column in a condition: `col("age") >= 45`, `.isin([...])`, `.between(a, b)`, `.is_null()`."""
+    """A column in a condition, compared with `==`, `!=`, `<`, `<=`, `>` or `>=`.
+
+    Conditions are joined by `&`, `|` and `~`.
+
+    Args:
+        name: The column.
+
+    Raises:
+        QueryError: `name` is no text.
+
+    Example:
+        >>> import reticent as rt
+        >>> old = rt.col("age") >= 60
+        >>> smokes = rt.col("smoker").isin(["daily", "sometimes"])
+        >>> question = rt.count(old & ~smokes)
+    """
 
     __slots__ = ("name",)
     __hash__ = None  # type: ignore[assignment]

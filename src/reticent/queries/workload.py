@@ -6,17 +6,17 @@ import hashlib
 import itertools
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from numbers import Real
 from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, whole_number
-from reticent.queries.base import Linear, Query, canonical
+from reticent.errors import QueryError, require, whole_number
+from reticent.queries.base import Linear, Query, domain_order
+from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Conjunction, Marginal, Range, Ratio
-from reticent.queries.parsing import query_from_dict
 from reticent.queries.ranges import AllRanges
 
 MAX_SETS = 2_000_000
@@ -26,8 +26,21 @@ MAX_SETS = 2_000_000
 class Workload:
     """Marginals, ranges and single queries, each with a positive weight; `on(domain)` validates and binds it.
 
-    A ratio stands for its two linear parts. Weights say how much an error matters relative to other entries; the
-    weights of repeated entries add up.
+    A ratio stands for its two linear parts. The weights of repeated entries add up.
+
+    Args:
+        queries: What is asked.
+        weights: How much an error of each matters relative to the others; 1 by default.
+        domain: Bind it at once.
+
+    Raises:
+        QueryError: An entry is no query, or a weight is not above 0.
+        DomainError: A name is not in the domain.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.Workload([rt.marginal("age"), rt.count(rt.col("age") >= 60)], weights=[1, 5])
+        Workload(1 marginals, 0 range sets, 1 queries)
     """
 
     marginals: tuple[tuple[str, ...], ...]
@@ -131,8 +144,7 @@ class Workload:
             for codes in itertools.product(*(range(size) for size in domain.shape_of(names))):
                 yield Conjunction(dict(zip(names, codes, strict=True)))
         for entry in bound.ranges:
-            for first, last in zip(*entry.spans(domain), strict=True):
-                yield Range({entry.column: (int(first), int(last))})
+            yield from map(Range, entry.boxes(domain))
         yield from bound.queries
 
     @cached_property
@@ -192,8 +204,26 @@ class Workload:
         return parse_workload(text, domain)
 
 
-def marginals(domain: Domain, k: int) -> Workload:
-    """All marginals over k attributes of the domain."""
+def marginals(domain: Domain, k: int | None = None) -> Workload:
+    """All marginals over k attributes of the domain.
+
+    Args:
+        domain: The public description of the table.
+        k: How many attributes each marginal has.
+
+    Returns:
+        The workload, bound to the domain.
+
+    Raises:
+        QueryError: `k` is below 1 or above the number of attributes.
+
+    Example:
+        >>> import reticent as rt
+        >>> workload = rt.marginals(rt.Domain(a=2, b=3, c=4), 2)
+        >>> len(workload.attribute_sets(workload.domain))
+        3
+    """
+    require(domain, Domain, "domain", "rt.Domain(...) or table.domain, then the number of attributes")
     k = whole_number(k, "attributes in each marginal: k", 0, len(domain))
     sets = math.comb(len(domain), k)
     if sets > MAX_SETS:
@@ -203,11 +233,63 @@ def marginals(domain: Domain, k: int) -> Workload:
     return workload
 
 
-def ranges(*columns: str, prefixes: bool = False, domain: Domain | None = None) -> Workload:
-    """All intervals (or all prefixes) of codes of each named column."""
+def ranges(*columns: str | Sequence[str], prefixes: bool = False, domain: Domain | None = None) -> Workload:
+    """All intervals, or all prefixes, of codes of each named column.
+
+    The default release measures such a workload by blocks of codes at several widths, so that an interval's error
+    grows with the logarithm of the number of codes and not with its length.
+
+    Args:
+        *columns: One name or several; each column's intervals are asked by themselves. A tuple of names asks for all
+            boxes over these columns: an interval of each at once.
+        prefixes: Only the intervals that start at the first code: a cumulative distribution.
+        domain: Bind the workload at once.
+
+    Returns:
+        The workload.
+
+    Raises:
+        QueryError: No name, or one that is no text.
+        DomainError: A name is not in the domain.
+
+    Example:
+        >>> import reticent as rt
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101)), hours=rt.Numeric(edges=range(0, 81)))
+        >>> rt.ranges("age", ("age", "hours"), domain=domain)
+        Workload(0 marginals, 2 range sets, 0 queries)
+    """
     if not columns:
         raise QueryError("ranges needs at least one column name")
-    return Workload([AllRanges(column, prefixes) for column in columns], domain=domain)
+    entries = []
+    for asked in columns:
+        names: list[Any] = list(asked) if isinstance(asked, (list, tuple)) else [asked]
+        if not names:
+            raise QueryError("ranges got an empty list of columns; name at least one")
+        entries.append(AllRanges(names[0], prefixes, tuple(names[1:])))
+    return Workload(entries, domain=domain)
+
+
+def prefixes(*columns: str | Sequence[str], domain: Domain | None = None) -> Workload:
+    """All prefixes of codes of each named column: its cumulative distribution, asked with `ranges(prefixes=True)`.
+
+    Args:
+        *columns: One name or several; a tuple of names asks for all boxes that start at the first code of each.
+        domain: Bind the workload at once.
+
+    Returns:
+        The workload.
+
+    Raises:
+        QueryError: No name, or one that is no text.
+        DomainError: A name is not in the domain.
+
+    Example:
+        >>> import reticent as rt
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101)))
+        >>> len(rt.prefixes("age", domain=domain)) == domain["age"].known
+        True
+    """
+    return ranges(*columns, prefixes=True, domain=domain)
 
 
 _KEYS = frozenset({"marginals", "marginal_weights", "queries", "query_weights"})
@@ -222,10 +304,10 @@ def _parts(
         if isinstance(part, Marginal):
             part = part.names
         if isinstance(part, tuple):
-            yield (part if domain is None else canonical(domain, part)), weight
+            yield (part if domain is None else domain_order(domain, part)), weight
             continue
         if domain is not None and isinstance(part, Query):
-            canonical(domain, part.attributes)
+            domain_order(domain, part.attributes)
             part = part.resolve(domain)
         if isinstance(part, Ratio):
             yield part.numerator, weight

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reticent.files import write_file
-from reticent.report.page import release_page, session_page
+from reticent.domain.files import write_file
+from reticent.report.page import Cover, release_page, session_page
 from reticent.report.summary import model_summary, release_summary, session_summary
 
 if TYPE_CHECKING:
-    from reticent.releases import Release
-    from reticent.session import Session
+    from reticent.releases.release import Release
+    from reticent.sessions.session import Session
 
-__all__ = ["model_summary", "release_summary", "session_summary", "write_release", "write_session"]
+__all__ = ["Cover", "model_summary", "release_summary", "session_summary", "write_release", "write_session"]
 
 
-def write_release(release: Release, path: Path) -> Path:
-    return write_file(path, release_page(release).encode())
+def write_release(release: Release, path: Path, cover: Cover, scores: Sequence[tuple[str, str]] = ()) -> Path:
+    return write_file(path, release_page(release, cover, scores).encode())
 
 
 def write_session(session: Session, path: Path) -> Path:

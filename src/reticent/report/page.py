@@ -3,53 +3,111 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.algorithms.estimates import told
 from reticent.kernel.accounting import Budget
-from reticent.publications import budget_of
-from reticent.report.charts import bars, gauge
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.estimates import told
+from reticent.knowledge.generalisation import population_facts
+from reticent.knowledge.publications import budget_of
+from reticent.knowledge.request import USUAL_CONFIDENCE
+from reticent.queries.linear import Marginal
+from reticent.report.charts import Whisker, bars, columns, gauge, heat, plus_minus
 from reticent.report.style import STYLE
-from reticent.report.words import certificate_sentence, epsilon_rows, generalisation_sentence, privacy_rows, promise
+from reticent.report.words import (
+    analysis_rows,
+    certificate_sentence,
+    epsilon_rows,
+    for_one_person,
+    generalisation_sentence,
+    guarantee_sentence,
+    losses_sentence,
+    privacy_rows,
+    promise,
+    rules_sentence,
+    typical_sentence,
+)
 
 if TYPE_CHECKING:
-    from reticent.releases import Release
-    from reticent.session import Session
+    from reticent.domain import Domain
+    from reticent.releases.release import Release
+    from reticent.sessions.session import Session
 
 CHARTS = 12
 LONGEST_CHART = 24
 SETS_SHOWN = 60
+LONGEST_SIDE = 12
+"""Of a two-way picture."""
 READING = (
-    "Bars are the published shares. Whiskers show the noisy measurement, plus and minus two standard deviations of its"
-    " noise: where bar and whisker disagree, the fit trusted other measurements more."
+    "Bars are the published shares, in percent of the table. Thin whiskers show the certified error: with the"
+    " confidence stated above the truth lies inside all of them at once. Thick lines show what 19 of 20 such"
+    " questions are within, where that is less. Where nothing is certified, whiskers show the noisy measurement,"
+    " plus and minus two standard deviations of its noise."
 )
 WHISKER = 2.0
 """Standard deviations of the noise that a whisker spans on each side."""
 
 
-def release_page(release: Release) -> str:
+@dataclass(frozen=True)
+class Cover:
+    """What the custodian writes on the first lines of a report."""
+
+    title: str | None = None
+    author: str | None = None
+    date: str | None = None
+    source: str | None = None
+    """Where the rows come from and which were selected."""
+
+    def rows(self) -> list[tuple[str, str]]:
+        written = (("Author", self.author), ("Date", self.date), ("Source and selection", self.source))
+        return [(name, text) for name, text in written if text]
+
+
+COVER = Cover()
+UNCERTIFIED = "<p>No error bound was bought: answers carry no certificate.</p>"
+
+
+def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[str, str]] = ()) -> str:
+    """The page of a release, under the names that its custodian gives it; true scores make it the custodian's copy."""
     facts = release.facts
+    title = cover.title or facts["name"]
     budget = Budget.from_dict(facts["budget"])
     body = [
-        _head(facts["name"], f"Published under differential privacy by Reticent {facts.get('reticent', '')}"),
+        _head(title, f"Published under differential privacy by Reticent {facts.get('reticent', '')}"),
+        _custodians(scores),
+        _rows(stated) if (stated := cover.rows()) else "",
         f'<p class="lead promise">{escape(promise(budget, facts["unit"], facts["neighbours"]))}</p>',
+        "<h2>What this means for one person</h2>",
+        f"<p>{escape(for_one_person(budget, facts['unit'], facts['neighbours']))}</p>",
         "<h2>What is guaranteed</h2>",
         *(f"<p>{escape(certificate_sentence(c, facts['unit']))}</p>" for c in release.certificates),
-        "" if release.certificates else "<p>No error bound was bought: answers carry no certificate.</p>",
+        *(f"<p>{escape(guarantee_sentence(g))}</p>" for g in release.guarantees),
+        *(f"<p>{escape(typical_sentence(error, facts['unit']))}</p>" for error in release.typical),
+        *(f"<p>{escape(losses_sentence(c, release.confidence))}</p>" for c in release.losses),
+        ""
+        if release.knowledge.certified or release.losses
+        else "<p>No error bound was bought: answers carry no certificate.</p>",
+        _rules(release.domain),
         _rows([("Records", f"{release.records:,.0f}"), *privacy_rows(facts)]),
         f"<details><summary>How it was computed</summary>{_rows(_algorithm(release))}</details>",
         "<h2>What was measured, and what is published</h2>",
         f'<p class="soft">{READING}</p>',
         _charts(release),
+        _two_way(release),
+        "<h2>From the table to the population</h2>",
+        f"<p>{escape(generalisation_sentence(_population_facts(release)))}</p>",
+        _populations(release),
         "<h2>Expected error by attribute set</h2>",
         _sets(release),
         "<h2>Using the synthetic rows</h2>",
         _advice(),
     ]
-    return _page(facts["name"], body)
+    return _page(title, body)
 
 
 def session_page(session: Session) -> str:
@@ -64,11 +122,35 @@ def session_page(session: Session) -> str:
         "" if total.pure else _rows(epsilon_rows(known["guarantee"])),
         "<h2>What is certified</h2>",
         *(f"<p>{escape(certificate_sentence(c))}</p>" for c in session.certificates),
+        *(f"<p>{escape(typical_sentence(error))}</p>" for error in session.typical),
+        _rules(session.domain),
         "" if session.certificates else "<p>Nothing yet: answers without a wanted error carry no certificate.</p>",
         "<h2>Results that hold beyond this table</h2>",
         f"<p>{escape(generalisation_sentence(known['generalisation']))}</p>",
     ]
     return _page(known["table"], body)
+
+
+def _rules(domain: Domain) -> str:
+    """The impossible rules of a domain, as they were declared."""
+    if not domain.impossible:
+        return ""
+    listed = "".join(f"<li><code>{escape(rule.text)}</code></li>" for rule in domain.impossible)
+    return f"<p>{escape(rules_sentence(domain))}</p><ul>{listed}</ul>"
+
+
+def _custodians(scores: Sequence[tuple[str, str]]) -> str:
+    """Scores from the true rows, if there are any, under a warning."""
+    if not scores:
+        return ""
+    note = (
+        "Custodian's copy, not private: the scores below were computed from the true rows, without noise, and are in no"
+        " budget. Do not pass this copy on; the published report has none of them."
+    )
+    return (
+        f'<p class="lead warning"><strong>{escape(note)}</strong></p>'
+        f"<h2>Scores against the true rows</h2>{_rows(list(scores))}"
+    )
 
 
 def _page(title: str, body: Iterable[str]) -> str:
@@ -97,6 +179,7 @@ def _algorithm(release: Release) -> list[tuple[str, str]]:
     return [
         ("Algorithm", name),
         *((key.replace("_", " "), _plain(value)) for key, value in (described | notes).items()),
+        *analysis_rows(release.notes),
     ]
 
 
@@ -105,39 +188,102 @@ def _plain(value: object) -> str:
 
 
 def _charts(release: Release) -> str:
-    """One chart for each attribute, with its own measurement where there is one."""
+    """One chart for each attribute, with what is certified of it; where nothing is, with its own measurement."""
     measured = {m.query.attributes: m for m in told(release.domain, release.measurements)}
     parts = []
     for name in release.domain.names[:CHARTS]:
         attribute = release.domain[name]
-        shares = release.hypothesis.marginal((name,))
+        answer = release.answer(Marginal((name,)))
+        shares = np.asarray(answer.value)
         if attribute.size > LONGEST_CHART:
-            parts.append(_histogram(name, shares))
-            continue
-        seen = measured.get(frozenset((name,)))
-        values = None if seen is None else np.asarray(seen.values)
-        chart = bars(
-            attribute.labels, shares, values, None if seen is None else WHISKER * seen.sd, title=f"Shares of {name}"
-        )
-        parts.append(f"<figure><figcaption>{escape(name)}</figcaption>{chart}</figure>")
+            bound = "" if answer.error is None else f", each ± {plus_minus(answer.error)} percentage points certified"
+            caption = f"{name}: percent of the table, {attribute.size} codes in order{bound}"
+            chart = columns(attribute.labels, shares, title=f"Shares of {name}")
+        else:
+            caption = f"{name}: percent of the table"
+            seen = measured.get(frozenset((name,)))
+            chart = bars(attribute.labels, shares, _whiskers(answer, shares, seen), title=f"Shares of {name}")
+        parts.append(f"<figure><figcaption>{escape(caption)}</figcaption>{chart}</figure>")
     more = len(release.domain) - CHARTS
     note = f'<p class="soft">{more} more attributes are in the release.</p>' if more > 0 else ""
     return f'<div class="charts">{"".join(parts)}</div>{note}'
 
 
-def _histogram(name: str, shares: np.ndarray) -> str:
-    """A long attribute as columns."""
-    width, height = 560, 120
-    step = width / len(shares)
-    scale = (height - 6) / max(float(shares.max()), 1e-9)
-    columns = "".join(
-        f'<rect x="{i * step:.1f}" y="{height - float(share) * scale:.1f}" width="{max(step - 0.5, 0.5):.1f}"'
-        f' height="{float(share) * scale:.1f}"/>'
-        for i, share in enumerate(shares)
+def _whiskers(answer: Answer, shares: np.ndarray, seen: Any) -> list[Whisker]:
+    """The certificate and, where it says more, the typical error; without either the measurement's own noise."""
+    if answer.error is None and answer.typical is None:
+        return [] if seen is None else [Whisker("measured", np.asarray(seen.values), WHISKER * seen.sd)]
+    found = [] if answer.error is None else [Whisker("certified", shares, answer.error)]
+    if answer.typical is not None and (answer.error is None or answer.typical < answer.error):
+        found.append(Whisker("typical", shares, answer.typical))
+    return found
+
+
+def _two_way(release: Release) -> str:
+    """The short pair of attributes that the published distribution ties together most."""
+    short = [name for name in release.domain.names[:CHARTS] if 2 <= release.domain[name].size <= LONGEST_SIDE]
+    tied = [(_information(release.hypothesis.marginal(pair)), pair) for pair in combinations(short, 2)]
+    if not tied:
+        return ""
+    _, (down, across) = max(tied)
+    if release.domain[down].size < release.domain[across].size:
+        down, across = across, down
+    cells = release.hypothesis.marginal(release.domain.canonical((down, across)))
+    if release.domain.canonical((down, across)) != (down, across):
+        cells = cells.T
+    chart = heat(
+        release.domain[down].labels, release.domain[across].labels, cells, title=f"Shares of {down} by {across}"
     )
-    title = escape(f"Shares of {name}, {len(shares)} codes in order")
-    svg = f'<svg role="img" aria-label="{title}" viewBox="0 0 {width} {height}" class="bars">{columns}</svg>'
-    return f"<figure><figcaption>{title}</figcaption>{svg}</figure>"
+    error = release.answer(Marginal((down, across))).error
+    bound = "" if error is None else f", each ± {plus_minus(error)} percentage points certified"
+    caption = f"{down} (rows) by {across} (columns): percent of the table{bound}"
+    return f'<figure class="pair"><figcaption>{escape(caption)}</figcaption>{chart}</figure>'
+
+
+def _information(cells: np.ndarray) -> float:
+    """Mutual information of the two sides of a table."""
+    expected = cells.sum(axis=1, keepdims=True) * cells.sum(axis=0, keepdims=True)
+    inside = cells > 0
+    return float(np.sum(cells[inside] * np.log(cells[inside] / expected[inside])))
+
+
+def _population_facts(release: Release) -> dict[str, Any]:
+    budget = Budget.from_dict(release.facts["budget"])
+    return population_facts(
+        budget,
+        release.certificates,
+        guarantees=release.guarantees,
+        confidence=release.confidence,
+        neighbours=release.facts["neighbours"],
+    )
+
+
+def _populations(release: Release) -> str:
+    """For short attributes what is certified of the table beside what is estimated of the population."""
+    if release.replicated is None:
+        return '<p class="soft">Without replicates (release.replicates(80)) nothing is estimated of the population.</p>'
+    head = (
+        "<tr><th>share</th><th class='number'>published</th><th class='number'>table, certified</th>"
+        "<th class='number'>population, estimated</th></tr>"
+    )
+    rows = []
+    for name in [name for name in release.domain.names if release.domain[name].size <= LONGEST_CHART][:CHARTS]:
+        answer = release.answer(Marginal((name,)))
+        estimated = answer.population()
+        table = "" if answer.error is None else f"± {answer.error:.2%}"
+        ends = zip(
+            np.atleast_1d(answer.value), np.atleast_1d(estimated.low), np.atleast_1d(estimated.high), strict=True
+        )
+        for label, (value, low, high) in zip(release.domain[name].labels, ends, strict=True):
+            rows.append(
+                f"<tr><td>{escape(name)} = {escape(label)}</td><td class='number'>{value:.2%}</td>"
+                f"<td class='number'>{table}</td><td class='number'>{low:.2%} to {high:.2%}</td></tr>"
+            )
+    note = (
+        f"Estimated from {release.replicated.count} replicates at {USUAL_CONFIDENCE:g}, each interval by itself; for a"
+        " simple random sample, and too narrow for interactions much stronger than the fit expects."
+    )
+    return f'<p class="soft">{note}</p><div class="wide"><table>{head}{"".join(rows)}</table></div>'
 
 
 def _sets(release: Release) -> str:

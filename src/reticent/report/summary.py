@@ -5,25 +5,32 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from reticent.answer import ORIGINS
+from reticent.knowledge.answer import ORIGINS
 from reticent.report.charts import gauge
-from reticent.report.words import certificate_sentence
+from reticent.report.words import certificate_sentence, guarantee_sentence, losses_sentence, typical_sentence
 
 if TYPE_CHECKING:
-    from reticent.models import Model
-    from reticent.releases import Release
-    from reticent.session import Session
+    from reticent.releases.models import Model
+    from reticent.releases.release import Release
+    from reticent.sessions.session import Session
+
+
+def _stated(source: Release | Session) -> list[str]:
+    bounds = [certificate_sentence(certificate) for certificate in source.certificates]
+    return bounds + [typical_sentence(error) for error in source.typical]
 
 
 def release_summary(release: Release) -> str:
-    bounds = "".join(f"<li>{escape(certificate_sentence(c))}</li>" for c in release.certificates)
+    sentences = [*_stated(release), *map(guarantee_sentence, release.guarantees)]
+    sentences += [losses_sentence(certificate, release.confidence) for certificate in release.losses]
+    bounds = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     return f"<div><b>Release of {escape(release.facts['name'])}</b><br>{escape(release.privacy)}<ul>{bounds}</ul></div>"
 
 
 def session_summary(session: Session) -> str:
     spent = session.spent / max(session.spent + session.remaining, 1e-300)
     caption = f"{session.budget.unit} {session.spent:.4g} spent, {session.remaining:.4g} left"
-    bounds = "".join(f"<li>{escape(certificate_sentence(c))}</li>" for c in session.certificates)
+    bounds = "".join(f"<li>{escape(sentence)}</li>" for sentence in _stated(session))
     return f"<div><b>Session on {escape(session.name)}</b>{gauge(spent, caption)}<ul>{bounds}</ul></div>"
 
 
@@ -35,7 +42,8 @@ def model_summary(model: Model) -> str:
     )
     kept = "uncertified" if model.error is None else f"excess risk at most {model.error:.3g} at {model.confidence:.4g}"
     origin = ORIGINS.get(model.origin, model.origin)
+    of = "" if model.positive is None else f" of {model.positive}"
     return (
-        f"<div><b>{escape(repr(model.loss))}</b><table>{rows}</table>"
+        f"<div><b>{escape(repr(model.loss) + of)}</b><table>{rows}</table>"
         f"<small>{escape(kept)}; {escape(origin)}; price {model.price:.3g}</small></div>"
     )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import exp, isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reticent.algorithms.certificates import Certificate
 from reticent.kernel.accounting import Budget
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.guarantees import Guarantee
+from reticent.knowledge.loss_certificates import LossCertificate
+from reticent.knowledge.typical import TypicalError
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
 
 CLASSES = {
     "cells": "every cell (a combination of exact values)",
@@ -15,13 +22,26 @@ CLASSES = {
 }
 
 
+ANALYSES = {
+    "bounded_range": "bounded range, zCDP e²/8 per draw (charged)",
+    "loss_distribution": "privacy losses composed",
+    "paper": "zCDP e²/2 per draw (002)",
+    "original": "advanced composition (2014)",
+    "pure": "pure, δ = 0",
+}
+"""Of a DualQuery run, from tight to loose."""
+
 LARGEST_EXPONENT = 500.0
 """Beyond, a float cannot hold the factor; such a budget promises nothing anyway."""
+
+
+TEST_LEVEL = 0.05
 
 
 def promise(budget: Budget, unit: str, neighbours: str) -> str:
     """The promise to one person, as a sentence."""
     change = "was replaced by any other" if neighbours == "replace-one" else "was left out or added"
+    unit = "person, with all rows," if unit == "row" else unit
     if budget.pure:
         factor = _factor(float(budget.epsilon or 0))
         return (
@@ -34,6 +54,52 @@ def promise(budget: Budget, unit: str, neighbours: str) -> str:
         f"If any one {unit} {change}, every possible outcome of this publication would be at most {_factor(epsilon)}"
         f" times as likely as it is now, up to a slip of probability {delta:.0e}."
     )
+
+
+def rules_sentence(domain: Domain) -> str:
+    """What the rules of a domain mean for the results, and what they do not."""
+    return (
+        "Declared impossible beforehand, without looking at the rows: the published distribution and the synthetic rows"
+        " hold exactly 0 there. Nothing certifies that the table has no such records; stated error bounds cover them"
+        f" if it has. The {'rules' if len(domain.impossible) > 1 else 'rule'}:"
+    )
+
+
+def for_one_person(budget: Budget, unit: str, neighbours: str) -> str:
+    """What the guarantee means for one person, in two sentences.
+
+    The first is the bound on any test's power, min(e^ε α + δ, 1 - e^-ε (1 - δ - α)) at level α (Kairouz, Oh and
+    Viswanath 2015, Theorem 2.1).
+    """
+    guarantee = budget.guarantee()
+    delta, epsilon = 0.0, float(budget.epsilon or 0)
+    if not budget.pure:
+        delta, epsilon = min(guarantee["epsilon"].items(), key=lambda pair: abs(pair[0] - float(budget.delta or 1e-9)))
+    power = most_power(float(epsilon), float(delta))
+    rest = "or somebody else's" if neighbours == "replace-one" else "or nothing of yours"
+    mine = "your record" if unit == "record" else "your rows"
+    weight = {
+        "record": "Each record is protected by itself, so somebody with several records is protected less.",
+        "person": "All your rows together weigh as much as one record, however many there are.",
+        "row": "All your rows are protected together, and only a declared number of them counts.",
+    }[unit]
+    return (
+        f"Whoever tries to tell from this publication whether the table holds {mine} {rest}, and is wrong in"
+        f" {percent(TEST_LEVEL)} of the cases where it does not, is right in at most {percent(power)} of the cases"
+        f" where it does. {weight}"
+    )
+
+
+def most_power(epsilon: float, delta: float, level: float = TEST_LEVEL) -> float:
+    """The largest power of a test between two neighbours at a level."""
+    if epsilon > LARGEST_EXPONENT:
+        return 1.0
+    return min(1.0, exp(epsilon) * level + delta, 1 - exp(-epsilon) * (1 - delta - level))
+
+
+def percent(share: float) -> str:
+    """A share of the table with three digits."""
+    return f"{100 * share:.3g}%"
 
 
 def _factor(epsilon: float) -> str:
@@ -60,9 +126,59 @@ def certificate_sentence(certificate: Certificate, unit: str = "record") -> str:
     records = certificate.bound * certificate.records
     return (
         f"For {CLASSES[certificate.kind]} on {sets}, the published share differs from the true one by at most"
-        f" {certificate.bound:.4f} of the table (about {records:,.0f} {unit}s). All of these hold together with"
+        f" {percent(certificate.bound)} of the table (about {records:,.0f} {unit}s). All of these hold together with"
         f" probability {certificate.confidence:g}, for ever, whatever is asked."
     )
+
+
+def typical_sentence(error: TypicalError, unit: str = "record") -> str:
+    """What most questions err, and which questions those are."""
+    if not isfinite(error.bound):
+        return f"Of {error.words} nothing is stated: the bound is infinite at probability {error.confidence:g}."
+    records = error.bound * error.records
+    return (
+        f"Typically, answers are much closer: {error.words} are within {percent(error.bound)} of the table (about"
+        f" {records:,.0f} {unit}s). A question that was searched for because its answer looks wrong is not typical."
+    )
+
+
+def guarantee_sentence(guarantee: Guarantee) -> str:
+    """What a theorem, or an audit of the workload's own queries, bounds."""
+    scaled = ", divided by its weight" if guarantee.weighted else ""
+    source = f"by its theorem, {guarantee.theorem}" if guarantee.origin == "theorem" else guarantee.theorem
+    return (
+        f"Every query of the workload errs at most {percent(guarantee.bound)} of the table{scaled}: {source}. All of"
+        f" these hold together with probability {guarantee.confidence:g}."
+    )
+
+
+def losses_sentence(certificate: LossCertificate, confidence: float) -> str:
+    """What a release says of the models of its declared losses."""
+    count, high = len(certificate.losses), certificate.reading.high(confidence)
+    models = f"the models of {count} declared losses" if count > 1 else "the model of the declared loss"
+    if not isfinite(high):
+        return f"For {models} nothing is certified: the bound says less than is known of parameters of zero."
+    together = " All of these hold together" if count > 1 else " This holds"
+    return (
+        f"For {models}, the mean loss over all records is at most {high:.4g} above the least that any parameters reach"
+        f" (excess risk).{together} with probability {confidence:g}."
+    )
+
+
+def analysis_rows(notes: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Epsilon of a DualQuery run by each of its analyses; on a secret sample, that of the run alone (002)."""
+    rows = []
+    if (analyses := notes.get("analyses")) is not None:
+        at = f" at δ = {analyses['delta']:g}"
+        rows = [
+            (f"ε{'' if name == 'pure' else at}, {words}", f"{analyses[name]:.4g}")
+            for name, words in ANALYSES.items()
+            if analyses.get(name) is not None
+        ]
+    if (alone := notes.get("amplified")) is not None:
+        words = f"ε at δ = {alone['delta']:g} if nothing else is ever released, sample of {alone['sample']:,} secret"
+        rows.append((words, f"{alone['epsilon']:.4g} (on the sample itself {alone['inner_epsilon']:.4g})"))
+    return rows
 
 
 def privacy_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -87,15 +203,25 @@ def epsilon_rows(guarantee: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def generalisation_sentence(facts: dict[str, Any]) -> str:
-    """What answers on this table say about the population its records were drawn from."""
+    """What answers on this table say about the population its records were drawn from; true for all in force."""
+    bias = f"{facts['expected_bias']:.3g}"
     text = (
-        "Privacy limits overfitting: an answer that is accurate on this table is also accurate on the population its"
-        " records were drawn from, even for questions chosen after seeing earlier answers (Bassily et al. 2016; Jung et"
-        f" al. 2020). A question chosen that way is off by at most {facts['expected_bias']:.3g} on average."
+        "This is about the population that the records were drawn from, independently of one another. Privacy limits"
+        " overfitting, even for questions chosen after seeing earlier answers (Bassily et al. 2016; Jung et al. 2020):"
+        f" the share that such a question has in the table differs from the population's by at most {bias} on average."
+        " So do losses: on average, the excess risk of a model fitted here is on the population at most"
+        f" {bias} times the range of its loss above that on this table."
     )
     if facts.get("population_error") is not None:
         text += (
-            f" Together, all certified answers are within {facts['population_error']:.3g} of the population with"
-            f" probability {facts['confidence']:g}."
+            " Together, the answers to all questions of the audited classes and batches are within"
+            f" {facts['population_error']:.3g} of the population with probability {facts['confidence']:g}; other"
+            " certified answers have bounds of their own, and excess risks are certified for this table only."
+        )
+    elif "population_error" in facts:
+        text += (
+            " At this size and budget nothing more can be said about all questions of the audited classes together:"
+            " their certificates are about this table. For a question that was chosen beforehand,"
+            " answer.population() gives an interval."
         )
     return text

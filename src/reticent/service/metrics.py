@@ -8,27 +8,39 @@ from __future__ import annotations
 import mmap
 import os
 from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from reticent.answer import ORIGINS
+from reticent.knowledge.answer import ORIGINS
 
 ROUTES = (
     "page", "health", "metrics", "openapi", "me", "tables", "table", "ask", "cost", "minimise", "certificates",
     "history", "answer", "budget", "releases", "publish", "download", "caps", "spending", "verify", "tokens",
-    "token", "refused",
+    "token", "postgres", "forwarded", "refused",
 )  # fmt: skip
 CLASSES = ("2xx", "3xx", "4xx", "5xx")
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 KINDS = ("free", "paid")
 
 _REQUESTS = [("requests", route, status) for route in ROUTES for status in CLASSES]
-_ANSWERS = [("answers", origin) for origin in (*ORIGINS, "public", "mixed")]
+_ANSWERS = [("answers", origin) for origin in dict.fromkeys((*ORIGINS, "public", "mixed"))]
 _TIMES = [("time", kind, str(place)) for kind in KINDS for place in range(len(BOUNDS) + 1)]
 _SUMS = [("seconds", kind) for kind in KINDS]
 _HELD = ("connections",)
 _PLACES = {name: place for place, name in enumerate([*_REQUESTS, *_ANSWERS, *_TIMES, *_SUMS, _HELD])}
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """The budget of one table, in its unit."""
+
+    table: str
+    unit: str
+    spent: float
+    limit: float
 
 
 class Metrics:
@@ -63,11 +75,11 @@ class Metrics:
         """The least of all readers; the last row is the writer's, which nobody but readers connects to."""
         return int(self._all[:-1, _PLACES[_HELD]].min())
 
-    def text(self, gauges: dict[str, dict[str, float]], *, private: bool) -> str:
+    def text(self, budgets: Sequence[Gauge], *, private: bool) -> str:
         """Prometheus' text format; `private` adds times and memory."""
         totals = self._all.sum(axis=0)
         lines = [
-            "# HELP reticent_requests_total Requests by route and status.",
+            "# HELP reticent_requests_total Requests by route and class of status.",
             "# TYPE reticent_requests_total counter",
         ]
         for name in _REQUESTS:
@@ -76,9 +88,14 @@ class Metrics:
         lines += ["# HELP reticent_answers_total Answers by origin.", "# TYPE reticent_answers_total counter"]
         for name in _ANSWERS:
             lines.append(f'reticent_answers_total{{origin="{name[1]}"}} {totals[_PLACES[name]]:.0f}')
-        for metric, series in gauges.items():
-            lines.append(f"# TYPE reticent_{metric} gauge")
-            lines += [f'reticent_{metric}{{table="{table}"}} {value:.9g}' for table, value in series.items()]
+        for metric, told in (("spent", "Budget spent"), ("limit", "The whole budget")):
+            lines += [
+                f"# HELP reticent_budget_{metric} {told}, by table and unit.",
+                f"# TYPE reticent_budget_{metric} gauge",
+            ]
+            for gauge in budgets:
+                labels = f'table="{gauge.table}",unit="{gauge.unit}"'
+                lines.append(f"reticent_budget_{metric}{{{labels}}} {getattr(gauge, metric):.9g}")
         if private:
             lines += self._times(totals) + _memory()
         return "\n".join(lines) + "\n"
@@ -102,4 +119,5 @@ def _memory() -> list[str]:
     except (OSError, ValueError):
         return []
     size = pages * os.sysconf("SC_PAGE_SIZE")
-    return ["# TYPE process_resident_memory_bytes gauge", f"process_resident_memory_bytes {size}"]
+    told = "# HELP process_resident_memory_bytes Memory of the writer's process."
+    return [told, "# TYPE process_resident_memory_bytes gauge", f"process_resident_memory_bytes {size}"]

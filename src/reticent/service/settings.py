@@ -11,8 +11,16 @@ from typing import Any
 
 from reticent.errors import QueryError, ReticentError
 from reticent.kernel.accounting import Budget
+from reticent.planning.smooth import stated_support
+from reticent.releases.loss_files import read_losses
+from reticent.service.http.bounds import LONGEST_TICK, TABLE_NAME
 
-TABLE_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"
+WARM_SHARE = 0.5
+"""Of the budget, for the warm start of a served table."""
+IDLE_SECONDS = 75
+"""An idle connection stays open longer than clients and proxies keep theirs: whoever closes first is not surprised."""
+WRITER_IDLE_SECONDS = 120
+"""The same between readers and writer."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +38,33 @@ class TableSettings:
     anchor: str | None = None
     query: str | None = None
     person: str | None = None
+    most: int | None = None
+    """With `person`: every row weighs one, of at most so many rows a person."""
     records: int | None = None
     neighbours: str = "replace-one"
     version: str | None = None
-    warm_start: float = 0.5
+    warm_start: float | None = None
+    """Half of the budget, unless another share is stated."""
+    engine: str = "default"
+    queries: int | None = None
+    losses: str | None = None
+    """For the convex engines: a file of losses like those to come."""
+    error: float | None = None
+    """For the convex engines: the excess risk within which they answer; by default the least they can certify."""
+    support: int | None = None
+    smoothness: float | None = None
+    gamma: float | None = None
+    distance: float | None = None
     confidence: float = 0.95
+    accept_misfits: bool = False
+    synthetic_rows: bool = False
+    """Whether `SELECT *` in SQL shows synthetic rows instead of being refused."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(TABLE_NAME, self.name):
             raise QueryError(f"table name {self.name!r} must be letters, digits, '_' and '-', at most 64")
         self.budget  # noqa: B018  refused now rather than after the rows were read
+        self.opening  # noqa: B018
 
     @property
     def budget(self) -> Budget:
@@ -48,17 +73,30 @@ class TableSettings:
         return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
 
     @property
+    def opening(self) -> dict[str, Any]:
+        """How `Session.open` is to be called."""
+        sampled = stated_support(self.support, self.smoothness, self.gamma, self.distance)
+        share = WARM_SHARE if self.warm_start is None and self.engine == "default" else self.warm_start
+        opening = {"engine": self.engine, "warm_start": share, "queries": self.queries, "support": sampled}
+        return opening | {
+            "error": self.error,
+            "losses": None if self.losses is None else read_losses(self.losses),
+        }
+
+    @property
     def reading(self) -> dict[str, Any]:
         """How `Table.read` is to be called."""
-        given = {name: getattr(self, name) for name in ("query", "person", "records", "neighbours", "version")}
-        return {name: value for name, value in given.items() if value is not None}
+        names = ("query", "person", "most", "records", "neighbours", "version")
+        given = {name: getattr(self, name) for name in names}
+        rows = {} if self.most is None else {"rows": "bounded"}
+        return rows | {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True)
 class Settings:
     """One server; times in seconds, sizes in bytes and cells.
 
-    `rate` and `burst` are requests per token and second, `guesses` wrong tokens per address and second; 0: no limit.
+    `rate` and `burst` are requests per token and second, `wrong_tokens` refused ones per address; 0: no limit.
     """
 
     tables: tuple[TableSettings, ...]
@@ -69,31 +107,54 @@ class Settings:
     tick: float = 0.25
     rate: float = 50.0
     burst: float = 100.0
-    guesses: float = 5.0
+    wrong_tokens: float = 5.0
     body_limit: int = 65_536
     head_seconds: float = 10.0
     body_seconds: float = 10.0
     work_cells: int = 2**22
     answer_cells: int = 20_000
     purchases: int = 64
+    work_steps: int = 10_000_000
     waiting: int = 256
+    waiting_each: int = 16
     log_level: str = "info"
+    postgres: int | None = None
+    """Port of the PostgreSQL door; None opens none."""
+    postgres_connections: int = 100
+    postgres_plaintext: bool = False
+    """Lets other machines connect without TLS, for a tunnel or proxy that encrypts."""
     tls_certificate: str | None = None
     tls_key: str | None = None
 
     def __post_init__(self) -> None:
         if not self.tables or len({table.name for table in self.tables}) < len(self.tables):
             raise QueryError("a server needs at least one table, each with its own name")
+        if len({table.name.lower() for table in self.tables}) < len(self.tables):
+            raise QueryError("two tables have names that differ only in case, which SQL ignores: rename one")
         if len({Path(table.ledger).absolute() for table in self.tables}) < len(self.tables):
             raise QueryError("two tables name the same ledger: one table has one ledger")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise QueryError("TLS needs both a certificate and a key")
-        if not 0 <= self.tick <= 60:
-            raise QueryError(f"tick {self.tick!r} must lie between 0 and 60 seconds")
+        if not 0 <= self.tick <= LONGEST_TICK:
+            raise QueryError(f"tick {self.tick!r} must lie between 0 and {LONGEST_TICK:g} seconds")
+        if self.postgres is not None:
+            self._check_postgres()
         if not 0 <= self.readers <= 64:
             raise QueryError(f"readers {self.readers} must lie between 0 and 64")
+        if self.readers and any(table.engine != "default" for table in self.tables):
+            raise QueryError("readers answer from certificates, threshold engines test each question: set readers to 0")
         if self.log_level not in ("debug", "info", "warning", "error"):
             raise QueryError(f"log level {self.log_level!r}: use debug, info, warning or error")
+
+    def _check_postgres(self) -> None:
+        if not 1 <= self.postgres_connections <= 10_000:
+            raise QueryError(f"postgres_connections {self.postgres_connections} must lie between 1 and 10000")
+        local = self.host in ("localhost", "127.0.0.1", "::1")
+        if not local and self.tls_certificate is None and not self.postgres_plaintext:
+            raise QueryError(
+                f"the PostgreSQL port on {self.host} needs TLS: state tls_certificate and tls_key, listen on 127.0.0.1,"
+                " or set postgres_plaintext where a tunnel encrypts"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,6 +180,8 @@ def read_settings(path: str | Path, **overrides: Any) -> Settings:
         content = _File(**tomllib.loads(path.read_text(encoding="utf-8")))
         tables = tuple(_table(name, entry, path.parent) for name, entry in content.tables.items())
         server = {**content.server, **overrides}
+        if "guesses" in server:  # its name in version 0.1
+            server["wrong_tokens"] = server.pop("guesses")
         _only(server, Settings, "server")
         for name in ("tokens", "tls_certificate", "tls_key"):
             if name in server:

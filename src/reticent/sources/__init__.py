@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 
 from reticent.domain import Domain
-from reticent.errors import SourceError
+from reticent.errors import SourceError, given, whole_number
 from reticent.kernel import table as kernel
 from reticent.kernel.table import CountSource
 from reticent.sources.engine import Engine
 from reticent.sources.files import open_file
-from reticent.sources.grouping import HOLD, load
+from reticent.sources.grouping import placed_attributes
 from reticent.sources.objects import open_object
-from reticent.sources.ondemand import OnDemand
+from reticent.sources.on_demand import OnDemand
 from reticent.sources.postgres import PostgresEngine
-from reticent.sources.progress import ReadListener, ReadProgress, Stopwatch
+from reticent.sources.progress import ReadListener, ReadProgress, Stopwatch, read_listener
+from reticent.sources.undeclared import UndeclaredValues
+from reticent.sources.weighing import HOLD, Weighing, load_records
 
-__all__ = ["ReadListener", "ReadProgress", "Table", "open_rows"]
+RowsOfPerson = Literal["shared", "bounded"]
+
+__all__ = ["ReadListener", "ReadProgress", "Table", "open_rows", "open_undeclared"]
 
 
 class Table(kernel.Table):
-    """A private table with its public facts; made by `Table.read` from files and databases, `Table.of` from objects."""
+    """A private table with its public facts; `Table.read` takes files and databases, `Table.of` objects in memory.
+
+    Nothing of it can be printed or read but its domain and declared facts; rows are counted by the kernel alone.
+
+    Example:
+        >>> import pyarrow, reticent as rt
+        >>> rows = pyarrow.table({"smoker": ["yes", "no", "no"]})
+        >>> table = rt.Table.of(rows, rt.Domain(smoker=rt.Categorical(["no", "yes"])))
+        >>> table.neighbours
+        'replace-one'
+    """
 
     __slots__ = ()
 
@@ -33,43 +48,110 @@ class Table(kernel.Table):
         *,
         query: str | None = None,
         person: str | None = None,
+        rows: RowsOfPerson = "shared",
+        most: int | None = None,
         records: int | None = None,
         neighbours: kernel.Neighbours = "replace-one",
         version: str | None = None,
         hold: int = HOLD,
-        progress: ReadListener | None = None,
+        numbers: bool = False,
+        progress: ReadListener | bool | None = True,
     ) -> Table:
-        """Read a file (CSV, Parquet, Arrow), a folder of Parquet, or a database by URL with `query`."""
-        _validate(domain, query, person, records, neighbours)
-        stopwatch = Stopwatch(progress)
-        stopwatch.tell("opening")
-        engine = open_rows(path, domain, query=query)
-        return _built(cls, engine, domain, person, records, neighbours, version, hold, stopwatch)
+        """Read a file, a folder of Parquet files, or a database.
+
+        Args:
+            path: A CSV, Parquet or Arrow file, a folder of Parquet files, or a URL such as `postgresql://...`.
+            domain: The public description of the columns.
+            query: One SELECT; needed for a database, optional for a file, which it sees as the table `rows`.
+            person: The column that says whose row it is, where one person may have several.
+            rows: What a person's rows count. "shared": all of them together as one record. "bounded": each as one, of
+                at most `most` rows a person; which ones are kept follows from that person's rows alone.
+            most: How many rows of a person count with `rows="bounded"`. Noise grows in proportion.
+            records: The public number of records or persons under replace-one; counted where that is a public fact.
+            neighbours: "replace-one" or "add-remove".
+            version: The custodian's name for this state of the table; a ledger is bound to it.
+            hold: Up to so many distinct records are held in memory; beyond, the engine counts on demand.
+            numbers: Keep where in its bin each number lies, so that sessions can sell means of the rows' own numbers;
+                reading then takes about twice as long. An engine that counts on demand needs no such thing.
+            progress: Whether to show a bar on terminals and in notebooks; or a function that is called with the stage
+                of reading.
+
+        Returns:
+            The table, which shows nothing of its rows.
+
+        Raises:
+            SourceError: If the rows cannot be read or the declarations contradict each other.
+
+        Example:
+            >>> import tempfile, pathlib
+            >>> file = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
+            >>> _ = file.write_text("patient,ward\\n1,a\\n1,b\\n2,a\\n")
+            >>> from reticent.domain import Categorical
+            >>> domain = Domain(ward=Categorical(["a", "b"]))
+            >>> Table.read(file, domain, person="patient", rows="bounded", most=2)
+            <Table 'visits.csv': size private, at most 2 rows a person, 1 attributes, replace-one>
+        """
+        declared = _Declared(domain, query, person, rows, most, records, neighbours, version, hold, numbers=numbers)
+        with read_listener(progress) as listener:
+            stopwatch = Stopwatch(listener)
+            stopwatch.tell("opening")
+            return _built(cls, open_rows(path, domain, query=query), declared, stopwatch)
 
     @classmethod
     def of(
         cls,
-        rows: Any,
+        data: Any,
+        /,
         domain: Domain,
         *,
         person: str | None = None,
+        rows: RowsOfPerson = "shared",
+        most: int | None = None,
         records: int | None = None,
         neighbours: kernel.Neighbours = "replace-one",
         name: str = "table",
         version: str | None = None,
         hold: int = HOLD,
-        progress: ReadListener | None = None,
+        numbers: bool = False,
+        progress: ReadListener | bool | None = True,
     ) -> Table:
-        """Take a pandas, polars or Arrow table, a DuckDB relation or an Ibis expression."""
-        _validate(domain, None, person, records, neighbours)
-        stopwatch = Stopwatch(progress)
-        stopwatch.tell("opening")
-        engine = open_object(rows, domain, name)
-        return _built(cls, engine, domain, person, records, neighbours, version, hold, stopwatch)
+        """Take a table that is in memory or in a connected engine.
+
+        Args:
+            data: A pandas, polars or Arrow table, a DuckDB relation, an Ibis expression or a Spark frame.
+            domain: The public description of the columns.
+            person: As for `Table.read`, and so are all arguments that are not listed here.
+            rows: "shared" or "bounded".
+            most: How many rows of a person count with `rows="bounded"`.
+            records: The public number of records or persons.
+            neighbours: "replace-one" or "add-remove".
+            name: What the table is called in reports.
+            version: The custodian's name for this state of the table.
+            hold: Distinct records that are held in memory.
+            numbers: Whether to keep where in its bin each number lies.
+            progress: Whether to show a bar; or a function that is called with the stage of reading.
+
+        Returns:
+            The table, which shows nothing of its rows.
+
+        Raises:
+            SourceError: If the rows cannot be read or the declarations contradict each other.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> from reticent.domain import Categorical
+            >>> Table.of(pa.table({"ward": ["a", "b", "a"]}), Domain(ward=Categorical(["a", "b"])))
+            <Table 'table': 3 records, 1 attributes, replace-one>
+        """
+        declared = _Declared(domain, None, person, rows, most, records, neighbours, version, hold, name, numbers)
+        with read_listener(progress) as listener:
+            stopwatch = Stopwatch(listener)
+            stopwatch.tell("opening")
+            return _built(cls, open_object(data, domain, name, person), declared, stopwatch)
 
     def close(self) -> None:
         """Let go of a database that still counts for this table; a table held in memory has nothing to close."""
-        if isinstance(self._source, OnDemand):
+        if isinstance(self._source, OnDemand | UndeclaredValues):
             self._source.close()
 
     def __enter__(self) -> Self:
@@ -79,64 +161,134 @@ class Table(kernel.Table):
         self.close()
 
 
-def open_rows(rows: Any, domain: Domain, *, query: str | None = None, name: str = "table") -> Engine:
+def open_rows(
+    rows: Any, domain: Domain, *, query: str | None = None, name: str = "table", person: str | None = None
+) -> Engine:
     """The engine behind a path, a URL or an object."""
     if isinstance(rows, str) and rows.startswith(("postgresql://", "postgres://")):
         return PostgresEngine.connect(rows, query)
     if isinstance(rows, (str, Path)):
         return open_file(rows, domain, query)
-    return open_object(rows, domain, name)
+    return open_object(rows, domain, name, person)
 
 
-def _validate(domain: object, query: object, person: object, records: object, neighbours: object) -> None:
-    if not isinstance(domain, Domain):
-        raise SourceError(f"domain must be a Domain, not {type(domain).__name__}; use Domain.read or Domain(...)")
-    if query is not None and not (isinstance(query, str) and query.strip()):
-        raise SourceError("query must be the text of one SELECT")
-    if person is not None and not (isinstance(person, str) and person):
-        raise SourceError(f"person={person!r} must be the name of a column")
-    unit = "record" if person is None else "person"
-    kernel.validate_facts(records=records, neighbours=neighbours, unit=unit)
-    if neighbours == "replace-one" and records is None and (person is not None or query is not None):
-        why = "persons are counted" if person is not None else "a query may filter"
-        raise SourceError(f"replace-one needs a public size because {why}: declare records=, or use add-remove")
-
-
-def _built(
-    cls: type[Table],
-    engine: Engine,
+def open_undeclared(
+    rows: Any,
     domain: Domain,
-    person: str | None,
-    records: int | None,
-    neighbours: kernel.Neighbours,
-    version: str | None,
-    hold: int,
-    stopwatch: Stopwatch,
+    *,
+    query: str | None = None,
+    person: str | None = None,
+    records: int | None = None,
+    neighbours: kernel.Neighbours = "replace-one",
+    version: str | None = None,
 ) -> Table:
-    unit: kernel.Unit = "record" if person is None else "person"
-    records = None if records is None else int(records)  # NumPy's would not go into a ledger
+    """A table of columns that nobody declared, for private discovery; close it."""
+    declared = _Declared(domain, query, person, "shared", None, records, neighbours, version, HOLD)
+    unit = declared.unit
+    engine = open_rows(rows, domain, query=query, person=person)
     try:
         if engine.filtered and records is None and neighbours == "replace-one":
             raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")
         grid = 1 if person is None else kernel.person_grid(records)
-        held = load(engine, domain, person=person, grid=grid, hold=hold, stopwatch=stopwatch)
+        source = UndeclaredValues(engine, domain, person=person, grid=grid)
+        total = source.total()
+        if records is None and neighbours == "replace-one":
+            records = total  # public by definition, as for any table (spec 1.1)
+        if total > kernel.most_records(records) * grid or records == 0:
+            raise SourceError(f"{engine.label} has no rows, or more than the integer grid allows; declare records=")
+        facts: dict[str, Any] = {"records": records, "neighbours": neighbours, "unit": unit, "version": version}
+        return Table(source, domain, name=engine.label, **facts)  # pyright: ignore[reportArgumentType]
+    except BaseException:
+        engine.close()
+        raise
+
+
+@dataclass(frozen=True)
+class _Declared:
+    """What the custodian declares about a table, checked before any row is read."""
+
+    domain: Domain
+    query: str | None
+    person: str | None
+    rows: RowsOfPerson
+    most: int | None
+    records: int | None
+    neighbours: kernel.Neighbours
+    version: str | None
+    hold: int
+    name: str | None = None
+    numbers: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.domain, Domain):
+            kind = type(self.domain).__name__
+            raise SourceError(f"domain must be a Domain, not {kind}; use Domain.read or Domain(...)")
+        if self.query is not None and not (isinstance(self.query, str) and self.query.strip()):
+            raise SourceError("query must be the text of one SELECT")
+        if self.person is not None and not (isinstance(self.person, str) and self.person):
+            raise SourceError(f"person={given(self.person)} must be the name of a column")
+        for text, called in ((self.name, "name"), (self.version, "version")):
+            if text is not None and not isinstance(text, str):
+                raise SourceError(f"{called}={given(text)} must be text")
+        whole_number(self.hold, "hold", 1, error=SourceError)
+        if not isinstance(self.numbers, bool):
+            raise SourceError(f"numbers={given(self.numbers)} must be True or False")
+        self._check_rows()
+        kernel.validate_facts(records=self.records, neighbours=self.neighbours, unit=self.unit, most=self.most)
+        if self.sized and self.records is None and (self.person is not None or self.query is not None):
+            why = "persons are counted" if self.person is not None else "a query may filter"
+            raise SourceError(f"replace-one needs a public size because {why}: declare records=, or use add-remove")
+
+    def _check_rows(self) -> None:
+        if not (isinstance(self.rows, str) and self.rows in get_args(RowsOfPerson)):
+            raise SourceError(f"rows={given(self.rows)} is unknown: use 'shared' or 'bounded'")
+        if self.rows == "bounded" and (self.person is None or self.most is None):
+            raise SourceError("rows='bounded' needs person=, the column of persons, and most=, say 5 rows of each")
+        if self.rows == "shared" and self.most is not None:
+            raise SourceError(f"most={given(self.most)} has no effect on shared rows: give rows='bounded' with it")
+
+    @property
+    def unit(self) -> kernel.Unit:
+        if self.person is None:
+            return "record"
+        return "row" if self.rows == "bounded" else "person"
+
+    @property
+    def sized(self) -> bool:
+        """Whether the number of records or persons is a public fact."""
+        return self.neighbours == "replace-one" and self.rows == "shared"
+
+
+def _built(cls: type[Table], engine: Engine, declared: _Declared, stopwatch: Stopwatch) -> Table:
+    # NumPy's integers would not go into a ledger.
+    records, most = (None if number is None else int(number) for number in (declared.records, declared.most))
+    domain, unit = declared.domain, declared.unit
+    try:
+        if engine.filtered and records is None and declared.sized:
+            raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")
+        weighing = Weighing(declared.person, kernel.person_grid(records) if unit == "person" else 1, most)
+        placed = placed_attributes(domain) if declared.numbers else ()
+        held = load_records(engine, domain, weighing, placed=placed, hold=int(declared.hold), stopwatch=stopwatch)
         # Too many distinct records: the engine stays open. Only time tells, and only the custodian's.
-        source: CountSource = OnDemand(engine, domain, person=person, grid=grid) if held is None else held
+        source: CountSource = OnDemand(engine, domain, weighing) if held is None else held
         total = source.total()
         if held is None and total >= kernel.WEIGHT_LIMIT:
             raise SourceError("the table outgrows its integer grid: declare a larger records=, or split it")
-        if records is None and neighbours == "replace-one":
+        if records is None and declared.sized:
             # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).
             records = total
             if records == 0:
                 raise SourceError(f"{engine.label} has no rows; replace-one needs at least one")
-        if total > kernel.most_records(records) * grid:
-            most = f"{kernel.most_records(records):,} {unit}s"
-            raise SourceError(f"the table holds more than {most}: split it, or use replace-one and declare records=")
+        if total > kernel.most_records(records) * weighing.grid:
+            most_held = f"{kernel.most_records(records):,} {unit}s"
+            raise SourceError(
+                f"the table holds more than {most_held}: split it, or use replace-one and declare records="
+            )
         stopwatch.tell("ready")
     except BaseException:
         engine.close()
         raise
     if held is not None:
         engine.close()
-    return cls(source, domain, records=records, neighbours=neighbours, unit=unit, name=engine.label, version=version)
+    facts = {"records": records, "neighbours": declared.neighbours, "unit": unit, "most": most}
+    return cls(source, domain, **facts, name=engine.label, version=declared.version)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class Dialect:
     """Common SQL; subclasses change only what their engine spells differently."""
@@ -10,6 +12,8 @@ class Dialect:
     double = "DOUBLE"
     text = "VARCHAR"
     plain_timestamp = "TIMESTAMP"
+    barrier = ""
+    """What ends a subquery whose columns must not be computed again for every use of them."""
 
     def quoted(self, name: str) -> str:
         return '"' + name.replace('"', '""') + '"'
@@ -54,6 +58,22 @@ class Dialect:
         """A timestamp of nanoseconds floored to the microsecond."""
         raise NotImplementedError
 
+    def days(self, date: str) -> str:
+        """Whole days since 1970 of a date."""
+        return f"({date} - {self.date('1970-01-01')})"
+
+    def microseconds(self, moment: str, kind: str) -> str:
+        """Microseconds since 1970 of a `timestamp` or an `instant`, in UTC."""
+        raise NotImplementedError
+
+    def element(self, listed: Sequence[str], place: str) -> str:
+        """The element at a place counted from 0."""
+        raise NotImplementedError
+
+    def hashed(self, text: str) -> str:
+        """32 hexadecimal digits, to be compared byte by byte."""
+        return f"MD5({text})"
+
     def matches(self, text: str, pattern: str) -> str:
         """Whether the whole text matches `^pattern$`; newlines are ordinary characters."""
         raise NotImplementedError
@@ -66,6 +86,27 @@ class Dialect:
         """The timestamp of a text already known to be one."""
         return f"CAST({text} AS {self.plain_timestamp})"
 
+    def replaced(self, text: str, pattern: str, template: tuple[str | int, ...], *, everywhere: bool = False) -> str:
+        """What the pattern matches replaced by texts and groups (by number); the same text where it does not match."""
+        flags = ", 'g'" if everywhere else ""
+        return f"REGEXP_REPLACE({text}, {self.literal(pattern)}, {self.literal(_template(template, chr(92)))}{flags})"
+
+    def trimmed(self, text: str, characters: str) -> str:
+        """Without these characters at both ends."""
+        return f"TRIM(BOTH {self.literal(characters)} FROM {text})"
+
+    def translated(self, text: str, sources: str, targets: str) -> str:
+        """Each source character replaced by the target in its place, dropped where there is none."""
+        return f"TRANSLATE({text}, {self.literal(sources)}, {self.literal(targets)})"
+
+    def seconds(self, time: str, kind: str) -> str:
+        """Seconds since 1970 of a date, a timestamp or an instant, as a double."""
+        return f"CAST(EXTRACT(EPOCH FROM {time}) AS {self.double})"
+
+    def iso_date(self, date: str) -> str:
+        """The text of a date."""
+        return f"CAST({date} AS {self.text})"
+
     def divided(self, numerator: str, denominator: str) -> str:
         """Whole-number division of non-negative integers."""
         return f"({numerator} / {denominator})"
@@ -77,8 +118,21 @@ class DuckDB(Dialect):
     def matches(self, text: str, pattern: str) -> str:
         return f"REGEXP_MATCHES({text}, {self.literal(pattern)})"
 
+    def trimmed(self, text: str, characters: str) -> str:
+        return f"TRIM({text}, {self.literal(characters)})"
+
+    def seconds(self, time: str, kind: str) -> str:
+        # Whole microseconds divided once; its own seconds are rounded twice.
+        return f"EPOCH_US({time}) / 1e6"
+
     def divided(self, numerator: str, denominator: str) -> str:
         return f"({numerator} // {denominator})"
+
+    def element(self, listed: Sequence[str], place: str) -> str:
+        return f"[{', '.join(listed)}][{place} + 1]"
+
+    def microseconds(self, moment: str, kind: str) -> str:
+        return f"EPOCH_US({moment})"
 
     def as_microseconds(self, timestamp: str) -> str:
         # A cast would round toward 1970.
@@ -91,6 +145,7 @@ class PostgreSQL(Dialect):
 
     double = "DOUBLE PRECISION"
     text = "TEXT"
+    barrier = " OFFSET 0"
 
     # Beyond half a step above the largest double reading gives infinity; up to half the smallest one it gives zero.
     _INFINITE = str(2**1024 - 2**970)
@@ -116,6 +171,18 @@ class PostgreSQL(Dialect):
     def nan(self, kind: str) -> str | None:
         return "CAST('NaN' AS NUMERIC)" if kind == "decimal" else super().nan(kind)
 
+    def element(self, listed: Sequence[str], place: str) -> str:
+        return f"(ARRAY[{', '.join(listed)}])[CAST({place} AS INTEGER) + 1]"
+
+    def hashed(self, text: str) -> str:
+        return f'MD5({text}) COLLATE "C"'
+
+    def microseconds(self, moment: str, kind: str) -> str:
+        return f"(EXTRACT(EPOCH FROM {moment}) * 1000000)"
+
+    def iso_date(self, date: str) -> str:
+        return f"TO_CHAR({date}, 'YYYY-MM-DD')"
+
     def matches(self, text: str, pattern: str) -> str:
         return f"({text} ~ {self.literal(pattern)})"
 
@@ -135,9 +202,38 @@ class Spark(Dialect):
     def instant(self, iso: str) -> str:
         return f"TIMESTAMP_LTZ '{iso}+00:00'"
 
+    def element(self, listed: Sequence[str], place: str) -> str:
+        return f"GET(ARRAY({', '.join(listed)}), CAST({place} AS INT))"
+
+    def days(self, date: str) -> str:
+        return f"DATEDIFF({date}, {self.date('1970-01-01')})"
+
+    def microseconds(self, moment: str, kind: str) -> str:
+        epoch = self.instant("1970-01-01 00:00:00") if kind == "instant" else self.timestamp("1970-01-01 00:00:00")
+        return f"TIMESTAMPDIFF(MICROSECOND, {epoch}, {moment})"
+
+    def seconds(self, time: str, kind: str) -> str:
+        if kind == "date":
+            return f"CAST(UNIX_DATE({time}) AS DOUBLE) * 86400"
+        if kind == "instant":
+            return f"UNIX_MICROS({time}) / 1e6D"
+        return f"TIMESTAMPDIFF(MICROSECOND, {self.timestamp('1970-01-01 00:00:00')}, {time}) / 1e6D"
+
     def matches(self, text: str, pattern: str) -> str:
-        # In Java `$` also matches before a final line break.
-        return f"({text} RLIKE {self.literal(pattern.removesuffix('$') + chr(92) + 'z')})"
+        return f"({text} RLIKE {self.literal(_to_the_end(pattern))})"
+
+    def replaced(self, text: str, pattern: str, template: tuple[str | int, ...], *, everywhere: bool = False) -> str:
+        # Every match is replaced; our other patterns begin with `^` and match once.
+        return f"REGEXP_REPLACE({text}, {self.literal(_to_the_end(pattern))}, {self.literal(_template(template, '$'))})"
 
     def divided(self, numerator: str, denominator: str) -> str:
         return f"({numerator} DIV {denominator})"
+
+
+def _to_the_end(pattern: str) -> str:
+    """In Java `$` also matches before a final line break."""
+    return pattern.removesuffix("$") + r"\z" if pattern.endswith("$") else pattern
+
+
+def _template(pieces: tuple[str | int, ...], sign: str) -> str:
+    return "".join(f"{sign}{piece}" if isinstance(piece, int) else piece for piece in pieces)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 import tempfile
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Self
 
 import duckdb
@@ -19,6 +23,21 @@ _BATCH = 1 << 18
 
 # Relations that cannot leave rows out; any other one may be a filter.
 _WHOLE_RELATIONS = ("TABLE_RELATION", "READ_CSV_RELATION", "TABLE_FUNCTION_RELATION", "VALUE_LIST_RELATION")
+
+Coded = Mapping[str, tuple[str, str, str]]
+NO_CODES: Coded = MappingProxyType({})
+
+# Scans whose columns get a type that depends on the rows, and where the same rows are read without that.
+_INFERRING = {
+    "READ_CSV": "read the file with Table.read(path, query=...), where every field is text",
+    "READ_JSON": "write it as Parquet with declared types and read that",
+    "PANDAS_SCAN": "give the pandas frame itself",
+}
+
+_FORMS = {
+    "csv": "cannot be read as CSV; check that it is UTF-8 text with as many fields in each line as in its header",
+    "parquet": "cannot be read as Parquet; check that the file is whole",
+}
 
 _DOUBLE_DIGITS = 15
 _INTEGERS = {"tinyint", "smallint", "integer", "bigint"}
@@ -40,12 +59,12 @@ _KINDS: dict[str, ColumnType] = {
 }
 
 
-def literal(text: str) -> str:
+def quoted_text(text: str) -> str:
     """A quoted SQL text."""
     return DuckDBEngine.dialect.literal(text)
 
 
-def column_type(declared: Any) -> ColumnType:
+def duckdb_type(declared: Any) -> ColumnType:
     """The kind of a DuckDB type."""
     if declared.id == "decimal":
         return ColumnType("decimal", wide=dict(declared.children)["precision"] > _DOUBLE_DIGITS)
@@ -59,10 +78,13 @@ class DuckDBEngine:
     near = True
 
     def __init__(
-        self, run: Callable[[str], Any], *, label: str, query: str | None, coded: frozenset[str] = frozenset()
+        self, run: Callable[[str], Any], *, label: str, query: str | None, coded: Coded = NO_CODES, form: str = ""
     ) -> None:
         self._run = run
         self._coded = coded
+        self._form = form
+        self._unread: Sequence[str] = ()
+        self._read: Sequence[str] = ()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._closing: list[Callable[[], None]] = []
         self.label = label
@@ -70,18 +92,31 @@ class DuckDBEngine:
         self.filtered = query is not None
 
     @classmethod
-    def over(cls, scan: Any, *, label: str, query: str | None = None, coded: frozenset[str] = frozenset()) -> Self:
-        """A connection of its own over a table function (SQL text) or Arrow data."""
+    def over(
+        cls,
+        scan: Any,
+        *,
+        label: str,
+        query: str | None = None,
+        coded: Coded = NO_CODES,
+        form: str = "",
+        unread: Sequence[str] = (),
+        read: Sequence[str] = (),
+    ) -> Self:
+        """A connection of its own over a table function (SQL text) or Arrow data.
+
+        Messages name the file's `form` and list the `unread` columns among the others; `read` ones hold readings.
+        """
         connection = duckdb.connect()
-        engine = cls.of_connection(connection, label=label, query=query, coded=coded)
+        engine = cls(connection.sql, label=label, query=query, coded=coded, form=form)
+        engine._connection, engine._unread, engine._read = connection, unread, read
         # Spilled rows are private: a folder only this user can read, removed on close, never the working folder.
         spill = tempfile.mkdtemp(prefix="reticent-")
         engine._closing = [connection.close, lambda: shutil.rmtree(spill, ignore_errors=True)]
 
         def prepare() -> None:
-            connection.execute(f"SET temp_directory = {literal(spill)}")
-            # Counted, so that `scanned` knows, and never printed.
-            connection.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+            connection.execute(f"SET temp_directory = {quoted_text(spill)}")
+            _count_progress(connection)
             connection.execute("SET preserve_insertion_order = false")
             if isinstance(scan, str):
                 connection.execute(f"CREATE TEMP VIEW rows AS SELECT * FROM {scan}")
@@ -96,17 +131,11 @@ class DuckDBEngine:
         return engine
 
     @classmethod
-    def of_connection(
-        cls,
-        connection: duckdb.DuckDBPyConnection,
-        *,
-        label: str,
-        query: str | None,
-        coded: frozenset[str] = frozenset(),
-    ) -> Self:
+    def of_connection(cls, connection: duckdb.DuckDBPyConnection, *, label: str, query: str | None) -> Self:
         """A query on a connection that somebody else opened and closes."""
-        engine = cls(connection.sql, label=label, query=query, coded=coded)
+        engine = cls(connection.sql, label=label, query=query)
         engine._connection = connection
+        engine._refuse_inferred()
         return engine
 
     @classmethod
@@ -114,12 +143,19 @@ class DuckDBEngine:
         """A relation of the caller's own connection, which stays open; it hides it, so nothing can interrupt it."""
         engine = cls(lambda statement: relation.query("rows", statement), label=label, query=None)
         engine.filtered = relation.type not in _WHOLE_RELATIONS
+        engine._refuse_inferred()
         return engine
 
     def columns(self) -> Mapping[str, ColumnType]:
         described = self._guarded(lambda: self._run(f"SELECT * FROM {self.relation} LIMIT 0"))
-        types = dict(zip(described.columns, map(column_type, described.types), strict=True))
-        return types | dict.fromkeys(self._coded, ColumnType("codes"))
+        types = dict(zip(described.columns, map(duckdb_type, described.types), strict=True))
+        for name, stored in self._coded.items():
+            types[name] = ColumnType("codes", stored=stored)
+            for column in stored:
+                del types[column]
+        for name in self._read:
+            types[name] = replace(types[name], read=True)
+        return types | dict.fromkeys(self._unread, ColumnType("other"))
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
         reader = self._guarded(lambda: self._run(statement).to_arrow_reader(_BATCH))
@@ -128,6 +164,13 @@ class DuckDBEngine:
             for row, column in zip(block, batch.columns, strict=True):
                 row[:] = column.to_numpy(zero_copy_only=False)
             yield block
+
+    def texts(self, statement: str) -> list[str]:
+        return [text for (text,) in self._guarded(lambda: self._run(statement).fetchall())]
+
+    def tally(self, statement: str) -> tuple[list, np.ndarray]:
+        table = self._guarded(lambda: self._run(statement).to_arrow_table())
+        return table.column(0).to_pylist(), table.column(1).to_numpy().astype(np.int64)
 
     def scanned(self) -> float | None:
         if self._connection is None or (percent := self._connection.query_progress()) < 0:
@@ -142,20 +185,47 @@ class DuckDBEngine:
         while self._closing:
             self._closing.pop(0)()
 
+    def _refuse_inferred(self) -> None:
+        """Refuse scans that take a column's type from its cells: one cell would recode all others."""
+        explained = self._guarded(lambda: self._run(f"EXPLAIN (FORMAT JSON) SELECT * FROM {self.relation}").fetchall())
+        scans = set(_operators(json.loads(explained[0][1])))
+        for scan, remedy in _INFERRING.items():
+            if any(name.startswith(scan) for name in scans):
+                raise SourceError(f"{self.label} takes its types from the cells ({scan}); {remedy}")
+
     def _guarded(self, action: Callable[[], Any]) -> Any:
         # DuckDB's messages quote cells ("could not convert '...'"): neither they nor their context are passed on.
         try:
             return action()
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            reason = _reason(error)
+            reason = _reason(error, self._form)
         raise SourceError(f"{self.label}: {reason}")
 
 
-def _reason(error: Exception) -> str:
+def _count_progress(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let DuckDB count, so that `scanned` knows, and never print; reading goes on where it cannot.
+
+    In a notebook its bar needs a package that is often absent, and merely asking for one fails.
+    """
+    try:
+        connection.execute("SET enable_progress_bar_print = false")
+        connection.execute("SET enable_progress_bar = true")
+    except duckdb.Error:
+        with contextlib.suppress(duckdb.Error):
+            connection.execute("SET enable_progress_bar = false")
+
+
+def _operators(plan: list[dict[str, Any]]) -> Iterator[str]:
+    for node in plan:
+        yield node["name"]
+        yield from _operators(node["children"])
+
+
+def _reason(error: Exception, form: str) -> str:
     if isinstance(error, (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException)):
         return "the query does not run on it; check its table and column names"
     if isinstance(error, duckdb.OutOfMemoryException):
         return "memory ran out while grouping; read it on a larger machine or from a database"
     if isinstance(error, (duckdb.IOException, duckdb.PermissionException)):
         return "cannot be opened or read; check the path and its permissions"
-    return "cannot be read in its format; check that the file is whole, a CSV in UTF-8, as many fields in each line"
+    return _FORMS.get(form, "cannot be read; check that the query runs on every row")

@@ -1,4 +1,4 @@
-"""An engine is where rows live: it knows its columns and runs grouping statements; rows never leave it."""
+"""An engine is where rows live: it knows its columns and runs grouping statements; rows leave it as counts only."""
 
 from __future__ import annotations
 
@@ -18,15 +18,22 @@ class ColumnType:
     """What the rule for codes must know of an engine's type.
 
     `wide` numbers have more digits than a double, so they are rounded through text, which every engine does right.
-    An `instant` is a timestamp with a time zone; `codes` were encoded in Python because the engine has no such type.
+    An `instant` is a timestamp with a time zone; `codes` were judged in Python because the cells have no common type,
+    and `stored` names the three columns that hold codes, statuses and positions; `read` says that a column of cells
+    without a common type holds their readings already.
     """
 
     kind: Kind
     wide: bool = False
+    stored: tuple[str, str, str] | None = None
+    read: bool = False
 
 
 class Engine(Protocol):
-    """A relation in an engine; statements return integer columns only."""
+    """A relation in an engine, which returns integers.
+
+    But for `texts`, which only `reticent.custodian.check` calls, and `tally`, which only `sources.undeclared` does.
+    """
 
     dialect: Dialect
     relation: str
@@ -40,6 +47,14 @@ class Engine(Protocol):
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
         """Blocks of int64 of shape (width, rows), in any order; closed early, it leaves the engine usable."""
+        ...
+
+    def texts(self, statement: str) -> list[str]:
+        """The one text column of a short statement, for the custodian's eyes only: it holds values of rows."""
+        ...
+
+    def tally(self, statement: str) -> tuple[list, np.ndarray]:
+        """The two columns of a statement, values and whole numbers: for private discovery, whose kernel keeps them."""
         ...
 
     def scanned(self) -> float | None:

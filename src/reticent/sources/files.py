@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 
 from reticent.domain import Domain
 from reticent.errors import SourceError
-from reticent.sources.duckdb import DuckDBEngine, literal
+from reticent.sources.duckdb import DuckDBEngine, quoted_text
+from reticent.sources.frames import refuse_twice
 
 _CSV = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
@@ -18,6 +20,14 @@ _ARROW = (".arrow", ".feather", ".ipc")
 _PACKED = (".gz", ".zst")
 _FORMATS = ".csv .tsv .txt (also .gz, .zst) .parquet .pq .arrow .feather .ipc, or a folder of .parquet"
 _HEADER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """SQL or Arrow data, and the format it was read as."""
+
+    rows: Any
+    form: str
 
 
 def open_file(path: str | Path, domain: Domain, query: str | None) -> DuckDBEngine:
@@ -31,51 +41,103 @@ def open_file(path: str | Path, domain: Domain, query: str | None) -> DuckDBEngi
         raise SourceError(f"{scheme}:// is not supported; use postgresql://, a file, or Table.of with Ibis or Spark")
     location = Path(path).expanduser()
     scan = _scan(location, domain if query is None else None)
-    return DuckDBEngine.over(scan, label=location.name, query=query)
+    return DuckDBEngine.over(scan.rows, label=location.name, query=query, form=scan.form)
 
 
-def _scan(location: Path, domain: Domain | None) -> Any:
-    suffixes = [suffix.lower() for suffix in location.suffixes]
-    ending = suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _PACKED else (suffixes or [""])[-1]
-    if not any(sign in location.name for sign in "*?["):
+def declared_names(location: Path) -> list[str]:
+    """The column names in the header line of a CSV; nothing beyond it is read."""
+    header = _header(location)
+    names = _names(header, location.name, frozenset(), tab=_ending(location) == ".tsv")[1]
+    refuse_twice(names, location.name)
+    return names
+
+
+def file_format(location: Path) -> tuple[str, Path]:
+    """`csv`, `parquet` or `arrow`, and the file whose header or schema tells: of a folder its first one."""
+    if "://" in str(location):
+        raise SourceError("a URL is not supported here; use postgresql:// or a file")
+    try:
         if not location.exists():
             raise SourceError(f"{location} does not exist; check the path")
         if location.is_dir():
-            return f"read_parquet({literal(str(location / '**' / '*.parquet'))})"
-        if location.stat().st_size == 0:
-            raise SourceError(f"{location.name} is empty; write at least a header line")
+            found = sorted(location.rglob("*.parquet"))
+            if not found:
+                raise SourceError(f"{location} has no .parquet file in it; check the path")
+            return "parquet", found[0]
+    except OSError:
+        raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
+    for form, endings in (("csv", _CSV), ("parquet", _PARQUET), ("arrow", _ARROW)):
+        if _ending(location) in endings:
+            return form, location
+    raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
+
+
+def _ending(location: Path) -> str:
+    suffixes = [suffix.lower() for suffix in location.suffixes]
+    return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _PACKED else (suffixes or [""])[-1]
+
+
+def _scan(location: Path, domain: Domain | None) -> _Scan:
+    ending = _ending(location)
+    if not any(sign in location.name for sign in "*?["):
+        try:
+            if not location.exists():
+                raise SourceError(f"{location} does not exist; check the path")
+            if location.is_dir():
+                return _Scan(f"read_parquet({quoted_text(str(location / '**' / '*.parquet'))})", "parquet")
+            if location.stat().st_size == 0:
+                raise SourceError(f"{location.name} is empty; write at least a header line")
+        except (OSError, ValueError):
+            raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
     if ending in _PARQUET:
-        return f"read_parquet({literal(str(location))})"
+        return _Scan(f"read_parquet({quoted_text(str(location))})", "parquet")
     if ending in _CSV:
-        return _csv_scan(location, domain, tab=ending == ".tsv")
+        return _Scan(_csv_scan(location, domain, tab=ending == ".tsv"), "csv")
     if ending in _ARROW:
-        return _arrow_table(location)
+        return _Scan(_arrow_table(location), "arrow")
     raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
 
 
 def _csv_scan(location: Path, domain: Domain | None, *, tab: bool) -> str:
     """Every field is text and the delimiter follows from the header: sniffing rows would make types depend on them."""
-    header = _header(location)
-    delimiters = "\t" if tab else ",;\t|"
-    parsed = {mark: next(csv.reader([header], delimiter=mark), []) for mark in delimiters}
-    wanted = set(domain.names) if domain is not None else set()
-    delimiter = max(delimiters, key=lambda mark: (len(wanted & set(parsed[mark])), len(parsed[mark])))
-    names = [name.strip() for name in parsed[delimiter]]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SourceError(f"{location.name} names the column {twice[0]!r} twice; rename one")
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    wanted = frozenset(domain.names) if domain is not None else frozenset()
+    delimiter, names = _names(_header(location), location.name, wanted, tab=tab)
+    refuse_twice(names, location.name)
+    columns = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
     return (
-        f"read_csv({literal(str(location))}, auto_detect = false, header = true, delim = {literal(delimiter)}, "
+        f"read_csv({quoted_text(str(location))}, auto_detect = false, header = true, delim = {quoted_text(delimiter)}, "
         f"quote = '\"', escape = '\"', nullstr = '', columns = {{{columns}}})"
     )
 
 
+def _names(header: str, label: str, wanted: frozenset[str], *, tab: bool) -> tuple[str, list[str]]:
+    """The delimiter that finds most of the wanted names, then most names at all; and the names it finds."""
+    delimiters = "\t" if tab else ",;\t|"
+    parsed = {mark: _fields(header, mark, label) for mark in delimiters}
+    delimiter = max(delimiters, key=lambda mark: (len(wanted & set(parsed[mark])), len(parsed[mark])))
+    return delimiter, [name.strip() for name in parsed[delimiter]]
+
+
+def _fields(header: str, delimiter: str, name: str) -> list[str]:
+    """The names in a header line; its length is bounded where it is read, so a field's need not be."""
+    before = csv.field_size_limit(_HEADER_BYTES)
+    try:
+        return next(csv.reader([header], delimiter=delimiter), [])
+    except csv.Error:
+        raise SourceError(f"{name} has a header line that is no CSV; check its quotes") from None
+    finally:
+        csv.field_size_limit(before)
+
+
 def _header(location: Path) -> str:
+    """The first line; lines end with LF, CR LF or CR."""
     try:
         with pa.input_stream(str(location), compression="detect") as stream:
-            line = stream.read(_HEADER_BYTES).split(b"\n", 1)[0]
-        header = line.decode("utf-8-sig").rstrip("\r")
+            start = stream.read(_HEADER_BYTES + 1)
+        line = min((start.split(end, 1)[0] for end in (b"\n", b"\r")), key=len)
+        if len(line) > _HEADER_BYTES:
+            raise SourceError(f"{location.name} has a header line over {_HEADER_BYTES:,} bytes; shorten its names")
+        header = line.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise SourceError(f"{location.name} cannot be read as UTF-8 text; check its encoding and permissions") from None
     if not header.strip():

@@ -1,27 +1,23 @@
-"""Grouping packs a row's codes into few 62-bit keys, which the engine weighs and counts; unpacking happens here."""
+"""Grouping packs a row's codes into few 62-bit keys, which the engine counts; unpacking happens here."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.positions import HALF, has_positions
 from reticent.errors import SourceError
-from reticent.kernel.records import Layout, Records, plane_layout, spread
-from reticent.sources.codes import coding
+from reticent.kernel.counting.records import Layout, write_planes
 from reticent.sources.dialects import Dialect
+from reticent.sources.encoding import coding, readings_of
 from reticent.sources.engine import ColumnType, Engine
-from reticent.sources.progress import Stopwatch, watched
 from reticent.sources.readings import present
 
 _KEY_BITS = 62
 _CHUNK = 1 << 14
-
-HOLD = 1 << 27
-"""Distinct records kept in memory unless told otherwise: with 16 attributes 3 GiB."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ class Packing:
         found = np.empty((sum(map(len, layout.values())), keys.shape[1]), dtype=np.uint8)
         for start in range(0, keys.shape[1], _CHUNK):
             part = slice(start, start + _CHUNK)
-            spread(layout, self.unpacked(keys[:, part]), found[:, part])
+            write_planes(layout, self.unpacked(keys[:, part]), found[:, part])
         return found
 
 
@@ -104,72 +100,33 @@ def _listed(names: Sequence[str], most: int) -> str:
     return ", ".join(map(repr, names[:most])) + more
 
 
-def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | None) -> str:
-    """A subquery of every row's packed keys k0, k1, ... and, if persons are the unit, its person."""
+def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | None, placed: Sequence[str] = ()) -> str:
+    """A subquery of every row's packed keys k0, k1, ..., the positions p0, p1, ... of `placed` attributes in their bins
+    and, if persons are the unit, its person."""
     dialect = engine.dialect
-    names = [name for group in packing.groups for name in group]
+    names = [*dict.fromkeys([*(name for group in packing.groups for name in group), *placed])]
     columns = required_columns(engine, [*names, *([] if person is None else [person])])
     codings = {name: coding(domain[name], name, columns[name], dialect, domain.index(name)) for name in names}
-    projected = [part for made in codings.values() for part in made.projected]
-    keys = packing.keys({name: made.code for name, made in codings.items()}, dialect.bigint)
+    others: list[str] = []
+    # A code that a position needs too is computed once, in a subquery of its own.
+    own = {name: f"c{domain.index(name)}" for name in placed}
+    keys = packing.keys({name: own.get(name, made.code) for name, made in codings.items()}, dialect.bigint)
     listed = [f"{key} AS k{i}" for i, key in enumerate(keys)]
+    listed += [f"CAST({codings[name].position or HALF} AS {dialect.bigint}) AS q{i}" for i, name in enumerate(placed)]
     where = ""
     if person is not None:
         column = dialect.quoted(person)
-        projected.append(f"{column} AS person")
+        others.append(f"{column} AS person")
         listed.append("person")
         # A row that names no person weighs nothing (docs/proofs/person-weights.md).
         where = f" WHERE {present(column, columns[person], dialect)}"
-    inner = f"SELECT {', '.join(projected) or '0 AS nothing'} FROM {engine.relation}{where}"
+    inner = readings_of(codings.values(), engine.relation, dialect, others, where)
+    if own:
+        codes = ", ".join(f"{codings[name].code} AS {code}" for name, code in own.items())
+        inner = f"SELECT reading.*, {codes} FROM ({inner}) AS reading"
     return f"SELECT {', '.join(listed)} FROM ({inner}) AS reading"
 
 
-def grouping(
-    engine: Engine, domain: Domain, names: Sequence[str], *, person: str | None, grid: int
-) -> tuple[Packing, str]:
-    """The statement whose rows are packed keys and their total weight."""
-    packing = Packing.of(domain, names)
-    keys = ", ".join(f"k{i}" for i in range(len(packing.groups)))
-    coded = coded_rows(engine, domain, packing, person)
-    bigint = engine.dialect.bigint
-    if person is None:
-        return packing, f"SELECT {keys}, CAST(COUNT(*) AS {bigint}) AS w FROM ({coded}) AS coded GROUP BY {keys}"
-    # A person's m rows weigh floor(G/m), one more on the first G mod m in lexicographic order (spec 1.2). Equal rows
-    # are first counted together (c of them, b before), so a person with a million rows is not sorted row by row.
-    share = engine.dialect.divided(str(grid), "m")
-    counted = f"SELECT person, {keys}, COUNT(*) AS c FROM ({coded}) AS coded GROUP BY person, {keys}"
-    placed = (
-        f"SELECT {keys}, CAST(c AS {bigint}) AS c, "
-        f"CAST(SUM(c) OVER (PARTITION BY person) AS {bigint}) AS m, "
-        f"CAST(SUM(c) OVER (PARTITION BY person ORDER BY {keys} ROWS UNBOUNDED PRECEDING) AS {bigint}) - c AS b "
-        f"FROM ({counted}) AS counted"
-    )
-    weight = f"c * {share} + GREATEST(LEAST({grid} % m - b, c), 0)"
-    summed = f"CAST(SUM({weight}) AS {bigint})"
-    return packing, f"SELECT {keys}, {summed} AS w FROM ({placed}) AS placed GROUP BY {keys} HAVING {summed} > 0"
-
-
-def load(
-    engine: Engine,
-    domain: Domain,
-    *,
-    person: str | None,
-    grid: int,
-    hold: int = HOLD,
-    stopwatch: Stopwatch | None = None,
-) -> Records | None:
-    """The distinct encoded records of an engine's relation, with their weights; None if they are more than `hold`."""
-    packing, statement = grouping(engine, domain, domain.names, person=person, grid=grid)
-    layout = plane_layout(domain)
-    keys = len(packing.groups)
-    planes = [packing.planes(layout, np.empty((keys, 0), dtype=np.int64))]
-    weights: list[np.ndarray] = [np.empty(0, dtype=np.int64)]
-    held = 0
-    with contextlib.closing(watched(engine, statement, keys + 1, stopwatch)) as blocks:
-        for block in blocks:
-            held += block.shape[1]
-            if held > hold:
-                return None
-            planes.append(packing.planes(layout, block[:keys]))
-            weights.append(block[keys].copy())
-    return Records(domain, np.concatenate(planes, axis=1), np.concatenate(weights))
+def placed_attributes(domain: Domain) -> tuple[str, ...]:
+    """Attributes whose bins hide something, so that a position in them can be read."""
+    return tuple(name for name in domain.names if has_positions(domain[name]))

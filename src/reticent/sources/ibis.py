@@ -12,6 +12,17 @@ from reticent.sources.spark import SparkEngine
 from reticent.sources.streamed import StreamedEngine
 
 
+def frame_behind(expression: Any) -> Any:
+    """The pandas or polars frame that an in-memory table holds; its own schema was inferred from the cells."""
+    from ibis.expr import operations
+
+    operation = expression.op() if hasattr(expression, "op") else None
+    if not isinstance(operation, operations.InMemoryTable):
+        return None
+    held = getattr(operation.data, "obj", None)
+    return held if type(held).__module__.split(".")[0] in ("pandas", "polars") else None
+
+
 def open_expression(expression: Any, label: str) -> Engine:
     """The engine of an expression's backend; only those that pass the conformance suite bin rows themselves."""
     import ibis

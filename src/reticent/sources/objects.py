@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import duckdb
@@ -11,61 +12,47 @@ from reticent.domain import Domain
 from reticent.errors import SourceError
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.engine import Engine
-from reticent.sources.ibis import open_expression
+from reticent.sources.frames import ArrowFrame, arrow_frame, pandas_frame, polars_frame
+from reticent.sources.ibis import frame_behind, open_expression
 from reticent.sources.spark import SparkEngine
 
 
-def open_object(rows: Any, domain: Domain, name: str) -> Engine:
+def open_object(rows: Any, domain: Domain, name: str, person: str | None = None) -> Engine:
     """The engine over a dataframe, an Arrow table, a DuckDB relation, an Ibis expression or a Spark frame."""
     if isinstance(rows, duckdb.DuckDBPyRelation):
         return DuckDBEngine.of_relation(rows, label=name)
     package = type(rows).__module__.split(".")[0]
     if package == "ibis":
-        return open_expression(rows, name)
+        behind = frame_behind(rows)
+        if behind is None:
+            return open_expression(rows, name)
+        rows = behind
     if package == "pyspark" and hasattr(rows, "sparkSession"):
         return SparkEngine.of_frame(rows, label=name)
-    table, coded = _arrow(rows, domain)
-    names = table.column_names
-    if not names:
+    frame = _frame(rows, domain, person, name)
+    if not frame.table.column_names:
         raise SourceError(f"{name} has no columns with a text as name; name them as the domain does")
-    twice = next((column for column in names if names.count(column) > 1), None)
-    if twice is not None:
-        raise SourceError(f"{name} names the column {twice!r} twice; rename one")
-    return DuckDBEngine.over(table, label=name, coded=coded)
+    return DuckDBEngine.over(frame.table, label=name, coded=frame.coded, unread=frame.unread, read=frame.read)
 
 
-def _arrow(rows: Any, domain: Domain) -> tuple[pa.Table, frozenset[str]]:
-    package = type(rows).__module__.split(".")[0]
-    if package == "pandas" and hasattr(rows, "columns"):
-        return _pandas(rows, domain)
+def _frame(rows: Any, domain: Domain, person: str | None, name: str) -> ArrowFrame:
+    if _is(rows, "pandas", "DataFrame"):
+        return pandas_frame(rows, domain, person, name)
+    if _is(rows, "polars", "DataFrame"):
+        return polars_frame(rows, domain, person, name)
     if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows]), frozenset()
+        return arrow_frame(pa.Table.from_batches([rows]), domain, person, name)
     if isinstance(rows, pa.Table):
-        return rows, frozenset()
-    if package == "polars" and hasattr(rows, "to_arrow"):
-        return rows.to_arrow(), frozenset()
-    if hasattr(rows, "__arrow_c_stream__"):
-        return pa.table(rows), frozenset()
+        return arrow_frame(rows, domain, person, name)
+    if hasattr(rows, "__arrow_c_stream__") and not _is(rows, "polars", "Series"):
+        return arrow_frame(pa.table(rows), domain, person, name)
     raise SourceError(
         f"a {type(rows).__name__} is not a table; give a pandas, polars or Arrow table, a DuckDB relation or an Ibis "
         "expression (collect a lazy frame first)"
     )
 
 
-def _pandas(frame: Any, domain: Domain) -> tuple[pa.Table, frozenset[str]]:
-    """Columns of mixed objects have no Arrow type: those are encoded here, by the reference rule itself."""
-    columns: list[tuple[str, Any]] = []
-    coded = set()
-    for place, name in enumerate(frame.columns):
-        if not isinstance(name, str):
-            continue
-        values = frame.iloc[:, place]
-        try:
-            columns.append((name, pa.array(values, from_pandas=True)))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            # The message of the failed conversion quotes a cell.
-            if name not in domain:
-                continue
-            columns.append((name, pa.array(domain[name].encode(values))))
-            coded.add(name)
-    return pa.table([array for _, array in columns], names=[name for name, _ in columns]), frozenset(coded)
+def _is(rows: Any, package: str, kind: str) -> bool:
+    """Whether this is an instance, subclasses included, of a class in a package that may not be installed."""
+    module = sys.modules.get(package)
+    return module is not None and isinstance(rows, getattr(module, kind, ()))

@@ -69,6 +69,9 @@ class PostgresEngine:
             known = psycopg.conninfo.conninfo_to_dict(url)
             known.setdefault("connect_timeout", _CONNECT_SECONDS)
             connection = psycopg.connect(**known)
+            # Compiling a rule of thousands of comparisons takes longer than running it.
+            connection.execute("SET jit = off")
+            connection.commit()
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             return cls(connection, query, label=f"postgresql {connection.info.dbname}", filtered=True, owned=True)
@@ -85,6 +88,31 @@ class PostgresEngine:
                 return {column.name: _column_type(column, textual) for column in described}
 
         return self._guarded(describe)
+
+    def origins(self) -> list[tuple[str, str, int, int]]:
+        """Of each column its name and type, and the table and number it comes from, 0 where it is computed."""
+
+        def describe() -> list[tuple[str, str, int, int]]:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM {self.relation} LIMIT 0")
+                result, columns = cursor.pgresult, list(cursor.description or ())
+                places = [(result.ftable(place), result.ftablecol(place)) for place in range(len(columns))]
+                codes = [column.type_code for column in columns]
+                cursor.execute("SELECT oid, typname FROM pg_type WHERE oid = ANY(%s)", (codes,))
+                types = dict(cursor.fetchall())
+            return [(c.name, types.get(c.type_code, ""), *place) for c, place in zip(columns, places, strict=True)]
+
+        return self._guarded(describe)
+
+    def catalogue(self, statement: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Rows of the database's own catalogue."""
+
+        def read() -> list[tuple[Any, ...]]:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                return cursor.fetchall()
+
+        return self._guarded(read)
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
         reason = None
@@ -109,6 +137,23 @@ class PostgresEngine:
                 rows = np.frombuffer(bytes(held[:whole]), dtype=row)
                 del held[:whole]
                 yield np.stack([rows[f"f{i}"]["value"].astype(np.int64) for i in range(width)])
+
+    def texts(self, statement: str) -> list[str]:
+        def read() -> list[str]:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+                return [text for (text,) in cursor.fetchall()]
+
+        return self._guarded(read)
+
+    def tally(self, statement: str) -> tuple[list, np.ndarray]:
+        def read() -> tuple[list, np.ndarray]:
+            with self._connection.cursor() as cursor:
+                cursor.execute(statement)
+                rows = cursor.fetchall()
+            return [value for value, _ in rows], np.array([count for _, count in rows], dtype=np.int64)
+
+        return self._guarded(read)
 
     def scanned(self) -> float | None:
         return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from reticent.progress.bars import bar
 from reticent.sources.engine import Engine
 
 _TICK_SECONDS = 0.2
@@ -31,6 +33,21 @@ class ReadProgress:
 
 
 ReadListener = Callable[[ReadProgress], None]
+
+
+@contextmanager
+def read_listener(progress: ReadListener | bool | None) -> Iterator[ReadListener | None]:
+    """The caller's own listener, a bar on terminals and in notebooks (True), or none."""
+    if progress is not None and not isinstance(progress, bool):
+        yield progress
+        return
+    with bar(bool(progress)) as update:
+        if update is None:
+            yield None
+        else:
+            yield lambda told: update(
+                f"reading: {told.stage}", round(1000 * (told.fraction or 0)), 1000 if told.fraction else 0, ""
+            )
 
 
 class Stopwatch:

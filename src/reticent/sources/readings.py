@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reticent.domain import Attribute, Categorical, Numeric
+from reticent.domain import Attribute, Categorical, Numeric, Undeclared
 from reticent.domain.values import NUMBER_PATTERN
 from reticent.sources.dialects import Dialect
 from reticent.sources.engine import ColumnType, Kind
@@ -25,7 +25,7 @@ INSTANT_PATTERN = rf"^{_CALENDAR}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](
 
 
 @dataclass(frozen=True)
-class Reading:
+class ColumnReading:
     """SQL for the reading, the kind of its result, and SQL for "present but unreadable" where that can happen."""
 
     sql: str
@@ -33,15 +33,25 @@ class Reading:
     misfit: str | None = None
 
 
-def read(attribute: Attribute, column: str, kind: ColumnType, dialect: Dialect) -> Reading:
-    """The reading that an attribute asks of a column."""
-    if isinstance(attribute, Numeric) and attribute.kind != "number":
-        return _time(column, kind, dialect)
-    if isinstance(attribute, Categorical) and attribute.kind == "text":
-        return _text(column, kind, dialect)
+def text_behind(attribute: Attribute, column: str, kind: ColumnType, dialect: Dialect) -> str | None:
+    """SQL for the text that an attribute's reading begins with; None where the column is read in its own type."""
+    if kind.kind == "text":
+        return dialect.as_text(column)
+    if kind.kind == "boolean" and isinstance(attribute, Categorical | Undeclared) and attribute.kind == "text":
+        return f"CASE WHEN {column} THEN 'true' WHEN NOT {column} THEN 'false' END"
+    formatted = attribute.rules is not None and bool(attribute.rules.formats)
+    return dialect.as_text(column) if kind.kind == "integer" and formatted else None
+
+
+def read(attribute: Attribute, column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> ColumnReading:
+    """The reading that an attribute asks of a column, or of the text behind it."""
+    if isinstance(attribute, Numeric | Undeclared) and attribute.kind in ("date", "datetime"):
+        return _time(column, text, kind, dialect)
+    if isinstance(attribute, Categorical | Undeclared) and attribute.kind == "text":
+        return _text(column, text, kind, dialect)
     if isinstance(attribute, Categorical) and attribute.kind == "truth values":
-        return _truth(column, kind, dialect)
-    return _number(column, kind, dialect)
+        return _truth(column, text, kind, dialect)
+    return _number(column, text, kind, dialect)
 
 
 def present(column: str, kind: ColumnType, dialect: Dialect) -> str:
@@ -50,57 +60,54 @@ def present(column: str, kind: ColumnType, dialect: Dialect) -> str:
     return f"{column} IS NOT NULL" if nan is None else f"({column} IS NOT NULL AND {column} <> {nan})"
 
 
-def _number(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
+def _number(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> ColumnReading:
     if kind.kind in _NUMBERS:
         double = dialect.as_double(column, wide=kind.wide)
-        return Reading(
+        return ColumnReading(
             double if dialect.nan(kind.kind) is None else f"NULLIF({double}, {dialect.nan('float')})", "float"
         )
     if kind.kind == "boolean":
-        return Reading(f"CAST(CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END AS {dialect.double})", "float")
-    given = present(column, kind, dialect)
-    if kind.kind == "text":
-        text = dialect.as_text(column)
+        return ColumnReading(
+            f"CAST(CASE WHEN {column} THEN 1 WHEN NOT {column} THEN 0 END AS {dialect.double})", "float"
+        )
+    if text is not None:
         matched = dialect.matches(text, NUMBER_PATTERN)
         reading = f"CASE WHEN {matched} THEN {dialect.parsed_double(text)} END"
-        return Reading(reading, "float", f"({given} AND NOT {matched})")
-    return Reading(f"CAST(NULL AS {dialect.double})", "float", given)
+        return ColumnReading(reading, "float", f"({text} IS NOT NULL AND NOT {matched})")
+    return ColumnReading(f"CAST(NULL AS {dialect.double})", "float", present(column, kind, dialect))
 
 
-def _time(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
+def _time(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> ColumnReading:
     if kind.kind in _TIMES:
-        return Reading(dialect.as_microseconds(column) if kind.wide else column, kind.kind)
-    given = present(column, kind, dialect)
-    if kind.kind == "text":
-        text = dialect.as_text(column)
+        return ColumnReading(dialect.as_microseconds(column) if kind.wide else column, kind.kind)
+    if text is not None:
         # Year 0 exists in SQL calendars but not in Python's.
         matched = f"({dialect.matches(text, INSTANT_PATTERN)} AND {text} NOT LIKE '0000%')"
         reading = f"CASE WHEN {matched} THEN {dialect.parsed_timestamp(text)} END"
-        return Reading(reading, "timestamp", f"({given} AND NOT {matched})")
-    return Reading(f"CAST(NULL AS {dialect.plain_timestamp})", "timestamp", given)
+        return ColumnReading(reading, "timestamp", f"({text} IS NOT NULL AND NOT {matched})")
+    return ColumnReading(f"CAST(NULL AS {dialect.plain_timestamp})", "timestamp", present(column, kind, dialect))
 
 
-def _text(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
+def _text(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> ColumnReading:
     """Whole numbers and dates stay what they are: categories are compared in the column's own type."""
-    if kind.kind == "text":
-        return Reading(dialect.as_text(column), "text")
+    if text is not None:
+        return ColumnReading(text, "text")
     if kind.kind in ("integer", "decimal", "float", "date"):
         nan = dialect.nan(kind.kind)
-        return Reading(column if nan is None else f"NULLIF({column}, {nan})", kind.kind)
-    if kind.kind == "boolean":
-        return Reading(f"CASE WHEN {column} THEN 'true' WHEN NOT {column} THEN 'false' END", "text")
-    return Reading(f"CAST(NULL AS {dialect.text})", "text", present(column, kind, dialect))
+        return ColumnReading(column if nan is None else f"NULLIF({column}, {nan})", kind.kind)
+    return ColumnReading(f"CAST(NULL AS {dialect.text})", "text", present(column, kind, dialect))
 
 
-def _truth(column: str, kind: ColumnType, dialect: Dialect) -> Reading:
+def _truth(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> ColumnReading:
     if kind.kind == "boolean":
-        return Reading(column, "boolean")
-    if kind.kind == "text":
-        lowered = f"LOWER({dialect.as_text(column)})"
+        return ColumnReading(column, "boolean")
+    given = present(column, kind, dialect)
+    if text is not None:
+        lowered, given = f"LOWER({text})", f"{text} IS NOT NULL"
         truth = f"CASE WHEN {lowered} = 'true' THEN TRUE WHEN {lowered} = 'false' THEN FALSE END"
     elif kind.kind in _NUMBERS:
         number = dialect.as_double(column, wide=kind.wide)
         truth = f"CASE WHEN {number} = 1 THEN TRUE WHEN {number} = 0 THEN FALSE END"
     else:
         truth = "CAST(NULL AS BOOLEAN)"
-    return Reading(truth, "boolean", f"({present(column, kind, dialect)} AND {truth} IS NULL)")
+    return ColumnReading(truth, "boolean", f"({given} AND {truth} IS NULL)")

@@ -63,6 +63,13 @@ class SparkEngine:
         for batch in table.to_batches():
             yield np.stack([column.to_numpy(zero_copy_only=False).astype(np.int64) for column in batch.columns])
 
+    def texts(self, statement: str) -> list[str]:
+        return [text for (text,) in self._guarded(lambda: self._session.sql(statement).collect())]
+
+    def tally(self, statement: str) -> tuple[list, np.ndarray]:
+        table = self._guarded(lambda: self._session.sql(statement).toArrow())
+        return table.column(0).to_pylist(), table.column(1).to_numpy().astype(np.int64)
+
     def scanned(self) -> float | None:
         return None
 

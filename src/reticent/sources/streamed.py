@@ -37,12 +37,21 @@ class StreamedEngine(DuckDBEngine):
         return super().columns()
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
-        names = [name for name in self._schema.names if self.dialect.quoted(name) in statement] or self._schema.names[
-            :1
-        ]
         # In the caller's thread, not when the first block is wanted: some drivers serve no other.
-        self._offer(_asked(self.label, lambda: self._batches(names)))
+        self._offer_for(statement)
         return super().fetch(statement, width)
+
+    def texts(self, statement: str) -> list[str]:
+        self._offer_for(statement)
+        return super().texts(statement)
+
+    def tally(self, statement: str) -> tuple[list, np.ndarray]:
+        self._offer_for(statement)
+        return super().tally(statement)
+
+    def _offer_for(self, statement: str) -> None:
+        used = [name for name in self._schema.names if self.dialect.quoted(name) in statement]
+        self._offer(_asked(self.label, lambda: self._batches(used or self._schema.names[:1])))
 
     def _batches(self, names: list[str]) -> pa.RecordBatchReader:
         """Whole numbers travel as text: drivers that pass through pandas round them where there are nulls."""

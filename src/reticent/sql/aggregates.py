@@ -1,218 +1,448 @@
-"""COUNT, SUM, AVG and arithmetic on them, compiled to expressions over linear measures."""
+"""Aggregates over records: COUNT, SUM, AVG and the like, compiled to measures of each group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
-from reticent.errors import QueryError
-from reticent.queries import Everything, Predicate, all_of
-from reticent.queries.numbers import scaled_numbers
+from reticent.queries import Everything, Predicate, Weights, all_of
+from reticent.queries.numbers import bin_reach, scaled_numbers
+from reticent.sql import distribution, moments
+from reticent.sql.builder import NODE_STEPS
+from reticent.sql.cells import on_cells
 from reticent.sql.conditions import condition
-from reticent.sql.constants import is_constant, number, whole_number
-from reticent.sql.expressions import Mean, Measures, Node, Number, Operation, Sum
+from reticent.sql.constants import is_constant, number
+from reticent.sql.expressions import Binning, Clipped, Computed, Expr, Known, MeanExpr, Partly, Sum
+from reticent.sql.grouping import reachable
 from reticent.sql.intervals import Interval
-from reticent.sql.pieces import Piece, pieces, present, union
 from reticent.sql.refusals import only, refused, refused_node, wording
+from reticent.sql.scan import Scan
 from reticent.sql.scope import Scope
+from reticent.sql.selection import CutError, Selection, both
+from reticent.sql.sums import NonLinearError, Piece, any_piece, not_null, pieces, present_where
+from reticent.sql.variables import Variable, sum_of
+from reticent.sql.vectors import INTEGER, NUMBER, Bins, Labels, Vector, kind_of, to_interval, value_at
 
-AGGREGATES = (exp.Count, exp.Sum, exp.Avg, exp.CountIf, exp.Filter)
-MAX_DECIMALS = 15
-_NEAREST = "use COUNT, SUM and AVG, constants, + - * /, ROUND, ABS, GREATEST, LEAST, COALESCE or NULLIF"
-_FLOATS = (exp.DType.DOUBLE, exp.DType.FLOAT)
-_WHOLE = (exp.DType.INT, exp.DType.BIGINT, exp.DType.SMALLINT, exp.DType.TINYINT)
-
-
-def has_aggregate(node: exp.Expr) -> bool:
-    """Whether an aggregate that is not a window function's occurs in it."""
-    return any(isinstance(found, (exp.AggFunc, exp.CountIf)) for found in node.walk())
+_SUMS = {"FSUM": exp.Sum, "KAHAN_SUM": exp.Sum, "SUMKAHAN": exp.Sum, "FAVG": exp.Avg}
 
 
-@dataclass(frozen=True, eq=False)
-class Compiler:
-    """Turns expressions over groups into nodes; `look_up` finds what a bare column stands for, an alias say."""
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a node itself is a function of many rows."""
+    if isinstance(node, (exp.AggFunc, exp.CountIf)):
+        return True
+    return isinstance(node, exp.Anonymous) and node.name.upper() in {*_SUMS, "SEM", "PRODUCT", "MAD", "ENTROPY"}
 
-    scope: Scope
-    measures: Measures
-    look_up: Callable[[exp.Column], exp.Expr | None]
 
-    def node(self, tree: exp.Expr) -> Node:
+def has_aggregate(tree: exp.Expr) -> bool:
+    """Whether an aggregate occurs in it that is not a window function's own, nor a subquery's."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, exp.Query):
+            continue
+        if isinstance(node, exp.Window):
+            waiting += _window_arguments(node)
+        elif is_aggregate(node):
+            return True
+        else:
+            waiting += list(node.iter_expressions())
+    return False
+
+
+def _window_arguments(node: exp.Window) -> list[exp.Expr]:
+    """What stands inside a window function and its clause, without the function itself."""
+    function = node.this
+    while isinstance(function, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+        function = function.this
+    listed = list(function.iter_expressions())
+    listed += [child for key, child in _clauses(node)]
+    return listed
+
+
+def _clauses(node: exp.Window) -> list[tuple[str, exp.Expr]]:
+    found = [("partition_by", item) for item in node.args.get("partition_by") or ()]
+    return found + ([("order", node.args["order"])] if node.args.get("order") is not None else [])
+
+
+class Aggregator:
+    """Compiles the aggregates of one scan."""
+
+    def __init__(self, scan: Scan) -> None:
+        self.scan = scan
+        self.cuts: list[str] = []
+        """Conditions that cut bins, told with the result."""
+        self.declared: list[str] = []
+        """Values that are the declared range's."""
+
+    @property
+    def scope(self) -> Scope:
+        return self.scan.scope
+
+    def aggregate(self, tree: exp.Expr) -> Expr:
         """One number per group."""
-        if is_constant(tree):
-            return Number(number(tree))
-        if isinstance(tree, AGGREGATES):
-            return self.aggregate(tree, Everything())
-        if isinstance(tree, exp.Column):
-            return self._column(tree)
-        handler = _HANDLERS.get(type(tree))
-        if handler is None:
-            raise _unusable(tree)
-        return handler(self, tree)
-
-    def aggregate(self, tree: exp.Expr, kept: Predicate) -> Node:
+        kept: Selection | None = None
         if isinstance(tree, exp.Filter):
             only(tree, "this", "expression")
-            if not isinstance(tree.this, (exp.Count, exp.Sum, exp.Avg)):
-                raise refused_node(tree.this, "FILTER goes with COUNT, SUM and AVG")
-            return self.aggregate(tree.this, condition(tree.expression.this, self.scope))
-        where = all_of((self.scope.where, kept))
-        if isinstance(tree, exp.CountIf):
-            only(tree, "this")
-            return self._count(all_of((where, condition(tree.this, self.scope))))
-        if isinstance(tree, exp.Count):
-            return self._count(all_of((where, self._counted(tree))))
-        only(tree, "this")
-        listed = [piece.within(where) for piece in pieces(tree.this, self.scope)]
-        return self._sum(listed) if isinstance(tree, exp.Sum) else self._mean(tree, listed)
+            kept = self._condition(tree.expression.this)
+            tree = tree.this
+        if isinstance(tree, (exp.IgnoreNulls, exp.RespectNulls)):
+            tree = tree.this
+        self.scan.meter.charge(NODE_STEPS)
+        where = self.scan.where if kept is None else both((self.scan.where, kept))
+        self.scan.meter.charge(where.true.size)
+        if not where.exact and where.cut not in self.cuts:
+            self.cuts.append(where.cut)
+        handler = _HANDLERS.get(type(tree))
+        if isinstance(tree, exp.Anonymous) and tree.name.upper() in _SUMS and len(tree.expressions) == 1:
+            tree = _SUMS[tree.name.upper()](this=tree.expressions[0])
+            handler = _HANDLERS[type(tree)]
+        if handler is None:
+            raise refused_node(tree, "use COUNT, SUM, AVG, MEDIAN, STDDEV, CORR or COUNT(*) ... GROUP BY the column")
+        return handler(self, tree, where)
 
-    def _counted(self, tree: exp.Count) -> Predicate:
+    def _condition(self, tree: exp.Expr) -> Selection:
+        tree, scope = self.scope.inlined(tree)
+        return condition(tree, scope)
+
+    def count(self, tree: exp.Expr, where: Selection) -> Expr:
         only(tree, "this", "big_int", "expressions")
         if tree.expressions:
             raise refused(f"{wording(tree)} counts several columns at once", "use COUNT(*) FILTER (WHERE ...)")
-        if tree.this is None or isinstance(tree.this, exp.Star):
-            if tree.this is not None:
-                only(tree.this)
-            return Everything()
-        return present(tree.this, self.scope)
+        if isinstance(tree.this, exp.Distinct):
+            return self.distinct(tree, where)
+        counted: Predicate = Everything()
+        if isinstance(tree.this, exp.Star):
+            only(tree.this)
+        elif tree.this is not None:
+            counted = self._present(tree.this)
+        return self.number_of(both((where, Selection(counted))))
 
-    def _count(self, where: Predicate) -> Sum:
-        return Sum(((1.0, self.measures.place(where)),))
+    def _present(self, tree: exp.Expr) -> Predicate:
+        tree, scope = self.scope.inlined(tree)
+        try:
+            return present_where(tree, scope)
+        except (NonLinearError, CutError):
+            return _not_null(tree, scope)
 
-    def _sum(self, listed: list[Piece]) -> Sum:
+    def count_if(self, tree: exp.Expr, where: Selection) -> Expr:
+        only(tree, "this")
+        selected = both((where, self._condition(tree.this)))
+        if not selected.exact and selected.cut not in self.cuts:
+            self.cuts.append(selected.cut)
+        return self.number_of(selected)
+
+    def number_of(self, where: Selection) -> Expr:
+        """How many records a selection holds."""
+        sure = self.scan.count(where.true)
+        if where.exact:
+            return sure
+        opened = self.scan.count(where.open(self.scan.domain))
+        return Partly(sure, opened, opened, where.share, 0.0, 1.0)
+
+    def sum(self, tree: exp.Expr, where: Selection) -> Expr:
+        only(tree, "this")
+        if where.exact:
+            return self._sum(tree.this, where.true)
+        opened = where.open(self.scan.domain)
+        sure, open_ = self._sum(tree.this, where.true), self._sum(tree.this, opened)
+        least, most = self._extent(tree.this)
+        return Partly(sure, open_, self.scan.count(opened), where.share, least, most)
+
+    def mean(self, tree: exp.Expr, where: Selection) -> Expr:
+        only(tree, "this")
+        if where.exact:
+            return self._mean(tree, where.true)
+        total, (low, high) = self.sum(exp.Sum(this=tree.this.copy()), where), self._extent(tree.this)
+        counted = self.number_of(both((where, Selection(self._present(tree.this)))))
+        quotient = Computed(_quotient, (total, counted), self.scan.rows, NUMBER)
+        return Clipped(quotient, low, high)
+
+    def _pieces(self, tree: exp.Expr) -> list[Piece] | Variable:
+        """A sum of columns, or any number that is bounded in each cell."""
+        tree, scope = self.scope.inlined(tree)
+        try:
+            return pieces(tree, scope)
+        except (NonLinearError, CutError):
+            return Variable.of(tree, scope)
+
+    def _sum(self, tree: exp.Expr, where: Predicate) -> Sum:
+        found = self._pieces(tree)
+        if isinstance(found, Variable):
+            return sum_of(self.scan, found, where)
+        return self._linear(self._listed(found, where), self._kind(tree))
+
+    def _kind(self, tree: exp.Expr) -> str:
+        """Whole where every column and constant in it is."""
+        tree, scope = self.scope.inlined(tree)
+        for node in tree.walk():
+            if isinstance(node, exp.Column) and kind_of(scope.domain[scope.attribute(node)]) != INTEGER:
+                return NUMBER
+            if isinstance(node, exp.Div) or (isinstance(node, exp.Literal) and not str(node.this).isdigit()):
+                return NUMBER
+        return INTEGER
+
+    def _listed(self, found: list[Piece], where: Predicate) -> list[Piece]:
+        self.scan.meter.charge(sum(where.size + piece.where.size for piece in found))
+        return [piece.within(where) for piece in found]
+
+    def _linear(self, listed: list[Piece], kind: str = NUMBER) -> Sum:
         """SUM = n * (lower * present + (upper - lower) * total) for each column (see `queries.Total`)."""
-        domain, total = self.scope.domain, Sum(())
+        domain, total = self.scan.domain, Sum((), self.scan.rows, kind)
         for piece in listed:
             flat = piece.constant
             for name, coefficient in piece.columns.items():
                 _, lower, upper = scaled_numbers(domain, name)
                 flat += coefficient * lower
                 if coefficient * (upper - lower):
-                    place = self.measures.place(piece.present(domain, apart_from=name), name)
-                    total = total.plus(Sum(((coefficient * (upper - lower), place),)))
+                    place = self.scan.place(piece.present(domain, apart_from=name), name)
+                    self._binned(place, name, piece)
+                    total = total.plus(Sum(((coefficient * (upper - lower), place),), self.scan.rows))
             if flat:
-                total = total.plus(Sum(((flat, self.measures.place(piece.present(domain))),)))
+                place = self.scan.place(piece.present(domain))
+                total = total.plus(Sum(((flat, place),), self.scan.rows))
         return total
 
-    def _mean(self, tree: exp.Expr, listed: list[Piece]) -> Mean:
-        if not listed:
+    def _binned(self, place: int, name: str, piece: Piece) -> None:
+        """Remember what the bins of a column hide from its total among the records of a piece."""
+        domain, measures = self.scan.domain, self.scan.measures
+        selected = piece.present(domain)
+        _, lower, upper = scaled_numbers(domain, name)
+        radius, ratio = bin_reach(selected.compile(domain), name, domain)
+        if radius > 0 and place not in measures.binned:
+            counted = self.scan.place(selected, aside=True)
+            radii = Weights.of(**{name: np.minimum(domain[name].radii / radius, 1.0)})
+            reach = self.scan.place(selected, radii, aside=True)
+            measures.binned[place] = Binning(name, radius / (upper - lower), ratio, counted, reach)
+
+    def _radius(self, piece: Piece) -> float:
+        """How far a record's number may lie from that of its bins' representatives."""
+        domain = self.scan.domain
+        form = piece.present(domain).compile(domain)
+        return sum(abs(weight) * bin_reach(form, name, domain)[0] for name, weight in piece.columns.items())
+
+    def _mean(self, tree: exp.Expr, where: Predicate) -> MeanExpr:
+        found, domain = self._pieces(tree.this), self.scan.domain
+        if isinstance(found, Variable):
+            cells = found.within(where)
+            if not cells.any():
+                raise refused(f"{wording(tree)} has no value for any record", "name a column")
+            low, high = float(found.numbers.low[cells].min()), float(found.numbers.high[cells].max())
+            bottom = self.scan.place(all_of((where, found.present)))
+            return MeanExpr(sum_of(self.scan, found, where), bottom, low, high, float(found.radii[cells].max()))
+        if not found:
             raise refused(f"{wording(tree)} has no value for any record", "name a column")
-        domain = self.scope.domain
+        listed = self._listed(found, where)
         extents = [piece.extent(domain) for piece in listed]
-        bottom = self.measures.place(union(listed, domain))
+        bottom = self.scan.place(any_piece(listed, domain))
         low, high = min(low for low, _ in extents), max(high for _, high in extents)
-        return Mean(self._sum(listed), bottom, low, high)
+        return MeanExpr(self._linear(listed), bottom, low, high, max(map(self._radius, listed)))
 
-    def _column(self, tree: exp.Column) -> Node:
-        found = self.look_up(tree)
-        if found is not None:
-            return self.node(found)
-        name = self.scope.attribute(tree)
-        raise refused(f"{wording(tree)} is a raw column", f"use SUM({name}), AVG({name}) or GROUP BY {name}")
+    def _extent(self, tree: exp.Expr) -> tuple[float, float]:
+        """The smallest and the largest number a record can have."""
+        found = self._pieces(tree)
+        if isinstance(found, Variable):
+            if not found.mask.any():
+                return 0.0, 0.0
+            return float(found.numbers.low[found.mask].min()), float(found.numbers.high[found.mask].max())
+        extents = [piece.extent(self.scan.domain) for piece in found]
+        return min((low for low, _ in extents), default=0.0), max((high for _, high in extents), default=0.0)
 
-    def binary(self, tree: exp.Expr) -> Node:
-        only(tree, "this", "expression", "typed", "safe")
-        left, right = self.node(tree.this), self.node(tree.expression)
-        if isinstance(tree, (exp.Add, exp.Sub)):
-            sign = -1.0 if isinstance(tree, exp.Sub) else 1.0
-            if isinstance(left, Sum) and isinstance(right, Sum):
-                return left.plus(right.times(sign))
-            return Operation(Interval.__add__ if sign > 0 else Interval.__sub__, (left, right))
-        if isinstance(tree, exp.Mul):
-            return self._times(left, right)
-        if isinstance(right, Number) and right.value == 0:
-            raise refused(f"{wording(tree)} divides by zero", "use another divisor")
-        return Operation(Interval.__truediv__, (left, right))
-
-    def _times(self, left: Node, right: Node) -> Node:
-        if isinstance(left, Number) and isinstance(right, Sum):
-            left, right = right, left
-        if isinstance(left, Sum) and isinstance(right, Number):
-            return left.times(right.value)
-        return Operation(Interval.__mul__, (left, right))
-
-    def negative(self, tree: exp.Expr) -> Node:
-        only(tree, "this")
-        inner = self.node(tree.this)
-        return inner.times(-1.0) if isinstance(inner, Sum) else Operation(Interval.__neg__, (inner,))
-
-    def inner(self, tree: exp.Expr) -> Node:
-        only(tree, "this")
-        return self.node(tree.this)
-
-    def rounded(self, tree: exp.Expr) -> Node:
-        only(tree, "this", "decimals")
-        digits = tree.args.get("decimals")
-        decimals = 0 if digits is None else whole_number(digits, "decimals", MAX_DECIMALS)
-        return Operation(lambda value: value.rounded(decimals), (self.node(tree.this),))
-
-    def stepped(self, tree: exp.Expr) -> Node:
-        only(tree, "this")
-        step: np.ufunc = np.floor if isinstance(tree, exp.Floor) else np.ceil
-        return Operation(lambda value: value.mapped(step), (self.node(tree.this),))
-
-    def absolute(self, tree: exp.Expr) -> Node:
-        only(tree, "this")
-        return Operation(Interval.absolute, (self.node(tree.this),))
-
-    def extreme(self, tree: exp.Expr) -> Node:
-        only(tree, "this", "expressions", "ignore_nulls")
-        pick = Interval.largest if isinstance(tree, exp.Greatest) else Interval.smallest
-        found = self.node(tree.this)
-        for item in tree.expressions:
-            found = Operation(pick, (found, self.node(item)))
-        return found
-
-    def coalesced(self, tree: exp.Expr) -> Node:
+    def extreme(self, tree: exp.Expr, where: Selection) -> Expr:
+        """MIN and MAX: the declared range, which is public; what the rows themselves reach is not."""
         only(tree, "this", "expressions")
-        found = self.node(tree.this)
-        for item in tree.expressions:
-            found = Operation(Interval.filled, (found, self.node(item)))
+        if tree.expressions:
+            raise refused(f"{wording(tree)} lists several records", "use MIN or MAX of the column")
+        inner, scope = self.scope.inlined(tree.this)
+        if isinstance(inner, exp.Distinct) and len(inner.expressions) == 1:
+            inner = inner.expressions[0]
+        cells = on_cells(inner, scope)
+        known = cells.known
+        if known is None:
+            raise refused(f"{wording(tree)} depends on a noisy value", "write the value itself")
+        ends = _ends(known, self._allowed(cells, where), isinstance(tree, exp.Min))
+        note = f"{wording(tree)} is of the declared values, which are public, not of the rows"
+        if note not in self.declared:
+            self.declared.append(note)
+        return Known(Labels.constant(ends, self.scan.rows), known.kind, declared=note)
+
+    def _allowed(self, cells: Any, where: Selection) -> np.ndarray:
+        """Cells of an expression that a selection leaves."""
+        domain, possible = self.scan.domain, where.widest
+        if not cells.names:
+            return np.ones(1, dtype=bool)
+        return reachable(possible.compile(domain, self.scan.meter), cells.names, domain).ravel()
+
+    def distinct(self, tree: exp.Expr, where: Selection) -> Expr:
+        """COUNT(DISTINCT x) of categories: how many of them have a record."""
+        counted = tree.this.expressions if isinstance(tree.this, exp.Distinct) else [tree.this]
+        if len(counted) != 1 or isinstance(counted[0], exp.Tuple):
+            raise refused(
+                f"{wording(tree)} counts combinations", "SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM ...)"
+            )
+        inner, scope = self.scope.inlined(counted[0])
+        return distribution.distinct(self.scan, self._categories(inner, scope, tree), where.decided())
+
+    def mode(self, tree: exp.Expr, where: Selection) -> Expr:
+        only(tree, "this")
+        if tree.this is None:
+            raise refused("MODE needs a column", "write MODE(column)")
+        inner, scope = self.scope.inlined(tree.this)
+        return distribution.mode(self.scan, self._categories(inner, scope, tree), where.decided())
+
+    def _categories(self, tree: exp.Expr, scope: Scope, whole: exp.Expr) -> distribution.Categories:
+        """An expression of one column that has one value for each code."""
+        cells = on_cells(tree, scope)
+        known = cells.known
+        if known is None or len(cells.names) != 1:
+            raise refused(f"{wording(whole)} needs one column", "name one, or use GROUP BY")
+        if isinstance(known.vector, Bins) and known.vector.interval.decided.all():
+            return distribution.Categories(cells.names[0], Labels.of(known.vector.listed()), known.kind)
+        if not isinstance(known.vector, Labels) or known.vector.certain is not None:
+            raise refused(
+                f"{wording(whole)} depends on values within the bins of {cells.names[0]}",
+                "COUNT(*) ... GROUP BY the column shows its whole distribution",
+            )
+        return distribution.Categories(cells.names[0], known.vector, known.kind)
+
+    def median(self, tree: exp.Expr, where: Selection) -> Expr:
+        only(tree, "this")
+        return self._quantile(tree, tree.this, 0.5, where, continuous=True)
+
+    def quantile(self, tree: exp.Expr, where: Selection) -> Expr:
+        """QUANTILE(x, p) and its relatives; QUANTILE alone is a value of the column, as in DuckDB."""
+        only(tree, "this", "expression", "quantile", "accuracy", "weight")
+        part = tree.args.get("expression") or tree.args.get("quantile")
+        continuous = isinstance(tree, (exp.PercentileCont, exp.ApproxQuantile))
+        return self._quantile(tree, tree.this, self._part(part, tree), where, continuous=continuous)
+
+    def within_group(self, tree: exp.Expr, where: Selection) -> Expr:
+        only(tree, "this", "expression")
+        function, order = tree.this, tree.expression
+        items = order.expressions if isinstance(order, exp.Order) else []
+        if len(items) != 1:
+            raise refused(f"{wording(tree)} needs one column to order by", "write WITHIN GROUP (ORDER BY column)")
+        column, descending = items[0].this, bool(items[0].args.get("desc"))
+        if isinstance(function, exp.Mode):
+            return self.mode(exp.Mode(this=column.copy()), where)
+        if not isinstance(function, (exp.PercentileCont, exp.PercentileDisc)):
+            raise refused_node(function, "use PERCENTILE_CONT or PERCENTILE_DISC")
+        part = self._part(function.this, tree)
+        continuous = isinstance(function, exp.PercentileCont)
+        return self._quantile(tree, column, part, where, continuous=continuous, descending=descending)
+
+    def _part(self, tree: exp.Expr | None, whole: exp.Expr) -> float:
+        if tree is None or not is_constant(tree):
+            raise refused(f"{wording(whole)} needs a constant between 0 and 1", "write QUANTILE_CONT(column, 0.5)")
+        found = number(tree)
+        if not 0 <= found <= 1:
+            raise refused(f"{wording(whole)} needs a number between 0 and 1", "write QUANTILE_CONT(column, 0.5)")
         return found
 
-    def nullified(self, tree: exp.Expr) -> Node:
-        only(tree, "this", "expression")
-        excluded = number(tree.expression)
-        return Operation(lambda value: value.without(excluded), (self.node(tree.this),))
+    def _quantile(
+        self,
+        tree: exp.Expr,
+        inner: exp.Expr,
+        part: float,
+        where: Selection,
+        *,
+        continuous: bool,
+        descending: bool = False,
+    ) -> Expr:
+        inner, scope = self.scope.inlined(inner)
+        cells = on_cells(inner, scope)
+        known = cells.known
+        if known is None or len(cells.names) != 1:
+            raise refused(f"{wording(tree)} needs one column", "name one, or AVG, which takes any number")
+        numbers = known.vector
+        if isinstance(numbers, Labels) and any(isinstance(value, str) for value in numbers.values):
+            raise refused(f"{wording(tree)} needs numbers or dates", "use MODE, or COUNT(*) ... GROUP BY the column")
+        bounds: Interval = to_interval(numbers)
+        return distribution.select_quantile(
+            self.scan,
+            distribution.Ordered(cells.names[0], bounds, known.kind),
+            where.decided(),
+            1.0 - part if descending else part,
+            continuous=continuous,
+        )
 
-    def cast(self, tree: exp.Expr) -> Node:
-        only(tree, "this", "to")
-        kind = tree.args["to"].this
-        if kind in _FLOATS:
-            return self.node(tree.this)
-        if kind in _WHOLE:
-            return Operation(lambda value: value.rounded(0), (self.node(tree.this),))
-        raise refused(f"{wording(tree)} is not a numeric type", "cast to DOUBLE or BIGINT")
+    def spread(self, tree: exp.Expr, where: Selection) -> Expr:
+        only(tree, "this")
+        sample = not isinstance(tree, (exp.StddevPop, exp.VariancePop))
+        root = isinstance(tree, (exp.Stddev, exp.StddevPop, exp.StddevSamp))
+        return moments.deviation(self.scan, self._variable(tree.this), where.decided(), sample=sample, root=root)
+
+    def pair(self, tree: exp.Expr, where: Selection) -> Expr:
+        """COVAR, CORR and REGR: the first argument is y, the second x."""
+        only(tree, "this", "expression", "null_on_zero_variance")
+        second = tree.args.get("expression")
+        if second is None:
+            raise refused(f"{wording(tree)} needs two columns", "name both")
+        y, x = self._variable(tree.this), self._variable(second)
+        return moments.pair(self.scan, y, x, where.decided(), moments.PAIRS[type(tree)])
+
+    def _variable(self, tree: exp.Expr) -> Variable:
+        return Variable.of(tree, self.scope)
 
 
-def _unusable(tree: exp.Expr) -> QueryError:
-    if isinstance(tree, exp.Star):
-        return refused("SELECT * would show rows", "ask COUNT(*), or synthesize(rows) for synthetic ones")
-    if isinstance(tree, (exp.Case, exp.If)):
-        return refused("CASE over aggregates is not supported", "put CASE inside: SUM(CASE WHEN ... THEN 1 ELSE 0 END)")
-    if isinstance(tree, (exp.Predicate, exp.And, exp.Or, exp.Not)):
-        return refused(f"{wording(tree)} is a condition, not a number", "count it: COUNT(*) FILTER (WHERE ...)")
-    if isinstance(tree, exp.IgnoreNulls):
-        return refused_node(tree.this, _NEAREST)
-    return refused_node(tree, _NEAREST)
+def _quotient(total: Vector, counted: Vector) -> Vector:
+    return to_interval(total) / to_interval(counted)
 
 
-_HANDLERS: dict[type[exp.Expr], Callable[[Compiler, exp.Expr], Node]] = {
-    exp.Add: Compiler.binary,
-    exp.Sub: Compiler.binary,
-    exp.Mul: Compiler.binary,
-    exp.Div: Compiler.binary,
-    exp.Neg: Compiler.negative,
-    exp.Paren: Compiler.inner,
-    exp.Round: Compiler.rounded,
-    exp.Floor: Compiler.stepped,
-    exp.Ceil: Compiler.stepped,
-    exp.Abs: Compiler.absolute,
-    exp.Greatest: Compiler.extreme,
-    exp.Least: Compiler.extreme,
-    exp.Coalesce: Compiler.coalesced,
-    exp.Nullif: Compiler.nullified,
-    exp.Cast: Compiler.cast,
+def _not_null(tree: exp.Expr, scope: Scope) -> Predicate:
+    """Where any expression has a value."""
+    if isinstance(tree, exp.Column):
+        return not_null(scope.attribute(tree), scope.domain)
+    cells = on_cells(tree, scope)
+    known = cells.known
+    if known is None:
+        raise refused(f"{wording(tree)} computes records with a noisy value", "ask for it first, and write the value")
+    vector = known.vector
+    if isinstance(vector, Labels):
+        return cells.predicate(~vector.null)
+    numbers = to_interval(vector)
+    if (numbers.maybe_null & numbers.number).any():
+        raise CutError(f"{wording(tree)} may be NULL within a bin; leave it out with WHERE, at the edges of bins")
+    return cells.predicate(numbers.number)
+
+
+def _ends(known: Known, allowed: np.ndarray, smallest: bool) -> Any:
+    """The smallest or largest possible value among some cells."""
+    if isinstance(known.vector, Labels):
+        listed = {
+            value for value in Labels(known.vector.codes[allowed], known.vector.values).listed() if value is not None
+        }
+        if not listed:
+            return None
+        return min(listed) if smallest else max(listed)
+    numbers = to_interval(known.vector).take(np.flatnonzero(allowed))
+    ends = numbers.low if smallest else numbers.high
+    found = ends[~np.isnan(ends)]
+    if not found.size:
+        return None
+    number = float(found.min() if smallest else found.max())
+    return value_at(number, known.kind)
+
+
+_HANDLERS: dict[type[exp.Expr], Callable[[Aggregator, Any, Selection], Expr]] = {
+    exp.Count: Aggregator.count,
+    exp.CountIf: Aggregator.count_if,
+    exp.Sum: Aggregator.sum,
+    exp.Avg: Aggregator.mean,
+    exp.Min: Aggregator.extreme,
+    exp.Max: Aggregator.extreme,
+    exp.ApproxDistinct: Aggregator.distinct,
+    exp.Mode: Aggregator.mode,
+    exp.Median: Aggregator.median,
+    exp.Quantile: Aggregator.quantile,
+    exp.ApproxQuantile: Aggregator.quantile,
+    exp.PercentileCont: Aggregator.quantile,
+    exp.PercentileDisc: Aggregator.quantile,
+    exp.WithinGroup: Aggregator.within_group,
+    **dict.fromkeys((exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop), Aggregator.spread),
+    **dict.fromkeys(moments.PAIRS, Aggregator.pair),
 }
+AGGREGATES = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, *_HANDLERS)
+"""Nodes that a scan compiles as a whole."""

@@ -1,90 +1,140 @@
-"""The questions behind a statement: each measure in each class of groups is one query, a constant, or nothing."""
+"""A statement put to knowledge: the errors its parts need, its table from their answers, its table for nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from reticent.answer import Answer
-from reticent.queries import Count, Groups, Marginal, Predicate, Query, Total, all_of
-from reticent.queries.base import RECORDS_FAILURE
-from reticent.queries.forms import Form
-from reticent.queries.numbers import weighted_by
-from reticent.sql.expressions import Measure
-from reticent.sql.intervals import Interval
-from reticent.sql.keys import Grouping, reachable
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.free import Recall, answered, free_single, reachable_part, together
+from reticent.knowledge.knowledge import Knowledge, Single
+from reticent.knowledge.request import Request, WantedError, part_name, shared_confidence
+from reticent.knowledge.synthetic import drawn_rows
+from reticent.queries import Query
+from reticent.queries.base import Linear
+from reticent.sql.basis import refuse_sums
+from reticent.sql.error_targets import shortfall, targets
+from reticent.sql.result import ResultTable
+from reticent.sql.statement import Statement
+
+KEPT_TABLES = 512
+KEPT_CELLS = 1024
+"""Of one kept table; five numbers a cell make at most 20 MB for all of them."""
+
+__all__ = ["free_table", "needed_errors", "refuse_sums", "result_table"]
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """One measure within one combination of classes: where `mask` is false the share is exactly zero."""
-
-    query: Query | None
-    mask: np.ndarray
-    """Over the flattened cells of the group columns."""
-
-    def shares(self, answers: Mapping[Query, Answer]) -> tuple[np.ndarray, np.ndarray]:
-        """Values and errors; without a query the share is 1, by the domain alone."""
-        if self.query is None:
-            return self.mask.astype(float), np.zeros(self.mask.size)
-        answer = answers[self.query]
-        values = np.where(self.mask, np.ravel(answer.value), 0.0)
-        error = answer.error if answer.certified and answer.error is not None else np.inf
-        return values, np.where(self.mask, error, 0.0)
-
-
-def blocks_of(measure: Measure, grouping: Grouping) -> list[Block]:
-    """In the order of the grouping's combinations."""
-    return [_block(measure, all_of((measure.where, chosen)), grouping) for chosen in grouping.combinations]
-
-
-def _block(measure: Measure, where: Predicate, grouping: Grouping) -> Block:
-    domain, columns = grouping.domain, grouping.columns
-    form: Form = where.compile(domain)
-    if measure.column is not None:
-        form = weighted_by(form, measure.column, domain)
-    mask = reachable(form, columns, domain).ravel()
-    if not mask.any() or (not form.attributes and not columns):
-        return Block(None, mask)
-    if not columns:
-        return Block(Count(where) if measure.column is None else Total(measure.column, where), mask)
-    if measure.column is None and set(form.attributes) <= set(columns):
-        # WHERE on grouped columns only leaves cells out: the whole marginal answers every such statement.
-        return Block(Marginal(columns), mask)
-    return Block(Groups(columns, where, measure.column), mask)
+def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> ResultTable | None:
+    """The result from what is known; None where that is not good enough for the wanted error."""
+    statement, error, confidence = request.question, request.error, request.confidence
+    assert isinstance(statement, Statement), "SQL, compiled"
+    refuse_sums(statement, knowledge.unit)
+    if statement.explained is not None and error is not None:
+        return None  # only a session knows its prices
+    errors: Sequence[float | None] | None = [None] * len(statement.queries)
+    if error is not None:
+        name = part_name(statement.text, error, confidence)
+        confidence = shared_confidence(confidence, len(statement.queries))
+        errors = None if recall is None else recall(name)
+        errors = needed_errors(statement, knowledge, error, confidence) if errors is None else errors
+    answers: list[Answer] = []
+    for query, wanted in zip(statement.queries, errors, strict=True):
+        found = _free(knowledge, _single(query), wanted, confidence, request)
+        if found is None:
+            return None
+        answers.append(found)
+    return result_table(statement, knowledge, answers, error=error, confidence=confidence)
 
 
-def queries_of(measures: Sequence[Sequence[Block]]) -> tuple[Query, ...]:
-    """Each distinct query once, in the order of use."""
-    return tuple(dict.fromkeys(block.query for blocks in measures for block in blocks if block.query is not None))
+def _free(
+    knowledge: Knowledge, query: Single, wanted: float | None, confidence: float, request: Request
+) -> Answer | None:
+    """The free answer to one of a statement's questions; tables that are small are kept as long as nothing is learned.
 
-
-def share_interval(blocks: Sequence[Block], answers: Mapping[Query, Answer], rows: np.ndarray) -> Interval:
-    """The measure in every group; a certified share is a fraction, so its bounds are cut to [0, 1]."""
-    parts = [block.shares(answers) for block in blocks]
-    values = np.concatenate([value for value, _ in parts])[rows]
-    errors = np.concatenate([error for _, error in parts])[rows]
-    bounded = np.isfinite(errors)
-    low, high = values - errors, values + errors
-    return Interval(
-        values,
-        np.where(bounded, np.clip(low, 0.0, 1.0), low),
-        np.where(bounded, np.clip(high, 0.0, 1.0), high),
-    )
-
-
-def joint_confidence(answers: Sequence[Answer], records_error: float) -> float | None:
-    """With which probability all stated bounds hold at once.
-
-    Certificates hold together by construction (the j-th audit may fail half as often as the one before); everything
-    else may fail on its own account, the released number of records included.
+    Statements of a dashboard differ in their order, their limit and their arithmetic; what they group by repeats.
     """
-    certified = [answer for answer in answers if answer.certified and answer.confidence is not None]
-    if answers and not certified:
-        return None
-    together = [1 - answer.confidence for answer in certified if answer.origin == "certificate" and answer.confidence]
-    alone = [1 - answer.confidence for answer in certified if answer.origin != "certificate" and answer.confidence]
-    size = RECORDS_FAILURE if records_error > 0 else 0.0
-    return max(0.0, 1.0 - max(together, default=0.0) - sum(alone) - size)
+    if wanted is not None or isinstance(query, Linear) or knowledge.domain.cells(query.names) > KEPT_CELLS:
+        return free_single(knowledge, query, wanted, confidence, strict=request.strict, promise=request.promise)
+    kept, key = knowledge.tables, (query, confidence, request.strict)
+    found = kept.get(key)
+    if found is None:
+        found = free_single(knowledge, query, None, confidence, strict=request.strict)
+        if found is not None:
+            if len(kept) >= KEPT_TABLES:
+                kept.clear()
+            kept[key] = _frozen(found)
+    return found
+
+
+def _frozen(answer: Answer) -> Answer:
+    """Nobody may change what another statement will read."""
+    for part in (answer.value, answer.count, answer.fitted, *(answer.interval or ())):
+        if isinstance(part, np.ndarray):
+            part.setflags(write=False)
+    return answer
+
+
+def needed_errors(
+    statement: Statement, knowledge: Knowledge, error: WantedError, confidence: float, *, own: float | None = None
+) -> list[float]:
+    """The error each query needs, judged by what is known for free before anything is bought.
+
+    An engine that answers everything within its `own` error is asked for no less, except by statements that only
+    count: what needs a smaller one is told that it fell short.
+    """
+    estimates = {query: _best(knowledge, query, confidence) for query in statement.queries}
+    found = targets(statement, estimates, error, records=knowledge.records, records_error=knowledge.records_error)
+    needed = [found[query] for query in statement.queries]
+    if own is not None:
+        return needed if statement.counts else [max(part, own) for part in needed]
+    return [reachable_part(part, error, "this statement", knowledge) for part in needed]
+
+
+def result_table(
+    statement: Statement,
+    knowledge: Knowledge,
+    answers: Sequence[Answer],
+    *,
+    error: WantedError | None,
+    confidence: float,
+) -> ResultTable:
+    """The result that the answers to its queries give."""
+    found = dict(zip(statement.queries, answers, strict=True))
+    # What is paid for shares the confidence between its own questions; beside free ones others may tighten bounds.
+    tighten = None if error is not None else lambda query: _best(knowledge, query, confidence)
+    table = statement.run(
+        found.__getitem__,
+        records=knowledge.records,
+        records_error=knowledge.records_error,
+        unit=knowledge.unit,
+        tighten=tighten,
+        joint=together(knowledge),
+        sample=partial(drawn_rows, knowledge),
+    )
+    if error is None:
+        return table
+    typical = any(answer.origin == "typical" for answer in answers)
+    judged = replace(table, errors=_reached(table)) if typical else table
+    return replace(table, note=shortfall(statement, judged, error, knowledge.records))
+
+
+def _reached(table: ResultTable) -> tuple[tuple[float | None, ...], ...]:
+    """For whoever takes a typical error: certified ones, and typical ones where there are none."""
+    if not table.typical:
+        return table.errors
+    rows = zip(table.errors, table.typical, strict=True)
+    return tuple(tuple(e if e is not None else t for e, t in zip(*row, strict=True)) for row in rows)
+
+
+def _best(knowledge: Knowledge, query: Query, confidence: float) -> Answer:
+    single = _single(query)
+    reading = knowledge.free(single, confidence, None) or knowledge.guess(single)
+    return answered(knowledge, single, reading, confidence)
+
+
+def _single(query: Query) -> Single:
+    assert isinstance(query, Single), "statements are made of single questions"
+    return query

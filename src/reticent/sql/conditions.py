@@ -1,19 +1,29 @@
-"""Conditions on one record: SQL's WHERE, FILTER and CASE as predicates on the domain, with three truth values."""
+"""Conditions on one record: SQL's WHERE, FILTER and CASE as selections of records.
+
+A comparison of a plain column with a constant is a predicate as it stands; every other condition is evaluated on the
+cells of the columns that it names.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
+import numpy as np
 from sqlglot import exp
 
-from reticent.domain import OTHER_LABEL, Categorical, Domain
+from reticent.domain import Categorical, Numeric
+from reticent.domain.attribute import closest, shown
 from reticent.errors import QueryError
-from reticent.queries import Everything, Predicate, all_of, any_of, col
-from reticent.queries.predicate import Column, Comparison, Junction, Not
+from reticent.queries import Everything, Predicate, col
+from reticent.queries.predicate import Column, Comparison
+from reticent.sql.builder import flat
+from reticent.sql.cells import columns_of, on_cells
 from reticent.sql.constants import constant, is_constant
-from reticent.sql.refusals import only, refused, refused_node, wording
+from reticent.sql.patterns import Matcher
+from reticent.sql.refusals import CONDITIONS, only, refused, refused_node, wording
 from reticent.sql.scope import Scope
+from reticent.sql.selection import Selection, both, either, otherwise
+from reticent.sql.vectors import NULL, NUMERIC, TEXT, Labels, to_truth, without_other
 
 _COMPARE: dict[type[exp.Expr], Callable[[Column, object], Predicate]] = {
     exp.EQ: Column.__eq__,
@@ -24,228 +34,247 @@ _COMPARE: dict[type[exp.Expr], Callable[[Column, object], Predicate]] = {
     exp.GTE: Column.__ge__,
 }
 _MIRRORED = {exp.EQ: exp.EQ, exp.NEQ: exp.NEQ, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
-_SIGNS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-_COLUMN_ONLY = "compare the column itself with constants"
+CONDITION_STEPS = 10
+"""Of reading one comparison, junction or negation."""
 
 
-def condition(node: exp.Expr, scope: Scope) -> Predicate:
+def condition(node: exp.Expr, scope: Scope) -> Selection:
     """The records for which a condition is true."""
-    handler = _HANDLERS.get(type(node))
-    if handler is None:
-        raise _misplaced(node)
-    predicate = handler(node, scope)
-    return ~predicate if node.args.get("negate") else predicate
+    handler = _HANDLERS.get(type(node), _general)
+    scope.meter.charge(CONDITION_STEPS)
+    found = handler(node, scope)
+    return ~found if node.args.get("negate") and handler is not _general else found
 
 
-def otherwise(predicate: Predicate, domain: Domain) -> Predicate:
-    """Where a predicate is not true: false or unknown. `~` keeps only where it is false."""
-    return _without(predicate, domain, True)
+def exactly(node: exp.Expr, scope: Scope) -> Predicate:
+    """The same, where each record must be in or out."""
+    return condition(node, scope).decided()
 
 
-def _without(predicate: Predicate, domain: Domain, outcome: bool) -> Predicate:
-    """Where a predicate does not have the outcome, by De Morgan down to comparisons."""
-    if isinstance(predicate, Not):
-        return _without(predicate.operand, domain, not outcome)
-    if isinstance(predicate, Junction):
-        parts = [_without(operand, domain, outcome) for operand in predicate.operands]
-        return any_of(parts) if (predicate.op == "and") is outcome else all_of(parts)
-    opposite = ~predicate if outcome else predicate
-    if not isinstance(predicate, Comparison):
-        return opposite
-    return any_of((opposite, *_unknown(predicate, domain)))
+def _general(node: exp.Expr, scope: Scope) -> Selection:
+    """Any condition, by its outcome in each cell of its columns."""
+    refusal = _misplaced(node)
+    if refusal is not None:
+        raise refusal
+    cells = on_cells(node, scope)
+    known = cells.known
+    if known is None:
+        raise refused(f"{wording(node)} compares records with a noisy value", "ask for it first, and write the value")
+    if known.kind not in (*NUMERIC, NULL) or isinstance(node, (exp.Literal, exp.Column)):
+        raise refused(f"{wording(node)} is not a condition", "compare it with a value")
+    truth = to_truth(known.vector)
+    _refuse_empty(node, scope, truth.true)
+    false = truth.false & ~truth.true & ~truth.null
+    if not cells.names:
+        return _constant_outcome(node, bool(truth.true.any()), bool(truth.null.any()))
+    if truth.decided.all():
+        return Selection(cells.predicate(truth.true), cells.predicate(false))
+    sure = truth.sure
+    open_ = truth.true & ~sure
+    estimates = truth.value[open_]
+    share = float(np.nanmean(estimates)) if estimates.size and not np.isnan(estimates).all() else 0.5
+    return Selection(
+        cells.predicate(sure),
+        cells.predicate(false),
+        cells.predicate(truth.true),
+        cells.predicate(truth.false),
+        share,
+        f"{wording(node)} cuts {cells.first_open()}",
+    )
 
 
-def _unknown(comparison: Comparison, domain: Domain) -> list[Predicate]:
-    """The codes on which a comparison is neither true nor false."""
-    attribute = domain[comparison.name]
-    truth = attribute.truth(comparison.op, comparison.value, comparison.name)
-    column, undecided = col(comparison.name), ~(truth.true | truth.false)
-    found: list[Predicate] = []
-    if attribute.null_code is not None and undecided[attribute.null_code]:
-        found.append(column.is_null())
-    if attribute.other_code is not None and undecided[attribute.other_code]:
-        found.append(column == OTHER_LABEL)
-    return found
+def _constant_outcome(node: exp.Expr, holds: bool, unknown: bool) -> Selection:
+    if unknown:
+        raise refused(f"{wording(node)} is never true", "use IS NULL with a column")
+    return Selection(Everything() if holds else ~Everything())
 
 
-def _misplaced(node: exp.Expr) -> QueryError:
-    if isinstance(node, exp.Filter):
-        node = node.this
-    if isinstance(node, (exp.Count, exp.Sum, exp.Avg, exp.CountIf)):
-        return refused(f"{wording(node)} is an aggregate, and WHERE looks at one record", "use HAVING")
-    if isinstance(node, exp.Literal):
-        return refused(f"{wording(node)} is not a condition", "compare a column with it")
-    return refused_node(node, _COLUMN_ONLY)
+def _refuse_empty(node: exp.Expr, scope: Scope, true: np.ndarray) -> None:
+    """A computed text that no declared value has is a slip, as it is for a plain column."""
+    if true.any() or not isinstance(node, exp.EQ):
+        return
+    for side, other in ((node.this, node.expression), (node.expression, node.this)):
+        wanted = constant(other) if is_constant(other) else None
+        if isinstance(wanted, str) and not is_constant(side) and columns_of(side):
+            known = on_cells(side, scope).known
+            if known is not None and known.kind == TEXT and isinstance(known.vector, Labels):
+                hint = closest(wanted, map(str, without_other(known.vector.values)))
+                raise QueryError(f"{wording(side)} = {shown(wanted)}: no declared value gives it{hint}")
 
 
-def _junction(node: exp.Expr, scope: Scope) -> Predicate:
+def _misplaced(node: exp.Expr) -> QueryError | None:
+    """Pieces that have no meaning for one record, told before their columns are looked up."""
+    if type(node).__name__ in CONDITIONS:
+        return refused_node(node, "compare columns with constants")
+    inner = node.this if isinstance(node, exp.Filter) else node
+    if isinstance(inner, exp.AggFunc):
+        return refused(f"{wording(inner)} is an aggregate, and WHERE looks at one record", "use HAVING")
+    for part in node.walk():
+        if isinstance(part, exp.Query):
+            break
+        if isinstance(part, exp.AggFunc):
+            return refused(f"{wording(part)} is an aggregate, and WHERE looks at one record", "use HAVING")
+        if type(part).__name__ in CONDITIONS and part is not node:
+            return refused_node(part, "compare columns with constants")
+    return None
+
+
+def _junction(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this", "expression")
-    parts = [condition(part, scope) for part in _flat(node, type(node))]
-    return all_of(parts) if isinstance(node, exp.And) else any_of(parts)
+    parts = [condition(part, scope) for part in flat(node, type(node))]
+    scope.meter.charge(sum(part.true.size for part in parts))
+    return both(parts) if isinstance(node, exp.And) else either(parts)
 
 
-def _flat(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
-    """Operands of a chain of ANDs or ORs, which sqlglot nests to the left; no recursion, for chains are long."""
-    parts: list[exp.Expr] = []
-    waiting = [node]
-    while waiting:
-        current = waiting.pop()
-        if type(current) is kind:
-            waiting += [current.expression, current.this]
-        else:
-            parts.append(current)
-    return parts
-
-
-def _not(node: exp.Expr, scope: Scope) -> Predicate:
+def _not(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this")
     return ~condition(node.this, scope)
 
 
-def _paren(node: exp.Expr, scope: Scope) -> Predicate:
+def _paren(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this")
     return condition(node.this, scope)
 
 
-def _boolean(node: exp.Expr, scope: Scope) -> Predicate:
-    return Everything() if node.this else ~Everything()
+def _boolean(node: exp.Expr, scope: Scope) -> Selection:
+    return Selection(Everything() if node.this else ~Everything())
 
 
-def _truth_column(node: exp.Expr, scope: Scope) -> Predicate:
+def _truth_column(node: exp.Expr, scope: Scope) -> Selection:
     assert isinstance(node, exp.Column)
     name = scope.attribute(node)
     attribute = scope.domain[name]
     if not isinstance(attribute, Categorical) or attribute.kind != "truth values":
         raise refused(f"{wording(node)} is a column, not a condition", "compare it with a value")
-    return col(name) == True  # noqa: E712
+    return Selection(col(name) == True)  # noqa: E712
 
 
-def _comparison(node: exp.Expr, scope: Scope) -> Predicate:
+def _comparison(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this", "expression")
     left, right, kind = _bare(node.this), _bare(node.expression), type(node)
-    if is_constant(left):
-        if is_constant(right):
-            return _constants(node, constant(left), constant(right))
+    if is_constant(left) and not is_constant(right):
         left, right, kind = right, left, _MIRRORED[type(node)]
-    column = _column(left, right, node, scope)
-    value = constant(right)
+    if not isinstance(left, exp.Column) or not is_constant(right):
+        return _general(node, scope)
+    name, value = scope.attribute(left), constant(right)
     if value is None:
         test = "IS NOT NULL" if kind is exp.NEQ else "IS NULL"
         raise refused(f"{wording(node)} is never true", f"use {wording(left)} {test}")
-    return _COMPARE[kind](column, value)
+    return _plain(_COMPARE[kind](col(name), value), node, scope)
 
 
-def _column(left: exp.Expr, right: exp.Expr, node: exp.Expr, scope: Scope) -> Column:
-    """The column side of a comparison whose other side is constant."""
-    if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-        scope.attribute(left)
-        scope.attribute(right)
-        raise refused(f"{wording(node)} compares two columns", f"{_COLUMN_ONLY}, joined by OR")
-    if not is_constant(right):
-        raise _misplaced(right)
-    if not isinstance(left, exp.Column):
-        raise _computed(left)
-    return col(scope.attribute(left))
+def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
+    """A comparison as it stands, unless it cuts a bin or orders text."""
+    assert isinstance(predicate, Comparison), "one column is compared"
+    attribute = scope.domain[predicate.name]
+    try:
+        attribute.truth(predicate.op, predicate.value, predicate.name)
+    except QueryError as refusal:
+        ordered = predicate.op in ("<", "<=", ">", ">=")
+        text = isinstance(attribute, Categorical) and attribute.kind == "text" and isinstance(predicate.value, str)
+        if not (isinstance(attribute, Numeric) or (ordered and text)):
+            raise
+        return _cut(node, scope, refusal)
+    return Selection(predicate)
 
 
-def _computed(node: exp.Expr) -> QueryError:
-    if isinstance(node, (exp.Binary, exp.Neg)) and not isinstance(node, exp.Predicate):
-        return refused(f"{wording(node)} computes with a column", "move the arithmetic to the constant's side")
-    if isinstance(node, exp.Cast):
-        return refused(f"{wording(node)} converts a column", _COLUMN_ONLY)
-    if isinstance(node, exp.Func) and not isinstance(node, (exp.AggFunc, exp.Case, exp.If)):
-        return refused(f"{wording(node)} is a function of a column", f"{_COLUMN_ONLY}, or use LIKE or IN")
-    return _misplaced(node)
+def _cut(node: exp.Expr, scope: Scope, refusal: QueryError) -> Selection:
+    """The records of a bin that is cut are open; what cannot be compared at all is refused as it was."""
+    try:
+        found = _general(node, scope)
+    except QueryError:
+        raise refusal from None
+    if found.exact:
+        return found
+    return Selection(found.true, found.false, found.possible, found.refutable, found.share, str(refusal))
 
 
-def _constants(node: exp.Expr, left: object, right: object) -> Predicate:
-    """WHERE 1 = 1 and the like."""
-    if left is None or right is None:
-        raise refused(f"{wording(node)} is never true", "use IS NULL with a column")
-    alike = type(left) is type(right) or (isinstance(left, (int, float)) and isinstance(right, (int, float)))
-    if not alike:
-        raise refused(f"{wording(node)} compares values of different kinds", "compare a column with a value")
-    holds = {
-        exp.EQ: left == right,
-        exp.NEQ: left != right,
-        exp.LT: left < right,  # type: ignore[operator]
-        exp.LTE: left <= right,  # type: ignore[operator]
-        exp.GT: left > right,  # type: ignore[operator]
-        exp.GTE: left >= right,  # type: ignore[operator]
-    }[type(node)]
-    return Everything() if holds else ~Everything()
-
-
-def _in(node: exp.Expr, scope: Scope) -> Predicate:
-    if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
+def _in(node: exp.Expr, scope: Scope) -> Selection:
+    if node.args.get("unnest") or node.args.get("field"):
+        raise refused(f"{wording(node)} holds a list", "list the values: IN ('a', 'b')")
+    if node.args.get("query"):
         raise refused(f"{wording(node)} holds a subquery", "list the values: IN ('a', 'b')")
     only(node, "this", "expressions")
-    values = []
-    for item in node.expressions:
-        if not is_constant(item):
-            raise refused(f"{wording(item)} in a list of values is not a constant", "list constants")
-        values.append(constant(item))
+    scope.meter.charge(CONDITION_STEPS * len(node.expressions))
+    left = _bare(node.this)
+    if not isinstance(left, exp.Column) or not all(is_constant(item) for item in node.expressions):
+        return _general(node, scope)
+    values = [constant(item) for item in node.expressions]
     if any(value is None for value in values):
         raise refused(f"{wording(node)} lists NULL, which never matches", "add OR ... IS NULL")
-    return _side(node, scope).isin(values)
+    return _plain(col(scope.attribute(left)).isin(values), node, scope)
 
 
-def _between(node: exp.Expr, scope: Scope) -> Predicate:
+def _between(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this", "low", "high")
     low, high = node.args["low"], node.args["high"]
     for end in (low, high):
-        if not is_constant(end):
-            raise refused(f"{wording(end)} is not a constant", "BETWEEN needs two constants")
-        if constant(end) is None:
+        if is_constant(end) and constant(end) is None:
             raise refused(f"{wording(node)} is never true", "write both ends")
-    return _side(node, scope).between(constant(low), constant(high))
-
-
-def _side(node: exp.Expr, scope: Scope) -> Column:
     left = _bare(node.this)
-    if not isinstance(left, exp.Column):
-        raise _computed(left)
-    return col(scope.attribute(left))
+    if not isinstance(left, exp.Column) or not (is_constant(low) and is_constant(high)):
+        return _general(node, scope)
+    column = col(scope.attribute(left))
+    above = exp.GTE(this=left.copy(), expression=low.copy())
+    below = exp.LTE(this=left.copy(), expression=high.copy())
+    return both([_plain(column >= constant(low), above, scope), _plain(column <= constant(high), below, scope)])
 
 
-def _is(node: exp.Expr, scope: Scope) -> Predicate:
+def _is(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this", "expression")
     left, right = _bare(node.this), node.expression
     if isinstance(right, exp.Null):
-        return _side(node, scope).is_null()
+        if isinstance(left, exp.Column):
+            return Selection(col(scope.attribute(left)).is_null())
+        return _general(node, scope)
     if isinstance(right, exp.Boolean):
         inner = condition(left, scope)
         inner = inner if right.this else ~inner
-        # Two-valued: where it is not true it is false, so that NOT turns it round completely.
-        return ~otherwise(inner, scope.domain)
+        scope.meter.charge(CONDITION_STEPS * inner.true.size)
+        return inner.two_valued(scope.domain)
     raise refused_node(node, "use IS NULL, IS TRUE or a comparison")
 
 
-def _distinct_from(node: exp.Expr, scope: Scope) -> Predicate:
+def _distinct_from(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this", "expression")
-    column, right = _column(_bare(node.this), _bare(node.expression), node, scope), constant(_bare(node.expression))
-    same = column.is_null() if right is None else column == right
-    return same if isinstance(node, exp.NullSafeEQ) else otherwise(same, scope.domain)
+    left, right = _bare(node.this), _bare(node.expression)
+    if not isinstance(left, exp.Column) or not is_constant(right):
+        return _general(node, scope)
+    column, value = col(scope.attribute(left)), constant(right)
+    same = Selection(column.is_null()) if value is None else _plain(column == value, node, scope)
+    if not same.exact or same.stated_false is not None:
+        return _general(node, scope)
+    return same if isinstance(node, exp.NullSafeEQ) else Selection(otherwise(same.true, scope.domain))
 
 
-def _like(node: exp.Expr, scope: Scope, escape: str = "") -> Predicate:
+def _like(node: exp.Expr, scope: Scope, escape: str = "") -> Selection:
     only(node, "this", "expression", "negate")
     pattern = constant(node.expression) if is_constant(node.expression) else None
+    if isinstance(node.expression, (exp.Any, exp.All)):
+        raise refused("LIKE ANY and LIKE ALL list patterns", "join several LIKE with OR or AND")
     if not isinstance(pattern, str):
         raise refused(f"{wording(node)} needs a pattern", "write a text such as 'A%'")
-    column = _side(node, scope)
+    left = _bare(node.this)
+    if not isinstance(left, exp.Column):
+        plain = node.copy()
+        plain.set("negate", None)
+        if escape:
+            plain = exp.Escape(this=plain, expression=exp.Literal.string(escape))
+        return _general(plain, scope)
+    column = col(scope.attribute(left))
     attribute = scope.domain[column.name]
     if not isinstance(attribute, Categorical) or attribute.kind != "text":
         raise refused(f"LIKE needs a column of text, and {column.name} has none", "use =, IN or BETWEEN")
-    matches = _matcher(pattern, escape, isinstance(node, exp.ILike))
-    found = [value for value in attribute.values if matches(value)]
+    matcher = Matcher.of(pattern, escape, ignore_case=isinstance(node, exp.ILike))
+    scope.meter.charge(sum(matcher.steps(str(value)) for value in attribute.values))
+    found = [value for value in attribute.values if matcher.matches(str(value))]
     if found:
-        return column.isin(found)
+        return Selection(column.isin(found))
     # False on every text, unknown on null: what a list of no values means.
-    return (column == attribute.values[0]) & (column != attribute.values[0])
+    return Selection((column == attribute.values[0]) & (column != attribute.values[0]))
 
 
-def _escaped(node: exp.Expr, scope: Scope) -> Predicate:
+def _escaped(node: exp.Expr, scope: Scope) -> Selection:
     only(node, "this", "expression")
     mark = constant(node.expression) if is_constant(node.expression) else None
     if not isinstance(mark, str) or len(mark) != 1 or not isinstance(node.this, (exp.Like, exp.ILike)):
@@ -254,32 +283,13 @@ def _escaped(node: exp.Expr, scope: Scope) -> Predicate:
     return ~inner if node.this.args.get("negate") else inner
 
 
-def _matcher(pattern: str, escape: str, ignore_case: bool) -> Callable[[str], bool]:
-    """SQL's % and _ as a regular expression, each run of % once so that no pattern backtracks for long."""
-    pieces: list[str] = []
-    characters = iter(pattern)
-    for character in characters:
-        if character == escape:
-            pieces.append(re.escape(next(characters, escape)))
-        elif character == "%":
-            if not pieces or pieces[-1] != ".*":
-                pieces.append(".*")
-        else:
-            pieces.append("." if character == "_" else re.escape(character))
-    if pieces.count(".*") > 8:
-        raise refused("a pattern with more than eight % is not supported", "list the values: IN ('a', 'b')")
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    compiled = re.compile("".join(pieces), flags)
-    return lambda value: compiled.fullmatch(value) is not None
-
-
 def _bare(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-_HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Predicate]] = {
+_HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr, Scope], Selection]] = {
     exp.And: _junction,
     exp.Or: _junction,
     exp.Not: _not,

@@ -19,24 +19,30 @@ _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg)
 
 
 def is_constant(node: exp.Expr) -> bool:
-    """Whether no column and no aggregate occurs in it."""
+    """Whether it is a literal, a date, or arithmetic on numbers alone."""
     if isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):
         return True
-    if isinstance(node, (exp.Paren, exp.Cast, exp.Neg)):
+    if isinstance(node, exp.Cast):
+        return node.to.this in (*_DATES, *_TIMES) and isinstance(node.this, exp.Literal)
+    if isinstance(node, (exp.Paren, exp.Neg)):
         return is_constant(node.this)
     if isinstance(node, _ARITHMETIC):
-        return is_constant(node.this) and is_constant(node.expression)
+        sides = (node.this, node.expression)
+        return all(is_constant(side) and not isinstance(side, exp.Cast) for side in sides)
     return False
+
+
+def literal_value(node: exp.Expr) -> Any:
+    """Of a literal: text, a number, a truth value, or None for NULL."""
+    if isinstance(node, exp.Literal):
+        return str(node.this) if node.is_string else _number(str(node.this))
+    return bool(node.this) if isinstance(node, exp.Boolean) else None
 
 
 def constant(node: exp.Expr) -> Any:
     """Text, number, truth value, date, datetime, or None for NULL."""
-    if isinstance(node, exp.Literal):
-        return str(node.this) if node.is_string else _number(str(node.this))
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    if isinstance(node, exp.Null):
-        return None
+    if isinstance(node, (exp.Literal, exp.Boolean, exp.Null)):
+        return literal_value(node)
     if isinstance(node, exp.Paren):
         return constant(node.this)
     if isinstance(node, exp.Cast):
@@ -60,7 +66,7 @@ def number(node: exp.Expr) -> float:
     return found
 
 
-def whole_number(node: exp.Expr, what: str, largest: int) -> int:
+def whole_constant(node: exp.Expr, what: str, largest: int) -> int:
     """A constant for LIMIT, OFFSET, a position or a number of decimals."""
     value = constant(node) if is_constant(node) else None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:

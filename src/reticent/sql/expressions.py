@@ -1,145 +1,427 @@
-"""Select-list expressions over aggregates: small trees that turn shares of the table into bounded numbers."""
+"""Expressions over the rows of a small table: trees that turn what was answered into bounded columns.
+
+A row set is public and fixed when a statement is compiled: groups of the domain, or what relational operators make of
+them. What depends on no answer is computed then, once; the rest is computed from the answers, each expression once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from reticent.queries import Predicate
 from reticent.sql.intervals import Interval
+from reticent.sql.meter import CELLS_A_STEP
+from reticent.sql.vectors import NUMBER, TRUTH, Labels, Truth, Vector, rows_of, taken, to_interval, to_truth
+
+ARRAY_STEPS = 10
+"""Of one operation on an array, however short."""
+CELL_BYTES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
-    """A linear query per group: the share of records with `where`, or a Total of a column among them."""
+class Binning:
+    """What the bins of a summed column hide: its total is of representatives, the truth of the rows' own numbers.
 
-    where: Predicate
-    column: str | None = None
+    A record of the selection lies at most `radius` from its representative, and at most `ratio` times as far as the
+    representative lies above the lower end of the range; both in units of the range.
+    """
+
+    column: str
+    radius: float
+    ratio: float
+    present: int
+    """The measure that counts the selection."""
+    reach: int | None = None
+    """A measure of the mean radius as a part of the largest, where one was asked."""
+
+    def hidden(self, total: Interval, present: Interval, reach: Interval | None) -> np.ndarray:
+        """The most that the share of the total may be off, from the largest shares that all of these may have."""
+        found = self.radius * _most(present)
+        if np.isfinite(self.ratio):
+            found = np.minimum(found, self.ratio * _most(total))
+        return found if reach is None else np.minimum(found, self.radius * _most(reach))
+
+
+def _most(share: Interval) -> np.ndarray:
+    return np.clip(np.nan_to_num(share.high, nan=1.0), 0.0, 1.0)
 
 
 @dataclass(eq=False)
-class Measures:
-    """Distinct measures of one statement while it is compiled."""
-
-    found: list[Measure] = field(default_factory=list)
-    _places: dict[tuple[str, str | None], int] = field(default_factory=dict)
-
-    def place(self, where: Predicate, column: str | None = None) -> int:
-        key = (where.text, column)
-        if key not in self._places:
-            self._places[key] = len(self.found)
-            self.found.append(Measure(where, column))
-        return self._places[key]
-
-
-@dataclass(frozen=True, eq=False)
-class Shares:
+class Run:
     """What was answered: one interval per measure, in fractions of the table, and the number of records."""
 
-    rows: int
     measures: Sequence[Interval]
     records: Interval
+    """One row."""
+    binned: Mapping[int, Binning] = field(default_factory=dict)
+    bins: bool = True
+    """Whether what bins hide is counted."""
+    sample: Callable[[], Sequence[Vector]] | None = None
+    """Synthetic rows, for statements that ask for them."""
+    _known: dict[int, Any] = field(default_factory=dict)
 
-    def combined(self, terms: Sequence[tuple[float, int]]) -> Interval:
+    def of(self, expr: Expr) -> Vector:
+        """The column of an expression, computed once."""
+        found = self._known.get(id(expr))
+        if found is None:
+            found = self._known[id(expr)] = expr.evaluate(self)
+        return found
+
+    def numbers(self, expr: Expr) -> Interval:
+        return to_interval(self.of(expr))
+
+    def truth(self, expr: Expr) -> Truth:
+        return to_truth(self.of(expr))
+
+    def changed(self, measures: Sequence[Interval]) -> Run:
+        """The same answers but for some intervals; nothing is computed yet."""
+        return replace(self, measures=measures, _known={})
+
+    def unbinned(self) -> Run:
+        return replace(self, bins=False, _known={})
+
+    def hidden(self, terms: Sequence[tuple[float, int]], rows: int) -> np.ndarray:
+        """What binning may add to or take from the sum of coefficient * share."""
+        total = np.zeros(rows)
+        for coefficient, place in terms if self.bins else ():
+            if (binning := self.binned.get(place)) is not None:
+                reach = None if binning.reach is None else self.measures[binning.reach]
+                total += abs(coefficient) * binning.hidden(self.measures[place], self.measures[binning.present], reach)
+        return total
+
+    def combined(self, terms: Sequence[tuple[float, int]], rows: int) -> Interval:
         """Sum of coefficient * share."""
-        total = Interval.exactly(0.0, self.rows)
+        total = Interval.exactly(0.0, rows)
         for coefficient, place in terms:
-            total = total + Interval.exactly(coefficient, self.rows) * self.measures[place]
+            total = total + Interval.exactly(coefficient, rows) * self.measures[place]
         return total
 
 
-class Node(Protocol):
-    """An expression that yields one number per group."""
+class Expr:
+    """One column over a fixed number of rows."""
+
+    rows: int
+    kind: str = NUMBER
+    children: tuple[Expr, ...] = ()
+    own_places: tuple[int, ...] = ()
+    """Measures that it reads itself."""
+    work: ClassVar[int] = 1
+    """How many arrays, one number per row each, an evaluation computes."""
+
+    def evaluate(self, run: Run) -> Vector:
+        raise NotImplementedError
+
+    @property
+    def known(self) -> Vector | None:
+        """The column itself, where no answer is needed for it."""
+        return None
+
+    @property
+    def arrays(self) -> int:
+        return self.work
+
+    @property
+    def cost(self) -> int:
+        """Steps of one evaluation, its children not counted."""
+        return 0 if self.known is not None else self.arrays * array_steps(self.rows)
 
     @property
     def places(self) -> tuple[int, ...]:
-        """The measures it looks at, each once."""
-        ...
+        """The measures it depends on, each once."""
+        found = self.__dict__.get("_places")
+        if found is None:
+            found = tuple(dict.fromkeys(place for expr in walk((self,)) for place in expr.own_places))
+            self.__dict__["_places"] = found
+        return found
 
-    def evaluate(self, shares: Shares) -> Interval: ...
+
+def array_steps(rows: int) -> int:
+    """Of one operation on an array with a number for each row."""
+    return ARRAY_STEPS + rows * CELL_BYTES // CELLS_A_STEP
+
+
+def walk(roots: Iterable[Expr]) -> Iterable[Expr]:
+    """Every expression below, each once."""
+    seen: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        expr = waiting.pop()
+        if id(expr) not in seen:
+            seen.add(id(expr))
+            yield expr
+            waiting += expr.children
 
 
 @dataclass(frozen=True, eq=False)
-class Number:
-    value: float
+class Known(Expr):
+    """A public column."""
+
+    vector: Vector
+    kind: str
+    cut: str = ""
+    """Why a row is not one value, where bins leave it open."""
+    declared: str = ""
+    """What it is of, where that is not plain: the declared range instead of the rows' own."""
 
     @property
-    def places(self) -> tuple[int, ...]:
-        return ()
+    def rows(self) -> int:  # type: ignore[override]
+        return rows_of(self.vector)
 
-    def evaluate(self, shares: Shares) -> Interval:
-        return Interval.exactly(self.value, shares.rows)
+    @property
+    def known(self) -> Vector:
+        return self.vector
+
+    def evaluate(self, run: Run) -> Vector:
+        return self.vector
+
+
+def constant_expr(value: Any, kind: str, rows: int) -> Known:
+    return Known(Labels.constant(value, rows), kind)
 
 
 @dataclass(frozen=True, eq=False)
-class Sum:
+class Sum(Expr):
     """records * (sum of coefficient * share): COUNT and SUM, and any combination of them with constants."""
 
     terms: tuple[tuple[float, int], ...]
+    rows: int
+    kind: str = NUMBER
 
     @property
-    def places(self) -> tuple[int, ...]:
+    def own_places(self) -> tuple[int, ...]:  # type: ignore[override]
         return tuple(place for _, place in self.terms)
 
-    def evaluate(self, shares: Shares) -> Interval:
-        return shares.combined(self.terms) * shares.records
+    @property
+    def arrays(self) -> int:
+        return 2 + 2 * len(self.terms)
 
-    def times(self, factor: float) -> Sum:
-        return Sum(tuple((coefficient * factor, place) for coefficient, place in self.terms))
+    def evaluate(self, run: Run) -> Interval:
+        shares = run.combined(self.terms, self.rows).widened(run.hidden(self.terms, self.rows))
+        return shares * run.records.spread(self.rows)
 
-    def plus(self, other: Sum) -> Sum:
+    def times(self, factor: float, kind: str) -> Sum:
+        return Sum(tuple((coefficient * factor, place) for coefficient, place in self.terms), self.rows, kind)
+
+    def plus(self, other: Sum, kind: str | None = None) -> Sum:
         """Equal measures meet, so that what cancels leaves no error."""
         merged: dict[int, float] = {}
         for coefficient, place in (*self.terms, *other.terms):
             merged[place] = merged.get(place, 0.0) + coefficient
-        return Sum(tuple((coefficient, place) for place, coefficient in merged.items() if coefficient))
+        terms = tuple((coefficient, place) for place, coefficient in merged.items() if coefficient)
+        return Sum(terms, self.rows, self.kind if kind is None else kind)
 
 
 @dataclass(frozen=True, eq=False)
-class Mean:
+class MeanExpr(Expr):
     """AVG: low + (top - low * bottom) / bottom, every record in [low, high]; the number of records cancels.
 
     Shifting by `low` makes the quotient one of non-negative numbers, top' <= (high - low) * bottom, and spares the
-    error of the part that is the same for every record.
+    error of the part that is the same for every record. A mean of numbers lies no farther from the mean of their
+    representatives than the farthest number from its own: `radius`.
     """
 
     top: Sum
     bottom: int
     low: float
     high: float
+    radius: float = 0.0
+    kind: str = NUMBER
 
     @property
-    def places(self) -> tuple[int, ...]:
-        return tuple(dict.fromkeys((*self.top.places, self.bottom)))
+    def rows(self) -> int:  # type: ignore[override]
+        return self.top.rows
 
-    def evaluate(self, shares: Shares) -> Interval:
-        shifted = self.top.plus(Sum(((-self.low, self.bottom),)))
-        bottom = shares.measures[self.bottom]
-        raw = shares.combined(shifted.terms) / bottom
-        cut = raw.clipped(0.0, self.high - self.low)
+    @property
+    def own_places(self) -> tuple[int, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys((*self.top.own_places, self.bottom)))
+
+    @property
+    def arrays(self) -> int:
+        return 8 + self.top.arrays
+
+    def evaluate(self, run: Run) -> Interval:
+        found = self.centred(run)
         # A bound that only says "somewhere in the column's range" is none.
-        known = np.isfinite(raw.low) & np.isfinite(raw.high)
-        quotient = Interval(
-            np.where(bottom.value > 0, cut.value, np.nan),
-            np.where(known, cut.low, raw.low),
-            np.where(known, cut.high, raw.high),
+        known = np.isfinite(found.low) & np.isfinite(found.high)
+        if self.high > self.low:
+            known &= (found.low > self.low) | (found.high < self.high)
+        unknown = np.full(self.rows, np.inf)
+        bottom = run.measures[self.bottom]
+        maybe = ~(bottom.low > 0)
+        return Interval(
+            np.where(bottom.value > 0, found.value, np.nan),
+            np.where(known, found.low, -unknown),
+            np.where(known, found.high, unknown),
+            maybe if maybe.any() else None,
         )
-        return quotient + Interval.exactly(self.low, shares.rows)
+
+    def centred(self, run: Run) -> Interval:
+        """The mean with what is known of it, also where that is no more than the range."""
+        shifted = self.top.plus(Sum(((-self.low, self.bottom),), self.rows))
+        bottom = run.measures[self.bottom]
+        raw = run.combined(shifted.terms, self.rows) / bottom
+        width = self.high - self.low
+        cut = raw.clipped(0.0, width).widened(self._hidden(run, bottom)).clipped(0.0, width)
+        return Interval(cut.value, cut.low, cut.high) + Interval.exactly(self.low, self.rows)
+
+    def _hidden(self, run: Run, bottom: Interval) -> np.ndarray:
+        """What binning may hide: never more than for the record it hides most of, often less than for all of them."""
+        if not run.binned or not run.bins:
+            return np.zeros(self.rows)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(bottom.low > 0, run.hidden(self.top.terms, self.rows) / bottom.low, np.inf)
+        return np.minimum(self.radius, share)
 
 
 @dataclass(frozen=True, eq=False)
-class Operation:
-    """Anything computed from other expressions by interval arithmetic."""
+class Partly(Expr):
+    """A count or sum over records of which some may or may not be meant: a condition that cuts their bins.
 
-    function: Callable[..., Interval]
-    operands: tuple[Node, ...]
+    `sure` is of the records that are; `open` of the others, each between `least` and `most`; `share` of them are meant
+    if they lie evenly within their bins.
+    """
+
+    sure: Sum
+    open: Sum
+    counted: Sum
+    """How many are open."""
+    share: float
+    least: float
+    most: float
 
     @property
-    def places(self) -> tuple[int, ...]:
-        return tuple(dict.fromkeys(place for operand in self.operands for place in operand.places))
+    def rows(self) -> int:  # type: ignore[override]
+        return self.sure.rows
 
-    def evaluate(self, shares: Shares) -> Interval:
-        return self.function(*(operand.evaluate(shares) for operand in self.operands))
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.sure.kind
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return (self.sure, self.open, self.counted)
+
+    @property
+    def arrays(self) -> int:
+        return 8
+
+    def evaluate(self, run: Run) -> Interval:
+        sure, open_, counted = (run.numbers(part) for part in self.children)
+        most = np.maximum(counted.high, 0.0)
+        below = min(0.0, self.least) * most if self.least < 0 else np.zeros(self.rows)
+        above = max(0.0, self.most) * most if self.most > 0 else np.zeros(self.rows)
+        if self.least >= 0:
+            above = np.minimum(above, np.maximum(open_.high, 0.0))
+        if self.most <= 0:
+            below = np.maximum(below, np.minimum(open_.low, 0.0))
+        low, high = sure.low + below, sure.high + above
+        value = np.clip(sure.value + self.share * open_.value, low, high)
+        return Interval(value, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Clipped(Expr):
+    """A number that is known to lie in a range; a bound that says no more than that is none."""
+
+    inner: Expr
+    low: float
+    high: float
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return self.inner.rows
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return (self.inner,)
+
+    def evaluate(self, run: Run) -> Interval:
+        found = run.numbers(self.inner).clipped(self.low, self.high)
+        idle = (found.low <= self.low) & (found.high >= self.high) & (self.high > self.low)
+        low, high = np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high)
+        return Interval(found.value, low, high, found.null)
+
+
+@dataclass(frozen=True, eq=False)
+class Computed(Expr):
+    """A function of other columns."""
+
+    function: Callable[..., Vector]
+    children: tuple[Expr, ...] = field()
+    rows: int = field()
+    kind: str = field()
+    arrays: int = 4  # type: ignore[assignment]
+
+    def evaluate(self, run: Run) -> Vector:
+        return self.function(*(run.of(child) for child in self.children))
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated(Expr):
+    """The single row of another table, beside every row of this one."""
+
+    inner: Expr
+    rows: int
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.inner.kind
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return (self.inner,)
+
+    def evaluate(self, run: Run) -> Vector:
+        return run.of(self.inner).spread(self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Taken(Expr):
+    """Rows of another table in another order, some perhaps several times; -1 is a row of NULLs."""
+
+    inner: Expr
+    picks: np.ndarray
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return len(self.picks)
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return self.inner.kind
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return (self.inner,)
+
+    def evaluate(self, run: Run) -> Vector:
+        return taken(run.of(self.inner), self.picks)
+
+
+@dataclass(frozen=True, eq=False)
+class Presence(Expr):
+    """Whether each row is there: all conditions on it hold, and it exists."""
+
+    children: tuple[Expr, ...] = field()
+    rows: int = field()
+    kind: str = TRUTH
+
+    @property
+    def arrays(self) -> int:
+        return 4 * len(self.children)
+
+    def evaluate(self, run: Run) -> Truth:
+        found = run.truth(self.children[0]).is_true()
+        for child in self.children[1:]:
+            found = found & run.truth(child).is_true()
+        return found
+
+
+def is_count(expr: Expr, columns: Sequence[object]) -> bool:
+    """Whether it is counted in records: a sum of measures none of which weighs records by a column."""
+    if isinstance(expr, Partly):
+        return is_count(expr.sure, columns)
+    return isinstance(expr, Sum) and all(columns[place] is None for place in expr.own_places)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 
-ONLY_SELECT = "ask a SELECT with COUNT(*), COUNT(x), SUM(x) or AVG(x)"
+ONLY_SELECT = "ask a SELECT with COUNT(*), SUM(x), AVG(x) or another aggregate"
 
 
 def _each(*rows: tuple[str, str]) -> dict[str, str]:
@@ -21,16 +23,14 @@ STATEMENTS = _each(
     ("CREATE DROP ALTER COMMENT GRANT REVOKE RENAME", "would change the schema"),
     ("BEGIN COMMIT ROLLBACK START SAVEPOINT", "concerns transactions, and there are none"),
     ("SET RESET PRAGMA USE ATTACH DETACH INSTALL CALL EXECUTE PREPARE", "would change settings"),
-    ("SHOW DESCRIBE DESC SUMMARIZE ANALYZE", "describes the table; print the domain instead"),
-    ("EXPLAIN", "asks for a plan; call cost(text, error=...) to see the price"),
-    ("VALUES", "lists constants and asks nothing of the table"),
-    ("PIVOT UNPIVOT", "reshapes rows; group by the columns instead"),
+    ("SUMMARIZE ANALYZE", "looks at single records; use DESCRIBE, and COUNT(*) ... GROUP BY a column"),
+    ("UNPIVOT", "turns columns into rows; use UNION ALL of one SELECT for each"),
 )
 """First words of statements that are not questions."""
 
 AGGREGATES = _each(
     (
-        "Min Max Median Mode PercentileCont PercentileDisc Quantile ApproxQuantile ArgMax ArgMin First Last TopK",
+        "ArgMax ArgMin First Last TopK",
         "depends on single records; COUNT(*) ... GROUP BY the column shows its whole distribution",
     ),
     (
@@ -38,8 +38,8 @@ AGGREGATES = _each(
         "depends on single records; COUNT(*) ... GROUP BY the column shows its whole distribution",
     ),
     (
-        "Stddev StddevPop StddevSamp Variance VariancePop VarSamp Skewness Kurtosis Corr CovarPop CovarSamp RegrSlope",
-        "is not linear in the records; COUNT(*) ... GROUP BY the column shows its spread",
+        "Skewness Kurtosis",
+        "needs third and fourth moments; use STDDEV, or COUNT(*) ... GROUP BY the column, which shows its shape",
     ),
     (
         "GroupConcat ArrayAgg ArrayUniqueAgg JSONArrayAgg JSONObjectAgg Histogram",
@@ -49,21 +49,24 @@ AGGREGATES = _each(
         "LogicalAnd LogicalOr BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg",
         "depends on single records; COUNT(*) FILTER (WHERE ...) counts where the condition holds",
     ),
-    (
-        "ApproxDistinct Hll",
-        "counts distinct values, which single records decide; COUNT(*) ... GROUP BY the column counts each",
-    ),
 )
 """Aggregates by sqlglot's class name."""
+
+_NAMES = """
+    COUNT SUM AVG MIN MAX MEDIAN MODE QUANTILE_CONT QUANTILE_DISC PERCENTILE_CONT STDDEV VARIANCE VAR_POP
+    STDDEV_POP COVAR_POP COVAR_SAMP CORR REGR_SLOPE REGR_INTERCEPT REGR_R2 COUNT_IF LOWER UPPER TRIM SUBSTRING
+    LEFT RIGHT LENGTH CONCAT REPLACE SPLIT_PART STARTS_WITH CONTAINS ABS ROUND FLOOR CEIL TRUNC SQRT LN LOG EXP
+    POWER SIGN MOD GREATEST LEAST COALESCE NULLIF IF YEAR MONTH QUARTER DAY EXTRACT DATE_PART DATE_TRUNC DATE_DIFF
+    STRFTIME RANK DENSE_RANK ROW_NUMBER LAG LEAD FIRST_VALUE LAST_VALUE NTILE PERCENT_RANK CUME_DIST
+"""
+FUNCTIONS = tuple(_NAMES.split())
+"""What a misspelt function may have meant."""
 
 CLAUSES: dict[str, str] = {
     "joins": "the statement joins another table; only one table is protected: join before it is read",
     "laterals": "the statement joins another table; only one table is protected: join before it is read",
-    "distinct": "SELECT DISTINCT shows which values occur; COUNT(*) ... GROUP BY the column counts them",
-    "qualify": "QUALIFY needs window functions, which rank records; use HAVING on aggregates",
-    "windows": "WINDOW functions rank records; use ORDER BY and LIMIT on aggregates",
+    "qualify": "QUALIFY ranks records; group first, and rank the groups",
     "sample": "a sample of rows cannot be drawn; the answer covers all records, or use synthesize(rows)",
-    "pivots": "PIVOT reshapes rows; group by both columns instead",
     "into": "SELECT INTO would write a table; leave INTO out",
     "locks": "locks are not needed; leave FOR UPDATE out",
     "hint": "hints have no meaning here; leave them out",
@@ -79,7 +82,7 @@ CLAUSES: dict[str, str] = {
     "version": "time travel is not possible; the table is read once",
     "ordinality": "WITH ORDINALITY numbers records; ask for counts",
     "rows_from": "functions cannot stand for a table; name the protected table",
-    "by_name": "set operations are not possible; ask each part on its own",
+    "by_name": "UNION BY NAME is not supported; list the columns in the same order",
     "db": "a table of another schema is out of reach; use the table's own name",
     "limit_options": "LIMIT with PERCENT or TIES is not supported; use a number",
     "except_": "EXCLUDE is not supported; name the columns to use",
@@ -89,7 +92,7 @@ CLAUSES: dict[str, str] = {
 
 CONDITIONS = _each(
     (
-        "Exists Any All Select Subquery Union",
+        "Exists Any All",
         "a subquery would join; ask it on its own, or list values: IN (1, 2)",
     ),
     ("RegexpLike RegexpILike RegexpFullMatch SimilarTo Glob", "regular expressions are not supported; use LIKE or IN"),
@@ -97,9 +100,7 @@ CONDITIONS = _each(
     ("Tuple Array Struct", "lists of columns cannot be compared; compare them one by one with AND"),
     ("Window RowNumber Rank DenseRank Ntile", "window functions rank records; use ORDER BY and LIMIT on aggregates"),
     ("CurrentDate CurrentTimestamp CurrentTime Rand Uuid", "it changes with each run; write a value"),
-    ("Interval", "intervals of time are not supported; write the date itself"),
     ("Xor", "XOR is not supported; write (a AND NOT b) OR (b AND NOT a)"),
-    ("Case If", "CASE in a condition is not supported; write it with AND and OR"),
 )
 """Pieces of conditions by sqlglot's class name."""
 
@@ -134,9 +135,16 @@ def refused_node(node: exp.Expr, instead: str) -> QueryError:
         return refused("a subquery stands where a value is needed", "ask it on its own")
     if isinstance(node, exp.AggFunc):
         return refused(f"{wording(node)} is not a sum over records", ONLY_SELECT)
+    if isinstance(node, exp.Anonymous) and node.name.upper() in ("NOW", "TODAY", "GETDATE", "SYSDATE"):
+        return refused(f"{wording(node)} changes with each run", "write the date itself: DATE '2024-12-31'")
     if isinstance(node, exp.Anonymous):
-        return refused(f"unknown function {shown(node.name)}", instead)
+        return QueryError(f"unknown function {shown(node.name)}{_similar(node.name) or f'; {instead}'}")
     return refused(f"{wording(node)} cannot be answered here", instead)
+
+
+def _similar(name: str) -> str:
+    near = difflib.get_close_matches(name.upper(), FUNCTIONS, n=2, cutoff=0.6)
+    return f"; did you mean {' or '.join(near)}" if near else ""
 
 
 def only(node: exp.Expr, *allowed: str) -> None:

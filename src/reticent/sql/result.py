@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reticent.answer import ORIGINS
+import numpy as np
+
 from reticent.errors import QueryError
+from reticent.knowledge.answer import ORIGINS
+from reticent.knowledge.frames import Cell, Framed, key_column, new_name, shown_key
+from reticent.sql.expressions import Expr
+from reticent.sql.intervals import Interval
+from reticent.sql.vectors import (
+    DATE,
+    DAY,
+    TEMPORAL,
+    TEXT,
+    Bins,
+    Labels,
+    Truth,
+    Vector,
+    shown_text,
+    value_at,
+)
+
+if TYPE_CHECKING:
+    from reticent.sql.population import PopulationTable
 
 SHOWN_ROWS = 40
-Cell = str | int | float | bool | None
 
 
 @dataclass(frozen=True)
-class ResultTable:
+class ResultTable(Framed):
     """What a SQL statement returned.
 
     `errors` has the shape of `rows`: for an aggregate, a bound on `abs(value - truth)`, or None where nothing is
@@ -35,27 +55,76 @@ class ResultTable:
     price: float
     note: str = ""
     """What was wanted and not reached, in one line."""
+    basis: str = ""
+    """What sums and averages are of, in one line: values clipped to the declared range, persons' means."""
+    types: tuple[str, ...] = ()
+    """The kind of each column: number, integer, text, truth, date or timestamp; dates are shown as ISO text."""
+    typical: tuple[tuple[float | None, ...], ...] = ()
+    """As `errors`, for counts: what 19 of 20 such questions err at most. Empty where nothing is stated."""
 
     def __post_init__(self) -> None:
         widths = {len(self.columns), len(self.aggregates), *map(len, self.rows), *map(len, self.errors)}
         if len(widths) > 1 or len(self.rows) != len(self.errors):
             raise QueryError("a result table needs one value and one error per row and column")
 
+    def drawn_from(self, sample: Any) -> ResultTable:
+        """The same table, which now knows what it came from; whoever makes a result calls it."""
+        self.__dict__["_sample"] = sample
+        return self
+
+    def population(self, confidence: float = 0.95, *, mode: str | None = None) -> PopulationTable:
+        """The same rows with intervals for the population that the table's records were drawn from, independently.
+
+        Args:
+            confidence: Of each interval if estimated, of all together if certified.
+            mode: "estimated" or "certified"; by default the estimate where the release has replicates.
+
+        Returns:
+            A result table whose errors are half-widths of these intervals, labelled with the mode. Counts are those
+            expected in a table of the same size.
+
+        Raises:
+            QueryError: There are no replicates, nothing is certified, or the result came over HTTP or from a file.
+        """
+        from reticent.sql.population import population_table
+
+        sample = self.__dict__.get("_sample")
+        if sample is None:
+            raise QueryError(
+                "this result does not know its release or session, as after HTTP or a file; ask rt.Release.load(...)"
+            )
+        return population_table(self, sample, confidence, mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what it came from, which may be large and is not part of a result."""
+        return {name: value for name, value in self.__dict__.items() if name != "_sample"}
+
     def __len__(self) -> int:
         return len(self.rows)
-
-    def __iter__(self) -> Iterator[tuple[Cell, ...]]:
-        return iter(self.rows)
 
     @property
     def guarantee(self) -> str:
         """The error statement in a few words."""
         if not self.rows:
             return "no group is left"
+        if self.origin == "public" and not any(self.aggregates):
+            return "public"
         if self.confidence is None or not any(error is not None for row in self.errors for error in row):
             return "uncertified"
         together = f"all bounds hold together with probability {self.confidence:.6g}"
         return together if self.certified else f"{together}; values without ± are uncertified"
+
+    @property
+    def usual(self) -> str:
+        """What most such questions err, in a few words; what bounds every question bounds most of them."""
+        found = []
+        for place, name in enumerate(self.columns):
+            stated = [error for row in self.typical if (error := row[place]) is not None]
+            bounds = [error for row in self.errors if (error := row[place]) is not None]
+            if stated:
+                most = min(max(stated), max(bounds)) if len(bounds) == len(self.rows) else max(stated)
+                found.append(f"{name} ± {most:,.3g}")
+        return f"19 of 20 such questions are within {', '.join(found)}" if found else ""
 
     def __repr__(self) -> str:
         cells = [list(self.columns), *(self._texts(place) for place in range(min(len(self.rows), SHOWN_ROWS)))]
@@ -75,7 +144,7 @@ class ResultTable:
 
     def _footer(self) -> str:
         count = f"{len(self.rows)} {'row' if len(self.rows) == 1 else 'rows'}"
-        noted = f"; {self.note}" if self.note else ""
+        noted = "".join(f"; {text}" for text in (self.usual, self.basis, self.note) if text)
         return f"{count}; {self.guarantee}; {self.origin}; price {self.price:.3g}{noted}"
 
     def _texts(self, place: int) -> list[str]:
@@ -85,14 +154,14 @@ class ResultTable:
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
         plain = {field.name: getattr(self, field.name) for field in fields(self)}
-        listed = {name: list(plain[name]) for name in ("columns", "aggregates")}
-        return plain | listed | {name: [list(row) for row in plain[name]] for name in ("rows", "errors")}
+        listed = {name: list(plain[name]) for name in ("columns", "aggregates", "types")}
+        return plain | listed | {name: [list(row) for row in plain[name]] for name in ("rows", "errors", "typical")}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any]) -> ResultTable:
         """The inverse of `to_dict`."""
-        listed: dict[str, Any] = {name: tuple(content[name]) for name in ("columns", "aggregates")}
-        listed |= {name: tuple(map(tuple, content[name])) for name in ("rows", "errors")}
+        listed: dict[str, Any] = {name: tuple(content.get(name, ())) for name in ("columns", "aggregates", "types")}
+        listed |= {name: tuple(map(tuple, content.get(name, ()))) for name in ("rows", "errors", "typical")}
         return cls(**(content | listed))
 
     def to_arrow(self) -> Any:
@@ -103,60 +172,54 @@ class ResultTable:
         for place, name in enumerate(self.columns):
             values = [row[place] for row in self.rows]
             if not self.aggregates[place]:
-                columns[name] = pa.array(_uniform(values))
+                columns[name] = key_column(values)
                 continue
-            columns[name] = pa.array(values, type=pa.float64())
-            title = f"{name}_error"
-            while title in columns or title in self.columns:
-                title += "_"
+            if any(isinstance(value, (str, bool)) for value in values):
+                columns[name] = key_column(values)
+            else:
+                columns[name] = pa.array(values, type=pa.float64())
+            title = new_name(f"{name}_error", [*columns, *self.columns])
             columns[title] = pa.array([row[place] for row in self.errors], type=pa.float64())
         return pa.table(columns)
 
-    def to_pandas(self) -> Any:
-        return self.to_arrow().to_pandas()
-
     def plot(self) -> Any:
-        """Bars with error bars, one panel per aggregate; needs matplotlib."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError:
-            raise QueryError("plot() needs matplotlib; install it, or use to_pandas()") from None
-        numbers = [place for place, number in enumerate(self.aggregates) if number]
-        figure = Figure(figsize=(7, 2.6 * len(numbers)), layout="constrained")
-        labels = [self._label(row) for row in self.rows]
-        for panel, place in enumerate(numbers, start=1):
-            axes = figure.add_subplot(len(numbers), 1, panel)
-            values = [float(row[place] or 0.0) for row in self.rows]
-            axes.bar(range(len(values)), values, yerr=[row[place] or 0.0 for row in self.errors], capsize=3)
-            axes.set_xticks(range(len(values)), labels, rotation=30 if len(labels) > 6 else 0)
-            axes.set_title(self.columns[place])
-        return figure
+        """A panel per aggregate: bars with error bars, or a heat map of two group columns; needs matplotlib."""
+        from reticent.knowledge.plotting import plot_groups
 
-    def _label(self, row: tuple[Cell, ...]) -> str:
-        keys = zip(row, self.aggregates, strict=True)
-        return ", ".join("(null)" if cell is None else str(cell) for cell, number in keys if not number)
+        keys = [place for place, number in enumerate(self.aggregates) if not number]
+        numbers = [place for place, number in enumerate(self.aggregates) if number]
+        return plot_groups(
+            [self.columns[place] for place in keys],
+            [tuple(shown_key(row[place]) for place in keys) for row in self.rows],
+            {
+                self.columns[place]: (
+                    [0.0 if isinstance(row[place], str) else float(row[place] or 0.0) for row in self.rows],
+                    [row[place] for row in self.errors],
+                )
+                for place in numbers
+            },
+            self.guarantee,
+        )
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        shown = range(min(len(self.rows), SHOWN_ROWS))
+        places = range(min(len(self.rows), SHOWN_ROWS))
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in self._texts(place)) + "</tr>" for place in shown
+            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in self._texts(place)) + "</tr>" for place in places
         )
         more = "" if len(self.rows) <= SHOWN_ROWS else f" ({len(self.rows) - SHOWN_ROWS} more rows not shown)"
         meaning = "; ".join(ORIGINS.get(origin, origin) for origin in self.origin.split(" + "))
-        noted = f"; {self.note}" if self.note else ""
+        noted = "".join(f"; {text}" for text in (self.usual, self.basis, self.note) if text)
         footer = f"{self.guarantee}; {meaning}; price {self.price:.3g}{more}{noted}"
         return f"<div><table><tr>{head}</tr>{body}</table><small>{escape(footer)}</small></div>"
 
 
 def _text(value: Cell, error: float | None, number: bool) -> str:
-    if value is None:
-        return "NULL"
-    if not number or isinstance(value, str):
-        return str(value)
+    if value is None or not number or isinstance(value, (str, bool)):
+        return shown_key(value)
     decimals = _decimals(float(value), error)
-    shown = f"{value:,.{decimals}f}"
-    return shown if error is None else f"{shown} ± {error:,.{decimals}f}"
+    text = f"{value:,.{decimals}f}"
+    return text if error is None else f"{text} ± {error:,.{decimals}f}"
 
 
 def _decimals(value: float, error: float | None) -> int:
@@ -168,9 +231,47 @@ def _decimals(value: float, error: float | None) -> int:
     return min(12, max(0, 5 - math.floor(math.log10(abs(value)))))
 
 
-def _uniform(values: list[Cell]) -> list[Cell]:
-    """Arrow wants one type per column: numbers beside `(other)` become text."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {int, float} or len(kinds) < 2:
-        return values
-    return [None if value is None else str(value) for value in values]
+@dataclass(frozen=True)
+class ResultColumn:
+    """One column of a result: values, the error of each, and whether it is a number that noise may blur."""
+
+    values: Sequence[Cell]
+    errors: Sequence[float | None]
+    number: bool
+    kind: str
+
+
+def column_of(expr: Expr, vector: Vector, rows: np.ndarray) -> ResultColumn:
+    """Some rows of a computed column, as a result shows them."""
+    if isinstance(vector, (Labels, Bins)) and expr.known is not None:
+        return ResultColumn(
+            _shown(vector.take(rows).listed()), [None] * len(rows), False, _shown_kind(vector, expr.kind)
+        )
+    if isinstance(vector, Truth):
+        vector = vector.labelled()
+    if isinstance(vector, Interval):
+        picked = vector.take(rows)
+        if expr.kind in TEMPORAL:
+            values: list[Cell] = _shown([value_at(number, expr.kind) for number in picked.value])
+            scale = 1.0 if expr.kind == DATE else 1.0 / DAY
+            return ResultColumn(values, _plain(picked.error * scale), True, expr.kind)
+        return ResultColumn(_plain(picked.value), _plain(picked.error), True, expr.kind)
+    labels = vector.labelled() if isinstance(vector, Bins) else vector
+    picked_labels = labels.take(rows)
+    sure = np.ones(len(rows), dtype=bool) if picked_labels.certain is None else picked_labels.certain
+    values = _shown(picked_labels.listed())
+    return ResultColumn(values, [0.0 if one else None for one in sure.tolist()], True, expr.kind)
+
+
+def _shown(values: list[Any]) -> list[Cell]:
+    return [shown_text(value) if isinstance(value, datetime.date) else value for value in values]
+
+
+def _shown_kind(vector: Vector, kind: str) -> str:
+    """Bins are shown by their text."""
+    return TEXT if isinstance(vector, Bins) and any(isinstance(v, str) for v in vector.listed()) else kind
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    """JSON knows neither NaN (our NULL) nor infinity (no bound)."""
+    return [value if math.isfinite(value) else None for value in values.tolist()]

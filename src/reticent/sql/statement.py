@@ -1,135 +1,313 @@
-"""A statement is compiled once per text and domain, and run on any answers: a release's, a session's, a server's."""
+"""A statement is compiled once per text and domain, and run on any answers: a release's, a session's, a server's.
+
+Compiled, it is a list of linear questions (`queries`, and `tightening`, whose free answers only make bounds smaller)
+and a pure function of their answers (`run`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from math import isfinite
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
-from reticent.answer import Answer
 from reticent.domain import Domain
 from reticent.errors import ReticentError
-from reticent.queries import Query
-from reticent.sql.aggregates import has_aggregate
-from reticent.sql.asking import Block, blocks_of, joint_confidence, queries_of, share_interval
-from reticent.sql.conditions import condition
-from reticent.sql.constants import whole_number
-from reticent.sql.expressions import Measures, Shares
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.synthetic import ROWS
+from reticent.queries import Predicate, Query, Weights
+from reticent.sql.basis import basis_of, refuse_sums
+from reticent.sql.describe import Explained, Prospect, Shown, described, explained_table
+from reticent.sql.error_targets import trials
+from reticent.sql.expressions import Binning, Expr, Known, Presence, Run, Sum, array_steps, walk
 from reticent.sql.intervals import Interval
-from reticent.sql.keys import ClassKey, ColumnKey, Grouping, Key, checked_keys, key_of
-from reticent.sql.outputs import Group, Namer, Output, Ranking, Test, outputs_of, positioned, rankings_of
-from reticent.sql.parsing import parse_one
-from reticent.sql.refusals import ONLY_SELECT, only, refused, refused_node
-from reticent.sql.result import ResultTable
-from reticent.sql.scope import Scope, scope_of
+from reticent.sql.kept import Kept
+from reticent.sql.measures import OBJECT_BYTES, Block, blocks_of, joint_confidence, queries_of, share_interval
+from reticent.sql.meter import Meter
+from reticent.sql.ordering import Limited, sorted_rows
+from reticent.sql.parse import parse_statement
+from reticent.sql.planner import Planner, SyntheticNeeded
+from reticent.sql.refusals import ONLY_SELECT, refused
+from reticent.sql.relations import Relation
+from reticent.sql.result import ResultTable, column_of
+from reticent.sql.scope import Scope
+from reticent.sql.synthetic import limited_rows, placeholder, synthetic_relation
+from reticent.sql.vectors import Bins, Labels, Truth
 
 KEPT_STATEMENTS = 256
-MAX_ROWS = 2**31
-_CLAUSES = (
-    *("expressions", "from_", "where", "group", "having", "order", "limit", "offset"),
-    *("with_", "joins", "laterals"),
-)
+KEPT_BYTES = 2**25
+"""Of all kept statements of a process together; one that may come to hold more than an eighth is not kept."""
+NODE_STEPS = 10
+"""Of one node of a parsed tree."""
+NODE_BYTES = 1500
+FEW = 8
+"""Answers that fail on their own account and are still read to tighten a bound: more would cost too much confidence."""
+
+Sample = Callable[[int], np.ndarray]
+"""The codes of the first so many synthetic rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """What a SELECT asks and how its answers become a table."""
+    """What a query asks and how its answers become a table."""
 
     text: str
-    grouping: Grouping
-    outputs: tuple[Output, ...]
+    domain: Domain
+    relation: Relation
     measures: tuple[tuple[Block, ...], ...]
-    having: Test | None
-    order: tuple[Ranking, ...]
-    limit: int | None
-    offset: int
+    rows: tuple[np.ndarray, ...]
+    """The groups of each measure that are looked at."""
+    weights: tuple[str | Weights | None, ...]
+    """The column each measure sums, or the numbers; None for counts."""
+    binned: Mapping[int, Binning]
+    """What bins hide of the totals among the measures, by place."""
+    coarse: Mapping[int, str]
+    """Other measures that bins blur, and of which columns."""
+    aside: frozenset[int]
+    """Places of measures that only tighten bounds."""
+    told: tuple[str, ...] = ()
+    """What is said with every result."""
+    explained: Statement | None = None
+    """Of an EXPLAIN: the statement that is explained."""
+    synthetic: exp.Expr | None = field(default=None, repr=False)
+    """A query of synthetic rows, which are drawn when it runs."""
+    table: str | None = None
 
     @property
-    def domain(self) -> Domain:
-        return self.grouping.domain
+    def fields(self) -> tuple[Any, ...]:
+        return self.relation.fields
+
+    @cached_property
+    def columns(self) -> tuple[tuple[str, ...] | None, ...]:
+        """The columns whose numbers each measure sums; None for counts."""
+        return tuple(
+            None if weight is None else (weight,) if isinstance(weight, str) else weight.attributes
+            for weight in self.weights
+        )
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
         """The linear queries, marginals and groups it needs, each once."""
-        return queries_of(self.measures)
+        if self.explained is not None:
+            return ()
+        return queries_of([blocks for place, blocks in enumerate(self.measures) if place not in self.aside])
 
-    def run(self, answer: Callable[[Query], Answer], *, records: float, records_error: float = 0.0) -> ResultTable:
-        """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records."""
+    @cached_property
+    def tightening(self) -> tuple[Query, ...]:
+        """Queries whose free answers make bounds tighter; the statement has a value without them."""
+        return tuple(query for query in queries_of(self.measures) if query not in self.queries)
+
+    @cached_property
+    def numbers(self) -> int:
+        """How many numbers its result may have."""
+        shown = self.relation.rows if self.relation.limit is None else min(self.relation.rows, self.relation.limit)
+        public = 0 if self.synthetic is None else len(self.fields)
+        return shown * (public + sum(one.expr.known is None for one in self.fields))
+
+    @cached_property
+    def expressions(self) -> tuple[Expr, ...]:
+        """Everything that an evaluation computes."""
+        relation = self.relation
+        roots = [*(one.expr for one in relation.fields), *relation.filters, *(r.expr for r in relation.order)]
+        return tuple(walk(roots))
+
+    @cached_property
+    def steps(self) -> int:
+        """Of computing the result from its answers: see `reticent.sql.meter`."""
+        computed = sum(expr.cost for expr in self.expressions)
+        asked = sum(
+            4 * len(blocks) * array_steps(len(rows)) for blocks, rows in zip(self.measures, self.rows, strict=True)
+        )
+        shown = self.relation.rows * len(self.fields) // 2 + 4 * len(self.fields) * array_steps(self.relation.rows)
+        return computed + asked + shown + (0 if self.synthetic is None else ROWS)
+
+    @cached_property
+    def search_steps(self) -> int:
+        """Of finding the errors with which averages and quotients reach a wanted one."""
+        found = 0
+        for one in self.fields:
+            if not isinstance(one.expr, (Known, Sum)):
+                each = sum(expr.cost for expr in walk((one.expr,)))
+                found += trials(one.expr) * each
+        return found
+
+    @cached_property
+    def footprint(self) -> int:
+        """Bytes that it may come to hold: its text, predicates, masks of groups, public columns and compiled forms."""
+        blocks = sum(block.footprint for blocks in self.measures for block in blocks)
+        seen: dict[int, int] = {}
+        for expr in self.expressions:
+            for array in _arrays(expr):
+                seen[id(array)] = array.nbytes
+        groups = sum({id(rows): rows.nbytes for rows in self.rows}.values())
+        return 4 * len(self.text) + blocks + sum(seen.values()) + groups + OBJECT_BYTES * (1 + len(self.expressions))
+
+    @property
+    def counts(self) -> bool:
+        """Whether all its numbers are sums of measures, none a quotient of them."""
+        return all(isinstance(one.expr, (Known, Sum)) for one in self.fields)
+
+    def run(
+        self,
+        answer: Callable[[Query], Answer],
+        *,
+        records: float,
+        records_error: float = 0.0,
+        unit: str = "record",
+        tighten: Callable[[Query], Answer] | None = None,
+        sample: Sample | None = None,
+        joint: frozenset[str] = frozenset(),
+    ) -> ResultTable:
+        """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records.
+
+        `tighten` answers for free, and alike: all of its answers hold together with those of `answer`. `sample` draws
+        synthetic rows for statements that ask for them. Answers whose origin is `joint` fail together.
+        """
+        if self.explained is not None:
+            prospects = [Prospect.free(query, (tighten or answer)(query)) for query in self.explained.queries]
+            return explained_table(self.text, prospects, wanted=False)
+        if self.synthetic is not None:
+            return self._synthetic(sample)
+        refuse_sums(self, unit)
         answers = {query: answer(query) for query in self.queries}
-        group = self._group(answers, records, records_error)
-        chosen = np.arange(len(group.rows))
-        if self.having is not None:
-            chosen = chosen[self.having(group)[0]]
-        chosen = self._ordered(chosen, group)
-        stop = None if self.limit is None else self.offset + self.limit
-        return self._table(chosen[self.offset : stop], group, list(answers.values()), records_error)
+        if tighten is not None:
+            answers |= self._tightened(tighten, joint)
+        run = self.evaluation(answers, records, records_error)
+        table = self._table(run, answers, records_error, joint)
+        return replace(table, basis=basis_of(self, table, run, unit))
 
-    def judged(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Group:
-        """The groups that HAVING would leave."""
-        group = self._group(answers, records, records_error)
-        if self.having is None:
-            return group
-        rows = group.rows[self.having(group)[0]]
-        return self._group(answers, records, records_error, rows)
+    def _tightened(self, tighten: Callable[[Query], Answer], joint: frozenset[str]) -> dict[Query, Answer]:
+        found = {query: answer for query in self.tightening if (answer := tighten(query)).certified}
+        together = {query: answer for query, answer in found.items() if answer.origin in (*joint, "certificate")}
+        return found if len(found) - len(together) <= FEW else together
 
-    def _group(
-        self, answers: Mapping[Query, Answer], records: float, records_error: float, rows: np.ndarray | None = None
-    ) -> Group:
-        rows = self.grouping.rows if rows is None else rows
-        measured = [share_interval(blocks, answers, rows) for blocks in self.measures]
-        size = np.full(len(rows), float(records))
-        spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
-        return Group(self.grouping, rows, Shares(len(rows), measured, spread))
+    def evaluation(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Run:
+        """What is computed from answers; nothing is yet."""
+        measured = [
+            share_interval(blocks, answers, rows) for blocks, rows in zip(self.measures, self.rows, strict=True)
+        ]
+        size = np.full(1, float(records))
+        spread = Interval.exact(size)
+        if records_error:
+            spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
+        return Run(measured, spread, self.binned)
 
-    def _ordered(self, chosen: np.ndarray, group: Group) -> np.ndarray:
-        """Stable, so that ties stay in the domain's order."""
-        for ranking in reversed(self.order):
-            ranks = self._ranks(ranking.source, group)[chosen]
-            null = np.isnan(ranks)
-            signed = np.where(null, 0.0, -ranks if ranking.descending else ranks)
-            chosen = chosen[np.lexsort((signed, null != ranking.nulls_first))]
-        return chosen
+    def kept(self, run: Run) -> Truth | None:
+        """Which rows HAVING and the like leave."""
+        return None if not self.relation.filters else run.truth(Presence(self.relation.filters, self.relation.rows))
 
-    def _ranks(self, source: object, group: Group) -> np.ndarray:
-        if isinstance(source, (ColumnKey, ClassKey)):
-            return self.grouping.ranks(source)[self.grouping.codes(source, group.rows)]
-        return source.evaluate(group.shares).value  # type: ignore[attr-defined]
+    def recomputed(
+        self, answers: Mapping[Query, Answer], others: Iterable[Mapping[Query, Answer]], records: float
+    ) -> Iterator[list[np.ndarray | None]]:
+        """Columns of the rows that `answers` leave, from each of the other answers; None for one without numbers."""
+        run = self.evaluation(answers, records, 0.0)
+        shown = self._shown(run, self.kept(run))
+        for other in others:
+            again = self.evaluation(other, records, 0.0)
+            vectors = [None if one.expr.known is not None else again.of(one.expr) for one in self.fields]
+            yield [vector.take(shown).value if isinstance(vector, Interval) else None for vector in vectors]
 
-    def _table(self, chosen: np.ndarray, group: Group, answers: list[Answer], records_error: float) -> ResultTable:
-        columns, errors = [], []
-        for output in self.outputs:
-            if isinstance(output.source, (ColumnKey, ClassKey)):
-                values = self.grouping.values(output.source)
-                columns.append([values[code] for code in self.grouping.codes(output.source, group.rows[chosen])])
-                errors.append([None] * len(chosen))
-            else:
-                interval = output.source.evaluate(group.shares)
-                columns.append(_plain(interval.value[chosen]))
-                errors.append(_plain(interval.error[chosen]))
-        numbers = tuple(not isinstance(output.source, (ColumnKey, ClassKey)) for output in self.outputs)
+    def _shown(self, run: Run, kept: Truth | None) -> np.ndarray:
+        """The rows of the result, in its order."""
+        relation = self.relation
+        chosen = np.arange(relation.rows) if kept is None else np.flatnonzero(kept.holds)
+        chosen = sorted_rows(run, relation.order, chosen)
+        stop = None if relation.limit is None else relation.offset + relation.limit
+        return chosen[relation.offset : stop]
+
+    def _table(
+        self, run: Run, found: Mapping[Query, Answer], records_error: float, joint: frozenset[str] = frozenset()
+    ) -> ResultTable:
+        answers, relation = list(found.values()), self.relation
+        kept = self.kept(run)
+        shown = self._shown(run, kept)
+        columns = [column_of(one.expr, run.of(one.expr), shown) for one in relation.fields]
         bounded = all(
             error is not None
-            for number, column, bounds in zip(numbers, columns, errors, strict=True)
-            if number
-            for value, error in zip(column, bounds, strict=True)
+            for column in columns
+            if column.number
+            for value, error in zip(column.values, column.errors, strict=True)
             if value is not None
         )
         origins = sorted({answer.origin for answer in answers})
         return ResultTable(
             sql=self.text,
-            columns=tuple(output.name for output in self.outputs),
-            aggregates=numbers,
-            rows=tuple(zip(*columns, strict=True)),
-            errors=tuple(zip(*errors, strict=True)),
-            confidence=joint_confidence(answers, records_error),
+            columns=tuple(one.name for one in relation.fields),
+            aggregates=tuple(column.number for column in columns),
+            rows=tuple(zip(*(column.values for column in columns), strict=True)),
+            errors=tuple(zip(*(column.errors for column in columns), strict=True)),
+            confidence=joint_confidence(answers, records_error, joint),
             certified=bounded and all(answer.certified for answer in answers),
             origin=" + ".join(origins) or "public",
             price=sum(answer.price for answer in answers),
+            note="; ".join((*self.told, *self._membership(run, kept, shown))),
+            types=tuple(column.kind for column in columns),
+            typical=self._typical(run, found, records_error, shown),
         )
+
+    def _typical(
+        self, run: Run, found: Mapping[Query, Answer], records_error: float, shown: np.ndarray
+    ) -> tuple[tuple[float | None, ...], ...]:
+        """For each number that counts: what most questions like it err, in records; nothing where none has one."""
+        columns: list[Sequence[float | None]] = []
+        for one in self.fields:
+            expr = one.expr
+            place = expr.terms[0][1] if isinstance(expr, Sum) and len(expr.terms) == 1 else None
+            if not isinstance(expr, Sum) or place is None or self.weights[place] is not None:
+                columns.append([None] * len(shown))
+                continue
+            blocks = self.measures[place]
+            shares = np.concatenate([block.typical(found) for block in blocks])[self.rows[place]]
+            records = abs(expr.terms[0][0]) * float(run.records.value[0])
+            # A noisy number of records moves a count by its own error, too.
+            errors = (1 + records_error) * shares * records + records_error * np.abs(run.numbers(expr).value)
+            columns.append([error if np.isfinite(error) else None for error in errors[shown].tolist()])
+        stated = any(error is not None for column in columns for error in column)
+        return tuple(zip(*columns, strict=True)) if stated else ()
+
+    def _membership(self, run: Run, kept: Truth | None, shown: np.ndarray) -> list[str]:
+        """Says where noise leaves open which rows belong to the result."""
+        relation = self.relation
+        truth = kept
+        if relation.limit is not None or relation.offset:
+            presence = None if kept is None else Presence(relation.filters, relation.rows)
+            truth = Limited(relation.order, presence, relation.limit, relation.offset, relation.rows).evaluate(run)
+        if truth is None:
+            return []
+        mine = np.zeros(relation.rows, dtype=bool)
+        mine[shown] = True
+        loose, missing = int((mine & ~truth.sure).sum()), int((~mine & truth.true).sum())
+        if not loose and not missing:
+            return []
+        parts = [f"{loose} of them may not belong" if loose else "", f"{missing} others may" if missing else ""]
+        return [f"rows are chosen by estimate: {' and '.join(part for part in parts if part)}"]
+
+    def _synthetic(self, sample: Sample | None) -> ResultTable:
+        """The query on rows drawn now; they are public, and so is all that follows from them."""
+        if sample is None:
+            raise refused("synthetic rows cannot be drawn here", "use synthesize(rows) of a release")
+        assert self.synthetic is not None, "only such statements get here"
+        rows = synthetic_relation(sample(limited_rows(self.synthetic)), self.domain)
+        found = _planned(self.synthetic, self.text, self.domain, self.table, rows)
+        table = found._table(Run([], Interval.exactly(0.0, 1)), {}, 0.0)
+        note = f"synthetic: of {ROWS} rows drawn from the published distribution, none of which is a record"
+        unstated = tuple((None,) * len(row) for row in table.rows)
+        return replace(table, errors=unstated, origin="synthetic", certified=False, confidence=None, note=note)
+
+
+def _arrays(expr: Expr) -> list[np.ndarray]:
+    """What an expression holds on to."""
+    if isinstance(expr, Known):
+        vector = expr.vector
+        if isinstance(vector, (Labels, Bins)):
+            return [vector.codes] if vector.codes.strides != (0,) else []
+        if isinstance(vector, Interval):
+            return [vector.value, vector.low, vector.high]
+        return [vector.value, vector.true, vector.false, vector.null]
+    return [held for held in vars(expr).values() if isinstance(held, np.ndarray)]
 
 
 def run(
@@ -139,28 +317,49 @@ def run(
     *,
     records: float,
     records_error: float = 0.0,
+    unit: str = "record",
     table: str | None = None,
+    sample: Sample | None = None,
 ) -> ResultTable:
-    """Compile and run; `table` is the only name FROM may use, any single name if it is None."""
-    return compile_sql(text, domain, table=table).run(answer, records=records, records_error=records_error)
+    """Compile and run on free answers; `table` is the only name FROM may use, any single name if it is None."""
+    statement = compile_sql(text, domain, table=table)
+    return statement.run(answer, records=records, records_error=records_error, unit=unit, tighten=answer, sample=sample)
 
 
-def compile_sql(text: str, domain: Domain, *, table: str | None = None) -> Statement:
-    """The statement of a text; the last few hundred are kept."""
+def compile_sql(text: str, domain: Domain, *, table: str | None = None, star: bool = False) -> Statement:
+    """The statement of a text; the last few hundred are kept.
+
+    Args:
+        text: One statement of SQL.
+        domain: The public facts about the table.
+        table: The only name that FROM may use for the table; None for any single name.
+        star: Whether `SELECT *` and other lists of records mean synthetic rows, instead of being refused.
+    """
     if not isinstance(text, str):
         raise refused(f"SQL must be text, not {type(text).__name__}", ONLY_SELECT)
-    return _compiled(text, domain, table)
+    key = (text, domain, table, star)
+    found = STATEMENTS.get(key)
+    if found is None:
+        found = statement_of(parse_statement(text), text, domain, table, star=star)
+        STATEMENTS.put(key, found, found.footprint)
+    return found
 
 
-@lru_cache(maxsize=KEPT_STATEMENTS)
-def _compiled(text: str, domain: Domain, table: str | None) -> Statement:
-    return statement_of(parse_one(text), text, domain, table)
+STATEMENTS: Kept[tuple[str, Domain, str | None, bool], Statement] = Kept(KEPT_STATEMENTS, KEPT_BYTES)
 
 
-def statement_of(select: exp.Select, text: str, domain: Domain, table: str | None = None) -> Statement:
-    """Compile a parsed SELECT; a tree too deep for Python is too deep for a question."""
+def statement_of(
+    tree: exp.Expr | Explained | Shown,
+    text: str,
+    domain: Domain,
+    table: str | None = None,
+    *,
+    where: Predicate | None = None,
+    star: bool = False,
+) -> Statement:
+    """Compile a parsed query; a tree too deep for Python is too deep for a question."""
     try:
-        return _statement(select, text, domain, table)
+        return _statement(tree, text, domain, table, star, where)
     except RecursionError:
         raise refused("the statement is nested too deep", "ask its parts one by one") from None
     except ReticentError:
@@ -170,70 +369,98 @@ def statement_of(select: exp.Select, text: str, domain: Domain, table: str | Non
         raise refused("the statement has a form that is not understood", ONLY_SELECT) from None
 
 
-def _statement(select: exp.Select, text: str, domain: Domain, table: str | None) -> Statement:
-    only(select, *_CLAUSES)
-    scope = scope_of(select, domain, table, condition)
-    measures = Measures()
-    aliases = {item.alias.lower(): item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    keys = _keys(select, scope, aliases)
-    namer = Namer(scope, keys, measures, aliases)
-    outputs = outputs_of(select, namer)
-    having = select.args.get("having")
-    test = None if having is None else namer.test(having.this)
-    order = rankings_of(select.args.get("order"), outputs, namer)
-    if not measures.found:
-        raise refused("the statement has no aggregate", "add COUNT(*), or SUM or AVG of a column")
-    grouping = Grouping(domain, keys, scope.where)
-    blocks = tuple(tuple(blocks_of(measure, grouping)) for measure in measures.found)
-    limit, offset = _limits(select)
-    return Statement(text, grouping, outputs, blocks, test, order, limit, offset)
+def _statement(
+    tree: exp.Expr | Explained | Shown,
+    text: str,
+    domain: Domain,
+    table: str | None,
+    star: bool,
+    where: Predicate | None = None,
+) -> Statement:
+    if isinstance(tree, Shown):
+        return _assembled(described(tree, domain, table), Planner(domain, table, Meter()), text)
+    if isinstance(tree, Explained):
+        inner = _statement(tree.this, tree.text, domain, table, star)
+        return replace(inner, text=text, explained=inner)
+    try:
+        return _planned(tree, text, domain, table, None, where)
+    except SyntheticNeeded:
+        return _of_synthetic(tree, text, domain, table)
+    except _RowsListed as listed:
+        if not star:
+            raise listed.refusal from None
+        return _of_synthetic(_star_of_synthetic(tree), text, domain, table)
 
 
-def _keys(select: exp.Select, scope: Scope, aliases: Mapping[str, exp.Expr]) -> tuple[Key, ...]:
-    clause = select.args.get("group")
-    if clause is None:
-        return ()
-    items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
-    if clause.args.get("all"):
-        return checked_keys([key_of(item, scope) for item in items if not has_aggregate(item)])
-    for name in ("rollup", "cube", "grouping_sets", "totals"):
-        if clause.args.get(name):
-            raise refused("ROLLUP, CUBE and GROUPING SETS group in several ways at once", "ask one GROUP BY at a time")
-    only(clause, "expressions")
-    return checked_keys([key_of(_grouped(item, items, scope, aliases), scope) for item in clause.expressions])
+class _RowsListed(Exception):  # decided by the caller: a refusal, or synthetic rows
+    def __init__(self, refusal: ReticentError) -> None:
+        self.refusal = refusal
 
 
-def _grouped(tree: exp.Expr, items: list[exp.Expr], scope: Scope, aliases: Mapping[str, exp.Expr]) -> exp.Expr:
-    """GROUP BY names a column, else an alias, else a position of the select list."""
-    if isinstance(tree, exp.Literal) and not tree.is_string:
-        tree = positioned(tree, items, "GROUP BY")
-    elif isinstance(tree, exp.Column) and tree.args.get("table") is None and scope.find(tree.name) is None:
-        tree = aliases.get(tree.name.lower(), tree)
-    if has_aggregate(tree):
-        raise refused("GROUP BY names an aggregate", "group by a column, and use HAVING for aggregates")
-    return tree
+def _of_synthetic(tree: exp.Expr, text: str, domain: Domain, table: str | None) -> Statement:
+    """Compiled on a row that stands for all, to refuse what is wrong before any row is drawn."""
+    found = _planned(tree, text, domain, table, placeholder(domain))
+    return replace(found, synthetic=tree, table=table)
 
 
-def _limits(select: exp.Select) -> tuple[int | None, int]:
-    limit, offset = select.args.get("limit"), select.args.get("offset")
-    found = None
-    if isinstance(limit, exp.Limit):
-        only(limit, "expression")
-        found = whole_number(limit.expression, "LIMIT", MAX_ROWS)
-    elif isinstance(limit, exp.Fetch):
-        options = limit.args.get("limit_options")
-        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-            raise refused("FETCH with PERCENT or TIES is not supported", "use LIMIT and a number")
-        found = 1 if limit.args.get("count") is None else whole_number(limit.args["count"], "FETCH", MAX_ROWS)
-    elif limit is not None:
-        raise refused_node(limit, "use LIMIT and a number")
-    start = 0
-    if offset is not None:
-        only(offset, "expression")
-        start = whole_number(offset.expression, "OFFSET", MAX_ROWS)
-    return found, start
+def _star_of_synthetic(tree: exp.Expr) -> exp.Expr:
+    """The same query, of the synthetic table."""
+    copied = tree.copy()
+    views = {cte.alias.lower() for cte in copied.find_all(exp.CTE)}
+    for node in copied.find_all(exp.Table):
+        if isinstance(node.this, exp.Identifier) and node.name.lower() not in views:
+            if node.args.get("alias") is None:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(node.name, quoted=True)))
+            node.set("this", exp.to_identifier(f"{node.name}_synthetic", quoted=True))
+    return copied
 
 
-def _plain(values: np.ndarray) -> list[float | None]:
-    """JSON knows neither NaN (our NULL) nor infinity (no bound)."""
-    return [value if isfinite(value) else None for value in values.tolist()]
+def _planned(
+    tree: exp.Expr,
+    text: str,
+    domain: Domain,
+    table: str | None,
+    synthetic: Relation | None,
+    where: Predicate | None = None,
+) -> Statement:
+    meter = Meter()
+    meter.charge(NODE_STEPS * sum(1 for _ in tree.walk()))
+    planner = Planner(domain, table, meter, synthetic, where)
+    found = planner.query(tree)
+    if isinstance(found, Scope):
+        raise _RowsListed(planner.rows_refused(tree))
+    return _assembled(found, planner, text)
+
+
+def _assembled(relation: Relation, planner: Planner, text: str) -> Statement:
+    measures, used = planner.measures, _used(relation, planner)
+    blocks = tuple(
+        tuple(blocks_of(measure, planner.meter)) if place in used else ()
+        for place, measure in enumerate(measures.found)
+    )
+    told = [note for notes in planner.told for note in notes]
+    found = Statement(
+        text,
+        planner.domain,
+        relation,
+        blocks,
+        tuple(measure.grouping.rows for measure in measures.found),
+        tuple(measure.weight for measure in measures.found),
+        dict(measures.binned),
+        dict(measures.coarse),
+        frozenset(measures.aside),
+        tuple(dict.fromkeys((*told, *planner.public, *([relation.note] if relation.note else [])))),
+    )
+    Meter().charge(found.steps)
+    return found
+
+
+def _used(relation: Relation, planner: Planner) -> set[int]:
+    """Measures that the result depends on; a plan may have compiled others on the way."""
+    roots = [*(one.expr for one in relation.fields), *relation.filters, *(r.expr for r in relation.order)]
+    found = {place for expr in walk(roots) for place in expr.own_places}
+    for place in list(found):
+        binning = planner.measures.binned.get(place)
+        if binning is not None:
+            found |= {binning.present} if binning.reach is None else {binning.present, binning.reach}
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_people import Called, write_people
+from tests.unit.cli.cli_people import Called, write_people
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from cli_people import RECORDS, Called
+from tests.unit.cli.cli_people import RECORDS, Called
 
 from reticent.cli import COMMANDS, cli
 
@@ -47,10 +48,10 @@ def test_every_command_can_speak_json(words: tuple[str, ...], call: Call) -> Non
 
 
 def test_a_server_says_where_it_listens(people: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reticent.service import running
+    from reticent.service import server as running
 
-    def stop_at_once(settings: Any, listener: Any, desks: dict[str, Any], tokens: Any) -> None:
-        for opened in (listener, tokens, *desks.values()):
+    def stop_at_once(settings: Any, listener: Any, tables: dict[str, Any], tokens: Any, _: Any) -> None:
+        for opened in (listener, tokens, *tables.values()):
             opened.close()
 
     monkeypatch.setattr(running, "serve", stop_at_once)
@@ -59,7 +60,7 @@ def test_a_server_says_where_it_listens(people: Path, call: Call, monkeypatch: p
     assert found["url"].startswith("http://127.0.0.1:")
     assert found["tables"] == ["people"]
     assert Path(found["custodian_token_file"]).exists()
-    assert "Serving people on http://127.0.0.1:" in call(*words).err
+    assert "Serving people on http://127.0.0.1:" in call(*words).out
 
 
 def test_the_list_of_commands_is_whole(call: Call) -> None:
@@ -102,6 +103,18 @@ def test_release_writes_what_was_asked_for(people: Path, call: Call) -> None:
     assert "<html" in Path("r.html").read_text()
 
 
+def test_true_scores_are_in_the_custodians_copy_alone(people: Path, call: Call) -> None:
+    words = ("--workload", "marginals:2", "--report", "r.html", "--custodian-copy", "c.html")
+    shown = call("release", *TABLE, *BUDGET, *words)
+    assert shown.code == 0, shown.err
+    assert "custodian's copy, not private: c.html" in shown.out
+    copy, report = Path("c.html"), Path("r.html").read_text()
+    for text in ("not private", "NIST 3-marginal score", "as SDMetrics", "when trained on what is published"):
+        assert text in copy.read_text()
+        assert text not in report
+    assert copy.stat().st_mode & 0o077 == 0
+
+
 def test_release_as_json_and_csv(people: Path, call: Call) -> None:
     found = call(
         "release", *TABLE, "--epsilon", "2", "--algorithm", "mwem", "--rounds", "3", "--out", "s.csv", "--json"
@@ -121,8 +134,61 @@ def test_a_workload_may_be_sql(people: Path, call: Call) -> None:
 
 
 def test_the_default_workload_fits_small_tables(people: Path, call: Call) -> None:
-    Path("two.json").write_text('{"age": 100, "smoker": 2}')
+    Path("two.json").write_text('{"age": 100, "sex": {"values": ["Female", "Male"]}}')
     assert call("release", "people.csv", "--domain", "two.json", *BUDGET, "--json").code == 0
+
+
+MISFIT = """
+[age]
+edges = [17, 25, 45, 65, 90]
+
+[sex]
+values = ["female", "male"]
+"""
+
+
+def test_release_stops_before_spending_where_a_column_fits_nowhere(people: Path, call: Call) -> None:
+    Path("misfit.toml").write_text(MISFIT)
+    words = ("release", "people.csv", "--domain", "misfit.toml", *BUDGET, "--ledger", "m.ledger", "--json")
+    refused = call(*words)
+    assert refused.code == 2
+    assert "over 25% of column 'sex' fits nowhere" in refused.err
+    assert "--accept-misfits" in refused.err
+    assert refused.err.count("\n") == 1
+    assert "Female" not in refused.err
+    assert not Path("m.ledger").exists()
+    assert call(*words, "--accept-misfits").code == 0
+
+
+def test_check_shows_examples_with_hints_and_fails_above_the_limit(people: Path, call: Call) -> None:
+    Path("misfit.toml").write_text(MISFIT)
+    shown = call("check", "people.csv", "--domain", "misfit.toml")
+    assert shown.code == 2
+    assert re.search(r"sex: such as '(Fem|M)ale', '(Fem|M)ale' \(differs from \"(fe)?male\" in case", shown.out)
+    assert "casefold = true" in shown.out
+    assert "over 25% of column 'sex'" in shown.err
+    assert call("check", "people.csv", "--domain", "misfit.toml", "--limit", "1").code == 0
+    assert call("check", "people.csv", "--domain", "misfit.toml", "--limit", "2").code == 2
+    assert call("check", "people.csv", "--domain", "misfit.toml", "--json").out.count('"over": [') == 1
+
+
+def test_serve_stops_before_it_opens_a_ledger_where_a_column_fits_nowhere(people: Path, call: Call) -> None:
+    Path("misfit.toml").write_text(MISFIT)
+    words = ("serve", "people.csv", "--domain", "misfit.toml", "--ledger", "m.ledger", *BUDGET, "--port", "0")
+    refused = call(*words)
+    assert refused.code == 2
+    assert "fits nowhere" in refused.err
+    assert not Path("m.ledger").exists()
+
+
+def test_sessions_and_releases_in_python_never_look(people: Path) -> None:
+    """What an analyst can trigger is not refused for its rows."""
+    import reticent as rt
+
+    Path("misfit.toml").write_text(MISFIT)
+    table = rt.Table.read("people.csv", rt.Domain.read("misfit.toml"))
+    with rt.Session.open("m.ledger", table, rt.Budget(epsilon=1), warm_start=0) as session:
+        assert session.budget.unit == "epsilon"
 
 
 def test_ledger_show_and_verify(people: Path, call: Call) -> None:
@@ -140,13 +206,13 @@ def test_ledger_show_and_verify(people: Path, call: Call) -> None:
 
 def test_audit_says_what_is_violated(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     import reticent.auditing as auditing
-    from reticent.auditing import Line
+    from reticent.auditing import VerdictLine
 
     monkeypatch.setattr(auditing, "all_cases", list)
     green = call("audit", "--seconds", "0.01")
     assert green.code == 0
     assert "no run contradicts" in green.out
-    wrong = [Line("the broken one", "toy", False, "epsilon", 1.0, 1.7, 1000)]
+    wrong = [VerdictLine("the broken one", "toy", False, "epsilon", 1.0, 1.7, 1000)]
     monkeypatch.setattr(auditing, "exact_lines", lambda: wrong)
     red = call("audit", "--seconds", "0.01")
     assert red.code == 1
@@ -162,3 +228,35 @@ def test_demo(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> No
     for text in ("Certified", "±", "person-year", "synthetic.parquet", "█"):
         assert text in shown.out
     assert {path.name for path in (tmp_path / "d").iterdir()} == {"synthetic.parquet", "report.html", "visits.release"}
+
+
+def test_dualquery_takes_all_its_parameters_and_states_its_analyses(people: Path, call: Call) -> None:
+    told = call(
+        *("release", "people.csv", "--domain", "people.toml", "--workload", "marginals:2", "--epsilon", "2"),
+        *("--delta", "1e-6", "--algorithm", "dualquery", "--rounds", "6", "--draws", "3", "--step", "0.5"),
+        *("--sample", "150", "--player", "search", "--work", "500", "--seed", "3", "--replies", "2", "--memory", "2"),
+        *("--json", "--report", "page.html"),
+    )
+    assert told.code == 0, told.err
+    described = told.json["algorithm"]
+    assert (described["rounds"], described["draws"], described["sample"]) == (6, 3, 150)
+    analyses = told.json["analyses"]
+    assert analyses["bounded_range"] < analyses["paper"] < analyses["original"]
+    alone = told.json["amplified"]
+    assert alone["sample"] == 150
+    assert alone["epsilon"] < alone["inner_epsilon"]
+    page = (people / "page.html").read_text()
+    assert "zCDP e²/2 per draw (002)" in page
+    assert "if nothing else is ever released" in page
+
+
+def test_options_of_another_algorithm_are_refused(people: Path, call: Call) -> None:
+    for words, expected in (
+        (("--algorithm", "mwem", "--draws", "3"), "only with dualquery"),
+        (("--error", "0.1"), "only with textbook, convex and dualquery"),
+        (("--algorithm", "dualquery", "--sample", "theorem"), "together with error="),
+        (("--algorithm", "dualquery", "--error", "0.2", "--rounds", "5"), "give it alone"),
+    ):
+        refused = call("release", "people.csv", "--domain", "people.toml", "--rho", "1", *words)
+        assert refused.code == 2
+        assert expected in refused.err

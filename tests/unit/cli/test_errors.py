@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_people import Called
+from tests.unit.cli.cli_people import Called
 
 Call = Callable[..., Called]
 TABLE = ("people.csv", "--domain", "people.toml")
@@ -51,7 +51,18 @@ REFUSED: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("release", *TABLE, *BUDGET, "--algorithm", "mwem", "--rounds", "0"), ("rounds",)),
     (("release", *TABLE, *BUDGET, "--model-cells", "0"), ("model_cells",)),
     (
-        ("release", "people.csv", "--domain", "wide.json", *BUDGET, "--workload", "marginals:1", "--model-cells", "5"),
+        (
+            "release",
+            "people.csv",
+            "--domain",
+            "wide.json",
+            *BUDGET,
+            "--workload",
+            "marginals:1",
+            "--model-cells",
+            "5",
+            "--accept-misfits",
+        ),
         ("model_cells=5", "9000"),
     ),
     (("release", *TABLE, *BUDGET, "--rows", "0", "--out", "s.csv"), ("rows",)),
@@ -106,7 +117,7 @@ def test_an_empty_budget_is_exit_code_3(people: Path, call: Call) -> None:
 
 def test_an_attribute_with_one_value_is_no_trouble(people: Path, call: Call) -> None:
     Path("one.toml").write_text('[sex]\nvalues = ["Female"]\nother = false\n[smoker]\nvalues = ["no", "yes"]\n')
-    published = call("release", "people.csv", "--domain", "one.toml", *BUDGET, "--json")
+    published = call("release", "people.csv", "--domain", "one.toml", *BUDGET, "--json", "--accept-misfits")
     assert published.code == 0, published.err
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_people import Called
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
-from pseudo_terminal import Terminal
+from tests.unit.cli.cli_people import Called
+from tests.unit.cli.pseudo_terminal import Terminal
 
 from reticent.cli.completion import COMMANDS, SqlCompleter
 from reticent.cli.shell import statements
@@ -59,17 +59,32 @@ def test_commands_of_the_prompt(release_file: Path, pipe: Callable[..., Called])
         assert name in shown.out
 
 
+@pytest.mark.parametrize("leave", ["\\q", "\\quit", "exit", "quit;", "EXIT"])
+def test_what_other_shells_call_these_commands(leave: str, release_file: Path, pipe: Callable[..., Called]) -> None:
+    shown = pipe(f"\\d smoker\n\\h\n{leave}\nnonsense", str(release_file))
+    assert shown.code == 0, shown.err
+    assert "no, yes, (null)" in shown.out
+    assert "\\budget" in shown.out
+
+
+def test_a_pipe_goes_on_after_a_refusal_and_fails_in_the_end(release_file: Path, pipe: Callable[..., Called]) -> None:
+    shown = pipe(f"SELECT MODE(age) FROM people;\n\\frob\n{BY_SEX};", str(release_file))
+    assert shown.code == 2
+    assert shown.err.count("\n") == 2
+    assert "Female" in shown.out
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("SELECT MIN(age) FROM people", "MIN"),
+        ("SELECT ARRAY_AGG(age) FROM people", "ARRAY_AGG"),
         ("SELECT sex FROM", ""),
         ("\\frob", "\\help"),
         ("\\error -1", "above 0"),
         ("\\error much", "above 0"),
         ("\\domain income", "income"),
-        ("\\cost SELECT COUNT(*) FROM people", "\\error 0.01"),
-        ("SELECT COUNT(*) FROM people WHERE age > 30", "25"),
+        ("\\cost SELECT COUNT(*) FROM people", "\\error 1%"),
+        ("SELECT COUNT(*) FROM people WHERE sex = 'Femal'", "Female"),
     ],
 )
 def test_what_cannot_be_asked_is_one_line(
@@ -83,16 +98,16 @@ def test_what_cannot_be_asked_is_one_line(
 
 def test_a_pipe_pays_only_when_told_to(people: Path, pipe: Callable[..., Called]) -> None:
     question = "SELECT COUNT(*) FROM people WHERE age >= 45 AND smoker = 'yes'"
-    refused = pipe(question, *LOCAL, "--error", "0.0015")
+    refused = pipe(question, *LOCAL, "--error", "0.15%")
     assert refused.code == 2
     assert "--yes" in refused.err
     assert re.search(r"rho \d", refused.err)
-    priced = pipe(f"\\budget\n\\cost {question}\n", *LOCAL, "--error", "0.0015")
+    priced = pipe(f"\\budget\n\\cost {question}\n", *LOCAL, "--error", "0.15%")
     cost = float(re.findall(r"rho ([\d.e-]+), ", priced.out)[-1])
-    paid = pipe(question, *LOCAL, "--error", "0.0015", "--yes", "--json")
+    paid = pipe(question, *LOCAL, "--error", "0.15%", "--yes", "--json")
     assert paid.code == 0, paid.err
     assert 0 < paid.json["price"] <= cost * 1.0001
-    assert pipe(question, *LOCAL, "--error", "0.0015", "--json").json["price"] == 0, "known by now"
+    assert pipe(question, *LOCAL, "--error", "0.15%", "--json").json["price"] == 0, "known by now"
 
 
 def test_a_server_is_asked_like_a_table(
@@ -101,7 +116,7 @@ def test_a_server_is_asked_like_a_table(
     """The connection of tests/service, played by a session: same calls."""
     import reticent as rt
     from reticent import client
-    from reticent.session import Session
+    from reticent.sessions.session import Session
 
     table = rt.Table.read("people.csv", rt.Domain.read("people.toml"))
     session = Session.open(None, table, rt.Budget(rho=2))
@@ -118,15 +133,15 @@ def test_a_server_is_asked_like_a_table(
     assert shown.code == 0, shown.err
     assert asked == [("https://stats.example", "rt_secret", "survey")]
     assert "Female" in shown.out
-    assert f"rho {session.budget.amount(session._ledger.spent):.6g} spent" in shown.out
+    assert f"rho {session.budget.amount(session.state.ledger.spent):.6g} spent" in shown.out
     assert "rt_secret" not in shown.out + shown.err
 
 
 def test_live_prompt_asks_before_paying(people: Path) -> None:
     with Terminal(("shell", *LOCAL), people) as terminal:
         terminal.until("reticent>")
-        terminal.type("\\error 0.0015\r")
-        terminal.until("wanted error 0.0015")
+        terminal.type("\\error 0.15%\r")
+        terminal.until("wanted error 0.15%")
         terminal.until("reticent>")
         terminal.type("SELECT COUNT(*) FROM people WHERE sex = 'Male' AND age >= 45\r")
         terminal.until("Pay? [y/N]")
@@ -202,3 +217,25 @@ def test_statements_of_a_pipe() -> None:
         "SELECT ';' AS \"a;b\"",
         "SELECT 3",
     ]
+
+
+def test_a_threshold_engine_answers_at_the_prompt(people: Path, pipe: Callable[..., Called]) -> None:
+    """All questions within one error, which nobody need state; a test that opens an epoch is agreed to."""
+    engine = (*LOCAL[:-1], "20000", "--engine", "tuned", "--queries", "50")
+    count = "SELECT COUNT(*) FROM people WHERE sex = 'Female'"
+    refused = pipe(count, *engine)
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    told = pipe(count, *engine, "--yes", "--json")
+    assert told.code == 0, told.err
+    assert told.json["price"] > 0
+    told = pipe(f"{count};\n{count};\n", *engine, "--yes")
+    assert told.code == 0, told.err
+    assert "±" in told.out
+    assert "free" in told.out, "a repeat is free"
+    other = pipe(count, *LOCAL[:-1], "20000", "--yes")
+    assert other.code == 2
+    assert "'tuned'" in other.err
+    unused = pipe(count, *LOCAL[:-1], "20000", "--engine", "tuned", "--gamma", "0.1")
+    assert unused.code == 2
+    assert "smoothness" in unused.err

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
+from tests.domain_strategies import domains
 
-from domain_strategies import domains
 from reticent.domain import MAX_SIZE, Categorical, Domain, Integer, Numeric, attribute_from_dict
 from reticent.errors import DomainError
 

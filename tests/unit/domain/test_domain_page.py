@@ -18,7 +18,12 @@ def test_the_examples_run() -> None:
 
 
 def test_the_file_is_a_domain(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    first, second, third = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     path = tmp_path / "page.toml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(first, encoding="utf-8")
     assert Domain.read(path).shape == (4, 7, 41, 4, 3, 4)
+    path.write_text(second, encoding="utf-8")
+    domain = Domain.read(path)
+    assert domain["income"].encode(["1.234,50 €", "k.A.", -9, "200000+"]).tolist() == [0, 3, 3, 2]
+    path.write_text(third, encoding="utf-8")
+    assert [rule.attributes for rule in Domain.read(path).impossible] == [("age", "income"), ("housing", "tenure")]

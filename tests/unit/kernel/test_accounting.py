@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import NANO, Budget, Price, epsilon_of, exact, rho_of
+from reticent.kernel.accounting import NANO, Budget, Price, epsilon_of, exact, gaussian_epsilon_of, rho_of
 
 REFUSED = [
     {"epsilon": 0},
@@ -134,3 +134,21 @@ def test_reports_state_rho_and_epsilon_at_several_deltas() -> None:
     assert "delta 1e-09" in budget.describe()
     assert budget.guarantee(0)["epsilon"][1e-6] == 0
     assert Budget(epsilon=2).describe() == "pure epsilon 2"
+
+
+def test_a_group_has_the_guarantee_of_the_whole_budget() -> None:
+    """Pure losses add over the members of a group, rho grows with the square of their number."""
+    pure, zcdp, pair = Budget(epsilon=2), Budget(rho=0.02), Budget(epsilon=1, delta=1e-9)
+    for size in (1, 2, 7):
+        assert pure.for_group(size).epsilon * size == pure.epsilon
+        assert zcdp.for_group(size).rho * size**2 == zcdp.rho
+        assert epsilon_of(pair.for_group(size).rho * size**2, pair.delta) <= 1 + 1e-9
+        group = Budget(epsilon=1, delta=1e-9, noise="gaussian").for_group(size)
+        convert = gaussian_epsilon_of if group.gaussian else epsilon_of
+        assert group.rho is not None
+        assert convert(group.rho * size**2, 1e-9) <= 1 + 1e-9
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(QueryError, match="size"):
+            pair.for_group(wrong)
+    with pytest.raises(QueryError, match="smallest unit"):
+        Budget(rho=1e-8).for_group(10)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from reticent.domain import Domain
 from reticent.errors import QueryError, SourceError
-from reticent.kernel import counting
-from reticent.kernel.counting import covering, tally
-from reticent.kernel.counts import Cache
-from reticent.kernel.records import Records
+from reticent.kernel.counting import covering as counting
+from reticent.kernel.counting.covering import covering, tally
+from reticent.kernel.counting.marginals import Cache
+from reticent.kernel.counting.records import Records
 from reticent.kernel.statistics import FINE, LARGEST_GUESS, CellScores, ConjunctionScores, MaxError
 from reticent.kernel.table import PERSON_GRIDS, QUERY_GRID, WEIGHT_LIMIT, Table, person_grid
 from reticent.queries.conjunctions import Conjunctions
@@ -206,7 +206,7 @@ def test_a_table_is_fixed(drawn) -> None:
         ({"records": 2**43}, "too many"),
         ({"neighbours": "add-remove"}, "private under add-remove"),
         ({"neighbours": "both"}, "use 'replace-one' or 'add-remove'"),
-        ({"unit": "family"}, "use 'record' or 'person'"),
+        ({"unit": "family"}, "use 'record', 'person' or 'row'"),
     ],
 )
 def test_inconsistent_facts_are_refused(drawn, changed: dict, message: str) -> None:

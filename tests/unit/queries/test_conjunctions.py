@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.conjunction_counts import conjunction_counts
+from reticent.kernel.counting.conjunctions import conjunction_counts
 from reticent.queries.conjunctions import Conjunctions
 
 DOMAIN = Domain(a=3, b=4, c=2, d=5)
@@ -26,13 +26,14 @@ def slow(conjunctions: Conjunctions, codes: np.ndarray, weights: np.ndarray) -> 
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 200), st.sampled_from(["ones", "equal", "any"]))
+@given(st.integers(0, 2**32), st.integers(0, 200), st.sampled_from(["ones", "equal", "any", "heavy"]))
 def test_counts_equal_a_plain_loop(seed, rows, kind):
     generator = np.random.default_rng(seed)
     codes = generator.integers(0, DOMAIN.shape, size=(rows, 4))
-    weights = {"ones": np.ones(rows), "equal": np.full(rows, 7), "any": generator.integers(0, 9, rows)}[kind].astype(
-        int
-    )
+    # From 2^26 in all, weights are bit planes.
+    heavy = generator.integers(0, 2**36, rows)
+    kinds = {"ones": np.ones(rows), "equal": np.full(rows, 7), "any": generator.integers(0, 9, rows), "heavy": heavy}
+    weights = kinds[kind].astype(int)
     wide = Conjunctions.random(DOMAIN, 3, 20, generator)
     mixed = Conjunctions.stack([wide, Conjunctions.of_cells(DOMAIN, [("c",), ("a", "d")])])
     counts = conjunction_counts(mixed, lambda attribute: codes[:, attribute], weights)

@@ -7,16 +7,16 @@ import pickle
 
 import numpy as np
 import pytest
+from tests.published import Published
 
-from reticent.algorithms.certificates import Certificate, tightest
 from reticent.domain import Categorical, Domain, Integer, Numeric
 from reticent.errors import QueryError
-from reticent.hypotheses.dense import DenseHypothesis
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.mechanisms import Gaussian
+from reticent.kernel.mechanisms.base import Gaussian
+from reticent.knowledge.certificates import Certificate, tightest
 from reticent.queries import Conjunction, Everything, Groups, Marginal, col, query_from_dict
 from reticent.queries.groups import cell_of
-from reticent.view import View
 
 DOMAIN = Domain(
     age=Numeric(edges=[20, 30, 50, 60], whole=True, nullable=True, other=True),
@@ -72,7 +72,7 @@ def test_one_bound_is_no_smaller_than_that_of_any_part(kind, column, where) -> N
 
 
 def test_a_view_answers_groups_like_its_parts(hypothesis) -> None:
-    view = View(Snapshot(hypothesis), (), 50.0, "s")
+    view = Published.of(Snapshot(hypothesis), 50.0)
     query = Groups(("size", "sex"), col("income") >= 1.5)
     answer = view.answer(query)
     assert [name for name, _ in answer.labels] == ["size", "sex"]
@@ -85,7 +85,7 @@ def test_groups_too_wide_for_one_marginal_are_answered_one_by_one() -> None:
     wide = Domain({f"a{k}": 60 for k in range(5)})
 
     class Uniform:
-        domain = wide
+        domain, digest = wide, "uniform"
 
         def expect(self, query) -> float:
             form = query.compile(wide)
@@ -95,10 +95,10 @@ def test_groups_too_wide_for_one_marginal_are_answered_one_by_one() -> None:
             raise AssertionError("60^4 cells do not fit")
 
     where = (col("a1") >= 30) & (col("a2") >= 30) & (col("a3") >= 30)
-    answer = View(Uniform(), (), 1.0, "s").answer(Groups(("a0",), where))
+    answer = Published.of(Uniform(), 1.0).answer(Groups(("a0",), where))
     np.testing.assert_allclose(answer.value, np.full(60, 0.125 / 60))
     with pytest.raises(QueryError, match="216000 groups whose condition spans"):
-        View(Uniform(), (), 1.0, "s").answer(Groups(("a0", "a1", "a4"), col("a2") >= 30))
+        Published.of(Uniform(), 1.0).answer(Groups(("a0", "a1", "a4"), col("a2") >= 30))
 
 
 def test_texts_and_dictionaries_survive() -> None:

@@ -169,8 +169,8 @@ def test_bad_specifications_say_what_is_possible(text: str) -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: marginals(DOMAIN, 4), "from 0 to 3"),
-        (lambda: marginals(DOMAIN, -1), "from 0 to 3"),
+        (lambda: marginals(DOMAIN, 4), "at least 0 and at most 3"),
+        (lambda: marginals(DOMAIN, -1), "at least 0 and at most 3"),
         (lambda: marginals(DOMAIN, True), "k=True"),
         (lambda: marginals(Domain({f"x{place}": 2 for place in range(60)}), 10), "exceed the limit of 2000000"),
         (lambda: ranges(), "at least one column"),

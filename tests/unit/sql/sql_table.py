@@ -1,22 +1,26 @@
-"""One small table for all SQL tests: its exact histogram behind a View, and the same decoded rows in DuckDB."""
+"""Small tables for all SQL tests: exact histograms as published, decoded rows in DuckDB, and raw rows."""
 
 from __future__ import annotations
 
 import datetime
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+from tests.published import Published
 
 from reticent.domain import Categorical, Domain, Integer, Numeric
-from reticent.hypotheses.dense import DenseHypothesis
+from reticent.domain.values import date_at, datetime_at
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.mechanisms.base import Gaussian
+from reticent.knowledge.certificates import Certificate
 from reticent.sql import ResultTable, run
-from reticent.sql.keys import ColumnKey
 from reticent.sql.statement import compile_sql
-from reticent.view import View
+from reticent.sql.vectors import Bins, shown_values
 
 ROWS = 4000
 DOMAIN = Domain(
@@ -28,55 +32,140 @@ DOMAIN = Domain(
     children=Integer(4),
     visit=Numeric(edges=[datetime.date(2024, month, 1) for month in (1, 4, 7, 10)], other=False),
 )
+DATES = Domain(
+    day=Numeric(edges=[datetime.date(2024, 2, day) for day in (*range(20, 30), 29)], nullable=True),
+    month=Numeric(
+        edges=[
+            *(datetime.date(2023 + number // 12, number % 12 + 1, 1) for number in range(10, 16)),
+            datetime.date(2024, 4, 30),
+        ],
+        other=False,
+    ),
+    stamp=Numeric(edges=[datetime.datetime(2024, 1, 1, hour) for hour in (0, 6, 12, 18)], other=False),
+    kind=Categorical(["a", "b"], other=False),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """Seeded records of a domain, uneven and dependent, known exactly."""
+
+    domain: Domain
+    seed: int
+
+    @cached_property
+    def codes(self) -> np.ndarray:
+        generator = np.random.default_rng(self.seed)
+        shape = self.domain.shape
+        columns = [generator.choice(size, ROWS, p=generator.dirichlet(np.full(size, 4.0))) for size in shape]
+        if "income" in self.domain.names:
+            columns[3] = np.where(generator.random(ROWS) < 0.5, columns[3], np.minimum(columns[0], 4))
+        return np.stack(columns, axis=1)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        found = np.zeros(self.domain.shape)
+        np.add.at(found, tuple(self.codes.T), 1.0)
+        return found
+
+    @cached_property
+    def view(self) -> Published:
+        """A release's view whose hypothesis is the exact histogram; there is no switch that turns noise off."""
+        return Published.of(Snapshot(DenseHypothesis(self.domain, self.weights)), float(ROWS))
+
+    def blurred(self, amount: float, seed: int) -> Published:
+        """A wrong hypothesis, with a true bound on its error for every predicate."""
+        generator = np.random.default_rng(seed)
+        truth = self.weights / self.weights.sum()
+        stray = (generator.random(self.domain.shape) < 0.02) * 1e-6
+        guess = (truth + stray) * np.exp(generator.normal(0.0, amount, self.domain.shape))
+        guess /= guess.sum()
+        worst = float(np.abs(truth - guess).sum() / 2)
+        noise = Gaussian(1e-9).describe()
+        audited = Certificate("predicates", (self.domain.names,), "s", worst, noise, 0.0, float(ROWS), 0.0, 1, 0.95)
+        return Published.of(Snapshot(DenseHypothesis(self.domain, guess)), float(ROWS), (audited,))
+
+    @cached_property
+    def decoded(self) -> duckdb.DuckDBPyConnection:
+        """The decoded table under the name `t`."""
+        columns: dict[str, Any] = {}
+        for place, name in enumerate(self.domain.names):
+            values = [self.domain[name].value(code) for code in range(self.domain[name].size)]
+            columns[name] = pa.array([values[code] for code in self.codes[:, place]])
+        return connected(columns)
+
+    def raw(self, within: str, seed: int) -> duckdb.DuckDBPyConnection:
+        """Rows whose numbers lie anywhere in their bins: evenly, at the lower ends, or at both ends."""
+        generator = np.random.default_rng(seed)
+        columns: dict[str, Any] = {}
+        for place, name in enumerate(self.domain.names):
+            attribute = self.domain[name]
+            values = []
+            for code in self.codes[:, place].tolist():
+                draw = {"even": generator.random(), "low": 0.0, "ends": float(generator.random() < 0.5)}[within]
+                if isinstance(attribute, Numeric) and code < attribute.known:
+                    values.append(_drawn(attribute, code, draw))
+                else:
+                    values.append(attribute.value(code))
+            columns[name] = pa.array(values)
+        return connected(columns)
+
+    def ask(self, text: str) -> ResultTable:
+        """The statement on the exact view."""
+        return run(text, self.domain, self.view.answer, records=ROWS)
+
+    def rows(self, text: str) -> list[tuple[Any, ...]]:
+        """Our rows with the texts of bins turned into the values that DuckDB holds."""
+        statement, table = compile_sql(text, self.domain), self.ask(text)
+        lookups: list[dict[Any, Any] | None] = []
+        for field in statement.fields:
+            vector = field.expr.known
+            if isinstance(vector, Bins):
+                shown = shown_values(vector.attribute)
+                lookups.append({label: vector.attribute.value(code) for code, label in enumerate(shown)})
+            else:
+                lookups.append(None)
+        return [
+            tuple(cell if lookup is None else lookup[cell] for cell, lookup in zip(row, lookups, strict=True))
+            for row in table.rows
+        ]
+
+
+def _drawn(attribute: Numeric, code: int, draw: float) -> Any:
+    """A number of a bin; the upper edge of the last one, where others are clamped to, is left out."""
+    low, high = float(attribute.cuts[code]), float(attribute.cuts[code + 1])
+    if attribute.whole:
+        number = min(low + np.floor(draw * (high - low)), high - 1)
+    else:
+        number = min(low + draw * (high - low), float(np.nextafter(high, -np.inf)))
+    number = max(number, low)
+    if attribute.kind == "date":
+        return date_at(number)
+    if attribute.kind == "datetime":
+        return datetime_at(number)
+    return int(number) if attribute.whole else float(number)
+
+
+def connected(columns: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.register("decoded", pa.table(columns))
+    connection.execute("CREATE TABLE t AS SELECT * FROM decoded")
+    return connection
 
 
 @cache
-def codes() -> np.ndarray:
-    """Seeded records, uneven and dependent, as codes."""
-    generator = np.random.default_rng(6)
-    columns = [generator.choice(size, ROWS, p=generator.dirichlet(np.full(size, 4.0))) for size in DOMAIN.shape]
-    columns[3] = np.where(generator.random(ROWS) < 0.5, columns[3], np.minimum(columns[0], 4))
-    return np.stack(columns, axis=1)
+def people() -> Exact:
+    return Exact(DOMAIN, 6)
 
 
 @cache
-def view() -> View:
-    """A release's view whose hypothesis is the exact histogram; there is no switch that turns noise off."""
-    weights = np.zeros(DOMAIN.shape)
-    np.add.at(weights, tuple(codes().T), 1.0)
-    return View(Snapshot(DenseHypothesis(DOMAIN, weights)), (), float(ROWS), "exact")
+def calendar() -> Exact:
+    return Exact(DATES, 7)
 
 
-@cache
-def connection() -> duckdb.DuckDBPyConnection:
-    """The decoded table under the name `t`."""
-    columns: dict[str, Any] = {}
-    for place, name in enumerate(DOMAIN.names):
-        values = [DOMAIN[name].value(code) for code in range(DOMAIN[name].size)]
-        columns[name] = pa.array([values[code] for code in codes()[:, place]])
-    connected = duckdb.connect()
-    connected.register("decoded", pa.table(columns))
-    connected.execute("CREATE TABLE t AS SELECT * FROM decoded")
-    return connected
+def view() -> Published:
+    return people().view
 
 
 def ask(text: str) -> ResultTable:
-    """The statement on the exact view."""
-    return run(text, DOMAIN, view().answer, records=ROWS)
-
-
-def decoded(text: str) -> list[tuple[Any, ...]]:
-    """Our rows with the labels of bins turned into the values that DuckDB holds."""
-    statement, table = compile_sql(text, DOMAIN), ask(text)
-    lookups: list[dict[Any, Any] | None] = []
-    for output in statement.outputs:
-        if isinstance(output.source, ColumnKey):
-            attribute = DOMAIN[output.source.attribute]
-            shown = statement.grouping.values(output.source)
-            lookups.append({label: attribute.value(code) for code, label in enumerate(shown)})
-        else:
-            lookups.append(None)
-    return [
-        tuple(cell if lookup is None else lookup[cell] for cell, lookup in zip(row, lookups, strict=True))
-        for row in table.rows
-    ]
+    return people().ask(text)

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.published import Published
 
-from reticent.algorithms.certificates import Certificate
-from reticent.answer import Answer
 from reticent.domain import Categorical, Domain, Numeric
-from reticent.hypotheses.dense import DenseHypothesis
+from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.mechanisms import Gaussian
+from reticent.kernel.mechanisms.base import Gaussian
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.certificates import Certificate
 from reticent.queries import Count, Query
 from reticent.sql import ResultTable, run
-from reticent.sql.asking import joint_confidence
 from reticent.sql.intervals import Interval
-from reticent.view import View
+from reticent.sql.measures import joint_confidence
 
 RUNS = 120
 CONFIDENCE = 0.9
@@ -41,7 +41,7 @@ RATIOS = [
 
 
 def table_of(weights: np.ndarray, certificates: tuple[Certificate, ...], text: str) -> ResultTable:
-    view = View(Snapshot(DenseHypothesis(SMALL, weights)), certificates, RECORDS, "s")
+    view = Published.of(Snapshot(DenseHypothesis(SMALL, weights)), RECORDS, certificates)
     return run(text, SMALL, view.answer, records=RECORDS)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from sql_table import ask
+from tests.unit.sql.sql_table import ask
 
 from reticent.errors import QueryError
 from reticent.sql import ResultTable
@@ -89,4 +89,17 @@ def test_a_ragged_table_is_refused() -> None:
 
 def test_plots_have_a_panel_per_aggregate() -> None:
     pytest.importorskip("matplotlib")
-    assert len(TABLE.plot().axes) == 2
+    assert [axes.get_ylabel() for axes in TABLE.plot().axes[1::2]] == ["n", "mean"], "each with its scale"
+
+
+def test_two_group_columns_are_a_heat_map() -> None:
+    pytest.importorskip("matplotlib")
+    keys = [("f", True), ("f", None), ("m", True)]
+    rows = tuple((*key, float(place)) for place, key in enumerate(keys))
+    table = ResultTable(
+        "", ("sex", "smokes", "n"), (False, False, True), rows, ((None, None, 1.0),) * 3, 0.9, True, "", 0
+    )
+    heat, _scale = table.plot().axes
+    assert heat.images[0].get_array().tolist() == [[0.0, 1.0], [2.0, None]]
+    assert [text.get_text() for text in heat.get_xticklabels()] == ["true", "NULL"]
+    assert table.plot()._repr_png_().startswith(b"\x89PNG")

@@ -2,8 +2,8 @@
 
 import * as api from "./api.js";
 import { gauge, staircase } from "./chart.js";
-import { busy, h, notice, refusal, show } from "./dom.js";
-import { amount, number, percent } from "./words.js";
+import { STACKED, busy, cell, h, notice, refusal, show } from "./dom.js";
+import { amount, percent } from "./words.js";
 
 export async function accountView(view, state) {
   const base = `/v1/tables/${state.table.name}`;
@@ -20,26 +20,27 @@ export async function accountView(view, state) {
 function budgetCard({ budget, symbol, table }) {
   return h("section", { class: "card" }, h("h2", null, "Budget"),
     h("dl", { class: "quote" }, [["Spent", budget.spent], ["Left", budget.remaining], ["In all", budget.limit]].map(([name, value]) =>
-      h("div", null, h("dt", null, name), h("dd", null, `${amount(value)} ${symbol}`)))),
+      h("div", null, h("dt", null, name), h("dd", null, `${amount(value)} ${symbol}`, h("small", null, percent(value / (budget.limit || 1))))))),
     gauge(budget.spent, budget.limit, "Budget of the table spent"),
     h("p", { class: "hint" }, `Spent so far means ${budget.guarantee}.`), h("p", null, table.promise));
 }
 
 function spendingCard(spending, { symbol }) {
   const byPerson = new Map();
-  for (const charge of spending.charges) byPerson.set(charge.analyst ?? "warming up and audits", (byPerson.get(charge.analyst ?? "warming up and audits") ?? 0) + charge.cost);
+  for (const charge of spending.charges) byPerson.set(charge.analyst ?? "first measurements and certificates", (byPerson.get(charge.analyst ?? "first measurements and certificates") ?? 0) + charge.cost);
   const entries = [...byPerson].map(([label, value]) => ({ label, value, error: null })).sort((a, b) => b.value - a.value);
   return h("section", { class: "card" }, h("h2", null, "Spending over time"),
-    spending.charges.length ? [staircase(spending.charges, spending.limit, spending.unit), h("h3", null, "By whom"), h("div", { class: "wide" },
-      h("table", null, h("thead", null, h("tr", null, h("th", { scope: "col" }, "Who"), h("th", { scope: "col", class: "number" }, "Spent"), h("th", { scope: "col", class: "number" }, "Share of the budget"))),
-        h("tbody", null, entries.map((entry) => h("tr", null, h("th", { scope: "row" }, entry.label), h("td", { class: "number" }, `${amount(entry.value)} ${symbol}`), h("td", { class: "number" }, percent(entry.value / spending.limit)))))))]
+    spending.charges.length ? [staircase(spending.charges, spending.limit, symbol), h("h3", null, "By whom"), h("div", { class: "wide" },
+      h("table", STACKED.table, h("thead", STACKED.group, h("tr", STACKED.row, [["Who", null], ["Spent", "number"], ["Share of the budget", "number"]].map(([name, style]) => h("th", { scope: "col", role: "columnheader", class: style }, name)))),
+        h("tbody", STACKED.group, entries.map((entry) => h("tr", STACKED.row, h("th", { scope: "row", role: "rowheader" }, entry.label),
+          h("td", cell("Spent", "number"), `${amount(entry.value)} ${symbol}`), h("td", cell("Share of the budget", "number"), percent(entry.value / spending.limit)))))))]
       : h("p", { class: "empty" }, "Nothing has been spent."));
 }
 
 function certificatesCard(certificates) {
   return h("section", { class: "card" }, h("h2", null, "Certificates"), certificates.length
     ? h("ul", { class: "certificates" }, certificates.map((certificate) => h("li", null, h("p", null, certificate.sentence),
-        h("p", { class: "hint" }, `Snapshot ${certificate.snapshot.slice(0, 12)} · ${certificate.sets.length} sets · ${certificate.bound === null ? "no finite bound" : `bound ${number(certificate.bound)}`}`))))
+        h("p", { class: "hint" }, `Snapshot ${certificate.snapshot.slice(0, 12)} · ${certificate.sets.length} sets · ${certificate.bound === null ? "no finite bound" : `bound ${percent(certificate.bound)} of the table`}`))))
     : h("p", { class: "empty" }, "Nothing is certified yet."));
 }
 

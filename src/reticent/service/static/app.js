@@ -33,6 +33,7 @@ async function start() {
 async function choose(name) {
   [state.table, state.budget] = await Promise.all([api.get(`/v1/tables/${name}`), api.get(`/v1/tables/${name}/budget`)]);
   state.symbol = state.budget.unit === "rho" ? "ρ" : "ε";
+  state.money = (value) => `${amount(value)} ${state.symbol} (${percent(value / (state.budget.limit || 1))} of the budget)`;
   header();
   route();
 }
@@ -56,11 +57,13 @@ function header() {
     ? h("select", { "aria-label": "Table", onchange: (event) => choose(event.target.value) },
         me.tables.map((name) => h("option", { value: name, selected: name === table.name }, name)))
     : h("span", { class: "table-name" }, table.title);
+  const whole = budget.own_cap ?? budget.limit;
+  const left = whole ? Math.min(1, budget.own_remaining / whole) : 0;
   show(top, h("div", { class: "bar" },
     h("a", { class: "brand", href: "#/ask" }, h("img", { src: "/static/mark.svg", alt: "", width: 28, height: 28 }), "Reticent"), tables,
     h("div", { class: "purse", title: budget.guarantee },
-      h("span", null, `${percent(budget.own_remaining / ((budget.own_cap ?? budget.limit) || 1))} left · ${amount(budget.own_remaining)} ${state.symbol}`),
-      gauge(budget.own_cap === null ? budget.spent : budget.own_spent, budget.own_cap ?? budget.limit, "Privacy budget spent")),
+      h("span", null, `${percent(1 - left)} spent · ${percent(left)} left (${amount(budget.own_remaining)} ${state.symbol})`),
+      gauge(1 - left, 1, budget.own_cap === null ? "Privacy budget spent" : "Your share of the privacy budget spent")),
     h("span", { class: "person" }, me.name, h("small", null, me.role)),
     h("button", { type: "button", class: "plain", onclick: signOut }, "Sign out")),
     h("nav", { "aria-label": "Views" }, h("ul", null, names.map((name) =>
@@ -74,6 +77,7 @@ function route() {
   document.title = `${VIEWS[name][0]} · ${state.table.title} · Reticent`;
   const view = h("div", { class: "view" });
   show(main, view);
+  window.scrollTo(0, 0);
   VIEWS[name][1](view, state);
 }
 
@@ -96,7 +100,8 @@ function signIn(error) {
       await api.get("/v1/me");
       await start();
       say("Signed in");
-      main.focus();
+      main.focus({ preventScroll: true });
+      window.scrollTo(0, 0);
     } catch (refused) {
       api.token.clear();
       show(problem, refusal(refused));

@@ -12,6 +12,7 @@ export function askView(view, state) {
   const question = newQuestion();
   let mode = "build";
   let asked = 0;
+  let answered = null; // {key, words, article} of the answer that is shown
   const sql = h("textarea", { rows: 7, spellcheck: "false", autocapitalize: "off", class: "code" });
   const preview = h("pre", { class: "code preview", tabindex: "0", "aria-label": "The question as SQL" });
   const summary = h("p", { class: "summary", "aria-live": "polite" });
@@ -22,7 +23,7 @@ export function askView(view, state) {
   const button = h("button", { type: "submit", class: "primary" }, "Ask");
   const free = h("input", { type: "radio", name: "precision", id: "p-free", checked: true });
   const bound = h("input", { type: "radio", name: "precision", id: "p-bound" });
-  const wanted = h("input", { type: "number", min: "0", step: "any", inputmode: "decimal", "aria-label": "Wanted error" });
+  const wanted = h("input", { type: "text", size: "10", inputmode: "decimal", "aria-label": "Wanted error" });
   const unit = h("span", null);
 
   const records = () => mode === "build" && question.measure === "count";
@@ -30,19 +31,37 @@ export function askView(view, state) {
   function request() {
     const body = mode === "sql" ? { sql: sql.value.trim() } : bodyOf(question, table);
     if (bound.checked) {
-      const error = Number(wanted.value);
-      if (!(error > 0)) return null;
-      body.error = records() ? error / table.records : error;
+      const text = wanted.value.trim();
+      if (text.endsWith("%")) body.error = text;
+      else if (Number(text) > 0) body.error = Number(text);
+      else return null;
     }
     return body;
   }
 
+  // What is asked, whatever its precision.
+  function identity() {
+    return JSON.stringify(mode === "sql" ? { sql: sql.value.trim() } : bodyOf(question, table));
+  }
+
+  // An answer stands open only under its own question.
+  function placeAnswer() {
+    if (answered === null) return;
+    const folded = answer.querySelector("details.earlier");
+    if (answered.key === identity()) {
+      if (folded) show(answer, answered.article);
+    } else if (!folded) {
+      show(answer, h("details", { class: "earlier card" }, h("summary", null, `Answer to an earlier question: ${answered.words}`), answered.article));
+    }
+  }
+
   function changed() {
+    placeAnswer();
     if (mode === "build") {
       summary.textContent = wordsOf(question, table);
       preview.textContent = sqlOf(question, table);
     }
-    unit.textContent = records() ? `${table.unit}s` : mode === "sql" ? "(see above)" : `in units of ${question.measure}`;
+    unit.textContent = records() ? `${table.unit}s` : mode === "sql" ? "(number in the column's unit, or percent)" : `in units of ${question.measure}`;
     if (wanted.dataset.own !== "yes") wanted.value = suggestion();
     button.textContent = "Ask";
     button.disabled = false;
@@ -54,7 +73,7 @@ export function askView(view, state) {
   // One record in a hundred, or a hundredth of the column's range.
   function suggestion() {
     if (records()) return Math.max(1, Math.round(table.records * 0.01));
-    if (mode === "sql") return 0.01;
+    if (mode === "sql") return "1%";
     const edges = table.domain.find((a) => a.name === question.measure).declaration.edges;
     return edges ? Number(((edges.at(-1) - edges[0]) / 100).toPrecision(2)) : 0.1;
   }
@@ -77,12 +96,12 @@ export function askView(view, state) {
   function priced(cost) {
     if (cost.free) return h("p", { class: "good" }, "Free: what is known already is precise enough.");
     if (!cost.affordable) {
-      return notice("warn", "Not enough budget left", `This would cost ${amount(cost.price)} ${state.symbol}; ${amount(cost.remaining)} ${state.symbol} is left. Allow a larger error, or ask for the free answer.`);
+      return notice("warn", "Not enough budget left", `This would cost ${state.money(cost.price)}; ${state.money(cost.remaining)} is left. Allow a larger error, or ask for the free answer.`);
     }
     return h("dl", { class: "quote" },
-      h("div", null, h("dt", null, "Price"), h("dd", null, `${amount(cost.price)} ${state.symbol}`)),
+      h("div", null, h("dt", null, "Price"), h("dd", null, `${amount(cost.price)} ${state.symbol}`, h("small", null, `${percent(cost.price / state.budget.limit)} of the budget`))),
       h("div", null, h("dt", null, "Share of what is left"), h("dd", null, percent(cost.price / cost.remaining))),
-      h("div", null, h("dt", null, "Left afterwards"), h("dd", null, `${amount(cost.remaining - cost.price)} ${state.symbol}`)));
+      h("div", null, h("dt", null, "Left afterwards"), h("dd", null, `${amount(cost.remaining - cost.price)} ${state.symbol}`, h("small", null, `${percent((cost.remaining - cost.price) / state.budget.limit)} of the budget`))));
   }
 
   async function submit(event) {
@@ -91,12 +110,15 @@ export function askView(view, state) {
     if (!body || body.sql === "") return;
     const mine = (asked += 1);
     const words = mode === "sql" ? body.sql : wordsOf(question, table);
+    const key = identity();
+    answered = null;
     show(answer, busy("Asking …"));
     button.disabled = true;
     try {
       const reply = await api.ask(table.name, body);
       if (mine !== asked) return;
-      show(answer, resultView(reply, words, table, state.symbol));
+      answered = { key, words, article: resultView(reply, words, table, state.money) };
+      show(answer, answered.article);
       say(`Answered. ${reply.guarantee}`);
       answer.querySelector("h2")?.focus({ preventScroll: false });
       if (body.error) await state.refresh();
@@ -113,7 +135,7 @@ export function askView(view, state) {
     mode = next;
     wanted.dataset.own = "";
     show(builder, tabs(), mode === "sql"
-      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table. A wanted error is a share of the table for counts and sums (0.01 is one record in a hundred) and the own unit of averages.")
+      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table. A wanted error is in the unit of the column shown: records for counts. 1% is a hundredth of what is possible.")
       : [measure(), summary, h("details", { class: "as-sql" }, h("summary", null, "As SQL"), preview)]);
     columns.classList.toggle("reference", mode === "sql");
     changed();

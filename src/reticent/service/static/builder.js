@@ -122,7 +122,7 @@ export function sqlOf(question, table) {
 
 export function wordsOf(question, table) {
   const what = question.measure === "count" ? `Number of ${table.unit}s` : `Average of ${question.measure}`;
-  const by = question.groups.length ? ` by ${question.groups.join(" and ")}` : "";
+  const by = question.groups.length ? ` by ${question.groups.join(", ").replace(/, ([^,]*)$/, " and $1")}` : "";
   const where = [...question.filters].filter(([, codes]) => codes.length).map(([name, codes]) => {
     const attribute = table.domain.find((a) => a.name === name);
     const labels = codes.map((code) => attribute.labels[code]);

@@ -59,6 +59,13 @@ export function debounce(action, wait) {
   };
 }
 
+// Tables whose rows become cards on narrow screens: laid out as blocks they keep their roles only if these are stated.
+export const STACKED = { table: { class: "stacked", role: "table" }, group: { role: "rowgroup" }, row: { role: "row" } };
+
+export function cell(label, style) {
+  return { role: "cell", "data-label": label || null, class: style ?? null };
+}
+
 // A modal question or message; resolves to what the pressed button says.
 export function dialog(title, body, buttons) {
   return new Promise((resolve) => {

@@ -1,21 +1,21 @@
 // Paid answers of the past: free to look at again.
 
 import * as api from "./api.js";
-import { busy, h, refusal, show } from "./dom.js";
+import { STACKED, busy, cell, h, refusal, show } from "./dom.js";
 import { resultView } from "./result.js";
-import { amount, number, time } from "./words.js";
+import { amount, number, percent, time } from "./words.js";
 
 const PAGE = 25;
 
 export async function historyView(view, state) {
   const everybody = state.me.role === "custodian";
-  const rows = h("tbody");
+  const rows = h("tbody", STACKED.group);
   const more = h("div", { class: "row" });
   const answer = h("div", { class: "answer", "aria-live": "polite" });
   const path = `/v1/tables/${state.table.name}/history`;
   const head = ["When", everybody ? "Who" : null, "Question", "Wanted error", "Price", ""].filter((name) => name !== null);
   const table = h("div", { class: "wide card", tabindex: "0", role: "region", "aria-label": "Paid answers" },
-    h("table", null, h("thead", null, h("tr", null, head.map((name) => h("th", { scope: "col", class: name === "Price" || name === "Wanted error" ? "number" : null }, name || h("span", { class: "hidden-text" }, "Show"))))), rows));
+    h("table", STACKED.table, h("thead", STACKED.group, h("tr", STACKED.row, head.map((name) => h("th", { scope: "col", role: "columnheader", class: name === "Price" || name === "Wanted error" ? "number" : null }, name || h("span", { class: "hidden-text" }, "Show"))))), rows));
   const place = h("div", null, busy("Loading the history …"));
   show(view, h("h1", null, "History"), h("p", { class: "lead" }, everybody ? "Every paid answer of every analyst. Free answers leave no trace in the ledger." : "What you have paid for. Looking at it again costs nothing."), place, answer);
 
@@ -31,18 +31,18 @@ export async function historyView(view, state) {
   }
 
   function line(entry) {
-    return h("tr", null,
-      h("td", null, time(entry.at)), everybody ? h("td", null, entry.analyst) : null,
-      h("td", { class: "code-cell" }, entry.question), h("td", { class: "number" }, entry.error === null ? "–" : number(entry.error)),
-      h("td", { class: "number" }, `${amount(entry.price)} ${state.symbol}`),
-      h("td", null, h("button", { type: "button", class: "plain", "aria-label": `Show answer ${entry.sequence}`, onclick: () => open(entry) }, "Show")));
+    return h("tr", STACKED.row,
+      h("td", cell("When"), time(entry.at)), everybody ? h("td", cell("Who"), entry.analyst) : null,
+      h("td", cell("Question", "code-cell"), entry.question), h("td", cell("Wanted error", "number"), entry.error === null ? "–" : typeof entry.error === "string" ? entry.error : `± ${number(entry.error)}`),
+      h("td", cell("Price", "number"), h("span", null, `${amount(entry.price)} ${state.symbol}`, h("small", null, `${percent(entry.price / state.budget.limit)} of the budget`))),
+      h("td", cell(""), h("button", { type: "button", class: "plain", "aria-label": `Show answer ${entry.sequence}`, onclick: () => open(entry) }, "Show")));
   }
 
   async function open(entry) {
     show(answer, busy("Loading …"));
     try {
       const reply = await api.get(`${path}/${entry.sequence}`);
-      show(answer, resultView(reply, entry.question, state.table, state.symbol));
+      show(answer, resultView(reply, entry.question, state.table, state.money));
       answer.querySelector("h2").focus();
     } catch (error) {
       show(answer, refusal(error));

@@ -1,8 +1,8 @@
 // The custodian's list of people: tokens, roles, caps.
 
 import * as api from "./api.js";
-import { busy, dialog, field, h, refusal, say, show } from "./dom.js";
-import { amount, day } from "./words.js";
+import { STACKED, busy, cell, dialog, field, h, refusal, say, show } from "./dom.js";
+import { amount, day, percent } from "./words.js";
 
 export async function peopleView(view, state) {
   const list = h("div", null, busy("Loading …"));
@@ -22,25 +22,31 @@ export async function peopleView(view, state) {
   async function load() {
     const [{ tokens }, bounds] = await Promise.all([api.get("/v1/tokens"), api.get(caps)]);
     const spent = new Map(bounds.caps.map((entry) => [entry.analyst, entry]));
-    show(list, h("div", { class: "wide card", tabindex: "0", role: "region", "aria-label": "People with tokens" }, h("table", null,
-      h("thead", null, h("tr", null, ["Name", "Role", "Since", "Until", "Spent", "Cap", ""].map((name) => h("th", { scope: "col", class: name === "Spent" ? "number" : null }, name || h("span", { class: "hidden-text" }, "Actions"))))),
-      h("tbody", null, tokens.map((person) => line(person, spent.get(person.name)))))));
+    show(list, h("div", { class: "wide card", tabindex: "0", role: "region", "aria-label": "People with tokens" }, h("table", STACKED.table,
+      h("thead", STACKED.group, h("tr", STACKED.row, ["Name", "Role", "Since", "Until", "Spent", `Cap, in ${state.symbol}`, ""].map((name) => h("th", { scope: "col", role: "columnheader", class: name === "Spent" ? "number" : null }, name || h("span", { class: "hidden-text" }, "Actions"))))),
+      h("tbody", STACKED.group, tokens.map((person) => line(person, spent.get(person.name)))))));
   }
 
   function line(person, account) {
     const ended = person.revoked !== null || (person.expires !== null && person.expires * 1000 < Date.now());
     const until = person.revoked ? `revoked ${day(person.revoked)}` : person.expires ? day(person.expires) : "revoked";
-    return h("tr", { class: ended ? "ended" : null },
-      h("th", { scope: "row" }, person.name), h("td", null, person.role), h("td", null, day(person.created)),
-      h("td", null, person.revoked || person.expires ? until : "no end"),
-      h("td", { class: "number" }, account ? amount(account.spent) : "–"), h("td", null, account && !ended ? cap(person, account) : "–"),
-      h("td", null, ended ? null : h("div", { class: "row" },
+    return h("tr", { role: "row", class: ended ? "ended" : null },
+      h("th", { scope: "row", role: "rowheader" }, person.name), h("td", cell("Role"), person.role), h("td", cell("Since"), day(person.created)),
+      h("td", cell("Until"), person.revoked || person.expires ? until : "no end"),
+      h("td", cell("Spent", "number"), account ? h("span", null, `${amount(account.spent)} ${state.symbol}`, h("small", null, share(account.spent))) : "–"),
+      h("td", cell("Cap"), account && !ended ? cap(person, account) : "–"),
+      h("td", cell(""), ended ? null : h("div", { class: "row" },
         h("button", { type: "button", class: "plain", "aria-label": `New token for ${person.name}`, onclick: () => renew(person) }, "New token"),
         h("button", { type: "button", class: "plain danger", "aria-label": `Revoke ${person.name}`, onclick: () => revoke(person) }, "Revoke"))));
   }
 
+  function share(value) {
+    return `${percent(value / state.budget.limit)} of the budget`;
+  }
+
   function cap(person, account) {
-    const input = h("input", { type: "number", min: 0, step: "any", class: "narrow", value: account.cap === null ? "" : Number(account.cap.toPrecision(4)), placeholder: "none", "aria-label": `Cap of ${person.name}` });
+    const told = h("small", null, account.cap === null ? "" : share(account.cap));
+    const input = h("input", { type: "number", min: 0, step: "any", class: "narrow", value: account.cap === null ? "" : Number(account.cap.toPrecision(4)), placeholder: "no cap", "aria-label": `Cap of ${person.name}`, title: `In ${state.symbol}` });
     const submit = (event) => {
       event.preventDefault();
       attempt(async () => {
@@ -48,7 +54,8 @@ export async function peopleView(view, state) {
         say(`Cap of ${person.name} set`);
       });
     };
-    return h("form", { class: "row tight", onsubmit: submit }, input, h("button", { type: "submit", class: "plain", "aria-label": `Set cap of ${person.name}` }, "Set"));
+    input.addEventListener("input", () => { told.textContent = input.value === "" ? "no cap" : share(Number(input.value)); });
+    return h("form", { class: "row tight", onsubmit: submit }, h("span", null, input, told), h("button", { type: "submit", class: "plain", "aria-label": `Set cap of ${person.name}` }, "Set"));
   }
 
   async function reveal(person) {
@@ -81,7 +88,7 @@ export async function peopleView(view, state) {
   };
   show(view, h("h1", null, "Analysts"), h("p", { class: "lead" }, "Who may ask. All of them draw on one budget; a cap bounds what one person may take of it."),
     h("form", { class: "card", onsubmit: submit, "aria-label": "Add a person" }, h("h2", null, "Add a person"),
-      h("div", { class: "fields" }, field("Name", name, "Lower-case letters, digits, dot, dash."), field("Role", role), field("Days", days, "After so many days the token ends.")),
+      h("div", { class: "fields" }, field("Name", name, "Lower-case letters, digits, dot, dash."), field("Role", role), field("Valid for, in days", days, "After so many days the token ends.")),
       h("button", { type: "submit", class: "primary" }, "Create token")), problem, list);
   await load().catch((error) => show(list, refusal(error)));
 }

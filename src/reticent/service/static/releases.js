@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { busy, field, h, refusal, save, say, show } from "./dom.js";
 import { number, time } from "./words.js";
 
-const FORMS = { parquet: "Parquet", csv: "CSV", report: "Report", release: "For Python" };
+const FORMS = { parquet: "Parquet", csv: "CSV", report: "Report", release: "Release file" };
 
 export async function releasesView(view, state) {
   const path = `/v1/tables/${state.table.name}/releases`;
@@ -23,7 +23,7 @@ export async function releasesView(view, state) {
   async function fetchFile(release, form, button) {
     button.disabled = true;
     try {
-      const ending = { parquet: "parquet", csv: "csv", report: "html", release: "reticent" }[form];
+      const ending = { parquet: "parquet", csv: "csv", report: "html", release: "release" }[form];
       save(`${state.table.name}-${release.id}.${ending}`, await api.blob(`${path}/${release.id}/${form}`));
       say("Downloaded");
     } catch (error) {
@@ -37,6 +37,7 @@ export async function releasesView(view, state) {
     return h("article", { class: "card release" }, h("div", { class: "row between" }, h("h2", null, release.title), h("span", { class: "badge" }, release.id)),
       h("p", { class: "facts" }, `${number(release.rows)} synthetic rows · published ${time(release.at)} by ${release.by}`),
       h("p", { class: "hint" }, `Guarantee: ${release.privacy}`),
+      h("p", { class: "hint" }, "The release file answers questions for free: ", h("code", null, `reticent shell ${state.table.name}-${release.id}.release`)),
       h("div", { class: "row" }, release.formats.map((form) => {
         const button = h("button", { type: "button", "aria-label": `Download ${FORMS[form]} of ${release.title}`, onclick: () => fetchFile(release, form, button) }, FORMS[form]);
         return button;
@@ -60,7 +61,7 @@ export async function releasesView(view, state) {
     };
     return h("form", { class: "card", onsubmit: submit, "aria-label": "Publish a release" }, h("h2", null, "Publish what is known"),
       h("p", { class: "hint" }, "Synthetic rows and a report, made from released values only. It costs nothing: it was paid for already."),
-      h("div", { class: "fields" }, field("Title", title), field("Rows", rows)), h("button", { type: "submit", class: "primary" }, "Publish"));
+      h("div", { class: "fields" }, field("Title", title), field("Synthetic rows", rows, "As many as the table has, unless you want more or fewer.")), h("button", { type: "submit", class: "primary" }, "Publish"));
   }
 
   show(view, h("h1", null, "Releases"), h("p", { class: "lead" }, "Synthetic copies of the table: anyone may use them for anything, without limit."),

@@ -2,7 +2,7 @@
 
 import { bars } from "./chart.js";
 import { h, notice, save } from "./dom.js";
-import { amount, number, percent, plusMinus, sentence } from "./words.js";
+import { number, percent, plusMinus, sentence } from "./words.js";
 
 const CHARTED = 48;
 
@@ -20,6 +20,7 @@ function tabled(reply, records) {
       columns: [counted ? "records" : "value"], aggregates: [true],
       rows: [[counted ? result.count : result.value]],
       errors: [[result.error === null ? null : counted ? result.error * records : result.error]],
+      typical: result.typical === null || result.typical === undefined || !counted ? [] : [[result.typical * records]],
     };
   }
   const names = result.labels.map(([name]) => name);
@@ -33,18 +34,21 @@ function tabled(reply, records) {
   return {
     columns: [...names, result.count === null ? "value" : "records"], aggregates: [...names.map(() => false), true],
     rows, errors: rows.map(() => [...names.map(() => null), error]),
+    typical: (result.typical ?? null) === null || result.count === null ? [] : rows.map(() => [...names.map(() => null), result.typical * records]),
   };
 }
 
-export function resultView(reply, question, table, symbol) {
+// `money` writes an amount of the budget.
+export function resultView(reply, question, table, money) {
   const data = tabled(reply, table.records);
   const { result } = reply;
   return h("article", { class: "card result", "aria-labelledby": "answer-title" },
-    h("div", { class: "row between" }, h("h2", { id: "answer-title", tabindex: "-1" }, "Answer"), badge(reply, symbol)),
+    h("div", { class: "row between" }, h("h2", { id: "answer-title", tabindex: "-1" }, "Answer"), badge(reply, money)),
     h("p", { class: "question" }, question),
     data.rows.length === 0 ? h("p", { class: "empty" }, "No group is left after the conditions on the groups.")
       : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : reply.kind === "models" ? null : charts(data),
     result.note ? notice("warn", "Less precise than wanted", `${capital(result.note)}. Asking once more starts from better estimates.`) : null,
+    result.basis ? h("p", { class: "hint" }, `${capital(result.basis)}.`) : null,
     h("p", { class: "promise" }, sentence(reply), " ", h("span", { class: "quiet" }, `${capital(reply.meaning)}.`)),
     data.rows.length > 1 || !data.aggregates.every(Boolean) ? grid(data) : null,
     h("div", { class: "row" },
@@ -57,29 +61,38 @@ function capital(text) {
   return text ? text[0].toUpperCase() + text.slice(1) : "";
 }
 
-function badge(reply, symbol) {
+function badge(reply, money) {
   const { price } = reply.result;
-  return price > 0 ? h("span", { class: "badge paid" }, `Paid ${amount(price)} ${symbol}`) : h("span", { class: "badge free" }, "Free");
+  return price > 0 ? h("span", { class: "badge paid" }, `Paid ${money(price)}`) : h("span", { class: "badge free" }, "Free");
 }
 
 function figure(data, table) {
   return h("dl", { class: "figures" }, data.columns.map((name, place) => {
     const value = data.rows[0][place];
     const error = data.errors[0][place];
+    const usual = usually(data, 0, place);
     const share = /^(count\(|records$)/.test(name) && table.records ? ` · ${percent(value / table.records)} of the table` : "";
     return h("div", null, h("dt", null, name),
-      h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, ` ± ${plusMinus(error)}${share}`)));
+      h("dd", null, number(value, error), error === null ? h("small", null, " no certified bound") : h("small", null, ` ± ${plusMinus(error)}${share}`),
+        usual === null ? null : h("small", null, ` · 19 of 20 such questions: ± ${plusMinus(usual)}`)));
   }));
+}
+
+// What most such questions err, where that is less than what is certified.
+function usually(data, row, place) {
+  const typical = data.typical?.[row]?.[place] ?? null;
+  const error = data.errors[row][place];
+  return typical !== null && (error === null || typical < error) ? typical : null;
 }
 
 function charts(data) {
   const keys = data.aggregates.map((is, place) => (is ? -1 : place)).filter((place) => place >= 0);
-  if (data.rows.length > CHARTED) return h("p", { class: "hint" }, `${data.rows.length} rows: too many for a chart that can be read.`);
+  if (data.rows.length > CHARTED) return h("p", { class: "hint" }, `${data.rows.length} rows: too many for a chart that can be read; the table has them all.`);
   return data.columns.map((name, place) => {
     if (!data.aggregates[place]) return null;
     const entries = data.rows.map((row, index) => ({
       label: keys.map((key) => (row[key] === null ? "(null)" : String(row[key]))).join(" · ") || name,
-      value: row[place] ?? 0, error: data.errors[index][place],
+      value: row[place] ?? 0, error: data.errors[index][place], typical: usually(data, index, place),
     }));
     return [data.aggregates.filter(Boolean).length > 1 ? h("h3", null, name) : null, bars(entries, name)];
   });
@@ -92,8 +105,8 @@ function grid(data) {
     const error = data.errors[index][place];
     return h("td", { class: "number" }, number(cell, error), error === null ? null : h("span", { class: "error" }, ` ± ${plusMinus(error)}`));
   })));
-  return h("details", { class: "numbers", open: data.rows.length <= 12 }, h("summary", null, `Table of ${data.rows.length} rows`),
-    h("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Table of the answer" },
+  return h("details", { class: "numbers", open: data.rows.length <= 12 || data.rows.length > CHARTED }, h("summary", null, `Table of ${data.rows.length} rows`),
+    h("div", { class: "wide long", tabindex: "0", role: "region", "aria-label": "Table of the answer" },
       h("table", null, h("thead", null, h("tr", null, head)), h("tbody", null, body))));
 }
 

@@ -26,6 +26,7 @@ export function amount(value) {
 }
 
 export function percent(share) {
+  if (share > 0 && share < 1e-5) return "< 0.001 %";
   return `${Number((100 * share).toPrecision(3))} %`;
 }
 

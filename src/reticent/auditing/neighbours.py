@@ -1,0 +1,176 @@
+"""Made-up tables of many shapes, each with tables that differ from it by one record or one person."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from reticent.domain import Domain, Numeric, Undeclared
+from reticent.domain.positions import STEPS, has_positions
+from reticent.kernel.counting.records import Records
+from reticent.kernel.table import Neighbours, Table, Unit
+from reticent.sources import Table as SourceTable
+from reticent.sources import open_undeclared
+
+SIZES = (2, 2, 3, 5, 9)
+RECORDS = (1, 2, 3, 7, 30, 120)
+PERSONS = (1, 2, 5, 12)
+ROWS = (1, 1, 2, 3, 5, 7, 11)
+"""Of one person: also numbers that divide no person grid."""
+UNDECLARED = (2, 30, 150)
+CANDIDATES = 6
+EDGES = (0.0, 1.0, 2.5, 7.0, 10.0, 30.0)
+
+Row = list[int]
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """A table and some of its neighbours."""
+
+    table: Table
+    others: tuple[Table, ...]
+
+
+def random_domain(rng: random.Random, *, most: int = 4) -> Domain:
+    """A few attributes; one of them may be numeric with uneven bins."""
+    sizes: dict[str, Any] = {f"x{place}": rng.choice(SIZES) for place in range(rng.randint(2, most))}
+    if rng.random() < 0.4:
+        sizes["x0"] = Numeric(edges=list(EDGES[: rng.randint(3, len(EDGES))]), other=False)
+    return Domain(sizes)
+
+
+def neighbourhood(rng: random.Random, domain: Domain, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
+    """A random table of the unit's kind, and neighbours of it both random and extreme."""
+    if unit == "record":
+        return _of_records(rng, domain, neighbours)
+    return _of_persons(rng, domain, neighbours, rng.choice([1, 2, 3]) if unit == "row" else None)
+
+
+def undeclared(rng: random.Random, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
+    """Columns that nobody declared: numbers and texts, rare and common, of records or of persons with several rows."""
+    rows = ROWS if unit == "person" else (1,)
+    people = [_loose_rows(rng, rng.choice(rows)) for _ in range(rng.choice(UNDECLARED))]
+    place = rng.randrange(len(people))
+    changed = [] if neighbours == "add-remove" else _loose_rows(rng, rng.choice(rows))
+    facts: dict[str, Any] = {"neighbours": neighbours, "person": "who" if unit == "person" else None}
+    if neighbours == "replace-one":
+        facts["records"] = len(people)
+    bounds: dict[str, Any] = {"lower": -50, "upper": 100} if rng.random() < 0.5 else {}
+    domain = Domain(size=Undeclared("number", **bounds), name=Undeclared("text"))
+
+    def table(listed: list[list[tuple[float, str]]]) -> Table:
+        loose = [(number, *row) for number, person in enumerate(listed) for row in person]
+        who, size, name = zip(*loose, strict=True) if loose else ((), (), ())
+        columns = {"who": pa.array(who, pa.int64()), "size": pa.array(size, pa.float64())}
+        return open_undeclared(pa.table({**columns, "name": pa.array(name, pa.string())}), domain, **facts)
+
+    return Neighbourhood(table(people), (table([*people[:place], changed, *people[place + 1 :]]),))
+
+
+def _loose_rows(rng: random.Random, count: int) -> list[tuple[float, str]]:
+    """Common and rare texts; numbers on and between places of a line, out of bounds, and none at all."""
+    numbers = (0.0, 1.0, 17.0, 1 / 3, -1e9, 1e300, float("nan"), float("inf"))
+    return [(rng.choice(numbers), rng.choice(["often"] * 6 + [f"rare {rng.randrange(50)}"])) for _ in range(count)]
+
+
+def _rows(rng: random.Random, domain: Domain, count: int) -> list[Row]:
+    """Uniform, all alike, or in two heaps at opposite ends of the universe."""
+    sizes = domain.shape
+    low, high = [0] * len(sizes), [size - 1 for size in sizes]
+    match rng.randrange(4):
+        case 0:
+            return [list(rng.choice([low, high])) for _ in range(count)]
+        case 1:
+            same = [rng.randrange(size) for size in sizes]
+            return [list(same) for _ in range(count)]
+        case _:
+            return [[rng.randrange(size) for size in sizes] for _ in range(count)]
+
+
+def _replacements(rng: random.Random, domain: Domain, row: Row) -> list[Row]:
+    """The corners of the universe, the farthest point, a step in one attribute, and anything."""
+    sizes = domain.shape
+    farthest = [0 if 2 * code >= size else size - 1 for code, size in zip(row, sizes, strict=True)]
+    stepped = list(row)
+    place = rng.randrange(len(sizes))
+    stepped[place] = (stepped[place] + 1) % sizes[place]
+    corners = [[0] * len(sizes), [size - 1 for size in sizes]]
+    return [*corners, farthest, stepped, *_rows(rng, domain, CANDIDATES - 4)]
+
+
+def _of_records(rng: random.Random, domain: Domain, neighbours: Neighbours) -> Neighbourhood:
+    rows = _rows(rng, domain, rng.choice(RECORDS))
+    declared = len(rows) if neighbours == "replace-one" else None
+
+    def table(listed: list[Row]) -> Table:
+        codes = np.array(listed, dtype=np.int64).reshape(len(listed), len(domain))
+        columns = {name: codes[:, place].copy() for place, name in enumerate(domain.names)}
+        places = {name: np.array([_place(row) for row in listed], dtype=np.int64) for name in _hiding(domain)}
+        source = Records.of_codes(domain, columns, np.ones(len(listed), dtype=np.int64), places)
+        return Table(source, domain, records=declared, neighbours=neighbours)
+
+    others = []
+    for _ in range(CANDIDATES):
+        place = rng.randrange(len(rows))
+        if neighbours == "replace-one":
+            replacement = rng.choice(_replacements(rng, domain, rows[place]))
+            others.append([*rows[:place], replacement, *rows[place + 1 :]])
+        elif rng.random() < 0.5:
+            others.append([*rows[:place], *rows[place + 1 :]])
+        else:
+            others.append([*rows, rng.choice(_replacements(rng, domain, rows[place]))])
+    return Neighbourhood(table(rows), tuple(map(table, others)))
+
+
+def _hiding(domain: Domain) -> list[str]:
+    """Numbers whose bins hide where a value lies."""
+    return [name for name in domain.names if has_positions(domain[name])]
+
+
+def _place(row: Row) -> int:
+    """Where in its bin a row's number lies, at an end of it or in the middle: the same for the same row."""
+    return (0, STEPS, STEPS // 2, STEPS, 0)[sum(row) % 5]
+
+
+def _of_persons(rng: random.Random, domain: Domain, neighbours: Neighbours, most: int | None = None) -> Neighbourhood:
+    """All rows of one person replaced by any number of others, or removed; read as a custodian reads a table.
+
+    With `most` that many rows of a person count, whole ones.
+    """
+    people = [_rows(rng, domain, rng.choice(ROWS)) for _ in range(rng.choice(PERSONS))]
+    facts: dict[str, Any] = {"neighbours": neighbours}
+    if most is not None:
+        facts |= {"rows": "bounded", "most": most}
+    elif neighbours == "replace-one":
+        facts["records"] = len(people)
+    if rng.random() < 0.3:
+        facts["hold"] = 1  # counted by the database, covering set by covering set
+
+    def table(listed: list[list[Row]]) -> Table:
+        rows = [[number, *row] for number, person in enumerate(listed) for row in person]
+        columns = {"who": pa.array([row[0] for row in rows], pa.int64())}
+        for place, name in enumerate(domain.names):
+            columns[name] = _values(domain, name, [row[1:] for row in rows], place)
+        return SourceTable.of(pa.table(columns), domain, person="who", **facts)
+
+    others = []
+    for _ in range(1):  # each is read by an engine, which takes its time
+        place = rng.randrange(len(people))
+        changed = [] if neighbours == "add-remove" else _rows(rng, domain, rng.choice(ROWS))
+        others.append([*people[:place], changed, *people[place + 1 :]])
+    return Neighbourhood(table(people), tuple(map(table, others)))
+
+
+def _values(domain: Domain, name: str, rows: list[Row], place: int) -> pa.Array:
+    """Values that the attribute bins into these codes."""
+    attribute = domain[name]
+    if isinstance(attribute, Numeric):
+        bins = [(attribute.bin(row[place]), _place(row) / STEPS) for row in rows]
+        # Short of the upper edge, which belongs to the next bin.
+        return pa.array([low + (high - low) * min(at, 0.9999) for (low, high), at in bins], pa.float64())
+    return pa.array([row[place] for row in rows], pa.int64())

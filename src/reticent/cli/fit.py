@@ -1,0 +1,192 @@
+"""`fit`: models of convex losses, from a release, a server or a table of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.table import Table as Grid
+
+from reticent.cli.options import (
+    anchor_option,
+    budget_from,
+    budget_options,
+    console,
+    json_option,
+    print_json,
+    progress_bar,
+    read_table,
+    reading_options,
+    refuse_unused,
+    telling_anchor,
+)
+from reticent.cli.targets import Target, is_release, is_server, release_target, server_target
+from reticent.domain.files import refuse_unwritable, write_file
+from reticent.errors import QueryError
+
+if TYPE_CHECKING:
+    from reticent.releases.models import Model
+
+ENGINES = ("default", "convex-tuned", "convex-textbook")
+SHOWN = 40
+"""Coefficients of one model; --json and --out have all."""
+
+
+@click.command()
+@click.argument("target", metavar="TABLE|URL|FILE.release")
+@click.argument("losses", metavar="LOSSES")
+@click.option("--error", type=float, help="Largest excess risk wanted, in the unit of the loss; may cost.")
+@click.option("--confidence", type=float, help="Probability that the bound holds.")
+@click.option("--key", help="Makes paid models repeatable: the same key is charged once.")
+@click.option("--max-price", type=float, help="For a server: refuse rather than pay more than this.")
+@click.option("--cost", "only_cost", is_flag=True, help="Print the price instead of fitting.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the models to this JSON file.")
+@click.option("--table", "served", help="For a server: which table, where the token sees several.")
+@reading_options(domain_required=False)
+@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
+@anchor_option
+@click.option("--warm-start", type=float, help="For a table: share of the budget spent at first.")
+@click.option(
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="default",
+    show_default=True,
+    help="For a table: the convex engines answer all losses within one error.",
+)
+@click.option("--queries", type=int, help="With a convex engine: how many losses are coming in all.")
+@budget_options
+@json_option
+def fit(
+    target: str,
+    losses: str,
+    error: float | None,
+    confidence: float | None,
+    key: str | None,
+    max_price: float | None,
+    only_cost: bool,
+    out: Path | None,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Fit models by minimising the convex losses of a file, LOSSES, in TOML or JSON.
+
+    A release answers for free. A server or a table of your own answers for free too, uncertified, unless --error is
+    stated or the engine is a convex one.
+
+    \b
+    Example:  reticent fit census.release losses.toml
+              reticent fit census.parquet losses.toml --domain census.toml --ledger census.ledger --rho 0.05 \\
+                  --error 0.02 --out models.json
+    """
+    from reticent.releases.loss_files import read_losses
+
+    _refuse_unused(target, options["engine"])
+    asked = read_losses(losses)
+    if out is not None:
+        refuse_unwritable(out)
+    opened = _opened(target, asked, error, confidence, as_json, **options)
+    try:
+        if only_cost:
+            price = _price(opened, asked, error, confidence)
+            print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
+            return
+        models = _fitted(opened, asked, error, confidence, key, max_price)
+    finally:
+        opened.close()
+    described = [model.to_dict() for model in models]
+    if out is not None:
+        write_file(out, json.dumps(described, indent=2).encode())
+    if as_json:
+        print_json(described)
+        return
+    for model in models:
+        show_model(model)
+    if out is not None:
+        console.print(f"models: {out}", markup=False)
+
+
+def _refuse_unused(target: str, engine: str) -> None:
+    """What the kind of target has no use for."""
+    reading = ("domain_file", "query", "person", "records", "neighbours", "ledger", "anchor", "warm_start", "engine")
+    budget = ("queries", "epsilon", "delta", "rho")
+    if is_server(target):
+        refuse_unused("with a server, which has its own table and budget", *reading, *budget)
+    elif is_release(target):
+        asking = ("served", "error", "confidence", "key", "max_price", "only_cost")
+        refuse_unused("with a release, whose models are free", *reading, *budget, *asking)
+    else:
+        refuse_unused("with a table of your own, only with a server", "served", "max_price")
+        if engine == "default":
+            refuse_unused("with the default engine, only with a convex one", "queries")
+        else:
+            refuse_unused(f"with --engine {engine}, which starts from uniform", "warm_start")
+
+
+def _opened(
+    target: str, losses: Sequence[Any], error: float | None, confidence: float | None, quiet: bool, **options: Any
+) -> Target:
+    budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
+    ledger, anchor, served = (options.pop(name) for name in ("ledger", "anchor", "served"))
+    opening = {name: options.pop(name) for name in ("warm_start", "engine", "queries")}
+    if is_server(target):
+        return server_target(target, served)
+    if is_release(target):
+        return release_target(target)
+    if options["domain_file"] is None or ledger is None:
+        raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
+    from reticent.sessions.session import Session
+
+    if opening["engine"] != "default":
+        # Of a session that goes on, the terms of its first opening hold.
+        opening |= {"losses": losses, "error": error}
+        if confidence is not None:
+            opening["confidence"] = confidence
+    stated = budget_from(**budget)
+    table = read_table(target, **options)
+    with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
+        session = Session.open(ledger, table, stated, anchor=anchor, progress=listener, **opening)
+    return Target(session, session.name, session.budget.unit)
+
+
+def _price(opened: Target, losses: Sequence[Any], error: float | None, confidence: float | None) -> float:
+    tested = getattr(opened.backend, "engine", "default") != "default"
+    if error is None and tested:
+        request = opened.backend.request(tuple(losses), None, confidence)
+        return opened.backend.budget.amount(opened.backend.quote(request).price)
+    if error is None:
+        raise QueryError("state --error: without one every model is free")
+    return float(opened.backend.cost(list(losses), error=error, confidence=confidence))
+
+
+def _fitted(
+    opened: Target,
+    losses: Sequence[Any],
+    error: float | None,
+    confidence: float | None,
+    key: str | None,
+    max_price: float | None,
+) -> list[Model]:
+    if opened.free:
+        return [opened.backend.minimize(loss) for loss in losses]
+    options: dict[str, Any] = {"error": error, "confidence": confidence, "key": key}
+    if max_price is not None:
+        options["max_price"] = max_price
+    return opened.backend.minimize(list(losses), **options)
+
+
+def show_model(model: Model) -> None:
+    """What it is, what is certified, and its coefficients on the original scale."""
+    console.print(repr(model), markup=False, soft_wrap=True)
+    grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 2))
+    grid.add_column(overflow="fold")
+    grid.add_column(justify="right", no_wrap=True)
+    for name, value in list(model.coefficients.items())[:SHOWN]:
+        grid.add_row(name, f"{value:.6g}")
+    console.print(grid)
+    if len(model.coefficients) > SHOWN:
+        console.print(f"  and {len(model.coefficients) - SHOWN} more", markup=False)
+    if model.note:
+        console.print(f"  {model.note}", markup=False, soft_wrap=True)

@@ -1,0 +1,425 @@
+"""A connection asks a server the way a Session asks a table: same calls, same values, same errors."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, overload
+
+from reticent.domain import Domain
+from reticent.domain.domain import IMPOSSIBLE
+from reticent.errors import (
+    BudgetError,
+    KeyBusyError,
+    KeyForfeitedError,
+    KeyReusedError,
+    LedgerError,
+    QueryError,
+    ReticentError,
+    SourceError,
+    require,
+)
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.request import USUAL_CONFIDENCE, Promise, Records, Request
+from reticent.queries.base import Query, checked_query
+from reticent.queries.predicate import Predicate
+from reticent.queries.statistics import StatisticQuery
+
+if TYPE_CHECKING:
+    import httpx
+
+    from reticent.losses.losses import ConvexLoss
+    from reticent.releases.models import Model
+    from reticent.releases.release import Release
+    from reticent.sql.result import ResultTable
+
+ATTEMPTS = 6
+FIRST_WAIT = 0.2
+_PASSING = {"busy", "rate", "restarting", "ledger", "source"}
+"""Problems that may be gone in a moment; a paid question is repeated with the same key, so it is charged once."""
+_ERRORS: dict[str, type[ReticentError]] = {
+    "question": QueryError,
+    "too-complex": QueryError,
+    "request": QueryError,
+    "too-large": QueryError,
+    "key-reused": KeyReusedError,
+    "forfeited": KeyForfeitedError,
+    "busy": KeyBusyError,
+    "ledger": LedgerError,
+    "restarting": SourceError,
+    "source": SourceError,
+}
+
+
+def connect(url: str, token: str, *, table: str | None = None, timeout: float = 60.0) -> Connection:
+    """A session on a server's table, with the methods of `rt.Session` that analysts need.
+
+    SQL names its table: where the token sees several, the name after FROM chooses the one that answers.
+
+    Args:
+        url: The server, such as `https://stats.example:8080`.
+        token: What the custodian gave to this analyst.
+        table: The table's name; may be left out where the token sees only one, or for SQL alone.
+        timeout: Seconds to wait for an answer.
+
+    Returns:
+        A connection with `ask`, `sql`, `cost`, `minimize` and the public facts of the table.
+
+    Raises:
+        QueryError: The address or the token is malformed.
+        SourceError: Nobody answers there.
+
+    Example:
+        >>> import reticent as rt
+        >>> session = rt.connect("https://stats.example", "rt_token", table="people")  # doctest: +SKIP
+        >>> session.ask("SELECT COUNT(*) FROM people")  # doctest: +SKIP
+    """
+    require(url, str, "url", "the server's address, for example https://data.example.org")
+    require(token, str, "token", "the text of a token")
+    if not re.match(r"https?://[^/?#]", url, re.IGNORECASE):
+        # Only the scheme is repeated: what follows may hold a password.
+        scheme = url.partition("://")[0] + "://" if "://" in url else "no scheme"
+        raise QueryError(f"url starts with {scheme}; give http:// or https:// and a host: https://data.example.org")
+    return Connection(url, token, table=table, timeout=timeout)
+
+
+class Connection:
+    """Use it as a context manager, as a Session."""
+
+    def __init__(
+        self, url: str, token: str, *, table: str | None = None, timeout: float = 60.0, client: Any | None = None
+    ) -> None:
+        import httpx
+
+        if not token.isascii() or not token.isprintable():
+            raise QueryError("the token holds characters that no token has: copy it again")
+        headers = {"Authorization": f"Bearer {token.strip()}"}
+        self._http: httpx.Client = client or httpx.Client(base_url=url, timeout=timeout)
+        self._http.headers.update(headers)
+        self.name: str | None = table
+        try:
+            if table is None:
+                self.name = self._tables[0] if len(self._tables) == 1 else None
+                if not self._tables:
+                    raise QueryError("this token sees no table: ask the custodian for one that does")
+            if self.name is not None:
+                self._facts  # noqa: B018  a wrong name shows now
+        except BaseException:
+            self._http.close()
+            raise
+
+    @cached_property
+    def _tables(self) -> list[str]:
+        """All that this token sees."""
+        return self._call("GET", "/v1/me").json()["tables"]
+
+    @cached_property
+    def _facts(self) -> dict[str, Any]:
+        return self._get("")
+
+    @cached_property
+    def domain(self) -> Domain:
+        """The public description of the columns."""
+        listed = {entry["name"]: entry["declaration"] for entry in self._facts["domain"]}
+        rules = self._facts.get("impossible")  # servers of version 0.1 have none
+        return Domain.from_dict(listed | ({IMPOSSIBLE: rules} if rules else {}))
+
+    @property
+    def confidence(self) -> float:
+        """With which probability a stated error holds, unless another is asked for."""
+        return self._facts["confidence"]
+
+    @overload
+    def ask(
+        self,
+        question: Query | StatisticQuery,
+        *,
+        error: float | Records | str | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        max_price: float | None = None,
+        promise: Promise = "certified",
+    ) -> Answer: ...
+
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        error: float | Records | str | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        max_price: float | None = None,
+        promise: Promise = "certified",
+    ) -> ResultTable: ...
+
+    def ask(
+        self,
+        question: Query | StatisticQuery | str,
+        *,
+        error: float | Records | str | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        max_price: float | None = None,
+        promise: Promise = "certified",
+    ) -> Answer | ResultTable:
+        """As `Session.ask`; a lost connection is tried again with the same key, so nothing is paid twice."""
+        asked: Any = question if isinstance(question, (str, StatisticQuery)) else checked_query(question)
+        reply = self._send("/ask", asked, error, confidence, key, max_price, promise)
+        if reply["kind"] == "answer":
+            return Answer.from_dict(reply["result"])
+        from reticent.sql import ResultTable
+        from reticent.sql.statistics import answer_of
+
+        table = ResultTable.from_dict(reply["result"])
+        return answer_of(question, table) if isinstance(question, StatisticQuery) else table
+
+    def ask_all(
+        self,
+        questions: Sequence[Query],
+        *,
+        error: float | Records | str,
+        confidence: float | None = None,
+        key: str | None = None,
+    ) -> list[Answer]:
+        """Each within `error`, one after the other, as a server knows no joint audit of questions.
+
+        The first refusal ends it. With the same `key`, what was answered before it is not paid again.
+        """
+        require(questions, Sequence, "questions", "a list of queries")
+        key = key or secrets.token_hex(8)
+        return [
+            self.ask(question, error=error, confidence=confidence, key=f"{key}.{place}")
+            for place, question in enumerate(questions)
+        ]
+
+    def cost(
+        self,
+        question: Query | StatisticQuery | str | ConvexLoss | Sequence[ConvexLoss],
+        *,
+        error: float | Records | str,
+        confidence: float | None = None,
+    ) -> float:
+        """The most that `ask` or `minimize` with the same arguments would charge now; asking for it costs nothing."""
+        body = self._body(_request(question, error, confidence), error, confidence)
+        return self._call("POST", self._path("/cost", self._table_of(question)), body).json()["price"]
+
+    @overload
+    def minimize(
+        self,
+        loss: ConvexLoss,
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        max_price: float | None = None,
+    ) -> Model: ...
+
+    @overload
+    def minimize(
+        self,
+        loss: Sequence[ConvexLoss],
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        max_price: float | None = None,
+    ) -> list[Model]: ...
+
+    def minimize(
+        self,
+        loss: ConvexLoss | Sequence[ConvexLoss],
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        max_price: float | None = None,
+    ) -> Model | list[Model]:
+        """As `Session.minimize`: one model, or one per loss of a list. What cannot be certified says so."""
+        from reticent.releases.models import Model
+
+        reply = self._send("/minimise", loss, error, confidence, key, max_price)
+        models = [Model.from_dict(fields) for fields in reply["result"]["models"]]
+        return models if isinstance(loss, Sequence) else models[0]
+
+    @property
+    def spent(self) -> float:
+        return self._get("/budget")["spent"]
+
+    @property
+    def remaining(self) -> float:
+        """What this token's owner can still spend, under cap and budget."""
+        return self._get("/budget")["own_remaining"]
+
+    @property
+    def certificates(self) -> list[dict[str, Any]]:
+        return self._get("/certificates")["certificates"]
+
+    def set_cap(self, analyst: str, amount: float) -> None:
+        """The most this analyst may spend in all; for a custodian's token."""
+        self._call("PUT", self._path(f"/caps/{analyst}"), {"amount": amount})
+
+    def spent_by(self, analyst: str) -> float:
+        """What one analyst has spent; for a custodian's token."""
+        return sum(entry["spent"] for entry in self._get("/caps")["caps"] if entry["analyst"] == analyst)
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts: what is guaranteed, what is spent, what is certified."""
+        budget = self._get("/budget")
+        return {
+            "table": self.name,
+            "neighbours": self._facts["neighbours"],
+            "budget": f"{budget['unit']} {budget['limit']:.6g}",
+            "spent": budget["spent"],
+            "remaining": budget["remaining"],
+            "guarantee": budget["guarantee"],
+            "certificates": [
+                {"kind": c["kind"], "sets": len(c["sets"]), "bound": c["bound"], "confidence": c["confidence"]}
+                for c in self.certificates
+            ],
+        }
+
+    def history(self) -> Iterator[dict[str, Any]]:
+        """Paid answers, newest first."""
+        before: int | None = None
+        while True:
+            page = self._get("/history" + ("" if before is None else f"?before={before}"))
+            yield from page["entries"]
+            before = page["next"]
+            if before is None:
+                return
+
+    def release(self) -> Release:
+        """The newest published release."""
+        from reticent.releases.release import Release
+
+        published = self._get("/releases")["releases"]
+        if not published:
+            raise QueryError("nothing has been published yet: ask the custodian")
+        data = self._call("GET", self._path(f"/releases/{published[0]['id']}/release")).content
+        return Release.from_bytes(data)
+
+    def close(self) -> None:
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.name or 'several tables'!r} at {self._http.base_url}>"
+
+    def _send(
+        self,
+        path: str,
+        question: Any,
+        error: float | Records | str | None,
+        confidence: float | None,
+        key: str | None,
+        max_price: float | None,
+        promise: Promise = "certified",
+    ) -> dict[str, Any]:
+        """Whatever may cost has a key, so that a lost connection can be tried again and is charged once."""
+        request = _request(question, error, confidence, key)
+        body = self._body(request, error, confidence)
+        if max_price is not None:
+            body["max_price"] = max_price
+        if promise != "certified":
+            body["promise"] = promise
+        key = None if error is None else request.key or secrets.token_hex(16)
+        return self._call("POST", self._path(path, self._table_of(question)), body, key=key).json()
+
+    def _body(self, request: Request, error: float | Records | str | None, confidence: float | None) -> dict[str, Any]:
+        """The request as the server takes it, in the words of the caller: a key is bound to them.
+
+        SQL counts records, a query takes a share of the table; a confidence that nobody stated is left to the server.
+        """
+        question: Any = request.question
+        wanted: Any = error if isinstance(error, str) else request.error
+        if isinstance(wanted, Records):
+            wanted = wanted.number if isinstance(question, str) else wanted.number / self._facts["records"]
+        terms = {"error": wanted, "confidence": confidence}
+        body = {name: value for name, value in terms.items() if value is not None}
+        if isinstance(question, str):
+            return {"sql": question, **body}
+        if isinstance(question, (Query, StatisticQuery)):
+            return {"query": question.to_dict(), **body}
+        if isinstance(question, tuple):
+            return {"losses": [loss.to_dict() for loss in question], **body}
+        return {"loss": question.to_dict(), **body}
+
+    def _table_of(self, question: Any) -> str | None:
+        """The table after FROM, if this token sees it; else the connection's own, and the server says what is wrong."""
+        from reticent.sql.parse import table_of
+
+        named = table_of(question) if isinstance(question, str) else None
+        if named is None or (self.name is not None and named.lower() == self.name.lower()):
+            return self.name
+        return next((table for table in self._tables if table.lower() == named.lower()), self.name)
+
+    def _path(self, rest: str, table: str | None = None) -> str:
+        name = table or self.name
+        if name is None:
+            seen = ", ".join(self._tables)
+            raise QueryError(
+                f"this token sees {len(self._tables)} tables ({seen}): name one of them, in SQL after FROM"
+            )
+        return f"/v1/tables/{name}{rest}"
+
+    def _get(self, rest: str) -> dict[str, Any]:
+        return self._call("GET", self._path(rest)).json()
+
+    def _call(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx.Response:
+        import httpx
+
+        headers = {} if key is None else {"Idempotency-Key": key}
+        for attempt in range(ATTEMPTS):
+            last = attempt == ATTEMPTS - 1
+            try:
+                response = self._http.request(method, path, json=body, headers=headers)
+            except httpx.TransportError as error:
+                if last:
+                    raise SourceError(f"{self._http.base_url} cannot be reached ({type(error).__name__})") from None
+                time.sleep(FIRST_WAIT * 2**attempt)
+                continue
+            if response.is_success:
+                return response
+            problem = _problem(response)
+            if last or problem["type"].rpartition(":")[2] not in _PASSING:
+                raise _error(problem)
+            time.sleep(float(response.headers.get("retry-after", FIRST_WAIT * 2**attempt)))
+        raise AssertionError("unreachable")
+
+
+def _request(question: Any, error: Any, confidence: float | None, key: str | None = None) -> Request:
+    """Checked as a session checks it; SQL stays text, for the server knows the table."""
+    asked: Any = question
+    if isinstance(question, (Query, Predicate)):
+        asked = checked_query(question)
+    elif not isinstance(question, (str, StatisticQuery)):
+        from reticent.losses.losses import checked_loss
+
+        batch = isinstance(question, Sequence)
+        asked = tuple(map(checked_loss, question)) if batch else checked_loss(question)
+    return Request(asked, error, USUAL_CONFIDENCE if confidence is None else confidence, key)
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    try:
+        problem = response.json()
+        return {"type": str(problem["type"]), "detail": str(problem["detail"])} | problem
+    except (ValueError, KeyError, TypeError):
+        return {"type": "", "detail": f"the server answered with status {response.status_code}"}
+
+
+def _error(problem: dict[str, Any]) -> ReticentError:
+    kind = problem["type"].rpartition(":")[2]
+    if kind == "budget":
+        return BudgetError(problem["detail"], requested=problem["requested"], remaining=problem["remaining"])
+    return _ERRORS.get(kind, ReticentError)(problem["detail"])

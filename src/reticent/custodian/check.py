@@ -1,0 +1,166 @@
+"""The custodian's own views of a table: exact, not private, unreachable from sessions and services."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from reticent.custodian.hints import hint_for
+from reticent.domain import Attribute, Domain, Numeric, Status
+from reticent.errors import QueryError, SourceError, given, whole_number
+from reticent.sources import open_rows
+from reticent.sources.fit import count_misfits, count_violations, misfit_texts
+from reticent.sources.frames import misfit_cells
+
+WARNING = "NOT PRIVATE: exact counts for the custodian only; never publish them"
+LIMIT = 0.25
+"""Share of a column that may fit nowhere before the custodian's commands stop."""
+EXAMPLES = 5
+
+HINTED = 30
+"""Different values that a hint looks at."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How many rows of one attribute are null, fit nowhere, or lie outside the edges."""
+
+    attribute: str
+    null: int
+    unfit: int
+    outside: int
+    unplaced: int = 0
+    """Rows without a declared value or bin of their own: they share the code of all that fits nowhere."""
+    examples: tuple[str, ...] = ()
+    """The commonest values that fit nowhere."""
+    beyond: tuple[str, ...] = ()
+    """The commonest values outside the edges."""
+    hint: str | None = None
+    """What the values that fit nowhere look like, and what to write into the domain."""
+
+    @property
+    def fits(self) -> bool:
+        return self.null == self.unfit == self.outside == 0
+
+
+@dataclass(frozen=True)
+class Check:
+    """Exact counts of what did not fit a domain; its text says that it is not private."""
+
+    rows: int
+    units: int
+    """Persons, or rows where records are the unit: what `records=` should declare."""
+    nameless: int
+    """Rows without a person; they weigh nothing."""
+    attributes: tuple[Fit, ...]
+    declared: int | None
+    limit: float = LIMIT
+    violations: tuple[tuple[str, int], ...] = ()
+    """Each impossible rule of the domain, and the rows that satisfy it all the same."""
+
+    @property
+    def over(self) -> tuple[str, ...]:
+        """Attributes of which more than the limit fits nowhere."""
+        return tuple(fit.attribute for fit in self.attributes if fit.unplaced > self.limit * self.rows)
+
+    def refuse(self, remedy: str) -> None:
+        """SourceError where an attribute is over the limit; no count and no value is in it, as logs may keep it."""
+        for first in self.over[:1]:
+            more = f" and {len(self.over) - 1} more" if len(self.over) > 1 else ""
+            raise SourceError(f"over {self.limit:.0%} of column {first!r}{more} fits nowhere in the domain: {remedy}")
+
+    def __str__(self) -> str:
+        lines = [WARNING, f"{self.rows} rows, {self.units} units of privacy"]
+        if self.nameless:
+            lines.append(f"{self.nameless} rows name no person and will weigh nothing")
+        if self.declared is not None and self.declared != self.units:
+            lines.append(f"records={self.declared} was declared but there are {self.units}: declare that number")
+        width = max(len(fit.attribute) for fit in self.attributes)
+        lines.append(f"{'attribute':<{max(width, 9)}} {'null':>12} {'fits nowhere':>12} {'outside':>12}")
+        for fit in self.attributes:
+            lines.append(f"{fit.attribute:<{max(width, 9)}} {fit.null:>12} {fit.unfit:>12} {fit.outside:>12}")
+        for fit in self.attributes:
+            if fit.examples:
+                hint = f" ({fit.hint})" if fit.hint else ""
+                lines.append(f"{fit.attribute}: such as {', '.join(fit.examples)}{hint}")
+            if fit.beyond:
+                lines.append(f"{fit.attribute}: outside its edges, such as {', '.join(fit.beyond)}")
+        for rule, count in self.violations:
+            remedy = ": mend them or the rule, for no synthetic row will be like them" if count else ""
+            lines.append(f"{count} rows satisfy {rule}, which is declared impossible{remedy}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for `--json`, with the warning."""
+        return {"warning": WARNING, **asdict(self), "over": list(self.over)}
+
+
+def check(
+    rows: Any,
+    domain: Domain,
+    *,
+    query: str | None = None,
+    person: str | None = None,
+    records: int | None = None,
+    limit: float = LIMIT,
+    examples: int = EXAMPLES,
+) -> Check:
+    """Count what does not fit the domain, in a file, a database or an object; for the custodian only.
+
+    Args:
+        rows: A file, a database URL with `query`, a data frame.
+        domain: What is declared.
+        query, person, records: As for `Table.read`; `records` is compared with what is counted.
+        limit: Share of a column that may fit nowhere.
+        examples: How many values of each column are shown that do not fit.
+
+    Returns:
+        Exact counts, examples and hints. Nothing of it may be published.
+    """
+    if not (isinstance(limit, (int, float)) and 0 <= limit <= 1):
+        raise QueryError(f"limit={given(limit)} is a share of a column; it must lie between 0 and 1")
+    examples = whole_number(examples, "examples", 0, 1000)
+    engine = open_rows(rows, domain, query=query, person=person)
+    try:
+        found = count_misfits(engine, domain, person)
+        violating = count_violations(engine, domain)
+        fits = []
+        for name, (null, unfit, outside) in found.attributes.items():
+
+            def values(status: Status, most: int, name: str = name) -> list[Any]:
+                texts = misfit_texts(engine, domain, name, most, status)
+                return texts or misfit_cells(rows, domain, name, most, status)
+
+            unread = values(Status.UNFIT, max(examples, HINTED)) if examples and unfit else []
+            beyond = values(Status.OUTSIDE, examples) if examples and outside else []
+            fits.append(
+                Fit(
+                    name,
+                    null,
+                    unfit,
+                    outside,
+                    _unplaced(domain[name], null, unfit, outside),
+                    tuple(given(text) for text in unread[:examples]),
+                    tuple(given(text) for text in beyond),
+                    hint_for(domain[name], unread),
+                )
+            )
+    finally:
+        engine.close()
+    violations = tuple((rule.text, count) for rule, count in zip(domain.impossible, violating, strict=True))
+    return Check(found.rows, found.persons, found.nameless, tuple(fits), records, limit, violations)
+
+
+def refuse_misfits(rows: Any, domain: Domain, *, query: str | None = None, person: str | None = None) -> None:
+    """SourceError where more than the limit of a column fits nowhere: called before a custodian's command spends.
+
+    Never called by a session, a release or a service: there a refusal would tell an analyst about rows.
+    """
+    check(rows, domain, query=query, person=person, examples=0).refuse(
+        "see `reticent check`, mend the domain or the rows, or go on with --accept-misfits"
+    )
+
+
+def _unplaced(attribute: Attribute, null: int, unfit: int, outside: int) -> int:
+    lost = unfit + (0 if attribute.nullable else null)
+    return lost + (outside if isinstance(attribute, Numeric) and attribute.outside == "other" else 0)

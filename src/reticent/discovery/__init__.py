@@ -1,0 +1,1 @@
+"""Private discovery: edges and categories of columns that nobody declared, paid from a ledger."""

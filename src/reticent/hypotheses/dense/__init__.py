@@ -1,0 +1,1 @@
+"""The universe as one tensor."""

@@ -1,0 +1,336 @@
+"""The whole universe as one tensor of weights: exact, and at the speed of memory (engines.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from reticent.domain.impossible import impossible_cells
+from reticent.errors import DomainError
+from reticent.hypotheses.base import FitReport, Measurement, average, form_of
+from reticent.hypotheses.dense.boxes import CellBox, TensorFactor, alike_rows
+from reticent.hypotheses.dense.exponential import softmax_in_place
+from reticent.hypotheses.dense.marginal_tree import COMPILED_CELLS, marginal_tree
+from reticent.hypotheses.projection import binary_eta, finite_target, solve_tilt
+from reticent.hypotheses.sampling import sample_cells, systematic_cells
+from reticent.hypotheses.saving import pack, unpack
+from reticent.queries.forms import Product
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+    from reticent.hypotheses.fitting.loglinear import LogLinear
+    from reticent.queries.forms import Dense
+    from reticent.queries.linear import Linear
+
+    Query = Linear | Product | Dense
+
+__all__ = ["MAX_CELLS", "DenseHypothesis"]
+
+MAX_CELLS = 1 << 28
+# Bounds on the relative error of the running total: after an exact summation, and per update.
+_FRESH = 2.0**-50
+_PER_UPDATE = 2.0**-52
+# The total is summed anew before its error can move a projection by more than about 1e-12 (half of it kept
+# for the projection's own rounding).
+_TOLERATED = 2.0**-41
+# Less than this share of the weight counts as none: raising it again would overflow.
+_NOTHING = 2.0**-900
+_LARGEST_ETA = 600.0
+_KEPT_QUERIES = 256
+# A fused pass pays while the tables of its queries are this many times smaller than the tensor.
+_FEW = 4
+
+
+class DenseHypothesis:
+    """Unnormalised weights over the product domain and their running total.
+
+    Only updates change the state, reading never does: a replay of the same updates yields the same bits.
+    """
+
+    kind = "dense"
+
+    def __init__(self, domain: Domain, weights: np.ndarray | None = None) -> None:
+        if domain.size > MAX_CELLS:
+            raise DomainError(
+                f"a dense hypothesis over {domain.size} records exceeds {MAX_CELLS}; use a factored or support one"
+            )
+        self._domain = domain
+        if weights is None:
+            self._flat = np.ones(domain.size)
+        else:
+            weights = np.array(weights, dtype=np.float64, order="C")
+            if weights.shape != domain.shape:
+                raise DomainError(f"weights of shape {weights.shape} do not fit the domain's {domain.shape}")
+            self._flat = weights.reshape(-1)
+        impossible = impossible_cells(domain, domain.names)
+        if impossible is not None:
+            self._flat[impossible.reshape(-1)] = 0.0
+        self._total = float(self._flat.sum())
+        if not (0.0 < self._total < math.inf and self._flat.min() >= 0.0):
+            raise DomainError("weights must be non-negative, finite and not all zero")
+        self._drift = _FRESH
+        self._compiled = domain.size >= COMPILED_CELLS
+        self._kernels: Any = _compiled_kernels() if self._compiled else None
+        self._shape = np.array(domain.shape, dtype=np.int64)
+        self._prepared: dict[int, tuple[Query, Product | Dense, CellBox | None]] = {}
+        self._summed: tuple[CellBox, float] | None = None
+        self._model: LogLinear | None = None
+        self._collapsed: tuple[tuple[str, ...], np.ndarray] | None = None
+
+    @classmethod
+    def product(cls, domain: Domain, one_ways: Mapping[str, np.ndarray]) -> Self:
+        """Independent attributes with the given distributions; uniform where none is given."""
+        vectors = [np.asarray(one_ways.get(name, np.ones(domain[name].size)), float) for name in domain.names]
+        weights = reduce(np.multiply.outer, vectors, np.ones(()))
+        return cls(domain, weights)
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def domain(self) -> Domain:
+        return self._domain
+
+    @property
+    def log_size(self) -> float:
+        return math.log(self._domain.size)
+
+    def expect(self, query: Query) -> float:
+        """q(p); a 0/1 product reads its box only."""
+        form, box = self._prepare(query)
+        if box is not None:
+            return self._inside(box) / self._total
+        return average(form, self._collapse(form.attributes)) / self._total
+
+    def marginal(self, attributes: Sequence[str]) -> np.ndarray:
+        return self.marginals([attributes])[0]
+
+    def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        """All of them through one reduction tree, kept for the next call with the same sets."""
+        axis_sets = tuple(self._axes(self._domain.canonical(names)) for names in sets)
+        arrays = marginal_tree(self._domain.shape, axis_sets).reduce(self._flat)
+        for array in arrays:
+            array /= self._total
+        return arrays
+
+    @property
+    def model(self) -> LogLinear | None:
+        """The log-linear model of the last fit; updates since then have moved the weights away from it."""
+        return self._model
+
+    def probabilities(self) -> np.ndarray:
+        """The distribution itself, a fresh tensor over the domain."""
+        return (self._flat / self._total).reshape(self._domain.shape)
+
+    def sample(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        return self._codes(sample_cells(self._flat, rows, generator))
+
+    def systematic(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        """Rows in equal steps along the cumulative weights: each cell is off by less than one row."""
+        return self._codes(systematic_cells(self._flat, rows, generator))
+
+    # -- moving --------------------------------------------------------------------------------------------
+
+    def project(self, query: Query, target: float) -> float:
+        """q(p') = target exactly; 0.0 and no change when q is constant on the support (spec 4.2, 4.3)."""
+        target = finite_target(target)
+        form, box = self._prepare(query)
+        if box is not None:
+            inside, outside = self._inside_and_outside(box)
+            if min(inside, outside) <= _NOTHING * (inside + outside):
+                return 0.0
+            eta = binary_eta(inside, outside, target)
+            self._scale_box(box, eta, inside, outside)
+            return eta
+        eta = solve_tilt(_tensor(form), self._collapse(form.attributes), target)
+        if eta != 0.0:
+            self._scale(form, eta)
+        return eta
+
+    def reweight(self, query: Query, eta: float) -> None:
+        form, box = self._prepare(query)
+        if box is not None and abs(eta) <= _LARGEST_ETA:
+            self._scale_box(box, eta, *self._inside_and_outside(box))
+        else:
+            self._scale(form, eta)
+
+    def reweight_and_expect(self, query: Query, eta: float, upcoming: Query) -> float:
+        """`reweight(query, eta)`, then `expect(upcoming)`: one pass for queries that touch the whole tensor."""
+        (form, box), (following, following_box) = self._prepare(query), self._prepare(upcoming)
+        reach = abs(eta) * (form.range[1] - form.range[0])
+        if not self._compiled or box is not None or following_box is not None or reach > _LARGEST_ETA:
+            self.reweight(query, eta)
+            return self.expect(upcoming)
+        factor = np.exp(eta * (_tensor(form) - form.range[eta > 0]))
+        factors = TensorFactor.of(self._domain.shape, self._axes(form.attributes), factor)
+        values = TensorFactor.of(self._domain.shape, self._axes(following.attributes), _tensor(following))
+        if _FEW * max(factors.rows, values.rows) > self._domain.size // factors.view_shape[-1]:
+            self.reweight(query, eta)
+            return self.expect(upcoming)
+        total, answer = self._kernels.scale_and_answer(
+            self._flat.reshape(-1, factors.view_shape[-1]),
+            *factors.wide_table(),
+            *values.wide_table(),
+            *alike_rows(factors, values),
+        )
+        self._moved(total, _FRESH)
+        return answer / total
+
+    def fit(self, measurements: Sequence[Measurement], **options: Any) -> FitReport:
+        """Replace the weights by the regularised log-linear fit of release.md; options are `fit_loglinear`'s."""
+        from reticent.hypotheses.dense.engine import DenseEngine
+        from reticent.hypotheses.fitting.loglinear import fit_loglinear
+
+        impossible = impossible_cells(self._domain, self._domain.names)
+
+        def engine(sets: Sequence[tuple[str, ...]]) -> DenseEngine:
+            return DenseEngine(self._domain.shape, [self._axes(names) for names in sets], impossible)
+
+        options = {"start": self._model} | options
+        self._model, report = fit_loglinear(measurements, self._domain, engine, **options)
+        axis_sets = tuple(self._axes(names) for names in self._model.sets)
+        logits = marginal_tree(self._domain.shape, axis_sets).expand(self._model.potentials)
+        if impossible is not None:
+            np.copyto(logits, -np.inf, where=impossible)
+        softmax_in_place(logits)
+        self.assign(logits)
+        return report
+
+    def assign(self, weights: np.ndarray) -> None:
+        """Take new unnormalised weights over the domain, the result of a fit."""
+        fresh = type(self)(self._domain, weights)
+        self._flat = fresh._flat
+        self._moved(fresh._total, _FRESH)
+
+    # -- keeping -------------------------------------------------------------------------------------------
+
+    def copy(self) -> Self:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._flat = self._flat.copy()
+        twin._prepared = {}
+        return twin
+
+    def to_bytes(self) -> bytes:
+        """The exact state, the warm start of the next fit included."""
+        header = {"domain": self._domain.to_dict(), "total": self._total, "drift": self._drift}
+        arrays = [self._flat]
+        if self._model is not None:
+            header["sets"], header["parameters"] = self._model.sets, list(self._model.parameters)
+            arrays += [*self._model.potentials, *self._model.parameters.values()]
+        return pack(self.kind, header, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        from reticent.domain import Domain
+
+        header, (flat, *arrays) = unpack(cls.kind, data)
+        domain = Domain.from_dict(header["domain"])
+        loaded = cls(domain, flat.reshape(domain.shape))
+        loaded._total, loaded._drift = header["total"], header["drift"]
+        if "sets" in header:
+            from reticent.hypotheses.fitting.loglinear import LogLinear
+
+            sets = tuple(tuple(names) for names in header["sets"])
+            keys = [(tuple(names), text) for names, text in header["parameters"]]
+            parameters = dict(zip(keys, arrays[len(sets) :], strict=True))
+            loaded._model = LogLinear(sets, tuple(arrays[: len(sets)]), parameters)
+        return loaded
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    def _axes(self, names: Sequence[str]) -> tuple[int, ...]:
+        positions = self._domain.positions
+        return tuple([positions[name] for name in names])
+
+    def _codes(self, cells: np.ndarray) -> np.ndarray:
+        return np.stack(np.unravel_index(cells, self._domain.shape), axis=1).astype(np.int32)
+
+    def _prepare(self, query: Query) -> tuple[Product | Dense, CellBox | None]:
+        """The compiled form, and its box if it has one; remembered, because a round asks twice.
+
+        The query is kept with them so that its id stays its own.
+        """
+        kept = self._prepared.get(id(query))
+        if kept is not None:
+            return kept[1], kept[2]
+        form, box = form_of(query, self._domain), None
+        if self._compiled and isinstance(form, Product):
+            box = CellBox.of(self._shape, self._axes(form.attributes), form.vectors)
+        if len(self._prepared) >= _KEPT_QUERIES:
+            self._prepared.pop(next(iter(self._prepared)))
+        self._prepared[id(query)] = (query, form, box)
+        return form, box
+
+    def _inside(self, box: CellBox) -> float:
+        if self._summed is None or self._summed[0] is not box:
+            self._summed = box, self._kernels.box_sum(self._flat, box.rows, box.starts, box.lengths)
+        return self._summed[1]
+
+    def _inside_and_outside(self, box: CellBox) -> tuple[float, float]:
+        """The rest is total minus inside while that is accurate enough, else it is added up cell by cell."""
+        inside = self._inside(box)
+        outside = self._total - inside
+        if self._drift * self._total > _TOLERATED * outside:
+            outside = self._kernels.box_complement_sum(self._flat, box.rows, box.starts, box.lengths)
+            self._total, self._drift = inside + outside, _FRESH
+        return inside, outside
+
+    def _scale_box(self, box: CellBox, eta: float, inside: float, outside: float) -> None:
+        scale = math.exp(eta)
+        self._kernels.box_scale(self._flat, box.rows, box.starts, box.lengths, scale)
+        total = outside + inside * scale
+        self._moved(total, self._drift * self._total / total + _PER_UPDATE)
+
+    def _collapse(self, attributes: tuple[str, ...]) -> np.ndarray:
+        """Unnormalised weight on a form's own attributes; remembered until the next update."""
+        if self._collapsed is None or self._collapsed[0] != attributes:
+            tree = marginal_tree(self._domain.shape, (self._axes(attributes),))
+            self._collapsed = attributes, tree.reduce(self._flat)[0]
+        return self._collapsed[1]
+
+    def _scale(self, form: Product | Dense, eta: float) -> None:
+        weights = self._collapse(form.attributes)
+        factor = _tilt(_tensor(form), eta, weights)
+        total = float(np.vdot(weights, factor))
+        laid_out = TensorFactor.of(self._domain.shape, self._axes(form.attributes), factor)
+        if self._compiled:
+            self._kernels.scale_rows(self._flat, *laid_out.table())
+        else:
+            view = self._flat.reshape(laid_out.view_shape)
+            view *= laid_out.values
+        self._moved(total, _FRESH)
+
+    def _moved(self, total: float, drift: float) -> None:
+        """Close an update; a total far from one is brought back by a power of two, which rounds nothing."""
+        self._total, self._drift = total, drift
+        self._collapsed = self._summed = None
+        exponent = math.frexp(total)[1]
+        if abs(exponent) > 256:
+            self._flat *= 2.0**-exponent
+            self._total *= 2.0**-exponent
+
+
+def _compiled_kernels() -> ModuleType:
+    """Imported on demand: the compiler costs half a second that tiny universes need not wait for."""
+    from reticent.hypotheses.dense import kernels as dense_kernels
+
+    return dense_kernels
+
+
+def _tilt(values: np.ndarray, eta: float, weights: np.ndarray) -> np.ndarray:
+    """exp(eta q), divided by its largest value on the support so that nothing overflows and something stays."""
+    exponents = eta * values
+    exponents -= np.max(exponents, where=weights > 0.0, initial=-math.inf)
+    return np.exp(np.minimum(exponents, 0.0))
+
+
+def _tensor(form: Product | Dense) -> np.ndarray:
+    """q over its own attributes; no larger than the universe, which is here already."""
+    if isinstance(form, Product):
+        return reduce(np.multiply.outer, form.vectors, np.ones(()))
+    return form.values

@@ -1,0 +1,1 @@
+"""Fits of a hypothesis to noisy measurements."""

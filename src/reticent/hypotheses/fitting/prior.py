@@ -1,0 +1,216 @@
+"""What a fit believes beforehand: a product base, and shrinkage by order (spec release.md 3-4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent.domain.impossible import impossible_cells
+from reticent.errors import QueryError
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+
+__all__ = [
+    "Base",
+    "Prior",
+    "collapse",
+    "empirical_scale",
+    "expected_from_pairs",
+    "likeliest_scale",
+    "likely_scale",
+    "product_base",
+    "scale_losses",
+    "shrunk",
+    "soft_floor",
+    "without_impossible",
+]
+
+MarginalValues = tuple[tuple[str, ...], np.ndarray, float]
+"""An attribute set in domain order, its noisy marginal in fractions, the sd of each cell."""
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Standard deviations of log-linear parameters: of 1-, 2-, 3-way sets (then by halves); of queries."""
+
+    scales: tuple[float, ...] = (3.0, 0.5, 0.15)
+    query_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for scale in (*self.scales, self.query_scale):
+            if not 0 < scale < float("inf"):
+                raise QueryError(f"a prior scale of {scale!r} must be positive and finite")
+        if not self.scales:
+            raise QueryError("a prior needs the scale of at least one order, for example (3.0, 0.5, 0.15)")
+
+    def scale(self, order: int) -> float:
+        order = max(order, 1)
+        beyond = max(order - len(self.scales), 0)
+        return self.scales[min(order, len(self.scales)) - 1] * 0.5**beyond
+
+    def times(self, factor: float) -> Prior:
+        """The same prior with every interaction (order two and more) wider or narrower."""
+        return Prior((self.scales[0], *(s * factor for s in self.scales[1:])), self.query_scale)
+
+
+LEAST_KEPT = 0.01
+"""Of the expected weight of a cell that was measured empty or below."""
+SWEEPS = 4
+"""Of proportional fitting: the scales read off it are on a grid of factors of a quarter."""
+SCALE_GRID = np.geomspace(0.03, 3.0, 21)
+
+
+def empirical_scale(values: np.ndarray, sd: float, expected: np.ndarray) -> float:
+    """The prior scale under which the measured cells are likeliest, `expected` being the model without this term.
+
+    To first order a parameter of scale s moves a cell q by q s, so `value - q ~ N(0, q^2 s^2 + sd^2)`: the excess
+    variance of the measurement itself tells how strong its interaction is. Free: it reads released numbers only.
+    """
+    return likeliest_scale((values - expected) ** 2, expected**2, sd, SCALE_GRID)
+
+
+def likely_scale(values: np.ndarray, sd: float, expected: np.ndarray, usual: float) -> float:
+    """The likeliest scale if its logarithm is normal around the usual one's with deviation one, a factor of e.
+
+    Few or drowned cells leave the usual scale; many clear ones decide by themselves.
+    """
+    losses = scale_losses((values - expected) ** 2, expected**2, sd, SCALE_GRID)
+    return float(SCALE_GRID[int(np.argmin(losses + np.log(SCALE_GRID / usual) ** 2))])
+
+
+def shrunk(values: np.ndarray, sd: float, expected: np.ndarray) -> np.ndarray:
+    """A distribution between what was expected and what was measured, as far as the noise warrants."""
+    signal = (expected * empirical_scale(values, sd, expected)) ** 2
+    cells = np.maximum(expected + signal / (signal + sd * sd) * (values - expected), LEAST_KEPT * expected)
+    return cells / cells.sum()
+
+
+def expected_from_pairs(base: Base, pairs: dict[tuple[str, ...], np.ndarray], names: tuple[str, ...]) -> np.ndarray:
+    """The marginal that has the given pairs and no interaction of more attributes: proportional fitting on it alone."""
+    table = base.table(names)
+    known = [(i, j) for i, j in combinations(range(len(names)), 2) if (names[i], names[j]) in pairs]
+    for _ in range(SWEEPS if len(known) > 1 else len(known)):
+        for i, j in known:
+            summed = table.sum(axis=tuple(axis for axis in range(len(names)) if axis not in (i, j)))
+            ratio = pairs[names[i], names[j]] / np.maximum(summed, np.finfo(float).tiny)
+            table = table * ratio.reshape([table.shape[axis] if axis in (i, j) else 1 for axis in range(len(names))])
+    return table / table.sum()
+
+
+def likeliest_scale(squares: np.ndarray, spread: np.ndarray, sd: float, grid: np.ndarray) -> float:
+    """The s of the grid under which squared distances of variance `spread s^2 + sd^2` are likeliest."""
+    return float(grid[int(np.argmin(scale_losses(squares, spread, sd, grid)))])
+
+
+def scale_losses(squares: np.ndarray, spread: np.ndarray, sd: float, grid: np.ndarray) -> np.ndarray:
+    """Minus twice the log-likelihood of every scale of the grid, without its constant."""
+    losses = []
+    for scale in grid:
+        variance = spread * (scale * scale) + sd * sd
+        losses.append(float(np.log(variance).sum() + (squares / variance).sum()))
+    return np.array(losses)
+
+
+def soft_floor(values: np.ndarray, sd: float) -> np.ndarray:
+    """Positive values near max(value, 0) that never fall below half an sd: noise cannot rule a code out."""
+    positive = np.maximum(values, 0.0)
+    return (positive + np.hypot(positive, sd)) / 2
+
+
+def collapse(marginals: Iterable[MarginalValues], attributes: tuple[str, ...]) -> tuple[np.ndarray, float] | None:
+    """The inverse-variance mean of all marginals that cover the attributes, summed down to them, and its sd."""
+    total: np.ndarray | None = None
+    weight = 0.0
+    for members, values, sd in marginals:
+        if not set(attributes) <= set(members):
+            continue
+        dropped = tuple(i for i, name in enumerate(members) if name not in attributes)
+        share = 1.0 / (sd * sd * prod(values.shape[i] for i in dropped))
+        summed = share * values.sum(axis=dropped)
+        total = summed if total is None else total + summed
+        weight += share
+    return None if total is None else (total / weight, weight**-0.5)
+
+
+class Base(dict[str, np.ndarray]):
+    """One distribution per attribute, and the model without interactions that they make."""
+
+    def table(self, names: Sequence[str]) -> np.ndarray:
+        """What the model expects of some attributes, in the domain's order."""
+        table = np.ones(())
+        for name in names:
+            table = np.multiply.outer(table, self[name])
+        return table
+
+
+class RuledBase(Base):
+    """The same where rules exclude records: vectors whose product, cut to what is possible, has the distributions.
+
+    Proportional fitting on a junction tree of the rules. What the rules alone make two attributes have in common is
+    then expected of them, and no interaction.
+    """
+
+    def __init__(self, domain: Domain, targets: Mapping[str, np.ndarray]) -> None:
+        from reticent.hypotheses.junction_tree.engine import FactoredEngine
+        from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
+        from reticent.hypotheses.junction_tree.rules import rule_masks
+        from reticent.hypotheses.junction_tree.tree import JunctionTree
+
+        singles = [(name,) for name in targets]
+        rules = rule_masks(domain)
+        engine = FactoredEngine(JunctionTree(domain, [*singles, *rules]), singles, rules)
+        logs = [np.log(vector) for vector in targets.values()]
+        wanted = list(targets.values())
+        touched = [i for i, name in enumerate(targets) if any(name in names for names in rules)]
+        for _ in range(RULED_SWEEPS):
+            farthest = 0.0
+            for i in touched:
+                found = engine.evaluate(logs)[1][i]
+                farthest = max(farthest, float(np.abs(found - wanted[i]).max()))
+                ratio = np.divide(wanted[i], found, out=np.ones(found.shape), where=found > 0)
+                # What measurements say may contradict the rules: no step is taken beyond reason.
+                step = np.clip(np.log(ratio), -LARGEST_STEP, LARGEST_STEP)
+                logs[i] = np.clip(logs[i] + step, -LARGEST_LOG, LARGEST_LOG)
+            if farthest < NEARLY:
+                break
+        super().__init__({name: np.exp(log) for name, log in zip(targets, logs, strict=True)})
+        self._model = FactoredHypothesis(domain, dict(zip(singles, logs, strict=True)))
+
+    def table(self, names: Sequence[str]) -> np.ndarray:
+        return self._model.marginal(names)
+
+
+RULED_SWEEPS = 50
+"""Of proportional fitting to single attributes; rules that measurements contradict never let it end by itself."""
+NEARLY = 1e-6
+"""Distance from the distributions at which it ends: below the noise of any table that fits a budget of 1e6."""
+LARGEST_STEP, LARGEST_LOG = 3.0, 50.0
+
+
+def without_impossible(domain: Domain, marginals: Iterable[MarginalValues]) -> list[MarginalValues]:
+    """Zero in the cells that rules exclude: what was measured there is noise alone if the rules are true."""
+    known = list(marginals)
+    if not domain.impossible:
+        return known
+    masks = [impossible_cells(domain, names) for names, _, _ in known]
+    return [
+        (names, values if mask is None else np.where(mask, 0.0, values), sd)
+        for (names, values, sd), mask in zip(known, masks, strict=True)
+    ]
+
+
+def product_base(domain: Domain, marginals: Iterable[MarginalValues]) -> Base:
+    """One distribution per attribute; uniform where nothing was measured."""
+    known = without_impossible(domain, marginals)
+    base = Base()
+    for name, size in zip(domain.names, domain.shape, strict=True):
+        measured = collapse(known, (name,))
+        vector = np.full(size, 1.0 / size) if measured is None else soft_floor(*measured)
+        base[name] = vector / vector.sum()
+    return RuledBase(domain, base) if domain.impossible else base

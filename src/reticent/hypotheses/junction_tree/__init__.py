@@ -1,0 +1,1 @@
+"""A distribution over many attributes, exact on a junction tree."""

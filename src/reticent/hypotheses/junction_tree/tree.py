@@ -1,0 +1,146 @@
+"""A junction tree: cliques of attributes, joined so that exact inference is two passes of messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from reticent.errors import CapacityError, DomainError
+from reticent.hypotheses.junction_tree.elimination import (
+    DEFAULT_LIMIT,
+    DEFAULT_RESTARTS,
+    Triangulation,
+    positions_of,
+    sizes_of,
+    triangulate,
+)
+
+
+class JunctionTree:
+    """The structure alone: cliques, their parents and separators; tables live in `Propagation` and `FactoredEngine`.
+
+    Refuses, before allocating anything, sets whose cliques need more than `limit` cells in all.
+    """
+
+    def __init__(
+        self,
+        domain: Mapping[str, object],
+        sets: Iterable[Iterable[str]],
+        *,
+        limit: int | None = DEFAULT_LIMIT,
+        restarts: int = DEFAULT_RESTARTS,
+    ) -> None:
+        self.names, self.sizes = sizes_of(domain)
+        self._position = {name: i for i, name in enumerate(self.names)}
+        self.sets = tuple(dict.fromkeys(self.positions(s) for s in sets))
+        self.triangulation = triangulate(self.sizes, self.sets, restarts=restarts)
+        if limit is not None:
+            check_size(self.triangulation, limit)
+        self.cells = self.triangulation.cells
+        self._link()
+
+    def _link(self) -> None:
+        """A maximum-weight spanning tree over separators has the running intersection property; root: the largest."""
+        cliques = self.triangulation.cliques
+        members = np.zeros((len(cliques), len(self.sizes)), np.int64)
+        for row, clique in enumerate(cliques):
+            members[row, list(clique)] = 1
+        overlap = members @ members.T
+        cells = [prod(self.sizes[p] for p in clique) for clique in cliques]
+        root = int(np.argmax(cells))
+        order, parent = [root], {root: -1}
+        nearest, weight = np.full(len(cliques), root), overlap[root].copy()
+        weight[root] = -1
+        for _ in range(len(cliques) - 1):
+            chosen = int(np.argmax(weight))
+            parent[chosen] = int(nearest[chosen])
+            order.append(chosen)
+            weight[chosen] = -1
+            better = (overlap[chosen] > weight) & (weight >= 0)
+            weight[better] = overlap[chosen][better]
+            nearest[better] = chosen
+        rank = {clique: i for i, clique in enumerate(order)}
+        # parents precede children, so the reversed numbering is an upward pass
+        self.cliques = tuple(cliques[c] for c in order)
+        self.parents = tuple(rank.get(parent[c], -1) for c in order)
+        self.separators = tuple(
+            tuple(p for p in clique if up >= 0 and p in self.cliques[up])
+            for clique, up in zip(self.cliques, self.parents, strict=True)
+        )
+
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        below: list[list[int]] = [[] for _ in self.cliques]
+        for clique, parent in enumerate(self.parents):
+            if parent >= 0:
+                below[parent].append(clique)
+        return tuple(tuple(c) for c in below)
+
+    @cached_property
+    def _masks(self) -> tuple[int, ...]:
+        return tuple(sum(1 << p for p in clique) for clique in self.cliques)
+
+    @cached_property
+    def clique_cells(self) -> tuple[int, ...]:
+        return tuple(prod(self.sizes[p] for p in clique) for clique in self.cliques)
+
+    @property
+    def log2_cells(self) -> float:
+        return self.triangulation.log2_cells
+
+    def with_set(
+        self, positions: tuple[int, ...], *, held: Iterable[tuple[int, ...]] = (), limit: int | None
+    ) -> JunctionTree:
+        """A tree for one more set; sets inside it are forgotten, it holds them anyway.
+
+        A set of `held` that only a fill-in clique of this tree holds need not fit a clique of the new one: it then
+        becomes a set of its own, which may cost another such set its clique, and so on.
+        """
+        sets = [s for s in self.sets if not set(s) <= set(positions)]
+        tree = self._over([*sets, positions], limit)
+        while missing := [s for s in held if tree.host(s) is None]:
+            tree = self._over([*tree.sets, *missing], limit)
+        return tree
+
+    def _over(self, sets: Iterable[tuple[int, ...]], limit: int | None) -> JunctionTree:
+        names = [[self.names[p] for p in s] for s in sets]
+        return JunctionTree(dict(zip(self.names, self.sizes, strict=True)), names, limit=limit)
+
+    def positions(self, names: Iterable[str]) -> tuple[int, ...]:
+        """Attribute positions in domain order."""
+        return positions_of(self._position, names)
+
+    def shape_of(self, positions: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.sizes[p] for p in positions)
+
+    def host(self, positions: Iterable[int]) -> int | None:
+        """The smallest clique that holds all of these attributes, if any."""
+        wanted = sum(1 << p for p in positions)
+        fitting = [c for c, mask in enumerate(self._masks) if wanted & ~mask == 0]
+        return min(fitting, key=lambda c: self.clique_cells[c]) if fitting else None
+
+    def assign(self, sets: Sequence[tuple[int, ...]]) -> list[int]:
+        """The host clique of each set."""
+        hosts = [self.host(s) for s in sets]
+        for positions, host in zip(sets, hosts, strict=True):
+            if host is None:
+                names = ", ".join(self.names[p] for p in positions)
+                raise DomainError(f"no clique holds ({names}): build the junction tree with this set")
+        return [h for h in hosts if h is not None]
+
+    def calibrate(self, factors: Mapping[tuple[str, ...], np.ndarray]):
+        """Beliefs of p(x) ~ exp(sum of factors): a `Propagation`, whose messages are computed on demand and kept."""
+        from reticent.hypotheses.junction_tree.propagation import Propagation
+
+        return Propagation(self, {self.positions(s): np.asarray(f) for s, f in factors.items()})
+
+
+def check_size(triangulation: Triangulation, limit: int) -> None:
+    if triangulation.cells > limit:
+        raise CapacityError(
+            f"the junction tree would hold 2^{triangulation.log2_cells:.1f} cells, the limit is "
+            f"2^{np.log2(limit):.1f}: measure fewer or more overlapping attribute sets, or use a sampled support"
+        )

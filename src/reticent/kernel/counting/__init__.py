@@ -1,0 +1,1 @@
+"""Exact counting of encoded records: marginals, conjunctions and boxes."""

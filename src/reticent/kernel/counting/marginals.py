@@ -1,0 +1,171 @@
+"""Counts turn one primitive, a table per covering set, into cached marginals and exact weighted sums."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.counting.covering import COVER_CELLS, covering
+from reticent.kernel.table import QUERY_GRID
+from reticent.queries.conjunctions import ABSENT, Conjunctions
+
+CONJUNCTION_CELLS = 1 << 22
+"""Conjunctions over fewer cells than this are read from one marginal."""
+
+HELD_CELLS = 1 << 28
+"""A dense marginal beyond this many cells (2 GiB) is refused, by its public size."""
+
+
+class Cache:
+    """The marginals used last, within a fixed number of bytes; arrays are read-only so nobody can spoil them."""
+
+    __slots__ = ("_arrays", "_bytes", "_limit", "_lock")
+
+    def __init__(self, limit: int = 1 << 26) -> None:
+        self._arrays: OrderedDict[tuple[str, ...], np.ndarray] = OrderedDict()
+        self._bytes = 0
+        self._limit = limit
+        self._lock = threading.Lock()
+
+    def get(self, attributes: tuple[str, ...]) -> np.ndarray | None:
+        with self._lock:
+            found = self._arrays.get(attributes)
+            if found is not None:
+                self._arrays.move_to_end(attributes)
+            return found
+
+    def put(self, attributes: tuple[str, ...], array: np.ndarray) -> np.ndarray:
+        array.setflags(write=False)
+        with self._lock:
+            if array.nbytes <= self._limit and attributes not in self._arrays:
+                self._arrays[attributes] = array
+                self._bytes += array.nbytes
+            while self._bytes > self._limit:
+                self._bytes -= self._arrays.popitem(last=False)[1].nbytes
+        return array
+
+
+class Counts:
+    """What every source shares: caching, covering sets and exact weighing over `_count`, one table per cover."""
+
+    __slots__ = ("_cache", "_domain")
+
+    def __init__(self, domain: Domain) -> None:
+        self._domain = domain
+        self._cache = Cache()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a source holds private rows and is neither pickled nor copied")
+
+    def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterable[np.ndarray]:
+        """The marginal of each set, one pass each, in the order given."""
+        raise NotImplementedError
+
+    def total(self) -> int:
+        return int(self.marginal(()))
+
+    def marginal(self, attributes: tuple[str, ...]) -> np.ndarray:
+        return self.marginals([attributes])[0]
+
+    def marginals(self, sets: Sequence[tuple[str, ...]]) -> list[np.ndarray]:
+        sets = [self._checked(attributes) for attributes in sets]
+        found = {attributes: self._cache.get(attributes) for attributes in sets}
+        wanted = [attributes for attributes, array in found.items() if array is None]
+        index = self._domain.index
+        covers = covering([tuple(index(a) for a in s) for s in wanted], self._domain.shape)
+        names = [tuple(self._domain.names[axis] for axis in cover.axes) for cover in covers]
+        for cover, cover_names, counted in zip(covers, names, self._count(names), strict=True):
+            for position in cover.serves:
+                attributes = wanted[position]
+                dropped = tuple(i for i, name in enumerate(cover_names) if name not in attributes)
+                # A copy, so that the cache never keeps a whole covering table alive through a view.
+                summed = counted.sum(axis=dropped) if dropped else counted
+                found[attributes] = self._cache.put(attributes, np.asarray(summed, dtype=np.int64))
+        return [array for attributes in sets if (array := found[attributes]) is not None]
+
+    def weigh(self, vectors: Mapping[str, np.ndarray]) -> int:
+        attributes = self._domain.canonical(vectors)
+        arrays = {name: _vector(name, vectors[name], self._domain[name].size) for name in attributes}
+        largest = 1
+        for array in arrays.values():
+            largest *= max(int(np.abs(array).max()), 1)
+        # Each partial product stays below G_q, so sums of weights times products are exact int64 (spec 1.3).
+        if largest > QUERY_GRID:
+            raise QueryError(f"the vectors' product reaches {largest}: at most {QUERY_GRID} keeps int64 sums exact")
+        if self._domain.cells(attributes) > COVER_CELLS:
+            return self._weigh_rows(arrays)
+        result = self.marginal(attributes)
+        for array in reversed(arrays.values()):
+            result = result @ array
+        return int(result)
+
+    def positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
+        """For each cell of `attributes` the sum of weight times position in the bin of `name`."""
+        attributes = self._checked(attributes)
+        # No attribute has an empty name, so the key is free.
+        key = ("", name, *attributes)
+        found = self._cache.get(key)
+        return self._cache.put(key, self._sum_positions(name, attributes)) if found is None else found
+
+    def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
+        raise NotImplementedError
+
+    def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Weight, and weight times position, in each bin of `name`, of the records where all vectors are 1."""
+        raise NotImplementedError
+
+    def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray:
+        """Each one's weight, read from the marginal of its attributes or, where that is too large, weighed alone."""
+        names = self._domain.names
+        counts = np.empty(len(conjunctions), dtype=np.int64)
+        for used in np.unique(conjunctions.attributes, axis=0):
+            which = (conjunctions.attributes == used).all(axis=1)
+            axes = used[used != ABSENT].tolist()
+            codes = conjunctions.codes[which][:, : len(axes)]
+            attributes = tuple(names[axis] for axis in axes)
+            if self._domain.cells(attributes) <= CONJUNCTION_CELLS:
+                counts[which] = self.marginal(attributes)[tuple(codes.T)]
+            else:
+                counts[which] = [self._weigh_rows(_ones(self._domain, attributes, row)) for row in codes.tolist()]
+        return counts
+
+    def remembered(self, key: str, count: Callable[[], np.ndarray]) -> np.ndarray:
+        """What `count` returns; a run asks for the same long list in every round."""
+        name = ("", key)  # no attribute has an empty name, so it is free
+        found = self._cache.get(name)
+        return self._cache.put(name, count()) if found is None else found
+
+    def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
+        raise NotImplementedError
+
+    def _checked(self, attributes: tuple[str, ...]) -> tuple[str, ...]:
+        attributes = self._domain.canonical(attributes)
+        cells = self._domain.cells(attributes)
+        if cells > HELD_CELLS:
+            raise QueryError(
+                f"a marginal over {', '.join(attributes)} has {cells} cells: at most {HELD_CELLS}; ask for fewer"
+            )
+        return attributes
+
+
+def _ones(domain: Domain, attributes: tuple[str, ...], codes: list[int]) -> dict[str, np.ndarray]:
+    return {
+        name: (np.arange(domain[name].size) == code).astype(np.int64)
+        for name, code in zip(attributes, codes, strict=True)
+    }
+
+
+def _vector(name: str, values: np.ndarray, size: int) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iub" or array.shape != (size,):
+        raise QueryError(f"the vector of {name} must hold {size} whole numbers on the query grid")
+    return array.astype(np.int64)

@@ -1,0 +1,178 @@
+"""Records are distinct encoded rows with integer weights, held in memory as byte planes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.domain.positions import HALF, has_positions
+from reticent.errors import QueryError, SourceError
+from reticent.kernel.counting.covering import SMALL_ROWS, compile_counting, tally
+from reticent.kernel.counting.marginals import Counts
+from reticent.kernel.table import WEIGHT_LIMIT
+from reticent.queries.conjunctions import Conjunctions
+
+WEIGH_BLOCK = 1 << 16
+
+Layout = dict[str, tuple[tuple[int, int], ...]]
+
+
+def plane_layout(domain: Domain) -> Layout:
+    """For each attribute its byte planes as (row of the plane matrix, multiplier)."""
+    layout: Layout = {}
+    planes = 0
+    for name in domain.names:
+        width = (max(domain[name].size - 1, 1).bit_length() + 7) // 8
+        layout[name] = tuple((planes + byte, 256**byte) for byte in range(width))
+        planes += width
+    return layout
+
+
+class Records(Counts):
+    """The in-memory source; a code of 300 values takes two byte planes, so one compiled kernel serves all.
+
+    `positions` holds, for each attribute that has them, every record's sum of weight times position in its bin.
+    """
+
+    __slots__ = ("_layout", "_planes", "_positions", "_weights")
+
+    def __init__(
+        self,
+        domain: Domain,
+        planes: np.ndarray,
+        weights: np.ndarray,
+        positions: Mapping[str, np.ndarray] | None = None,
+    ) -> None:
+        super().__init__(domain)
+        if weights.size and (int(weights.min()) < 0 or float(weights.sum(dtype=float)) >= WEIGHT_LIMIT):
+            # Met only by the custodian while loading, before any session exists (docs/proofs/person-weights.md).
+            raise SourceError("the table outgrows its integer grid: declare a larger records= and read it again")
+        self._layout = plane_layout(domain)
+        self._planes = planes
+        self._weights = weights
+        self._positions = dict(positions or {})
+        compile_counting(len(weights))
+
+    @classmethod
+    def of_codes(
+        cls,
+        domain: Domain,
+        columns: Mapping[str, np.ndarray],
+        weights: np.ndarray,
+        positions: Mapping[str, np.ndarray] | None = None,
+    ) -> Records:
+        """Records from one array of codes per attribute, and of sums of positions where they are known."""
+        planes = np.empty((sum(map(len, plane_layout(domain).values())), len(weights)), dtype=np.uint8)
+        write_planes(plane_layout(domain), columns, planes)
+        return cls(domain, planes, np.asarray(weights, dtype=np.int64), positions)
+
+    @property
+    def placed(self) -> frozenset[str]:
+        """Attributes whose positions in bins were read."""
+        return frozenset(self._positions)
+
+    def sampled(self, records: int, size: int) -> Records:
+        """`size` of so many declared records; every set of places is equally likely, equal records have their own.
+
+        Where fewer records were read than declared, the places behind them are persons without rows: drawn like the
+        others, they weigh nothing. Where more were read, all of them have a place. So for every two neighbours, also
+        where one person's rows appear or vanish, samples can be coupled to differ in one record
+        (docs/proofs/dualquery.md).
+        """
+        ends = np.cumsum(self._weights)
+        total = int(ends[-1]) if len(ends) else 0
+        places = np.array(secrets.SystemRandom().sample(range(max(records, total)), size), dtype=np.int64)
+        rows = np.searchsorted(ends, places[places < total], side="right")
+        weights = np.bincount(rows, minlength=len(ends))
+        kept = np.flatnonzero(weights)
+        return Records(self._domain, np.ascontiguousarray(self._planes[:, kept]), weights[kept].astype(np.int64))
+
+    def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
+        # The compiled kernel lets go of the interpreter, so large tables are counted by every core, one set each.
+        threads = (os.cpu_count() or 1) if len(self._weights) > SMALL_ROWS else 1
+        with ThreadPoolExecutor(threads) as pool:
+            for start in range(0, len(attribute_sets), threads):
+                batch = attribute_sets[start : start + threads]
+                yield from pool.map(self._tallied, batch) if threads > 1 else map(self._tallied, batch)
+
+    def _tallied(self, attributes: tuple[str, ...]) -> np.ndarray:
+        return self._tally(attributes, self._weights)
+
+    def _tally(self, attributes: tuple[str, ...], weights: np.ndarray) -> np.ndarray:
+        chosen, strides, stride = [], [], 1
+        for name in reversed(attributes):
+            for plane, multiplier in self._layout[name]:
+                chosen.append(plane)
+                strides.append(multiplier * stride)
+            stride *= self._domain[name].size
+        counted = tally(self._planes, weights, chosen, strides, stride)
+        return counted.reshape(self._domain.shape_of(attributes))
+
+    def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
+        sums = self._known_positions(name).astype(np.int64)
+        # In two parts: where tallies add doubles, 2^27 records of 24 bits stay exact, and so does all the rest.
+        high, low = (self._tally(attributes, part) for part in (sums >> 24, sums & (2**24 - 1)))
+        return (high << 24) + low
+
+    def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        sums, size = self._known_positions(name), self._domain[name].size
+        found = np.zeros((2, size), dtype=np.int64)
+        for start in range(0, len(self._weights), WEIGH_BLOCK):
+            block = slice(start, start + WEIGH_BLOCK)
+            chosen = np.ones(len(self._weights[block]), dtype=bool)
+            for owner, vector in vectors.items():
+                chosen &= vector[self._codes(owner, block)] == 1
+            codes = self._codes(name, block)
+            for row, values in zip(found, (self._weights[block], sums[block]), strict=True):
+                np.add.at(row, codes, np.where(chosen, values, 0).astype(np.int64))
+        return found[0], found[1]
+
+    def _known_positions(self, name: str) -> np.ndarray:
+        if not has_positions(self._domain[name]):
+            return HALF * self._weights
+        if name not in self._positions:
+            raise QueryError(f"this table holds codes only: load it with the positions of {name}")
+        return self._positions[name]
+
+    def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
+        result = 0
+        for start in range(0, len(self._weights), WEIGH_BLOCK):
+            block = slice(start, start + WEIGH_BLOCK)
+            product = self._weights[block].copy()
+            for name, vector in vectors.items():
+                product *= vector[self._codes(name, block)]
+            result += int(product.sum())
+        return result
+
+    def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray:
+        # Imported late: it brings Numba, which a small table never needs.
+        from reticent.kernel.counting.conjunctions import conjunction_counts
+
+        def column(attribute: int) -> np.ndarray:
+            return self._codes(self._domain.names[attribute], slice(None))
+
+        return self.remembered(conjunctions.digest, lambda: conjunction_counts(conjunctions, column, self._weights))
+
+    def _codes(self, name: str, block: slice) -> np.ndarray:
+        slots = self._layout[name]
+        if len(slots) == 1:
+            return self._planes[slots[0][0], block]
+        return np.sum([self._planes[plane, block].astype(np.int64) * by for plane, by in slots], axis=0)
+
+
+def narrow(sums: np.ndarray) -> np.ndarray:
+    """Non-negative integers in the fewest bytes that hold them: most records occur once or twice."""
+    largest = int(sums.max(initial=0))
+    return sums.astype(np.uint16 if largest < 2**16 else np.uint32 if largest < 2**32 else np.int64)
+
+
+def write_planes(layout: Layout, columns: Mapping[str, np.ndarray], planes: np.ndarray) -> None:
+    """Write one array of codes per attribute into its byte planes."""
+    for name, slots in layout.items():
+        for plane, multiplier in slots:
+            planes[plane] = columns[name] if len(slots) == 1 else (columns[name] // multiplier) & 255

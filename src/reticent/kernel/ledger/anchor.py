@@ -1,0 +1,132 @@
+"""An anchor remembers, outside the ledger's file, how far the ledger had come and what it had spent.
+
+It belongs on another volume: a file restored from a copy is then behind its anchor. Two slots are overwritten
+in turn, each with its own hash: a torn write loses only the new mark, and a mark costs one flush of one
+block, where a rename costs two and a directory (measured 0.18 against 0.8 ms).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from reticent.errors import LedgerError
+from reticent.kernel.ledger.events import History, canonical, sha256
+from reticent.kernel.ledger.store import LedgerStore, flush_directory, io_errors, open_locked, stored_event
+
+SLOT = 4096
+NANO = 1_000_000_000
+
+_flush = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The chain at one moment: the ledger's name, its last event and its digest, all that was spent."""
+
+    ledger: str
+    sequence: int
+    head: str
+    spent: int
+
+
+class Anchor:
+    """The marks of one ledger, held under the operating system's lock while it is open."""
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        if not create and not path.exists():
+            raise LedgerError(
+                f"anchor {path} is missing, so a rollback cannot be excluded: give its place with anchor=,"
+                " or if it is lost accept that (`reticent ledger accept-rollback`), which charges all that remains"
+            )
+        with io_errors(path):
+            self._descriptor = open_locked(path, create=create)
+            try:
+                if create or os.fstat(self._descriptor).st_size < 2 * SLOT:
+                    # Also where it is there already: who made it may have been killed before its name was flushed.
+                    os.ftruncate(self._descriptor, 2 * SLOT)
+                    os.fsync(self._descriptor)
+                    flush_directory(path.parent)
+                self._generation, self.mark = newest(path)
+            except BaseException:
+                self.close()
+                raise
+
+    def write(self, mark: Mark) -> None:
+        """Durable when it returns; the mark before it stays intact meanwhile."""
+        generation = self._generation + 1
+        body = canonical({"generation": generation, "mark": asdict(mark)})
+        record = f"{sha256(body.encode())} {body}".encode().ljust(SLOT, b"\0")
+        os.lseek(self._descriptor, generation % 2 * SLOT, os.SEEK_SET)
+        if os.write(self._descriptor, record) != SLOT:
+            raise OSError("the anchor's disk is full")
+        _flush(self._descriptor)
+        self._generation, self.mark = generation, mark
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def newest(path: Path) -> tuple[int, Mark | None]:
+    """Generation and mark of the newest intact slot; (0, None) where there is none."""
+    content = path.read_bytes() if path.exists() else b""
+    found: tuple[int, Mark | None] = (0, None)
+    for slot in (content[:SLOT], content[SLOT : 2 * SLOT]):
+        digest, _, body = slot.rstrip(b"\0").partition(b" ")
+        if sha256(body).encode() == digest:
+            record = json.loads(body)
+            if record["generation"] > found[0]:
+                found = record["generation"], Mark(**record["mark"])
+    return found
+
+
+def places(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> tuple[Path, Path]:
+    """Where a ledger and its anchor are."""
+    file = _place(path, "the ledger")
+    return file, file.with_name(file.name + ".anchor") if anchor is None else _place(anchor, "the anchor")
+
+
+def _place(path: object, what: str) -> Path:
+    """One place, refused in one line where no file can be there."""
+    if not isinstance(path, str | os.PathLike):
+        raise LedgerError(f"{what} is of type {type(path).__name__}; give the name of its file")
+    try:
+        place = Path(path).resolve()
+        place.exists()
+    except (OSError, ValueError, TypeError) as problem:
+        reason = getattr(problem, "strerror", None) or "no file can have this name"
+        raise LedgerError(f"{what}: its file cannot be reached ({reason}); choose another place") from None
+    if not place.name:
+        raise LedgerError(f"{what}: {place} is a folder; name a file in it")
+    return place
+
+
+def breach(history: History, store: LedgerStore, mark: Mark | None, *, moving: bool = False) -> str | None:
+    """Why file and anchor cannot both be true, with the remedy; None when they agree.
+
+    The file may be one event ahead: the crash fell between commit and mark.
+    """
+    count, accept = history.sequence, "or accept it (`reticent ledger accept-rollback`), which charges"
+    if mark is None:
+        return f"the anchor is empty or ruined: restore it, {accept} all that remains" if count else None
+    if count and history.opening["ledger"] != mark.ledger:
+        raise LedgerError("the anchor belongs to another ledger: give the right one with anchor=")
+    if count < mark.sequence:
+        return (
+            f"the ledger was rolled back or cut: it has {count} events, its anchor saw {mark.sequence} and"
+            f" {mark.spent / NANO:.9g} spent: restore the newest file, {accept} that amount"
+        )
+    last = stored_event(store, count) if count else None
+    if last is not None and last.kind == "rollback" and last.payload["head"] == mark.head:
+        # A recovery that crashed before its mark. It never charges less than the anchor saw, so this event is not a
+        # way around the anchor for whoever can write the file alone: hashes need no key.
+        if history.spent >= mark.spent:
+            return None
+        return f"the ledger claims a recovery that forgets charges: restore it, {accept} all that remains"
+    if mark.sequence and stored_event(store, mark.sequence).digest != mark.head:
+        return f"the ledger was edited or forked at event {mark.sequence}: restore it, {accept} all that remains"
+    if count > mark.sequence + 1 and not moving:
+        return f"the anchor is {count - mark.sequence} events behind: restore it, {accept} all that remains"
+    return None

@@ -1,0 +1,127 @@
+"""A chain is a store with what its events add up to: opened from the newest checkpoint, followed event by event.
+
+A checkpoint is never trusted more than the events: it is named by an event of the chain, so whoever changes it changes
+the head of the chain, which the anchor holds. Events before it are checked when they are read: up to the next milestone
+of the history, whose digest the checkpoint holds. `verify` adds everything up anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+from reticent.errors import LedgerError
+from reticent.kernel.ledger.events import CHECKPOINT, GENESIS, SEGMENT, Event, History, Reservation, sha256
+from reticent.kernel.ledger.store import LAST, LedgerStore, stored_event, stored_events
+
+LEAST = 8192
+"""Fewer events are read again in a fraction of a second."""
+GROWTH = 8
+"""A checkpoint is due when the chain has grown by an eighth: all of them together cost a constant per event."""
+
+
+class Chain:
+    """Events, and the standing of keys, charges and free events after the last of them."""
+
+    def __init__(self, store: LedgerStore, *, trusted: int = LAST) -> None:
+        """`trusted` is the last event that is known to be genuine: no later checkpoint is believed."""
+        self.store = store
+        self.history, self._checkpoint = _resumed(store, trusted)
+        self._base = (self.history.sequence, self.history.head)
+        self._checked: set[int] = set()
+        self._keys: list[str] | None = None
+        for _ in self.follow():
+            pass
+
+    def follow(self) -> Iterator[Event]:
+        """Takes in what the store holds beyond the history, event by event."""
+        for event in stored_events(self.store, self.history.sequence):
+            self.apply(event)
+            yield event
+
+    def apply(self, event: Event) -> None:
+        """Add one event that the store holds already."""
+        self.history.apply(event)
+        if event.kind == "reserve" and self._keys is not None:
+            insort(self._keys, str(event.key))
+        elif event.kind == CHECKPOINT:
+            self._checkpoint = event
+
+    def event(self, sequence: int) -> Event:
+        """One event of the past, known to be part of this chain."""
+        if sequence <= self._base[0]:
+            self._check((sequence - 1) // SEGMENT)
+        event = stored_event(self.store, sequence)
+        if event.sequence != sequence:
+            raise LedgerError(f"the ledger was edited: event {sequence} is another one; restore the file")
+        return event
+
+    def events(self, after: int = 0, upto: int = LAST) -> Iterator[Event]:
+        """All events in order, each checked against its own hash."""
+        return stored_events(self.store, after, upto)
+
+    def _check(self, segment: int) -> None:
+        """That the stored events of a segment from before the checkpoint lead from one known digest to the next."""
+        if segment in self._checked:
+            return
+        milestones, (last, head) = self.history.milestones, self._base
+        digest = milestones[segment - 1] if segment else GENESIS
+        first, end = segment * SEGMENT, min((segment + 1) * SEGMENT, last)
+        for sequence, body, stored in self.store.rows(first, end, SEGMENT):
+            link = f'"previous":"{digest}","sequence":{sequence}}}'
+            if not isinstance(body, str) or not body.endswith(link) or sha256(body.encode()) != stored:
+                break
+            digest, first = stored, sequence
+        if first != end or digest != (head if end == last else milestones[segment]):
+            raise LedgerError(f"the ledger was edited: event {first + 1} is not part of its chain; restore the file")
+        self._checked.add(segment)
+
+    def keys(self, prefix: str) -> list[Reservation]:
+        """Reservations whose keys start so, oldest first."""
+        if self._keys is None:
+            self._keys = sorted(self.history.reservations)
+        place, found = bisect_left(self._keys, prefix), []
+        while place < len(self._keys) and self._keys[place].startswith(prefix):
+            found.append(self.history.reservations[self._keys[place]])
+            place += 1
+        return sorted(found, key=lambda reservation: reservation.sequence)
+
+    def reservations(self, kind: str) -> list[Reservation]:
+        """Reservations of a kind, oldest first."""
+        return [one for one in self.history.reservations.values() if one.kind == kind]
+
+    def settled(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
+        """Those of a kind under keys that start so whose settlement comes after an event, in that order."""
+        past = self.history.reservations.values()
+        found = [one for one in past if one.settled > after and one.kind == kind and one.key.startswith(prefix)]
+        return sorted(found, key=lambda one: one.settled)
+
+    @property
+    def due(self) -> bool:
+        """Whether a checkpoint would save the next opening more than it costs."""
+        done = 0 if self._checkpoint is None else self._checkpoint.sequence
+        return self.history.sequence - done >= max(LEAST, self.history.sequence // GROWTH)
+
+    @property
+    def superseded(self) -> list[str]:
+        """Blobs that the next checkpoint replaces."""
+        return [] if self._checkpoint is None else [self._checkpoint.payload["state"]]
+
+
+def checkpoint_of(store: LedgerStore, event: Event) -> History | None:
+    """What the events before this checkpoint add up to; None where its blob is gone or damaged."""
+    try:
+        data = store.blob(event.payload["state"])
+        if data is None or sha256(data) != event.payload["state"]:
+            return None
+        history = History.from_bytes(data)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return history if (history.sequence, history.head) == (event.sequence - 1, event.previous) else None
+
+
+def _resumed(store: LedgerStore, trusted: int) -> tuple[History, Event | None]:
+    """The history of the newest checkpoint that can be read, else of no event at all."""
+    event = store.newest(CHECKPOINT, trusted) if trusted else None
+    history = None if event is None else checkpoint_of(store, event)
+    return (History(), None) if history is None else (history, event)

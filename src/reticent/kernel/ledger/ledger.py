@@ -1,0 +1,583 @@
+"""The ledger charges before noise is drawn and records before a result leaves: reserve -> sample -> settle.
+
+What a crash leaves behind is never refunded. A pending reservation was charged and nothing left for it: its
+own key may redeem it once, with fresh noise; otherwise it stays charged (docs/ledger.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reticent.errors import (
+    BudgetError,
+    EntryError,
+    KeyBusyError,
+    KeyForfeitedError,
+    KeyReusedError,
+    LedgerError,
+)
+from reticent.kernel.ledger.anchor import Anchor, Mark, breach, newest, places
+from reticent.kernel.ledger.chain import Chain
+from reticent.kernel.ledger.events import (
+    CHECKPOINT,
+    FORMAT,
+    GENESIS,
+    TRUSTED_KINDS,
+    Event,
+    History,
+    Reservation,
+    canonical,
+    sha256,
+)
+from reticent.kernel.ledger.store import (
+    LedgerStore,
+    MemoryStore,
+    SqliteStore,
+    create,
+    io_errors,
+    lock_of,
+    open_locked,
+    stored_anything,
+    stored_events,
+)
+
+if TYPE_CHECKING:
+    from reticent.kernel.accounting import Budget
+
+NANO = 1_000_000_000
+STAMP_SECONDS = 60
+"""Events are stamped with the minute: no finer than any tick of the service, so that stamps show no running times."""
+NOBODY = {"key": None, "analyst": None, "cost": 0}
+NO_DELTA = Fraction(0)
+Payload = dict[str, Any]
+
+
+class Ledger:
+    """The durable account of one budget for one table: every charge is on the disk before its noise is drawn.
+
+    Threads may share it, processes may not. After a failed write it is unusable until it is opened again. `Ledger.open`
+    makes or resumes one, `Ledger.memory` keeps one without a file.
+
+    Example:
+        >>> import reticent as rt
+        >>> ledger = rt.Ledger.memory(rt.Budget(rho=0.1))
+        >>> ledger.spent
+        0
+        >>> ledger.verify()
+    """
+
+    def __init__(
+        self,
+        store: LedgerStore,
+        anchor: Anchor | None,
+        *,
+        identity: Payload,
+        budget: Budget,
+        accept_rollback: bool = False,
+        created: bool = False,
+    ) -> None:
+        self.budget = budget
+        self._anchor: Anchor | None = None
+        self._mutex = threading.RLock()
+        self._store = store
+        self._process = os.getpid()
+        self._unusable: str | None = None
+        self._held: set[str] = set()
+        self._chain = Chain(store, trusted=0 if anchor is None or accept_rollback else _anchored(store, anchor.mark))
+        self._begin(anchor, identity, accept_rollback, created)
+        self.checkpoint()
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        identity: Payload,
+        budget: Budget,
+        anchor: str | os.PathLike[str] | None = None,
+        accept_rollback: bool = False,
+    ) -> Ledger:
+        """Create or resume the ledger at `path`.
+
+        Args:
+            path: Its file; created with permissions for its owner alone.
+            identity: Public facts of the table; `table.identity` of a `Table`.
+            budget: The whole budget; a ledger keeps the one it was made with.
+            anchor: Where the anchor is kept, by default `<path>.anchor`. On another volume it shows a restored backup.
+            accept_rollback: Go on although the anchor has seen more than the ledger holds.
+
+        Returns:
+            The ledger, locked for this process until `close`.
+
+        Raises:
+            LedgerError: No ledger, another table's, another budget's, edited, rolled back, or in use.
+        """
+        file, marks = places(path, anchor)
+        with ExitStack() as undo, io_errors(file):
+            lock = open_locked(lock_of(file), create=True)
+            free = undo.enter_context(ExitStack())
+            free.callback(os.close, lock)
+            new = not stored_anything(file)
+            if not file.exists() and not accept_rollback and (mark := newest(marks)[1]) and mark.sequence:
+                raise LedgerError(f"{file} is missing but its anchor {marks} is there: restore the ledger's file")
+            held = Anchor(marks, create=new or accept_rollback)
+            undo.callback(held.close)
+            if new and not accept_rollback and held.mark and held.mark.sequence:
+                raise LedgerError(
+                    f"{file}: it has 0 events, its anchor saw {held.mark.sequence}: a file copied without its -wal"
+                    " looks like this; restore the newest whole file, or accept the loss with ledger accept-rollback"
+                )
+            if new:
+                cls._create(file, held, identity, budget)
+            free.pop_all()  # from here on the lock is the store's
+            store = undo.enter_context(closing(SqliteStore(file, lock=lock)))
+            ledger = cls(store, held, identity=identity, budget=budget, accept_rollback=accept_rollback, created=new)
+            undo.pop_all()
+        return ledger
+
+    @classmethod
+    def _create(cls, file: Path, anchor: Anchor, identity: Payload, budget: Budget) -> None:
+        """Anchored before its first event: from here on a missing anchor is never innocent."""
+        name = secrets.token_hex(16) if anchor.mark is None else anchor.mark.ledger
+        if anchor.mark is None:
+            anchor.write(Mark(name, 0, GENESIS, 0))
+        create(file, _first(name, identity, budget))
+
+    @classmethod
+    def memory(cls, budget: Budget, identity: Payload | None = None) -> Ledger:
+        """The same rules without a file, for a release whose budget nothing else shares."""
+        return cls(MemoryStore(), None, identity=identity or {}, budget=budget)
+
+    def _begin(self, anchor: Anchor | None, identity: Payload, accept_rollback: bool, created: bool) -> None:
+        if self._history.sequence == 0:
+            first = _first(secrets.token_hex(16), identity, self.budget)
+            self._store.append(first, {})
+            self._chain.apply(first)
+        history, mark = self._history, None if anchor is None else anchor.mark
+        if (written := history.opening["format"]) < FORMAT:
+            raise LedgerError(
+                f"ledger format {written} < {FORMAT}: its answers would be misread; `reticent ledger show` and `verify`"
+                " take it, spend on with the version that wrote it"
+            )
+        problem = None if anchor is None else breach(history, self._store, mark)
+        if problem is not None and not accept_rollback:
+            raise LedgerError(problem)
+        # Only a mark ahead of the file bounds what was lost; otherwise all that remains counts as spent.
+        seen = mark.spent if mark is not None and (created or mark.sequence > history.sequence) else None
+        self.require(identity)
+        if problem is not None:
+            charge = max((history.limit if seen is None else seen) - history.spent, 0)
+            self._append("rollback", {"head": mark and mark.head}, cost=charge)
+        # No mark was overwritten so far: a crash during recovery finds the old one, and recovers again.
+        self._anchor = anchor
+        self._write_mark()
+        for reservation in history.pending():
+            if not reservation.redeemable or reservation.status == "redeemed":
+                self._advance("forfeit", reservation)
+
+    @property
+    def _history(self) -> History:
+        return self._chain.history
+
+    @property
+    def name(self) -> str:
+        """A random name, given when it was made: what one ledger paid for is known by it."""
+        return self._history.opening["ledger"]
+
+    def require(self, identity: Payload) -> None:
+        """LedgerError unless this ledger was opened for the same public facts and the same budget."""
+        opening = self._history.opening
+        was = opening["identity"] | {f"budget's {name}": term for name, term in opening["budget"].items()}
+        terms = {f"budget's {name}": term for name, term in _terms(self.budget).items()}
+        now = json.loads(canonical(identity | terms))
+        for name in sorted({*was, *now}):
+            if was.get(name) != now.get(name):
+                told = f"{_short(was.get(name))}, not {_short(now.get(name))}"
+                if name == "domain":
+                    told = "with other columns, values or bins, not this one"
+                raise LedgerError(
+                    f"the ledger was opened for {name} {told}:"
+                    " use it with the table and budget it was made for; one table has one ledger"
+                )
+
+    @property
+    def spent(self) -> int:
+        """Nano-units charged so far, settled or not."""
+        return self._history.spent
+
+    @property
+    def delta(self) -> Fraction:
+        """The exact sum of what all mechanisms so far may fail with."""
+        return Fraction(self._history.delta)
+
+    @property
+    def remaining(self) -> int:
+        return self._history.remaining()
+
+    def remaining_for(self, analyst: str | None) -> int:
+        """What this analyst can still spend under cap and limit."""
+        return self._history.remaining(analyst)
+
+    def spent_by(self, analyst: str) -> int:
+        return self._history.spent_by.get(analyst, 0)
+
+    @property
+    def identity(self) -> Payload:
+        """The public facts of the table it was opened for."""
+        return self._history.opening["identity"]
+
+    def keys(self, prefix: str, kind: str | None = None) -> list[str]:
+        """Keys that were ever reserved and start so, oldest first; of one kind of request, or of all."""
+        with self._mutex:
+            return [old.key for old in self._chain.keys(prefix) if kind in (None, old.kind)]
+
+    def successor(self, key: str) -> tuple[str, int]:
+        """This key, or the first of `key:1`, `key:2`, ... that is not forfeited; and what the forfeited ones cost."""
+        named, attempt, lost = key, 0, 0
+        while (old := self._history.reservations.get(named)) is not None and old.status == "forfeited":
+            attempt, lost = attempt + 1, lost + old.cost
+            named = f"{key}:{attempt}"
+        return named, lost
+
+    def requested(self, key: str) -> Payload | None:
+        """The request that this key was reserved for; None where there is none."""
+        with self._using():
+            old = self._history.reservations.get(key)
+            return None if old is None else self._chain.event(old.sequence).payload["request"]
+
+    def charged(self, key: str) -> int:
+        """Nano-units reserved under this key and the keys of its parts (`key:part`), answered or not."""
+        with self._mutex:
+            own = self._history.reservations.get(key)
+            parts = self._chain.keys(f"{key}:")
+        return sum(part.cost for part in parts) + (0 if own is None else own.cost)
+
+    def reservation(self, key: str) -> Reservation | None:
+        """A key's charge and its standing."""
+        return self._history.reservations.get(key)
+
+    def reservations(self, kind: str) -> list[Reservation]:
+        """Every reservation of a kind, oldest first."""
+        with self._mutex:
+            return self._chain.reservations(kind)
+
+    def settlements(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
+        """Those of a kind under keys that start so whose settlement comes after an event, in that order."""
+        with self._mutex:
+            return self._chain.settled(kind, prefix, after)
+
+    def noted(self, kind: str) -> list[int]:
+        """Sequences of the free events of a kind."""
+        with self._mutex:
+            return list(self._history.free.get(kind, ()))
+
+    def named(self, kind: str, key: str) -> int | None:
+        """Sequence of the newest free event of a kind whose payload names this key."""
+        return self._history.named.get(f"{kind}:{key}")
+
+    def event(self, sequence: int) -> Event:
+        """One event, known to be part of the chain."""
+        with self._using():
+            return self._chain.event(sequence)
+
+    @property
+    def caps(self) -> dict[str, int]:
+        return self._history.caps.copy()
+
+    def set_cap(self, analyst: str, cap: int) -> Event:
+        """Bound what one analyst may spend in all, in nano-units; what is spent stays spent."""
+        _require_text("analyst", analyst)
+        if _amount("cap", cap) > self._history.limit:
+            raise EntryError(f"cap {cap} is above the limit {self._history.limit}: choose a lower one")
+        with self._using():
+            return self._append("cap", {"cap": cap}, analyst=analyst)
+
+    def settled(self, key: str, kind: str, request: Payload) -> Event | None:
+        """The settlement this key has; LedgerError if it belongs to another request or is forfeited."""
+        with self._using():
+            reservation = self._history.reservations.get(key)
+            if reservation is None:
+                return None
+            if self._request_of(reservation) != _digest(kind, request):
+                raise KeyReusedError(f"key {_short(key)} belongs to another request: use a new key")
+            if reservation.status == "forfeited":
+                raise KeyForfeitedError(f"key {_short(key)} is forfeited and stays charged: use a new key")
+            return None if reservation.pending else self._chain.event(reservation.settled)
+
+    def _request_of(self, reservation: Reservation) -> str:
+        """Digest of what was asked under a key."""
+        return reservation.digest or self._chain.event(reservation.sequence).payload["digest"]
+
+    def affordable(
+        self, cost: int, *, key: str | None = None, analyst: str | None = None, delta: Fraction = NO_DELTA
+    ) -> None:
+        """BudgetError when the limit or the analyst's cap cannot pay; a key that is pending has paid.
+
+        `delta` is what the mechanism may fail with. Names that no reservation may have are refused here too: whoever
+        passes may reserve.
+        """
+        _amount("cost", cost)
+        if key is not None:
+            _require_text("key", key)
+        if analyst is not None:
+            _require_text("analyst", analyst)
+        with self._using():
+            if key is not None and key in self._history.reservations:
+                return
+            rest, left = self._history.remaining(analyst), self._history.remaining()
+            if cost > rest:
+                purse, raised = ("budget", "") if rest == left else ("analyst's cap", " or have it raised")
+                requested, remaining = cost / NANO, rest / NANO
+                raise BudgetError(
+                    f"this costs {self.budget.unit} {requested:.9g} and the {purse} has {remaining:.9g} left:"
+                    f" ask for less accuracy{raised}",
+                    requested=requested,
+                    remaining=remaining,
+                )
+            if delta > (room := self._history.delta_left):
+                raise BudgetError(
+                    f"this may fail with delta {float(delta):.3g} and the budget sets {float(room):.3g} aside for that:"
+                    " open a ledger with more",
+                    requested=float(delta),
+                    remaining=float(room),
+                )
+
+    def reserve(
+        self,
+        key: str | None,
+        kind: str,
+        cost: int,
+        request: Payload,
+        *,
+        analyst: str | None = None,
+        redeemable: bool = True,
+        delta: Fraction = NO_DELTA,
+    ) -> Reservation:
+        """Charge durably, before any noise is drawn; or hand out, once, what this key paid before a crash.
+
+        The caller settles before anything leaves, or abandons. Ask `settled` first: answered keys fail.
+        """
+        _require_text("kind", kind)
+        key = f"auto-{secrets.token_hex(16)}" if key is None else _require_text("key", key)
+        with self._using():
+            if self.settled(key, kind, request) is not None:
+                raise LedgerError(f"key {_short(key)} was answered already: read it with settled()")
+            self.affordable(cost, key=key, analyst=analyst, delta=delta)
+            old = self._history.reservations.get(key)
+            if old is not None:
+                self._redeem(old, cost, analyst)
+            else:
+                facts = {"kind": kind, "digest": _digest(kind, request), "redeemable": redeemable}
+                facts |= {"delta": str(delta)} if delta else {}
+                self._append("reserve", {**facts, "request": request}, key=key, analyst=analyst, cost=cost)
+            self._held.add(key)
+            return self._history.reservations[key]
+
+    def _redeem(self, old: Reservation, cost: int, analyst: str | None) -> None:
+        if (old.cost, old.analyst) != (cost, analyst):
+            raise KeyReusedError(f"key {_short(old.key)} was reserved at another price or by another analyst")
+        if old.key in self._held:
+            raise KeyBusyError(f"key {_short(old.key)} is being answered right now: ask again later")
+        if not old.redeemable or old.status == "redeemed":
+            self._advance("forfeit", old)
+            raise KeyForfeitedError(f"key {_short(old.key)} is forfeited and stays charged: use a new key")
+        self._advance("redeem", old)
+
+    def settle(self, reservation: Reservation, result: Payload, *, blobs: Iterable[bytes] = ()) -> Event:
+        """Record a reservation's one result; only what the returned event and its blobs hold may leave.
+
+        If this raises, nothing may leave: whether the result reached the disk is known after reopening.
+        """
+        with self._using():
+            if reservation.key not in self._held:
+                raise LedgerError(f"key {_short(reservation.key)} is not held: reserve first, settle once")
+            event = self._advance("settle", self._history.reservations[reservation.key], result, blobs)
+            self._held.discard(reservation.key)
+            return event
+
+    def abandon(self, reservation: Reservation) -> None:
+        """Sampling failed and nothing left: the charge stands, and the key may come back as after a crash."""
+        with self._mutex:
+            self._held.discard(reservation.key)
+
+    def lookup(self, key: str) -> Event | Reservation | None:
+        """A key's settlement, or its unsettled reservation (a fact, not a right to sample), or None."""
+        with self._using():
+            reservation = self._history.reservations.get(key)
+            settled = reservation.settled if reservation else 0
+            return self._chain.event(settled) if settled else reservation
+
+    def append(self, kind: str, payload: Payload, *, blobs: Iterable[bytes] = (), discard: Iterable[str] = ()) -> Event:
+        """A free public event: a snapshot, a certificate, a note. `discard` names blobs that it replaces."""
+        if _require_text("kind", kind) in TRUSTED_KINDS:
+            raise LedgerError(f"event kind {kind} is the ledger's own: choose another name")
+        with self._using():
+            event = self._append(kind, payload, blobs)
+            self._discard(discard)
+            return event
+
+    def put_blob(self, data: bytes) -> str:
+        """Keep public bytes under their hash; an event that names the hash binds them to the chain."""
+        with self._using(), self._writing():
+            self._store.append(None, {sha256(data): data})
+            return sha256(data)
+
+    def get_blob(self, digest: str) -> bytes:
+        """The bytes of that hash, checked."""
+        with self._using():
+            data = self._store.blob(digest)
+        if data is None or sha256(data) != digest:
+            raise LedgerError(f"blob {_short(digest)} is missing or damaged: restore the ledger's file")
+        return data
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """All events so far after the given one, read from the store in pieces and checked against their hashes."""
+        with self._using():
+            upto = self._history.sequence
+        return self._read(after, upto)
+
+    def _read(self, after: int, upto: int) -> Iterator[Event]:
+        while after < upto:
+            with self._using():
+                rows = self._store.rows(after, upto)
+            if not rows:
+                raise LedgerError(f"the ledger was edited: event {after + 1} is missing; restore the file")
+            yield from (Event.parse(body, digest) for _, body, digest in rows)
+            after = rows[-1][0]
+
+    def verify(self) -> None:
+        """LedgerError unless the stored chain replays to exactly the live state; others may pay meanwhile."""
+        replayed = History.replay(self.events())
+        with self._using():
+            for event in stored_events(self._store, replayed.sequence):
+                replayed.apply(event)
+            if replayed != self._history:
+                raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
+
+    def checkpoint(self) -> None:
+        """Keep what all events add up to, where that is worth it: the next opening reads only those after it."""
+        with self._using():
+            if self._anchor is not None and self._chain.due:
+                self._write_checkpoint()
+
+    def _write_checkpoint(self) -> None:
+        state, superseded = self._history.to_bytes(), self._chain.superseded
+        self._append(CHECKPOINT, {"state": sha256(state)}, [state])
+        self._discard(superseded)
+
+    def _discard(self, superseded: Iterable[str]) -> None:
+        with self._writing():
+            for digest in superseded:
+                self._store.discard(digest)
+
+    def close(self) -> None:
+        """Free file and lock; what is pending stays charged."""
+        with self._mutex:
+            if os.getpid() != self._process:
+                return  # a forked child shares the parent's descriptors: they are not its own to close
+            if self._unusable is None:
+                with suppress(LedgerError):  # optional: what it would hold is in the events
+                    self.checkpoint()
+            if self._unusable != "is closed":
+                self._unusable = "is closed"
+                with ExitStack() as resources:
+                    resources.callback(self._store.close)
+                    if self._anchor is not None:
+                        resources.callback(self._anchor.close)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Ledger({self._history.sequence} events, {self.spent} of {self._history.limit} nano spent)"
+
+    def _advance(
+        self, kind: str, held: Reservation, payload: Payload | None = None, blobs: Iterable[bytes] = ()
+    ) -> Event:
+        return self._append(kind, payload or {}, blobs, key=held.key, analyst=held.analyst, cost=held.cost)
+
+    def _append(self, kind: str, payload: Payload, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
+        """Commit, then mark: when this returns, the event survives the machine and a rollback would show."""
+        link = {"sequence": self._history.sequence + 1, "previous": self._history.head, "at": _stamp()}
+        event = Event.build(kind=kind, payload=payload, **link, **(NOBODY | fields))
+        with self._writing():
+            self._store.append(event, {sha256(data): data for data in blobs})
+            self._chain.apply(event)
+            self._write_mark()
+        return event
+
+    def _write_mark(self) -> None:
+        if self._anchor is not None:
+            history = self._history
+            self._anchor.write(Mark(history.opening["ledger"], history.sequence, history.head, history.spent))
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        with self._mutex, io_errors("the ledger"):
+            if self._unusable is not None:
+                raise LedgerError(f"the ledger {self._unusable}: open it again; what is charged stays charged")
+            if os.getpid() != self._process:
+                raise LedgerError("the ledger was opened by a parent process: use it in one process only")
+            yield
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Whatever interrupts a write, even a signal, leaves its outcome in doubt: reopening tells."""
+        try:
+            yield
+        except BaseException:
+            self._unusable = "failed to write"
+            raise
+
+
+def _stamp() -> int:
+    return int(time.time()) // STAMP_SECONDS * STAMP_SECONDS
+
+
+def _first(name: str, identity: Payload, budget: Budget) -> Event:
+    facts = {"format": FORMAT, "ledger": name, "identity": identity, "budget": _terms(budget)}
+    return Event.build(kind="open", payload=facts, sequence=1, previous=GENESIS, at=_stamp(), **NOBODY)
+
+
+def _terms(budget: Budget) -> Payload:
+    return {**budget.to_dict(), "limit": budget.limit, "unit": budget.unit}
+
+
+def _anchored(store: LedgerStore, mark: Mark | None) -> int:
+    """The last event that the anchor vouches for; 0 where it vouches for none of this file's."""
+    if mark is None or not (rows := store.rows(mark.sequence - 1, mark.sequence)):
+        return 0
+    return mark.sequence if rows[0][2] == mark.head else 0
+
+
+def _digest(kind: str, request: Payload) -> str:
+    return sha256(canonical({"kind": kind, "request": request}).encode())
+
+
+def _amount(name: str, value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise EntryError(f"{name} {value!r} is not a whole number of nano-units from 0: round prices up")
+    return value
+
+
+def _require_text(name: str, value: str) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= 200:
+        raise EntryError(f"{name} must be a text of 1 to 200 characters")
+    return value
+
+
+def _short(value: object) -> str:
+    text = canonical(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,104 @@
+"""A statement is what a ledger's file says, checked from first event to last, without opening it to write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reticent.errors import LedgerError
+from reticent.kernel.ledger.anchor import breach, newest, places
+from reticent.kernel.ledger.chain import checkpoint_of
+from reticent.kernel.ledger.events import BLOB_FIELDS, CHECKPOINT, Event, History, sha256
+from reticent.kernel.ledger.store import NO_EVENTS, NoEventsError, SqliteStore, reading, stored_event, stored_events
+
+
+@dataclass(frozen=True)
+class LedgerStatement:
+    """What a ledger file says; `anchored` is False where there was no anchor to hold it against.
+
+    `damaged` names what cannot be read although the chain is intact: snapshots, releases, kept answers.
+    """
+
+    events: tuple[Event, ...]
+    history: History
+    anchored: bool
+    damaged: tuple[str, ...] = ()
+
+
+def verify(
+    path: str | os.PathLike[str], *, anchor: str | os.PathLike[str] | None = None, keep: bool = True
+) -> LedgerStatement:
+    """Check a ledger file without writing, even while in use; LedgerError where it was edited or cut.
+
+    Every event is folded anew, whatever a checkpoint says. `keep=False` leaves the events out of what is returned.
+    """
+    file, marks = places(path, anchor)
+    _require(file)
+    with reading(file) as store:
+        mark = newest(marks)[1]
+        history, kept, damaged = History(), [], _Blobs(store)
+        for event in stored_events(store):
+            damaged.see(event, history)
+            history.apply(event)
+            if keep:
+                kept.append(event)
+        if not history.sequence:
+            raise NoEventsError(f"{file} {NO_EVENTS}")
+        # A running writer moves the mark while we read; then the older mark need only be part of the chain.
+        problem = breach(history, store, mark, moving=newest(marks)[1] != mark)
+        found = tuple(damaged.found())
+    if problem is not None and marks.exists():
+        raise LedgerError(problem)
+    return LedgerStatement(tuple(kept), history, marks.exists(), found)
+
+
+def opening(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """The facts that a ledger was opened with; None where there is no ledger yet, or only a stub of one."""
+    file = places(path, None)[0]
+    if not file.exists():
+        return None
+    try:
+        with reading(file) as store:
+            return stored_event(store, 1).payload if store.rows(0, limit=1) else None
+    except NoEventsError:
+        return None
+
+
+def _require(file: Path) -> None:
+    if not file.exists():
+        raise LedgerError(f"{file} does not exist: check the path")
+
+
+class _Blobs:
+    """Which blobs the events name, and which of them are not what they were."""
+
+    def __init__(self, store: SqliteStore) -> None:
+        self._store = store
+        self._wanted: dict[str, str] = {}
+        self._optional: set[str] = set()
+
+    def see(self, event: Event, history: History) -> None:
+        """A checkpoint or an index that was replaced need not be there any more; what is there must be right."""
+        name = event.payload.get(BLOB_FIELDS.get(event.kind, ""))
+        if not isinstance(name, str):
+            return
+        self._wanted[name] = f"{event.kind} of event {event.sequence}"
+        if event.kind in (CHECKPOINT, "knowledge"):
+            self._optional.add(name)
+        if event.kind == CHECKPOINT and self._store.blob(name) is not None:
+            stored = checkpoint_of(self._store, event)
+            if stored is not None and stored != history:
+                raise LedgerError(f"the ledger was edited: checkpoint {event.sequence} is false; restore the file")
+
+    def found(self) -> Iterator[str]:
+        present = set()
+        for digest, data in self._store.blobs():
+            present.add(digest)
+            if not isinstance(data, bytes) or sha256(data) != digest:
+                yield self._wanted.get(digest, f"blob {digest[:12]}")
+        for digest, what in self._wanted.items():
+            if digest not in present and digest not in self._optional:
+                yield f"{what} (missing)"

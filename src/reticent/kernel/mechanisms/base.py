@@ -1,0 +1,48 @@
+"""A mechanism is a frozen object that yields both its noisy release and its price (spec 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from reticent.errors import QueryError
+from reticent.kernel.accounting import written_fraction
+from reticent.kernel.mechanisms.above_threshold import AboveThreshold, Watch
+from reticent.kernel.mechanisms.exponential import Exponential
+from reticent.kernel.mechanisms.noise import Gaussian, Laplace, Noise, Sensitivity
+from reticent.kernel.mechanisms.thresholded import Thresholded
+
+__all__ = [
+    "MECHANISMS",
+    "AboveThreshold",
+    "Exponential",
+    "Gaussian",
+    "Laplace",
+    "Noise",
+    "Sensitivity",
+    "Thresholded",
+    "Watch",
+    "restore",
+]
+
+Mechanism = Laplace | Gaussian | Exponential | AboveThreshold | Thresholded
+
+MECHANISMS: Mapping[str, type[Mechanism]] = {
+    kind.__name__: kind for kind in (Laplace, Gaussian, Exponential, AboveThreshold, Thresholded)
+}
+
+
+def restore(description: Mapping[str, str]) -> Mechanism:
+    """The mechanism that wrote this description; from the ledger or a saved release, never a request."""
+    parameters = dict(description)
+    kind = MECHANISMS.get(str(parameters.pop("mechanism", "")))
+    if kind is None:
+        raise QueryError(f"unknown mechanism; use one of {', '.join(MECHANISMS)}")
+    if parameters.keys() != {field.name for field in fields(kind)}:
+        raise QueryError(f"{kind.__name__} is described by {', '.join(field.name for field in fields(kind))}")
+    return kind(**{name: _parameter(text) for name, text in parameters.items()})
+
+
+def _parameter(text: Any) -> Any:
+    return text == "True" if text in ("True", "False") else written_fraction(text)

@@ -1,0 +1,1 @@
+"""Private minimisers of one convex loss, and the excess risk of public parameters."""

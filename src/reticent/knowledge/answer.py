@@ -1,0 +1,275 @@
+"""An answer is a frozen public value: what was asked, what came out, how sure one may be, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reticent.domain.attribute import NULL_LABEL
+from reticent.errors import QueryError
+from reticent.knowledge.frames import Framed, key_column, new_name, shown_key
+
+if TYPE_CHECKING:
+    from reticent.knowledge.population import Mode, Population, Sample
+
+SHOWN_ROWS = 20
+ORIGINS = {
+    "cache": "the same question was answered before",
+    "certificate": "covered by an audit of the published hypothesis",
+    "theorem": "bounded by the theorem of the algorithm that published the hypothesis",
+    "derived": "a sum of cells measured before",
+    "measured": "measured for this question with fresh noise",
+    "batch": "passed a joint audit of the declared batch",
+    "tested": "the hypothesis passed a noisy threshold test",
+    "synthetic": "computed from synthetic rows, which are drawn from the published hypothesis",
+    "public": "known from the domain alone",
+    "hypothesis": "read from the hypothesis; no certificate covers it",
+    "typical": "no bound on this question, but on most questions like it",
+    "conflict": "certified statements contradict each other, so one of them failed; the hypothesis answers",
+}
+
+
+JOINT_ORIGINS = ("certificate", "theorem")
+"""All answers of one of these origins hold together with the confidence of any of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer(Framed):
+    """`value` in the query's own unit (a fraction for counts), `count` in records where that makes sense.
+
+    `error` bounds `abs(value - truth)` with probability `confidence` when `certified`; otherwise it is None.
+    """
+
+    query: str
+    value: float | np.ndarray
+    count: float | np.ndarray | None
+    error: float | None
+    confidence: float | None
+    origin: str
+    certified: bool
+    price: float = 0.0
+    snapshot: str | None = None
+    ledger_id: int | None = None
+    labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """For a marginal: the attributes in the order asked, each with the text of its codes."""
+    keys: tuple[tuple[Any, ...], ...] = ()
+    """What these codes are in a data frame: categories, texts of bins, None for a missing value."""
+    wanted: float | None = None
+    """The error asked for, where it was not reached."""
+    note: str = ""
+    """Why it was not."""
+    basis: str = ""
+    """What the value is of, where that is not plain from the question: clipped values, persons' means."""
+    interval: tuple[float, float] | tuple[np.ndarray, np.ndarray] | None = None
+    """Where the truth lies with probability `confidence`: all certified statements and logical bounds intersected."""
+    fitted: float | np.ndarray | None = None
+    """What the hypothesis says by itself; fitted values of parts add up to that of the whole, `value` need not."""
+    typical: float | None = field(default_factory=lambda: None)
+    """The error of most questions like this one: 19 of 20 questions of the declared distribution err at most as much.
+
+    `error` bounds the worst of millions of questions; this bounds all but a twentieth of them. A question that was
+    searched for because its answer looks wrong is not a typical one.
+    """
+
+    @classmethod
+    def built(cls, asked: Any, typical: Callable[[], float | None] | None, **fields: Any) -> Answer:
+        """From a query and all other fields at once, for free answers by the thousand.
+
+        Its text and its typical error wait for a reader: both are functions of public values that never change.
+        """
+        answer = object.__new__(cls)
+        state = answer.__dict__
+        state.update(fields)
+        state["_asked"], state["_typical"] = asked, typical
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        state = self.__dict__
+        if name == "query" and "_asked" in state:
+            return state.setdefault("query", state["_asked"].text)
+        if name == "typical" and "_typical" in state:
+            found = state["_typical"]
+            return state.setdefault("typical", None if found is None else found())
+        raise AttributeError(f"an answer has no {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Answer):
+            return NotImplemented
+        return self._stated == other._stated and all(
+            np.array_equal(np.asarray(getattr(self, name)), np.asarray(getattr(other, name))) for name in _ARRAYS
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._stated)
+
+    @property
+    def _stated(self) -> tuple[Any, ...]:
+        """All but the arrays."""
+        return tuple(getattr(self, field.name) for field in fields(self) if field.name not in _ARRAYS)
+
+    def drawn_from(self, sample: Sample) -> Answer:
+        """The same answer, which now knows what it came from; whoever makes an answer calls it."""
+        self.__dict__["_sample"] = sample
+        return self
+
+    def population(self, confidence: float = 0.95, *, mode: Mode | None = None) -> Population:
+        """What the answer says about the population that the table's records were drawn from, independently.
+
+        Free post-processing. `estimated` intervals need a release with replicates; `certified` ones a certified answer.
+        Neither holds for clustered, stratified or weighted samples (docs/guide/population.md).
+
+        Args:
+            confidence: Of the interval.
+            mode: "estimated" or "certified"; by default the estimate where there are replicates.
+
+        Returns:
+            The interval, labelled with its mode; for a table, each cell's by itself.
+
+        Raises:
+            QueryError: There are no replicates, nothing is certified, or the answer came over HTTP or from a file.
+
+        Example:
+            >>> import pyarrow as pa, reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=[0, 40, 99]))
+            >>> table = rt.Table.of(pa.table({"age": [23, 41, 67] * 1000}), domain)
+            >>> release = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> interval = release.ask(rt.count(rt.col("age") >= 40)).population(mode="certified")
+            >>> interval.low < 2 / 3 < interval.high
+            True
+        """
+        from reticent.knowledge.population import population_of
+
+        sample = self.__dict__.get("_sample")
+        if sample is None:
+            raise QueryError(
+                "this answer does not know its release or session, as after HTTP or a file; ask rt.Release.load(...)"
+            )
+        return population_of(self, sample, confidence, mode)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields, without what it came from, which may be large and is not part of an answer."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        head = f"{self.value:.6g}" if np.ndim(self.value) == 0 else f"array{np.shape(self.value)}"
+        size = ""
+        if self.count is not None and np.ndim(self.count) == 0:
+            size = f", about {float(self.count):,.0f} records"
+        noted = "".join(f"; {text}" for text in (self.basis, self.note) if text)
+        return f"Answer({head}{size}, {self.guarantee}, {self.origin}, price {self.price:.3g}{noted})"
+
+    @property
+    def guarantee(self) -> str:
+        """The error statement in a few words."""
+        certified = self.certified and self.error is not None and self.confidence is not None
+        parts = [f"±{self.error:.3g} at {self.confidence:.4g}"] if certified else []
+        if self.typical is not None:
+            # What bounds every question bounds most of them.
+            usual = min(self.typical, self.error) if certified and self.error is not None else self.typical
+            parts.append(f"typically ±{usual:.3g}")
+        return ", ".join(parts if certified else [*parts, "uncertified"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready."""
+        return {
+            "query": self.query,
+            "value": _plain(self.value),
+            "count": _plain(self.count),
+            "error": self.error,
+            "confidence": self.confidence,
+            "origin": self.origin,
+            "certified": self.certified,
+            "price": self.price,
+            "snapshot": self.snapshot,
+            "ledger_id": self.ledger_id,
+            "labels": [[name, list(texts)] for name, texts in self.labels],
+            **({} if self.keys == _texts(self.labels) else {"keys": [list(keys) for keys in self.keys]}),
+            "wanted": self.wanted,
+            "note": self.note,
+            "basis": self.basis,
+            "interval": None if self.interval is None else [_plain(end) for end in self.interval],
+            "fitted": _plain(self.fitted),
+            "typical": self.typical,
+        }
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Answer:
+        labels = tuple((name, tuple(texts)) for name, texts in fields.get("labels", ()))
+        arrays = {name: _restored(fields.get(name)) for name in ("value", "count", "fitted")}
+        ends = fields.get("interval")
+        interval = None if ends is None else (_restored(ends[0]), _restored(ends[1]))
+        keys = tuple(map(tuple, fields["keys"])) if "keys" in fields else _texts(labels)
+        return cls(**(fields | arrays | {"labels": labels, "keys": keys, "interval": interval}))
+
+    def to_arrow(self) -> Any:
+        """One row per cell: the labels, value, count, error."""
+        import pyarrow as pa
+
+        values = np.atleast_1d(np.asarray(self.value, dtype=float))
+        columns: dict[str, Any] = {}
+        for axis, ((name, _), keys) in enumerate(zip(self.labels, self.keys, strict=True)):
+            index = np.indices(values.shape)[axis].ravel()
+            columns[name] = key_column(keys).take(pa.array(index))
+        columns[new_name("value", [*columns])] = pa.array(values.ravel())
+        if self.count is not None:
+            count = np.atleast_1d(np.asarray(self.count, dtype=float)).ravel()
+            columns[new_name("count", [*columns])] = pa.array(count)
+        columns[new_name("error", [*columns])] = pa.array([self.error] * values.size, type=pa.float64())
+        for name, ends in zip(("low", "high"), self.interval or (), strict=False):
+            end = np.atleast_1d(np.asarray(ends, dtype=float)).ravel()
+            columns[new_name(name, [*columns])] = pa.array(end)
+        return pa.table(columns)
+
+    def plot(self) -> Any:
+        """A picture: bars with error bars for one attribute, a heat map for two; needs matplotlib."""
+        from reticent.knowledge.plotting import plot_answer
+
+        return plot_answer(self)
+
+    def _repr_html_(self) -> str:
+        meaning = ORIGINS.get(self.origin, self.origin)
+        if np.ndim(self.value):
+            rows = self.to_arrow().slice(0, SHOWN_ROWS).to_pylist()
+            head = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
+            body = "".join(
+                "<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row.values()) + "</tr>" for row in rows
+            )
+            left_out = np.size(self.value) - len(rows)
+            more = f"<small>{left_out:,} more rows not shown; to_pandas() has all</small><br>" if left_out else ""
+            drawn = f"<table><tr>{head}</tr>{body}</table>{more}"
+        else:
+            count = "" if self.count is None else f" (about {float(np.asarray(self.count)):,.0f} records)"
+            drawn = f"<b>{float(self.value):.6g}</b>{count}<br>"
+        noted = "".join(f"; {text}" for text in (self.basis, self.note) if text)
+        return (
+            f"<div>{drawn}<small>{escape(self.guarantee)}; {escape(meaning)}; price {self.price:.3g}"
+            f"{escape(noted)}</small></div>"
+        )
+
+
+_ARRAYS = ("value", "count", "interval", "fitted")
+"""Fields that hold one number, or one per cell."""
+
+
+def _restored(value: Any) -> Any:
+    return np.asarray(value) if isinstance(value, list) else value
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else escape(shown_key(value))
+
+
+def _texts(labels: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[str | None, ...], ...]:
+    """The keys of attributes whose values are text."""
+    return tuple(tuple(None if text == NULL_LABEL else text for text in texts) for _, texts in labels)

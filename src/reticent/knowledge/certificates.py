@@ -1,0 +1,127 @@
+"""A certificate bounds the error of one public snapshot for a whole class of queries at once (spec online.md 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from math import inf
+from typing import Any, Protocol, TypeVar
+
+from reticent.kernel.curator import Noise
+from reticent.kernel.mechanisms.base import restore
+from reticent.kernel.statistics import Kind
+from reticent.knowledge.outlines import outline
+from reticent.knowledge.shares import Shares
+from reticent.knowledge.tails import noise_failure, reach
+from reticent.queries.forms import Dense, Form
+
+Bound = TypeVar("Bound", bound="ErrorBound")
+
+
+class ErrorBound(Protocol):
+    """What bounds errors of queries on a snapshot: an audit's certificate or a theorem's guarantee."""
+
+    def error_of(self, form: Form, confidence: float | None = None) -> float: ...
+
+
+KEPT_BOUNDS = 2**12
+"""Analysts choose confidences, so what is remembered about them is limited."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Every query of `kind` on `sets` errs at most `bound` (a fraction of the table) on the snapshot it names.
+
+    The released reading bounds the largest error at any confidence, so the bound is a function of it. The j-th audit
+    of a session has a share of the failure probability that follows from j (`knowledge.shares`), so that all hold
+    together; a `joint` one holds together with all other statements of its session, too.
+    """
+
+    kind: Kind
+    sets: tuple[tuple[str, ...], ...]
+    snapshot: str
+    reading: float
+    noise: dict[str, str]
+    slack: float
+    records: float
+    records_error: float
+    index: int
+    confidence: float
+    ledger_id: int | None = None
+    joint: bool = False
+
+    origin = "certificate"
+
+    @cached_property
+    def bound(self) -> float:
+        return self.bound_at(self.confidence)
+
+    def bound_at(self, confidence: float) -> float:
+        """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1)."""
+        known = self._bounds.get(confidence)
+        if known is None:
+            failure = noise_failure(confidence, self.records_error) * Shares(self.joint).certificate(self.index)
+            stray = reach(self._noise, failure) / self.records if failure > 0 else inf
+            error = max(0.0, self.reading + stray) + self.slack
+            known = (error + self.records_error) / (1 - self.records_error) if self.records_error < 1 else inf
+            if len(self._bounds) >= KEPT_BOUNDS:
+                self._bounds.clear()
+            self._bounds[confidence] = known
+        return known
+
+    def error_of(self, form: Form, confidence: float | None = None) -> float:
+        """The certified error of one query; infinite where this certificate says nothing about it.
+
+        A query that is a weighted sum of class members (a list of values, a mean of ordered bins) errs at most the
+        sum of the weights times the bound.
+        """
+        if isinstance(form, Dense) and not self._reached(form.attributes):
+            return inf  # before its outline, which takes a while for a large tensor
+        known = outline(form)
+        if not known.attributes:
+            return 0.0
+        if not self._reached(known.attributes):
+            return inf
+        pieces = {"predicates": known.spread, "cells": known.cells, "boxes": known.boxes}[self.kind]
+        return pieces * (self.bound if confidence is None else self.bound_at(confidence))
+
+    def _reached(self, attributes: tuple[str, ...]) -> bool:
+        """Whether some audited set covers these attributes; looked up once per attribute set."""
+        known = self._reach.get(attributes)
+        if known is None:
+            wanted = set(attributes)
+            known = any(wanted == set(s) if self.kind == "cells" else wanted <= set(s) for s in self.sets)
+            self._reach[attributes] = known
+        return known
+
+    @cached_property
+    def _reach(self) -> dict[tuple[str, ...], bool]:
+        return {}
+
+    @cached_property
+    def _noise(self) -> Noise:
+        return restore(self.noise)  # pyright: ignore[reportReturnType]
+
+    @cached_property
+    def _bounds(self) -> dict[float, float]:
+        return {}
+
+    def to_dict(self) -> dict[str, object]:
+        """Without the marks that certificates of version 0.1 do not have, where they say the same."""
+        return {name: value for name, value in asdict(self).items() if name != "joint" or value}
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> Certificate:
+        sets: Any = tuple(tuple(s) for s in fields["sets"])
+        return cls(**{**fields, "sets": sets})
+
+
+def tightest(certificates: Iterable[Bound], form: Form, confidence: float | None = None) -> tuple[float, Bound | None]:
+    """The smallest certified error of a query and the certificate it comes from."""
+    best: tuple[float, Bound | None] = (inf, None)
+    for certificate in certificates:
+        error = certificate.error_of(form, confidence)
+        if error < best[0]:
+            best = (error, certificate)
+    return best

@@ -1,0 +1,477 @@
+"""Free answers are plain functions of knowledge and request; here statements about a question become its answer.
+
+`free_answer` is the whole way for a session, a release and a reader of the service alike. `answered` is where the value
+and the stated error of an answer are put together from a certified reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from math import inf, isfinite
+from typing import Any
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.domain.values import number_text
+from reticent.errors import QueryError
+from reticent.kernel.accounting import NANO
+from reticent.kernel.statistics import VALUE_ROUNDING
+from reticent.knowledge.answer import JOINT_ORIGINS, Answer
+from reticent.knowledge.intervals import joined
+from reticent.knowledge.knowledge import Knowledge, Reading, Single
+from reticent.knowledge.raw_means import best_answer
+from reticent.knowledge.request import (
+    Promise,
+    Request,
+    WantedError,
+    error_in_unit,
+    part_name,
+    shared_confidence,
+    with_shortfall,
+)
+from reticent.queries.base import Linear, Query, checked_query
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Marginal, OfColumn, Ratio, Total
+from reticent.queries.literals import name_text
+from reticent.queries.numbers import allowed_codes, bin_ends, scaled_numbers
+
+WIDE = frozenset({"certificate", "derived", "batch"})
+"""Origins of statements that a session makes for all questions at once, and which hold together."""
+
+Recall = Callable[[str], Sequence[float] | None]
+"""The errors wanted of a question's parts when it was asked before, by `part_name`; None if it was not."""
+
+
+def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> Answer | None:
+    """The answer to one query from what is known; None where that is not good enough for the request.
+
+    Without a wanted error there always is one, from the hypothesis if need be, unless the request is strict.
+    """
+    request = resolved(request, checked_query(request.question), knowledge)
+    query, error = request.question, request.error
+    assert error is None or isinstance(error, float), "resolved"
+    if isinstance(query, Ratio):
+        found = free_ratio(knowledge, query, error, request.confidence, strict=request.strict, recall=recall)
+    elif isinstance(query, Single):
+        promise = request.promise
+        found = free_single(knowledge, query, error, request.confidence, strict=request.strict, promise=promise)
+    else:
+        assert isinstance(query, Query), "resolved"
+        raise not_one(query)
+    return None if found is None else finished(found, request, knowledge)
+
+
+def finished(answer: Answer, request: Request, knowledge: Knowledge) -> Answer:
+    """The answer to a resolved request as it is told: what it is of, and whether it falls short of the error."""
+    query, error = request.question, request.error
+    if _is_mean(type(query)):
+        answer = based(answer, query, knowledge)  # pyright: ignore[reportArgumentType]
+    return with_shortfall(answer, error) if isinstance(error, float) else answer
+
+
+def resolved(request: Request, asked: Query, knowledge: Knowledge) -> Request:
+    """One query as this domain means it, with the error as a number in the unit of its answer."""
+    query, error = asked.resolve(knowledge.domain), request.error
+    if error is None:
+        return request if query is asked else request.but(question=query)
+    return request.but(question=query, error=error_in_unit(error, query, knowledge.domain, knowledge.records))
+
+
+def free_single(
+    knowledge: Knowledge,
+    query: Single,
+    error: float | None,
+    confidence: float,
+    *,
+    strict: bool,
+    promise: Promise = "certified",
+) -> Answer | None:
+    """From the first certified reading within `error`, in the query's own unit; without one from the best there is.
+
+    Where a typical error will do, from the fit if most questions like this one err no more.
+    """
+    domain = knowledge.domain
+    if (known := known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)) is not None:
+        return known
+    reading = knowledge.free(query, confidence, None if error is None else share_of(query, error, domain))
+    if reading is not None:
+        return answered(knowledge, query, reading, confidence)
+    if error is not None and promise == "typical":
+        return _typical(knowledge, query, error, confidence)
+    if error is not None or strict:
+        return None
+    return answered(knowledge, query, knowledge.guess(query), None)
+
+
+def _typical(knowledge: Knowledge, query: Single, error: float, confidence: float) -> Answer | None:
+    """The best free value, if most questions like this one err at most `error`; nothing is certified of this one."""
+    best = knowledge.free(query, confidence, None) or knowledge.guess(query)
+    found = answered(knowledge, query, best, confidence)
+    if found.typical is None or found.typical > error:
+        return None
+    stated = {"error": None, "confidence": None, "certified": False, "interval": None, "origin": "typical"}
+    return replace(found, query=query.text, **stated)
+
+
+def free_ratio(
+    knowledge: Knowledge,
+    query: Ratio,
+    error: float | None,
+    confidence: float,
+    *,
+    strict: bool,
+    recall: Recall | None = None,
+) -> Answer | None:
+    """Two counts that hold together: each fails half as often, unless certificates of one snapshot state both."""
+    domain, half = knowledge.domain, shared_confidence(confidence, 2)
+    if (known := known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)) is not None:
+        return known
+    wanted = None
+    if error is not None:
+        before = None if recall is None else recall(part_name(query.text, error, confidence))
+        wanted = ratio_part_error(knowledge, query, error, confidence) if before is None else before[0]
+    found = [knowledge.free(part, half, wanted) for part in parts_of(query)]
+    if knowledge.shares.joint:
+        # Session-wide statements hold together: only what was bought singly must share the confidence.
+        whole = [knowledge.free(part, confidence, wanted) for part in parts_of(query)]
+        if _joint(whole[0], whole[1], knowledge):
+            found, half = whole, confidence
+    elif None in found and error is None:
+        # A theorem speaks at its own confidence only, but of both parts together.
+        whole = [knowledge.free(part, confidence, None) for part in parts_of(query)]
+        found = whole if _joint(whole[0], whole[1], knowledge) else found
+    if None in found and (strict or error is not None):
+        return None
+    top, bottom = query.numerator, query.denominator
+    above, below = found[0] or knowledge.guess(top), found[1] or knowledge.guess(bottom)
+    each = half
+    if error is None and not knowledge.shares.joint and _joint(above, below, knowledge):
+        above, below = knowledge.restated(above, top, confidence), knowledge.restated(below, bottom, confidence)
+        each = confidence
+    return ratio_of(query, answered(knowledge, top, above, each), answered(knowledge, bottom, below, each), knowledge)
+
+
+def parts_of(query: Ratio) -> tuple[Linear, Linear]:
+    return query.numerator, query.denominator
+
+
+def together(knowledge: Knowledge) -> frozenset[str]:
+    """Origins of answers that all hold at once with the confidence that each states."""
+    return WIDE if knowledge.shares.joint else frozenset()
+
+
+def _joint(top: Answer | Reading | None, bottom: Answer | Reading | None, knowledge: Knowledge) -> bool:
+    """Whether two answers hold together with the confidence that each has: of one statement, or session-wide both."""
+    if top is None or bottom is None:
+        return False
+    if knowledge.shares.joint and {top.origin, bottom.origin} <= WIDE:
+        return True
+    return top.snapshot == bottom.snapshot and top.origin == bottom.origin and top.origin in JOINT_ORIGINS
+
+
+def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidence: float) -> float:
+    """The error e of both parts that keeps the quotient within the wanted E, judged by what is known for free.
+
+    Answers may come out e away from what is known, so bottom may be stated as bottom - e, and the quotient r as r + E:
+    the bound (1 + r + E) e / (bottom - 2e) is E for the e returned.
+    """
+    half = shared_confidence(confidence, 2)
+    found = [knowledge.free(part, half, None) or knowledge.guess(part) for part in parts_of(query)]
+    top, bottom = (float(reading.compute()) for reading in found)
+    if bottom <= 0:
+        raise QueryError(f"{query.text}: hardly any record satisfies the condition; ask for its count first")
+    wanted = share_of(query, error, knowledge.domain)
+    most = 1.0 if query.bounded(knowledge.domain) else inf
+    part = wanted * bottom / (1 + min(most, max(0.0, top / bottom)) + 3 * wanted)
+    return reachable_part(part, error, query.text, knowledge)
+
+
+def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowledge) -> float:
+    """The error wanted of a part, unless no budget buys it."""
+    least = error_floor(knowledge, binary=False)
+    if part == error or part > least:
+        return part
+    raise QueryError(
+        f"{what}: an error of {error} needs its counts within {part:.3g} of the table, which is not above "
+        f"{least:.3g}, what counting leaves whatever is paid; ask for a larger one, or leave small groups out"
+    )
+
+
+def error_floor(knowledge: Knowledge, *, binary: bool) -> float:
+    """What remains of an answer's error however little noise is bought, as a share of the table."""
+    return knowledge.records_error + 1 / knowledge.records + (0.0 if binary else VALUE_ROUNDING)
+
+
+def uncertified(query: Query) -> QueryError:
+    return QueryError(f"{query.text}: no certificate covers it; give error= to pay for an answer, or strict=False")
+
+
+def not_one(query: Query) -> QueryError:
+    return QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
+
+
+def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
+    """What the reading says, in the query's own unit."""
+    domain, certified = knowledge.domain, reading.error < inf
+    labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    keys: tuple[tuple[Any, ...], ...] = ()
+    share: float | np.ndarray = reading.compute()
+    bounds, error = reading.bounds, reading.error
+    if bounds is None and certified:
+        bounds = joined([(share, error)], share)
+        if knowledge.shares.joint:
+            share = bounds.value()
+            error = bounds.error(share)
+    fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
+    interval = None if bounds is None else (bounds.low, bounds.high)
+    if isinstance(query, Linear):
+        offset, scale = query.units(domain)
+        value = offset + scale * float(share)
+        count = float(share) * knowledge.records if scale == 1 and offset == 0 else None
+        fitted = None if fitted is None else offset + scale * float(fitted)
+        if interval is not None:
+            interval = (offset + scale * float(interval[0]), offset + scale * float(interval[1]))
+        if certified and interval is not None:
+            value, error, interval = _in_unit(query, knowledge, value, abs(scale) * error, interval, fitted)
+        certified = error < inf
+    else:
+        value = _table(query, np.asarray(share), domain)
+        labels = tuple((name, domain[name].labels) for name in query.names)
+        keys = tuple(domain[name].group_keys for name in query.names)
+        count = value * knowledge.records if isinstance(query, Marginal) or query.counts else None
+        fitted = None if fitted is None else _table(query, np.asarray(fitted), domain)
+        if interval is not None:
+            low, high = (np.broadcast_to(np.asarray(end), np.shape(share)) for end in interval)
+            interval = (_table(query, low, domain), _table(query, high, domain))
+    typical = None
+    if knowledge.typical and (count is not None or not certified):
+        fit = None if reading.bounds is None else reading.bounds.fitted
+        stated = confidence or knowledge.typical[-1].error.confidence
+        typical = partial(knowledge.typical_error, query, share, fit, stated)
+    return Answer.built(
+        query,
+        typical,
+        value=value,
+        count=count,
+        error=error if certified else None,
+        confidence=confidence if certified else None,
+        origin=reading.origin,
+        certified=certified,
+        price=cost / NANO,
+        snapshot=reading.snapshot,
+        ledger_id=reading.ledger_id if cost else None,
+        labels=labels,
+        keys=keys,
+        interval=interval,
+        fitted=fitted,
+    )
+
+
+def _in_unit(
+    query: Linear,
+    knowledge: Knowledge,
+    value: float,
+    error: float,
+    interval: tuple[float, float],
+    fitted: float | None,
+) -> tuple[float, float, tuple[float, float] | None]:
+    """Value, error and interval of a number, with what the bins of its column hide."""
+    if query.binning(knowledge.domain)[0] == 0:
+        return value, error, interval
+    if knowledge.shares.joint:
+        return placed_mean(query, knowledge, interval, value if fitted is None else fitted)
+    error = with_binning(query, knowledge.domain, value, error)
+    return value, error, around(query, knowledge, value, error)
+
+
+def around(query: Query, knowledge: Knowledge, value: float, error: float) -> tuple[float, float] | None:
+    """All that is within an error of a mean and that its bins allow; None without an error."""
+    if not isfinite(error):
+        return None
+    least, most = allowed_range(query, knowledge.domain)
+    return max(value - error, least), min(value + error, most)
+
+
+def placed_mean(
+    query: Query, knowledge: Knowledge, interval: tuple[float, float], fitted: float
+) -> tuple[float, float, tuple[float, float]]:
+    """Value, error and interval of a mean of the rows' own numbers, from the interval of the mean of representatives.
+
+    Bins may hide as much as they are wide, and no mean lies outside the bins that the selection allows.
+    """
+    low, high = interval
+    middle = low + (high - low) / 2
+    reach = with_binning(query, knowledge.domain, middle, (high - low) / 2)
+    least, most = allowed_range(query, knowledge.domain)
+    low, high = max(middle - reach, least), min(middle + reach, most)
+    value = min(max(fitted, low), high)
+    error = max(value - low, high - value)
+    return value, error if reach < inf else inf, (low, high)
+
+
+def allowed_range(query: Query, domain: Domain) -> tuple[float, float]:
+    """The smallest and largest number that a mean can be, by the bins of its column that the condition allows."""
+    column = query.numerator if isinstance(query, Ratio) else query
+    assert isinstance(column, OfColumn), "only means are of numbers"
+    attribute, (_, lower, upper) = domain[column.column], scaled_numbers(domain, column.column)
+    numbers = attribute.representatives
+    assert numbers is not None, "scaled"
+    allowed = allowed_codes(column.where.compile(domain), column.column, domain) & ~np.isnan(numbers)
+    if not allowed.any():
+        return lower, upper
+    ends = [bin_ends(attribute, int(code)) for code in np.flatnonzero(allowed)]
+    return min(low for low, _ in ends), max(high for _, high in ends)
+
+
+def _table(query: Marginal | Groups, values: np.ndarray, domain: Domain) -> np.ndarray:
+    """Axes in the order asked; a marginal comes in the domain's order."""
+    if isinstance(query, Groups):
+        return values
+    canonical = query.canonical(domain)
+    return np.transpose(values, [canonical.index(name) for name in query.names])
+
+
+@cache
+def _is_mean(kind: type) -> bool:
+    """Whether questions of this kind are about a column's numbers, or quotients; asked for every free answer."""
+    return issubclass(kind, (OfColumn, Ratio)) and not issubclass(kind, Total)
+
+
+def known_mean(query: Query, domain: Domain) -> Answer | None:
+    """The mean of a column that has one number only: known before anything is asked."""
+    if not _is_mean(type(query)):
+        return None
+    offset, scale = query.units(domain)  # pyright: ignore[reportAttributeAccessIssue]
+    if scale != 0:
+        return None
+    return Answer(query.text, offset, None, error=0.0, confidence=1.0, origin="public", certified=True)
+
+
+def _bought_mean(knowledge: Knowledge, query: Query, error: float | None, confidence: float) -> Answer | None:
+    """A mean of the rows' own numbers that somebody paid for, if it is good enough."""
+    if not knowledge.means or query.digest not in knowledge.means:
+        return None
+    return best_answer(knowledge.means[query.digest], query, error, confidence)
+
+
+def share_of(query: Query, error: float, domain: Domain) -> float:
+    """What noise may take of an error that is wanted of a query, on the scale of fractions; bins take theirs first."""
+    hidden, _ = query.binning(domain)
+    if hidden and error <= hidden:
+        raise QueryError(
+            f"{query.text}: an error of {error:g} is not above {hidden:g}, which the column's bins hide whatever is "
+            "paid; ask for a larger one, declare finer bins, or read the table with numbers=True"
+        )
+    scale = query.units(domain)[1] if isinstance(query, (Linear, Ratio)) else 1.0
+    return (error - hidden) / abs(scale) if hidden else error / abs(scale)
+
+
+def with_binning(query: Query, domain: Domain, value: float, error: float) -> float:
+    """The error of a mean of the rows' own numbers; infinite where it says no more than the declared range does.
+
+    The numbers are clipped to the range, so their mean lies in it.
+    """
+    hidden, ratio = query.binning(domain)
+    if hidden == 0:
+        return error
+    offset, scale = query.units(domain)  # pyright: ignore[reportAttributeAccessIssue]
+    hidden = min(hidden, max(0.0, ratio * (value + error - offset)))
+    found = min(error + hidden, max(value - offset, offset + scale - value))
+    return found if found < scale / 2 else inf
+
+
+def based(answer: Answer, query: Query, knowledge: Knowledge) -> Answer:
+    """Says what the mean of a column is of; a quotient of counts needs no such words."""
+    if answer.origin == "public" or answer.basis:
+        return answer
+    column = query.numerator if isinstance(query, Ratio) else query
+    if not isinstance(column, OfColumn) or isinstance(query, Total):
+        return answer
+    _, lower, upper = scaled_numbers(knowledge.domain, column.column)
+    words = [f"of values clipped to [{number_text(lower)}, {number_text(upper)}]"]
+    if knowledge.unit == "person":
+        words.append("mean of persons' means")
+    hidden, _ = query.binning(knowledge.domain)
+    if hidden > 0 and (answer.error is None or hidden > answer.error / 2):
+        words.append(f"the bins of {name_text(column.column)} may hide ±{hidden:.3g}: finer ones would help")
+    return replace(answer, basis="; ".join(words))
+
+
+def ratio_of(query: Ratio, top: Answer, bottom: Answer, knowledge: Knowledge) -> Answer:
+    """A quotient of two answers; its error is the farthest end of the interval that the two errors allow."""
+    domain = knowledge.domain
+    offset, scale = query.units(domain)
+    low_value = float(bottom.value)
+    share = float(top.value) / low_value if low_value > 0 else 0.0
+    most = 1.0 if query.bounded(domain) else inf
+    value, interval, fitted = offset + scale * share, None, None
+    if top.certified and bottom.certified and top.interval is not None and bottom.interval is not None:
+        interval = _quotient(top.interval, bottom.interval, most)
+    if knowledge.shares.joint and interval is not None:
+        fitted = offset + scale * _fitted_quotient(top, bottom, share)
+        interval = (offset + scale * interval[0], offset + scale * interval[1])
+        if not isfinite(interval[1]):
+            error = inf
+        elif isinstance(query.numerator, Total):
+            value, error, interval = placed_mean(query, knowledge, interval, fitted)
+        else:
+            value = min(max(fitted, interval[0]), interval[1])
+            error = max(value - interval[0], interval[1] - value)
+    else:
+        error = (
+            abs(scale) * quotient_error(float(top.value), top.error, low_value, bottom.error, most) if scale else 0.0
+        )
+        error = with_binning(query, domain, value, error)
+        if isinstance(query.numerator, OfColumn):
+            interval = around(query, knowledge, value, error)
+        else:
+            interval = (max(0.0, value - error), min(most, value + error))
+    certified = top.certified and bottom.certified and isfinite(error)
+    confidences = [c for c in (top.confidence, bottom.confidence) if c is not None]
+    confidence = min(confidences) if _joint(top, bottom, knowledge) else 1 - sum(1 - c for c in confidences)
+    return Answer(
+        query=query.text,
+        value=value,
+        count=None,
+        error=error if certified else None,
+        confidence=confidence if certified else None,
+        origin=top.origin if top.origin == bottom.origin else "derived",
+        certified=certified,
+        price=top.price + bottom.price,
+        snapshot=top.snapshot,
+        ledger_id=top.ledger_id,
+        interval=interval if certified else None,
+        fitted=fitted,
+    )
+
+
+def _quotient(top: Any, bottom: Any, most: float) -> tuple[float, float]:
+    """All quotients of numbers in two intervals; without an upper end where the lower number may be zero."""
+    low = max(0.0, float(top[0])) / float(bottom[1]) if bottom[1] > 0 else 0.0
+    high = float(top[1]) / float(bottom[0]) if bottom[0] > 0 else inf
+    return min(low, most), min(high, most)
+
+
+def _fitted_quotient(top: Answer, bottom: Answer, otherwise: float) -> float:
+    above = top.value if top.fitted is None else top.fitted
+    below = bottom.value if bottom.fitted is None else bottom.fitted
+    return float(above) / float(below) if float(below) > 0 else otherwise
+
+
+def quotient_error(
+    top: float, top_error: float | None, bottom: float, bottom_error: float | None, most: float = inf
+) -> float:
+    """sup |t'/b' - t/b| over |t'-t| <= top_error, |b'-b| <= bottom_error, 0 <= t' <= most b'.
+
+    Infinite if b' may vanish. `most` is 1 where the numerator is part of the denominator; the quotient of unrelated
+    counts has no such bound.
+    """
+    if top_error is None or bottom_error is None or bottom - bottom_error <= 0:
+        return inf
+    centre = top / bottom
+    highest = min(most, (top + top_error) / (bottom - bottom_error))
+    lowest = max(0.0, (top - top_error) / (bottom + bottom_error))
+    return max(highest - centre, centre - lowest)

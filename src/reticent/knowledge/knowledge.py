@@ -1,0 +1,595 @@
+"""Knowledge is all that was learned, as one frozen value: free answers are functions of it and of the request alone.
+
+A session's knowledge grows with every purchase; a release is knowledge with one certified snapshot. One ladder leads
+from a question to its certified readings, for counts, marginals and groups alike: what was asked before, what a
+certificate covers, what sums of measured cells tell (spec online.md 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from math import inf
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.hypotheses.transfer import read_snapshot
+from reticent.knowledge.certificates import Certificate, tightest
+from reticent.knowledge.guarantees import Guarantee
+from reticent.knowledge.intervals import MOST_READ, WIDER, Bounds, hull, joined
+from reticent.knowledge.measured import MeasuredGroups, MeasuredMarginal, MeasuredQueries, MeasuredQuery
+from reticent.knowledge.outlines import Outline, essential, is_cell, outline
+from reticent.knowledge.paid_models import PaidModel
+from reticent.knowledge.raw_means import RawMean
+from reticent.knowledge.shares import SINGLE, Shares
+from reticent.knowledge.typical import TypicalError
+from reticent.losses.losses import ConvexLoss
+from reticent.queries.base import Linear
+from reticent.queries.distribution import has_ranges
+from reticent.queries.forms import Dense, Form, Product, first_code
+from reticent.queries.groups import ONE_BY_ONE, Groups
+from reticent.queries.linear import Marginal
+
+VACUOUS = 0.5
+"""A fraction is never farther than that from one half: a larger bound certifies nothing."""
+ROUNDING = 1 + 1e-9
+"""Of an error that was just met."""
+KEPT_CHOICES = 2**16
+"""Analysts choose what is asked, so what is remembered about it is limited."""
+
+Single = Linear | Marginal | Groups
+"""A question that one measurement answers; everything else is put together from several of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Certified:
+    """A stored snapshot with what is certified about it."""
+
+    snapshot: Snapshot
+    certificates: tuple[Certificate, ...]
+    guarantees: tuple[Guarantee, ...] = ()
+    """Of the queries of a release's workload."""
+
+    @property
+    def bounds(self) -> tuple[Certificate | Guarantee, ...]:
+        return (*self.certificates, *self.guarantees)
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedBatch:
+    """A declared batch whose largest error was audited: the certificate speaks of these questions only."""
+
+    snapshot: Snapshot
+    certificate: Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class Typical:
+    """How far most questions of a distribution are off on a snapshot."""
+
+    snapshot: Snapshot
+    error: TypicalError
+
+
+class AnswerSource(Protocol):
+    """What a free answer needs of a hypothesis."""
+
+    @property
+    def domain(self) -> Domain: ...
+
+    def expect(self, query: Linear | Product | Dense) -> float: ...
+
+    def marginal(self, attributes: Sequence[str]) -> np.ndarray: ...
+
+
+Held = Snapshot | MeasuredMarginal | MeasuredQuery | MeasuredGroups
+"""What a question can be read from."""
+
+
+class AskedNumber:
+    """A linear query, compiled without attributes that it does not constrain."""
+
+    __slots__ = ("form",)
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        return (self.form,)
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        return self.form.attributes
+
+    def read(self, held: Held) -> float:
+        return held.expect(self.form) if isinstance(held, Snapshot) else held.value_of(self.form)
+
+    def origin(self, measured: MeasuredMarginal) -> str:
+        return "derived"
+
+    def bought(self, held: Held) -> bool:
+        """Whether it was measured for this very question."""
+        if isinstance(held, MeasuredMarginal):
+            return held.declared and held.attributes == self.attributes and is_cell(self.form)
+        return not isinstance(held, Snapshot)
+
+
+class AskedTable:
+    """A marginal, which is groups without a condition, or groups: one bound serves every cell.
+
+    A marginal's axes are in the domain's order, those of groups in the order of their names.
+    """
+
+    __slots__ = ("attributes", "domain", "query")
+
+    def __init__(self, query: Marginal | Groups, domain: Domain) -> None:
+        self.query = query
+        self.domain = domain
+        self.attributes = query.span(domain) if isinstance(query, Groups) else query.canonical(domain)
+
+    @property
+    def forms(self) -> Sequence[Form]:
+        """Forms whose errors bound those of all cells; none where there are too many cells to read them at once."""
+        query, domain = self.query, self.domain
+        if isinstance(query, Marginal):
+            return (Product(self.attributes, tuple(first_code(domain[name].size) for name in self.attributes)),)
+        if not query.fits(domain) and domain.cells(query.names) > ONE_BY_ONE:
+            return ()
+        try:
+            return query.representatives(domain)
+        except QueryError:
+            return ()
+
+    def read(self, held: Held) -> np.ndarray:
+        if isinstance(held, MeasuredGroups):
+            assert isinstance(self.query, Groups), "only groups are read from measured groups"
+            return held.over(self.query)
+        assert not isinstance(held, MeasuredQuery), "a measured number tells nothing about a table"
+        if isinstance(held, MeasuredMarginal):
+            cells = held.over(self.attributes)
+            return cells if isinstance(self.query, Marginal) else self.query.read(self.domain, cells)
+        return self.on(held)
+
+    def on(self, distribution: AnswerSource) -> np.ndarray:
+        if isinstance(self.query, Marginal):
+            return distribution.marginal(self.attributes)
+        return group_values(self.query, distribution)
+
+    def origin(self, measured: MeasuredMarginal) -> str:
+        return "cache" if self.bought(measured) else "derived"
+
+    def bought(self, held: Held) -> bool:
+        """Whether it was measured for this very question."""
+        if isinstance(held, MeasuredMarginal):
+            return isinstance(self.query, Marginal) and held.declared and held.attributes == self.attributes
+        return not isinstance(held, Snapshot)
+
+
+Asked = AskedNumber | AskedTable
+
+
+class Source(NamedTuple):
+    """One certified way to answer some questions: its error, where it comes from, and what a question is read from."""
+
+    error: float
+    origin: str
+    held: Held
+    snapshot: str | None = None
+    ledger_id: int | None = None
+
+    def reading(self, asked: Asked) -> Reading:
+        return Reading(self.error, self.origin, partial(asked.read, self.held), self.snapshot, self.ledger_id)
+
+
+UNASKED = Source(inf, "", None)  # pyright: ignore[reportArgumentType]
+
+
+class Reading(NamedTuple):
+    """One statement about a question: the fraction that `compute` gives is within `error` of the truth.
+
+    `bounds` says more where several statements were intersected.
+    """
+
+    error: float
+    origin: str
+    compute: Callable[[], float | np.ndarray]
+    snapshot: str | None = None
+    ledger_id: int | None = None
+    bounds: Bounds | None = None
+
+
+Way = TypeVar("Way", Source, Reading)
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """Certified snapshots, the working hypothesis, measured marginals, queries and groups, and audited batches."""
+
+    current: Snapshot
+    records: float
+    """The public number of records, or its released noisy total."""
+    records_error: float
+    """Bounds abs(n - records) / records; 0 when the number is public."""
+    certified: tuple[Certified, ...] = ()
+    marginals: tuple[MeasuredMarginal, ...] = ()
+    queries: MeasuredQueries = field(default_factory=MeasuredQueries)
+    """By digest of the compiled form: one question in two wordings is one question."""
+    batches: Mapping[str, CertifiedBatch] = field(default_factory=dict)
+    groups: tuple[MeasuredGroups, ...] = ()
+    models: Mapping[str, tuple[PaidModel, ...]] = field(default_factory=dict)
+    """By digest of the loss."""
+    means: Mapping[str, tuple[RawMean, ...]] = field(default_factory=dict)
+    """Of the rows' own numbers, by digest of the question."""
+    unfitted: int = 0
+    """Purchases since the working hypothesis was last fitted to everything."""
+    fitted: int = 0
+    """Measured marginals that it was fitted to: the first so many."""
+    typical: tuple[Typical, ...] = ()
+    """What was bought about most questions of a distribution, oldest first."""
+    notes: tuple[str, ...] = ()
+    """Where learning did not fit: what became of the working hypothesis."""
+    unit: str = "record"
+    """What weighs one: a record, a person with all of theirs, or a row of a person."""
+    shares: Shares = SINGLE
+    """How statements share the probability of failure; only joint ones are intersected."""
+
+    @cached_property
+    def domain(self) -> Domain:
+        return self.current.domain
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Of all snapshots, oldest first."""
+        return tuple(c for certified in self.certified for c in certified.certificates)
+
+    @property
+    def newest(self) -> Certified:
+        """The newest certified snapshot; without one, the working hypothesis, of which nothing is certified."""
+        return self.certified[-1] if self.certified else Certified(self.current, ())
+
+    def form(self, query: Linear) -> Form:
+        """The compiled query without attributes that it does not constrain."""
+        return essential(query.compile(self.domain))
+
+    # -- learning ------------------------------------------------------------------------------------------
+
+    def with_query(self, measured: MeasuredQuery, current: Snapshot) -> Knowledge:
+        digest = self.form(measured.query).digest
+        queries = self.queries.adding(digest, measured)
+        return replace(self, queries=queries, current=current, unfitted=self.unfitted + 1)
+
+    def with_marginal(self, measured: MeasuredMarginal, *, fitted: bool = False) -> Knowledge:
+        marginals = (*self.marginals, measured.ranked(1 + len(self.marginals)))
+        return replace(self, marginals=marginals, unfitted=self.unfitted + (not fitted))
+
+    def with_groups(self, measured: MeasuredGroups, *, fitted: bool = False) -> Knowledge:
+        return replace(self, groups=(*self.groups, measured), unfitted=self.unfitted + (not fitted))
+
+    def with_certificate(self, snapshot: Snapshot, certificate: Certificate) -> Knowledge:
+        """Adds to the snapshot's certificates; the newest certified snapshot comes last.
+
+        Its reading is kept, and how often it may fail is this knowledge's own rule.
+        """
+        certificate = replace(certificate, joint=self.shares.joint)
+        kept = [c for c in self.certified if c.snapshot.digest != snapshot.digest]
+        earlier = [c for c in self.certified if c.snapshot.digest == snapshot.digest]
+        certificates = (*(earlier[0].certificates if earlier else ()), certificate)
+        guarantees = earlier[0].guarantees if earlier else ()
+        return replace(self, certified=(*kept, Certified(snapshot, certificates, guarantees)))
+
+    def with_typical(self, snapshot: Snapshot, error: TypicalError) -> Knowledge:
+        return replace(self, typical=(*self.typical, Typical(snapshot, error)))
+
+    def with_batch(self, digests: tuple[str, ...], batch: CertifiedBatch) -> Knowledge:
+        batch = replace(batch, certificate=replace(batch.certificate, joint=self.shares.joint))
+        return replace(self, batches={**self.batches, **dict.fromkeys(digests, batch)})
+
+    def with_model(self, loss: ConvexLoss, model: PaidModel) -> Knowledge:
+        """Adds a model that was paid for, once."""
+        known = self.models.get(loss.digest, ())
+        if any(model.ledger_id == other.ledger_id for other in known):
+            return self
+        return replace(self, models={**self.models, loss.digest: (*known, model)})
+
+    def with_mean(self, digest: str, mean: RawMean) -> Knowledge:
+        """Adds a mean that was paid for, once."""
+        known = self.means.get(digest, ())
+        if any(mean.ledger_id == other.ledger_id for other in known):
+            return self
+        return replace(self, means={**self.means, digest: (*known, mean)})
+
+    def with_current(self, current: Snapshot) -> Knowledge:
+        """A working hypothesis that was fitted to all that is known."""
+        return replace(self, current=current, unfitted=0, fitted=len(self.marginals))
+
+    def with_note(self, note: str) -> Knowledge:
+        return replace(self, notes=(*self.notes, note)) if note and note not in self.notes else self
+
+    def measurements(self) -> list[Measurement]:
+        """Everything measured, as a fit takes it."""
+        found = [Measurement(Marginal(m.attributes), m.values, m.sd, m.noise.describe()) for m in self.marginals]
+        for repeats in self.queries.values():
+            found += [
+                Measurement(m.query, np.asarray(m.value), m.noise.sd / self.records, m.noise.describe())
+                for m in repeats
+            ]
+        return found + [measurement for measured in self.groups for measurement in measured.measurements()]
+
+    # -- reading -------------------------------------------------------------------------------------------
+
+    def readings(self, query: Single, confidence: float) -> list[Reading]:
+        """Every certified statement about a question, in the ladder's order: cache, certificate, derived."""
+        asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
+        return [source.reading(asked) for source in self._sources(asked, confidence)]
+
+    def free(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
+        """The first reading of the ladder within `wanted`, a fraction; without one, that of least error.
+
+        Where statements hold jointly: what the question itself bought, else the intersection of all others.
+        """
+        if self.shares.joint:
+            return self._joint(query, confidence, wanted)
+        if not isinstance(query, Linear):
+            return best(self.readings(query, confidence), wanted)
+        form = query.compile(self.domain)
+        outlined = outline(form)
+        if len(outlined.attributes) < len(form.attributes):
+            form = essential(form)
+        asked = AskedNumber(form)
+        if outlined.kind == "weighted" or self._guaranteed or self._repeated(form):
+            source = best(self._sources(asked, confidence), wanted)
+        else:
+            source = self._choice(asked, (outlined, confidence, wanted))
+        return None if source is None else source.reading(asked)
+
+    def _joint(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
+        asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
+        own, wide = self._ways(asked, confidence)
+        bought = best(own, wanted)
+        if bought is not None and wanted is not None:
+            return bought.reading(asked)  # what was bought never changes
+        found = self._intersected(query, asked, wide, wanted) if wide else None
+        if bought is None or (found is not None and found.error < bought.error):
+            return found
+        return bought.reading(asked)
+
+    def _intersected(self, query: Single, asked: Asked, wide: Sequence[Source], wanted: float | None) -> Reading | None:
+        """The interval in which all statements about the question meet, and the fit moved into it."""
+        stated = [(asked.read(source.held), source.error) for source in wide]
+        fitted = self._fitted(query, wide, stated)
+        bounds, first = joined(stated, fitted), wide[0]
+        if bounds.empty:
+            if wanted is not None:
+                return None
+            return Reading(inf, "conflict", lambda: fitted, self.current.digest, None, hull(stated, fitted))
+        if wanted is not None and bounds.width > 2 * wanted * ROUNDING:
+            return None
+        value = bounds.value(wanted)
+        return Reading(bounds.error(value), first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
+
+    def _fitted(self, query: Single, wide: Sequence[Source], stated: Sequence[tuple[Any, float]]) -> Any:
+        """What the working hypothesis says, which pools all that it was fitted to.
+
+        A marginal that it has not seen yet speaks for itself where it is the narrowest statement.
+        """
+        first = wide[0].held
+        if isinstance(first, MeasuredMarginal) and first.rank > self.fitted:
+            return self._possible(query, stated[0][0])
+        for source, (value, _) in zip(wide, stated, strict=True):
+            if source.held is self.current:
+                return value
+        return self.guess(query).compute()
+
+    def _possible(self, query: Single, measured: Any) -> Any:
+        """A noisy value, 0 where the hypothesis holds nothing: what rules exclude is empty as far as anybody knows."""
+        if not self.domain.impossible:
+            return measured
+        guess = self.guess(query).compute()
+        if isinstance(guess, float):
+            return measured if guess else 0.0
+        return np.where(np.asarray(guess) == 0.0, 0.0, measured)
+
+    def _ways(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
+        """What was bought for this very question, and the narrowest of all other statements."""
+        if isinstance(asked, AskedNumber) and not self._repeated(asked.form):
+            outlined = outline(asked.form)
+            if outlined.kind != "weighted":
+                key = (outlined, confidence, None)
+                found = self._choices.get(key)
+                if found is None:
+                    if len(self._choices) >= KEPT_CHOICES:
+                        self._choices.clear()
+                    found = self._choices[key] = self._sorted(asked, confidence)
+                return found
+        return self._sorted(asked, confidence)
+
+    def _sorted(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
+        sources = self._sources(asked, confidence)
+        own = [source for source in sources if asked.bought(source.held)]
+        # A theorem's bound has a failure probability of its own: it is not intersected.
+        others = (s for s in sources if not asked.bought(s.held) and s.origin != "theorem")
+        wide = sorted((s for s in others if s.error < VACUOUS), key=lambda s: s.error)
+        return own, [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]
+
+    def typical_error(
+        self, query: Single, share: float | np.ndarray, fitted: float | np.ndarray | None, confidence: float
+    ) -> float | None:
+        """What most questions like this one err at most, of a share that is answered; None if none like it is drawn.
+
+        The statement is about a snapshot, from which the share may lie away. `fitted` is what the working hypothesis
+        says, if that is known already.
+        """
+        if not self.typical:
+            return None
+        asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
+        forms, least = [essential(form) for form in asked.forms], inf
+        for typical in self.typical:
+            bound = typical.error.bound_at(confidence)
+            if bound < least and self._drawn(typical.error, asked, forms):
+                known = fitted is not None and typical.snapshot.digest == self.current.digest
+                guess = fitted if known else asked.read(typical.snapshot)
+                least = min(least, bound + _farthest(share, guess))
+        return least if least < VACUOUS else None
+
+    def _drawn(self, error: TypicalError, asked: Asked, forms: Sequence[Form]) -> bool:
+        """Whether a distribution draws the question, or every cell of a table."""
+        if not forms or not all(error.asks(form, self.domain) for form in forms):
+            return False
+        names = () if isinstance(asked, AskedNumber) else asked.query.names
+        return all(
+            self.domain[name].size == self.domain[name].known or not has_ranges(self.domain[name]) for name in names
+        )
+
+    def restated(self, reading: Reading, query: Linear, confidence: float) -> Reading:
+        """What the certificates behind a reading state of the same snapshot at another confidence."""
+        certified = next(one for one in self.certified if one.snapshot.digest == reading.snapshot)
+        bounds = [bound for bound in certified.bounds if bound.origin == reading.origin]
+        return reading._replace(error=tightest(bounds, self.form(query), confidence)[0])
+
+    def guess(self, query: Single) -> Reading:
+        """The working hypothesis' own answer, without any certificate."""
+        current = self.current
+
+        def value(held: Hypothesis | Snapshot) -> float | np.ndarray:
+            return held.expect(query) if isinstance(query, Linear) else AskedTable(query, self.domain).on(held)
+
+        return Reading(inf, "hypothesis", partial(read_snapshot, current, value), current.digest)
+
+    def model(self, loss: ConvexLoss, confidence: float) -> tuple[float, PaidModel] | None:
+        """The least error at this confidence of what was paid for a loss, and the model that has it."""
+        scale, known = loss.on(self.domain).scale, self.models.get(loss.digest, ())
+        found = [(model.error(confidence, self.records_error), model) for model in known]
+        return min((way for way in found if way[0] < scale), key=lambda way: way[0], default=None)
+
+    def _choice(self, asked: AskedNumber, key: tuple[Outline, float, float | None]) -> Source | None:
+        """Which source serves is the same for all sums of cells of one outline, so it is found once."""
+        choices = self._choices
+        found: Any = choices.get(key, UNASKED)
+        if found is UNASKED:
+            if len(choices) >= KEPT_CHOICES:
+                choices.clear()
+            found = choices[key] = best(self._sources(asked, key[1]), key[2])
+        return found
+
+    def _sources(self, asked: Asked, confidence: float) -> list[Source]:
+        if isinstance(asked, AskedNumber):
+            found = self._repeats(asked.form, confidence)
+        else:
+            found = self._repeated_groups(asked.query, confidence)
+        forms = asked.forms if self.certified or self.marginals else ()
+        if not forms:
+            return found
+        for certified in self.certified:
+            bounds = (tightest(certified.bounds, form, confidence) for form in forms)
+            error, bound = max(bounds, key=lambda pair: pair[0])
+            if bound is not None:
+                snapshot = certified.snapshot
+                found.append(Source(error, bound.origin, snapshot, snapshot.digest, bound.ledger_id))
+        for measured in self._covering(asked.attributes):
+            error = max(measured.error_of(form, confidence) for form in forms)
+            found.append(Source(error, asked.origin(measured), measured, None, measured.ledger_id))
+        return found
+
+    @cached_property
+    def _guaranteed(self) -> bool:
+        """Whether some bound depends on which query is asked, and not on its outline alone."""
+        return any(certified.guarantees for certified in self.certified)
+
+    def _repeated(self, form: Form) -> bool:
+        """Whether the exact question was answered before, perhaps as one of several groups."""
+        if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
+            return True
+        return any(measured.place(form) is not None for measured in self._grouped.get(form.attributes, ()))
+
+    def _repeats(self, form: Form, confidence: float) -> list[Source]:
+        found = []
+        for grouped in self._grouped.get(form.attributes, ()):
+            if grouped.place(form) is not None:
+                found.append(Source(grouped.error_at(confidence), "cache", grouped, None, grouped.ledger_id))
+        if not (self.queries or self.batches):
+            return found
+        for measured in self.queries.get(form.digest, ()):
+            error = measured.error_at(confidence, self.records, self.records_error)
+            found.append(Source(error, "cache", measured, None, measured.ledger_id))
+        batch = self.batches.get(form.digest)
+        if batch is not None:
+            snapshot, certificate = batch.snapshot, batch.certificate
+            error = certificate.bound_at(confidence)
+            found.append(Source(error, "batch", snapshot, snapshot.digest, certificate.ledger_id))
+        return found
+
+    def _repeated_groups(self, query: Marginal | Groups, confidence: float) -> list[Source]:
+        if isinstance(query, Marginal) or not self.groups:
+            return []  # a marginal that was bought is among the measured ones
+        return [
+            Source(measured.error_at(confidence), "cache", measured, None, measured.ledger_id)
+            for measured in self.groups
+            if measured.answers(query)
+        ]
+
+    def _covering(self, attributes: tuple[str, ...]) -> tuple[MeasuredMarginal, ...]:
+        """Measured marginals that hold these attributes; looked up once per attribute set."""
+        if not attributes:
+            return ()
+        found = self._index.get(attributes)
+        if found is None:
+            found = tuple(m for m in self.marginals if set(attributes) <= set(m.attributes))
+            self._index[attributes] = found
+        return found
+
+    @cached_property
+    def tables(self) -> dict[tuple[Single, float, bool], Any]:
+        """Free answers to groups and marginals by question, confidence and strictness; kept by `sql.asking`."""
+        return {}
+
+    @cached_property
+    def _index(self) -> dict[tuple[str, ...], tuple[MeasuredMarginal, ...]]:
+        return {}
+
+    @cached_property
+    def _grouped(self) -> dict[tuple[str, ...], list[MeasuredGroups]]:
+        found: dict[tuple[str, ...], list[MeasuredGroups]] = {}
+        for measured in self.groups:
+            found.setdefault(measured.attributes, []).append(measured)
+        return found
+
+    @cached_property
+    def _choices(self) -> dict[tuple[Outline, float, float | None], Any]:
+        """A source, or none, by outline, confidence and wanted error; where statements are joint, all that are read."""
+        return {}
+
+
+def _farthest(share: Any, guess: Any) -> float:
+    """The largest distance of two numbers, or of two tables cell by cell."""
+    if isinstance(share, float) and isinstance(guess, float):
+        return abs(share - guess)
+    return float(np.max(np.abs(np.asarray(share) - np.asarray(guess)), initial=0.0))
+
+
+def best(ways: Sequence[Way], wanted: float | None = None) -> Way | None:
+    """The first way within the wanted error; without one, that of least error."""
+    if wanted is not None:
+        return next((way for way in ways if way.error <= wanted), None)
+    return min((way for way in ways if way.error < VACUOUS), key=lambda way: way.error, default=None)
+
+
+def group_values(query: Groups, distribution: AnswerSource) -> np.ndarray:
+    """All groups from one marginal, or one by one where that would be too large."""
+    domain = distribution.domain
+    if query.fits(domain):
+        return query.read(domain, distribution.marginal(query.span(domain)))
+    shape = domain.shape_of(query.names)
+    if (groups := math.prod(shape)) > ONE_BY_ONE:
+        raise QueryError(
+            f"{groups} groups whose condition spans {', '.join(query.span(domain))}; at most {ONE_BY_ONE}: "
+            "group by fewer columns or drop a condition"
+        )
+    return np.array([distribution.expect(part) for part in query.parts(domain)]).reshape(shape)

@@ -1,0 +1,434 @@
+"""What was measured, with its noise: single queries, marginals and groups, each answering more than it was bought for.
+
+Measured cells answer every sum of themselves for free, with a bound that holds for the whole class of sums. Measured
+queries are held by what they ask, in layers of growing size that are merged like the digits of a counter, so an
+addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
+for: opening a long ledger parses none of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import inf, lgamma, log, prod, sqrt
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.hypotheses.base import Measurement, average
+from reticent.kernel.curator import Noise
+from reticent.kernel.mechanisms.base import Gaussian
+from reticent.kernel.statistics import VALUE_ROUNDING
+from reticent.knowledge.outlines import essential, outline
+from reticent.knowledge.shares import SINGLE, Shares
+from reticent.knowledge.tails import box_reach, noise_failure, reach, sum_reach
+from reticent.queries.base import Linear
+from reticent.queries.forms import Form, Product
+from reticent.queries.groups import Groups
+
+_TILTS = np.linspace(0.01, 0.99, 99)
+"""Exponents tried in Chernoff's bound for sums of Laplace noises; every one of them gives a valid bound."""
+
+KEPT_BOUNDS = 2**14
+"""Analysts choose queries and confidences, so what is remembered about them is limited."""
+
+CLASSES = 3
+"""Kinds of sums with bounds of their own; the smallest is used, so all must hold together."""
+
+FITTED_GROUPS = 256
+"""A fit takes each group as a query of its own; more would make it slow."""
+
+KEPT_QUERIES = 2**16
+"""Measured queries that were looked up and stay in memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredMarginal:
+    """Noisy cells of one attribute set, as fractions, kept for sums asked later.
+
+    `rank` counts the measured marginals of a session: an analyst may choose among them after seeing all noise, so the
+    sums of the i-th may fail 1/(i (i + 1)) as often, together no more than they should. The cells of a marginal that
+    was `declared` (bought for a question about them) need no such share.
+    """
+
+    attributes: tuple[str, ...]
+    values: np.ndarray
+    noise: Noise
+    records: float
+    records_error: float
+    ledger_id: int | None
+    rank: int = 1
+    declared: bool = True
+    shares: Shares = SINGLE
+
+    @cached_property
+    def sd(self) -> float:
+        return self.noise.sd / self.records
+
+    def ranked(self, rank: int) -> MeasuredMarginal:
+        return replace(self, rank=rank)
+
+    def balanced(self) -> MeasuredMarginal:
+        """Cells that sum to one where the number of records is public and the noise Gaussian.
+
+        Taking the mean of the noise away leaves every sum of cells with less variance and still sub-Gaussian, so all
+        bounds stand, and parts add up to the known total.
+        """
+        if self.records_error or not isinstance(self.noise, Gaussian):
+            return self
+        return replace(self, values=self.values + (1 - self.values.sum()) / self.values.size)
+
+    def value_of(self, form: Form) -> float:
+        """The sum of the measured cells, weighted by the query."""
+        return average(form, self.over(form.attributes))
+
+    def over(self, attributes: tuple[str, ...]) -> np.ndarray:
+        """The measured cells summed over all other attributes; computed once per attribute set."""
+        found = self._sums.get(attributes)
+        if found is None:
+            dropped = tuple(i for i, name in enumerate(self.attributes) if name not in attributes)
+            found = self._sums[attributes] = self.values.sum(axis=dropped)
+        return found
+
+    def error_of(self, form: Form, confidence: float) -> float:
+        """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
+        asked = outline(form)
+        if not set(asked.attributes) <= set(self.attributes) or not self._failure(confidence) > 0:
+            return inf
+        merged = self._merged(asked.attributes)
+        if asked.kind == "weighted":
+            return self._bound(self._layers(form, self._merged(form.attributes), self._chosen(confidence)))
+        kind = "cell" if merged == asked.cells == 1 and asked.kind == "box" else asked.kind
+        key = (kind, int(asked.cells) * merged, confidence)
+        known = self._errors.get(key)
+        if known is None:
+            if len(self._errors) >= KEPT_BOUNDS:
+                self._errors.clear()
+            known = self._errors[key] = self._bound(self._plain(*key))
+        return known
+
+    def _plain(self, kind: str, chosen: int, confidence: float) -> float:
+        """The least of the bounds that hold for a plain sum of so many cells."""
+        failure = self._chosen(confidence)
+        bounds = [self._any_sum(chosen, failure)]
+        if kind == "cell":
+            own = self._failure(confidence) * self.shares.own if self.declared else failure
+            bounds.append(reach(self.noise, own / (2 * self.values.size)) / self.records)
+        elif kind == "box":
+            bounds.append(self._box_sum(chosen, failure))
+        return min(bounds)
+
+    def _chosen(self, confidence: float) -> float:
+        """The share of the failure for sums that are chosen after the noise was seen: cells, boxes and any sums."""
+        return self._failure(confidence) * self.shares.derived(self.rank) / CLASSES
+
+    def _failure(self, confidence: float) -> float:
+        return noise_failure(confidence, self.records_error)
+
+    def _bound(self, noise: float) -> float:
+        return noise + self.records_error + 1 / self.records
+
+    def _merged(self, attributes: tuple[str, ...]) -> int:
+        """Cells of this marginal for each cell of some of its attributes."""
+        return self.values.size // self.over(attributes).size
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, ...], np.ndarray]:
+        return {}
+
+    @cached_property
+    def _errors(self) -> dict[tuple[str, int, float], float]:
+        return {}
+
+    def _layers(self, form: Form, merged: int, failure: float) -> float:
+        """A weighted sum is an average of plain sums over the sets where the weight exceeds a level (layer cake)."""
+        weights = np.sort(form.tensor(), axis=None)
+        levels, first = np.unique(weights, return_index=True)
+        steps = np.diff(levels, prepend=0.0)
+        sizes = (weights.size - first) * merged
+        return float(sum(s * self._any_sum(int(j), failure) for s, j in zip(steps, sizes, strict=True) if s > 0))
+
+    def _any_sum(self, chosen: int, failure: float) -> float:
+        """All sums of `chosen` cells at once, for all sizes at once: a union over the choices and the sizes."""
+        cells = self.values.size
+        if isinstance(self.noise, Gaussian):
+            return sum_reach(self.sd, chosen, cells, failure)
+        return self._laplace_sum(chosen, _log_choices(cells, chosen) + log(2 * cells / failure))
+
+    def _box_sum(self, chosen: int, failure: float) -> float:
+        """All boxes at once."""
+        shape = self.values.shape
+        if isinstance(self.noise, Gaussian):
+            return box_reach(self.sd, chosen, shape, failure)
+        return self._laplace_sum(chosen, log(2 * prod(size * (size + 1) // 2 for size in shape) / failure))
+
+    def _laplace_sum(self, chosen: int, exponent: float) -> float:
+        """t with P(sum of `chosen` noises > t) <= exp(-exponent), by Chernoff.
+
+        The moment generating function of Laplace noise of scale B at x/B is 1/(1 - x^2), that of a discrete one less.
+        """
+        scale = self.sd / sqrt(2)
+        return float(scale * np.min((exponent - chosen * np.log1p(-(_TILTS**2))) / _TILTS))
+
+
+def _log_choices(cells: int, chosen: int) -> float:
+    return lgamma(cells + 1) - lgamma(chosen + 1) - lgamma(cells - chosen + 1) + 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredGroups:
+    """Noisy shares of the table, axes in the order of the query's names; groups that cannot occur are exactly zero."""
+
+    query: Groups
+    domain: Domain
+    values: np.ndarray
+    noise: Noise
+    records: float
+    records_error: float
+    ledger_id: int | None
+    shares: Shares = SINGLE
+
+    @classmethod
+    def of(
+        cls,
+        query: Groups,
+        domain: Domain,
+        released: np.ndarray,
+        noise: Noise,
+        records: float,
+        records_error: float,
+        ledger_id: int | None,
+        shares: Shares = SINGLE,
+    ) -> MeasuredGroups:
+        """From released counts, axes in the domain's order."""
+        canonical = domain.canonical(query.names)
+        fractions = np.transpose(released, [canonical.index(name) for name in query.names]) / records
+        values = np.where(possible(query, domain), fractions, 0.0)
+        return cls(query, domain, values, noise, records, records_error, ledger_id, shares)
+
+    def error_at(self, confidence: float) -> float:
+        """Holds for all groups together, so also for one that is picked after seeing them."""
+        failure = noise_failure(confidence, self.records_error) * self.shares.own
+        if not failure > 0:
+            return inf
+        groups = max(1, int(possible(self.query, self.domain).sum()))
+        stray = (reach(self.noise, failure / (2 * groups)) + 1) / self.records
+        return stray + self.records_error + (0.0 if self._form.binary else VALUE_ROUNDING)
+
+    def answers(self, query: Groups) -> bool:
+        """Whether it is the same question, perhaps in other words."""
+        same = set(query.names) == set(self.query.names)
+        return same and essential(query.form(self.domain)).digest == self._form.digest
+
+    def over(self, query: Groups) -> np.ndarray:
+        """The shares, axes in the order of that question."""
+        return np.transpose(self.values, [self.query.names.index(name) for name in query.names])
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """What a question about one of the groups looks at."""
+        return self.domain.canonical({*self.query.names, *self._form.attributes})
+
+    def place(self, form: Form) -> tuple[int, ...] | None:
+        """The group that a form over the same attributes asks for; None if it asks something else."""
+        if not isinstance(form, Product) or not isinstance(self._form, Product):
+            return None
+        own = dict(zip(self._form.attributes, self._form.vectors, strict=True))
+        codes: dict[str, int] = {}
+        for name, vector in zip(form.attributes, form.vectors, strict=True):
+            if name not in self.query.names:
+                if not np.array_equal(vector, own[name]):
+                    return None
+                continue
+            taken = np.flatnonzero(vector)
+            if taken.size != 1 or vector[taken[0]] != (own[name][taken[0]] if name in own else 1.0):
+                return None
+            codes[name] = int(taken[0])
+        return tuple(codes[name] for name in self.query.names)
+
+    def value_of(self, form: Form) -> float:
+        place = self.place(form)
+        assert place is not None, "only its own groups are read from it"
+        return float(self.values[place])
+
+    def measurements(self) -> Iterator[Measurement]:
+        """One query per group, as a fit takes them."""
+        if self.values.size <= FITTED_GROUPS:
+            sd = self.noise.sd / self.records
+            for part, value in zip(self.query.parts(self.domain), self.values.ravel(), strict=True):
+                yield Measurement(part, np.asarray(value), sd, self.noise.describe())
+
+    @cached_property
+    def _form(self) -> Form:
+        return essential(self.query.form(self.domain))
+
+
+def possible(query: Groups, domain: Domain) -> np.ndarray:
+    """Groups in which some record could count, by the domain alone."""
+    return query.read(domain, np.ones(domain.shape_of(query.span(domain)))) > 0
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredQuery:
+    """One linear query with its noisy answer, as a fraction."""
+
+    query: Linear
+    value: float
+    noise: Noise
+    ledger_id: int
+    binary: bool = False
+    shares: Shares = SINGLE
+
+    def error_at(self, confidence: float, records: float, records_error: float) -> float:
+        """One record covers the grid of the noise; fractional values were rounded before they were summed."""
+        failure = noise_failure(confidence, records_error) * self.shares.own
+        if not failure > 0:
+            return inf
+        return (reach(self.noise, failure / 2) + 1) / records + records_error + self.rounding
+
+    @property
+    def rounding(self) -> float:
+        return 0.0 if self.binary else VALUE_ROUNDING
+
+    def value_of(self, form: Form) -> float:
+        """Its own answer, for the form it was asked with."""
+        return self.value
+
+
+Repeats = tuple[MeasuredQuery, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """Where a ledger holds its measured queries: the first eight bytes of each form's digest, and its settlement."""
+
+    prefixes: np.ndarray
+    sequences: np.ndarray
+
+    @classmethod
+    def of(cls, entries: Sequence[tuple[int, str]]) -> Index:
+        """Of settlements and digests."""
+        prefixes = np.array([prefix(digest) for _, digest in entries], dtype=np.uint64)
+        sequences = np.array([sequence for sequence, _ in entries], dtype=np.int64)
+        order = np.lexsort((sequences, prefixes))
+        return cls(prefixes[order], sequences[order])
+
+    def joined(self, other: Index) -> Index:
+        prefixes = np.concatenate([self.prefixes, other.prefixes])
+        sequences = np.concatenate([self.sequences, other.sequences])
+        order = np.lexsort((sequences, prefixes))
+        return Index(prefixes[order], sequences[order])
+
+    def find(self, digest: str) -> list[int]:
+        """Settlements that may be of this form: eight bytes are compared, not all."""
+        wanted = np.uint64(prefix(digest))
+        first = int(np.searchsorted(self.prefixes, wanted))
+        found = []
+        while first < len(self.prefixes) and self.prefixes[first] == wanted:
+            found.append(int(self.sequences[first]))
+            first += 1
+        return found
+
+    @property
+    def unique(self) -> bool:
+        """Whether every settlement is that of one query, so that it can be read again by itself."""
+        return np.unique(self.sequences).size == self.sequences.size
+
+    def to_bytes(self) -> bytes:
+        columns = [self.prefixes.astype("<u8"), self.sequences.astype("<i8")]
+        return zlib.compress(json.dumps([base64.b64encode(c.tobytes()).decode() for c in columns]).encode(), 1)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Index:
+        """The inverse of `to_bytes`; ValueError for anything else."""
+        try:
+            prefixes, sequences = (base64.b64decode(column) for column in json.loads(zlib.decompress(data)))
+        except (zlib.error, TypeError) as error:
+            raise ValueError("not an index") from error
+        return cls(np.frombuffer(prefixes, "<u8").astype(np.uint64), np.frombuffer(sequences, "<i8").astype(np.int64))
+
+
+def prefix(digest: str) -> int:
+    return int(digest[:16], 16)
+
+
+class StoredQueries:
+    """Measured queries that are read from the ledger one by one; `read` gives the digest of the form and the query."""
+
+    def __init__(self, index: Index, read: Callable[[int], tuple[str, MeasuredQuery]]) -> None:
+        self.index = index
+        self._read = read
+        self._kept: dict[int, tuple[str, MeasuredQuery]] = {}
+
+    def find(self, digest: str) -> Repeats:
+        found = [self._entry(sequence) for sequence in self.index.find(digest)]
+        return tuple(measured for named, measured in found if named == digest)
+
+    def _entry(self, sequence: int) -> tuple[str, MeasuredQuery]:
+        found = self._kept.get(sequence)
+        if found is None:
+            if len(self._kept) >= KEPT_QUERIES:
+                self._kept.clear()
+            found = self._kept[sequence] = self._read(sequence)
+        return found
+
+    @cached_property
+    def everything(self) -> dict[str, Repeats]:
+        """All of them, in the order they were paid."""
+        found: dict[str, Repeats] = {}
+        for sequence in sorted(map(int, self.index.sequences)):
+            digest, measured = self._read(sequence)
+            found[digest] = (*found.get(digest, ()), measured)
+        return found
+
+    @cached_property
+    def distinct(self) -> int:
+        return int(np.unique(self.index.prefixes).size)
+
+
+class MeasuredQueries(Mapping[str, Repeats]):
+    """By digest of the compiled form, in the order of their first purchase; an immutable value."""
+
+    def __init__(
+        self, stored: StoredQueries | None = None, layers: tuple[dict[str, Repeats], ...] = (), size: int | None = None
+    ) -> None:
+        self._stored = stored
+        self._layers = layers
+        self._size = size if size is not None else 0 if stored is None else stored.distinct
+
+    def adding(self, digest: str, measured: MeasuredQuery) -> MeasuredQueries:
+        size = self._size + (digest not in self)
+        layers = [*self._layers, {digest: (measured,)}]
+        while len(layers) > 1 and len(layers[-2]) <= 2 * len(layers[-1]):
+            newer, merged = layers.pop(), dict(layers.pop())
+            for name, repeats in newer.items():
+                merged[name] = (*merged.get(name, ()), *repeats)
+            layers.append(merged)
+        return MeasuredQueries(self._stored, tuple(layers), size)
+
+    def __getitem__(self, digest: str) -> Repeats:
+        found = () if self._stored is None else self._stored.find(digest)
+        for layer in self._layers:
+            found = (*found, *layer.get(digest, ()))
+        if not found:
+            raise KeyError(digest)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        seen = dict.fromkeys(self._stored.everything) if self._stored is not None else {}
+        for layer in self._layers:
+            seen |= dict.fromkeys(layer)
+        return iter(seen)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def index(self) -> Index:
+        """Where all of them are."""
+        recent = [item for layer in self._layers for item in layer.items()]
+        fresh = Index.of([(measured.ledger_id, digest) for digest, repeats in recent for measured in repeats])
+        return fresh if self._stored is None else self._stored.index.joined(fresh)

@@ -1,0 +1,76 @@
+"""Models of convex losses that were paid for, each with what proves its excess risk at any confidence."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from reticent.kernel.curator import Noise
+from reticent.kernel.minimizers.excess_risk import FLOATS, GAP
+from reticent.kernel.minimizers.families import Minimizer
+from reticent.knowledge.tails import noise_failure, reach
+from reticent.losses.losses import ConvexLoss
+
+
+@dataclass(frozen=True, eq=False)
+class ExcessReading:
+    """The noisy largest excess risk of audited models, in records."""
+
+    value: float
+    noise: Noise
+    index: int
+    """Of the audit: the j-th of a ledger may fail 2^-j as often."""
+    scale: float
+    records: float
+    records_error: float
+    cost: int
+    ledger_id: int
+    vacuous: float
+    """What parameters of zero are within on any table: a bound from here on says nothing."""
+    hidden: float = 0.0
+    """Share of `scale` by which the excess may lie above what was read (`ExcessRisks.hidden`)."""
+
+    def high(self, confidence: float) -> float:
+        """Every excess risk is at most this; infinite where noise beyond its reach or a vacuous bound says nothing."""
+        high = (self.value + self._stray(confidence) + float(GAP)) * self._unit / (1 - self.records_error)
+        high += self.hidden * self.scale
+        return high if 0 < high < self.vacuous else inf
+
+    def low(self, confidence: float) -> float:
+        """The largest of them is at least this."""
+        return max(0.0, self.value - self._stray(confidence)) * self._unit / (1 + self.records_error)
+
+    @property
+    def _unit(self) -> float:
+        return self.scale / self.records
+
+    def _stray(self, confidence: float) -> float:
+        failure = noise_failure(confidence, self.records_error) / 2**self.index
+        return reach(self.noise, failure) + float(FLOATS) if failure > 0 else inf
+
+
+@dataclass(frozen=True, eq=False)
+class PaidModel:
+    """Parameters that a private minimiser released, or a hypothesis' own that passed an audit."""
+
+    theta: np.ndarray
+    proof: Minimizer | ExcessReading
+    ledger_id: int
+    snapshot: str | None = None
+    gap: float = 0.0
+
+    def error(self, confidence: float, records_error: float) -> float:
+        """Its excess risk is at most this."""
+        if isinstance(self.proof, ExcessReading):
+            return self.proof.high(confidence)
+        failure = noise_failure(confidence, records_error)
+        return self.proof.bound(failure, records_error) if failure > 0 and records_error < 1 else inf
+
+
+def audited_state(models: Iterable[tuple[str | None, ConvexLoss]]) -> str:
+    """What audited parameters follow from: of each model the snapshot and the loss."""
+    return hashlib.sha256("".join(f"{snapshot}{loss.digest}" for snapshot, loss in models).encode()).hexdigest()

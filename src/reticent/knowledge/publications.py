@@ -1,0 +1,84 @@
+"""A publication is what one ledger paid for; a hypothesis may rest on several, and their prices add."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.accounting import Budget, Price
+
+
+@dataclass(frozen=True)
+class PublishedBudget:
+    """What may be spent on one ledger, and what is, in its units."""
+
+    ledger: str
+    budget: Budget
+    spent: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"ledger": self.ledger, "budget": self.budget.to_dict(), "spent": self.spent}
+
+    @classmethod
+    def from_dict(cls, written: Mapping[str, Any]) -> PublishedBudget:
+        return cls(written["ledger"], Budget.from_dict(written["budget"]), int(written["spent"]))
+
+
+def behind(facts: Mapping[str, Any]) -> tuple[PublishedBudget, ...]:
+    """All that a release rests on; a file of an earlier version names one ledger only, and not which."""
+    written = facts.get("publications") or [{"ledger": "", "budget": facts["budget"], "spent": facts["spent"]}]
+    return tuple(map(PublishedBudget.from_dict, written))
+
+
+def elsewhere(publications: Iterable[PublishedBudget], ledger: str) -> tuple[PublishedBudget, ...]:
+    """Those that this ledger has not paid for itself."""
+    return tuple(p for p in publications if p.ledger != ledger)
+
+
+def discovered(domain: Domain, neighbours: str, unit: str) -> tuple[PublishedBudget, ...]:
+    """What was paid to find edges and values of a domain: everything that rests on it adds that.
+
+    Prices add only for one kind of neighbours and one unit of privacy; both are public facts.
+    """
+    found = []
+    for paid in domain.discovered:
+        for name, ours in (("neighbours", neighbours), ("unit", unit)):
+            if paid[name] != ours:
+                raise QueryError(
+                    f"the domain was discovered for {name} {paid[name]}, the table has {ours}: prices would not add;"
+                    " use the same, or discover it again"
+                )
+        found.append(PublishedBudget(paid["ledger"], Budget.from_dict(paid["budget"]), int(paid["spent"])))
+    return tuple(found)
+
+
+def each_ledger_once(own: PublishedBudget, *others: PublishedBudget) -> tuple[PublishedBudget, ...]:
+    """Each ledger once, this one first: nothing is added twice. Of two states of one ledger the later one counts."""
+    found = {own.ledger: own}
+    for publication in others:
+        known = found.setdefault(publication.ledger, publication)
+        if known.spent < publication.spent:
+            found[publication.ledger] = publication
+    return tuple(found.values())
+
+
+def budget_of(publications: Sequence[PublishedBudget]) -> Budget:
+    """What all of them together guarantee at most."""
+    return reduce(add, (p.budget for p in publications))
+
+
+def statement(publications: Sequence[PublishedBudget]) -> dict[str, Any]:
+    """The privacy of everything that rests on these, as a release states it."""
+    total = budget_of(publications)
+    spent = total.cost(sum((p.budget.price(p.spent) for p in publications), Price.free()))
+    return {
+        "budget": total.to_dict(),
+        "spent": spent,
+        "privacy": total.guarantee(spent),
+        "publications": [p.to_dict() for p in publications],
+    }

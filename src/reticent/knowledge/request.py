@@ -1,0 +1,214 @@
+"""A request is what somebody asks, as one frozen value: the question, the wanted error with its unit, and for whom.
+
+Every way in (session, SQL, service, command line, client) builds it once; from there on nothing is checked again.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+
+from reticent.domain import Domain
+from reticent.errors import QueryError, real_number, require
+from reticent.kernel.ledger.events import sha256
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.tails import check_confidence
+from reticent.queries.base import Linear, Query
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Marginal, OfColumn, Ratio
+
+if TYPE_CHECKING:
+    from reticent.losses.losses import ConvexLoss
+    from reticent.sql.statement import Statement
+
+USUAL_CONFIDENCE = 0.95
+Promise = Literal["certified", "typical"]
+PROMISES: tuple[Promise, ...] = get_args(Promise)
+"""What a wanted error bounds: this very question, or 19 of 20 like it."""
+VACUOUS = 0.5
+"""Of the range of an answer: its middle is never farther off, whatever the rows are."""
+ROUNDING = 1 + 1e-9
+_PERCENT = re.compile(r"\s*(\d{1,12}(?:\.\d{0,18})?|\.\d{1,18})\s*%\s*", re.ASCII)
+
+
+# `repr` of an error is part of the name under which a ledger keeps a question of several parts: the two classes and
+# their fields must keep their names.
+@dataclass(frozen=True)
+class Records:
+    """A number of records, where a bare number would be a share of the table."""
+
+    number: float
+
+
+@dataclass(frozen=True)
+class Percent:
+    """A part of the range of an answer: of the table for counts, of the column's declared range for means."""
+
+    share: float
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:g}%"
+
+
+WantedError: TypeAlias = float | Records | Percent
+"""A bare number is in the unit of the answer."""
+Question: TypeAlias = "Query | Statement | ConvexLoss | tuple[Query, ...] | tuple[ConvexLoss, ...]"
+"""A tuple is a declared batch."""
+
+
+class _Fields(NamedTuple):
+    question: Question
+    error: WantedError | None
+    confidence: float
+    key: str | None
+    analyst: str | None
+    strict: bool
+    max_price: float | None
+    promise: Promise
+
+
+class Request(_Fields):
+    """Valid by construction; without an error it asks for the best free answer.
+
+    `key` names what is paid for, so that the same key returns the same bytes. `strict` refuses what cannot be
+    certified. `max_price` is what the asker allows, in the budget's unit. A `promise` that is "typical" takes a free
+    answer where most questions like this one are within the error, and else pays as usual. A tuple, because a million
+    free answers need a million of them.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        question: Question,
+        error: WantedError | str | None = None,
+        confidence: float = USUAL_CONFIDENCE,
+        key: str | None = None,
+        analyst: str | None = None,
+        strict: bool = False,
+        max_price: float | None = None,
+        promise: Promise = "certified",
+    ) -> Request:
+        if error is not None:
+            error = checked_error(error)
+        if type(confidence) is not float or not 0 < confidence < 1:
+            confidence = check_confidence(confidence)
+        if key is not None:
+            require(key, str, "key", 'text that names the request, for example "visits-1"')
+        if analyst is not None:
+            require(analyst, str, "analyst", "the analyst's name")
+        if promise not in PROMISES:
+            raise QueryError(f"promise={promise!r} is unknown; give one of {', '.join(map(repr, PROMISES))}")
+        return tuple.__new__(cls, (question, error, confidence, key, analyst, strict, max_price, promise))
+
+    def but(self, **changes: Any) -> Request:
+        """The same request with some fields changed, checked like any other."""
+        return Request(**(self._asdict() | changes))
+
+    def part(self, question: Query, error: float | None, *, confidence: float, name: str) -> Request:
+        """One of several questions that answer this one together; `name` is what its key is told apart by."""
+        key = None if self.key is None else f"{self.key}:{name}"
+        return Request(question, error, confidence, key, self.analyst, self.strict, promise=self.promise)
+
+
+def shared_confidence(confidence: float, parts: int) -> float:
+    """Per-part confidence such that all parts hold jointly (union bound)."""
+    return 1 - (1 - confidence) / max(1, parts)
+
+
+def part_name(text: str, error: WantedError, confidence: float) -> str:
+    """Under which a ledger keeps the errors wanted of a question's parts."""
+    return sha256(repr((text, error, confidence)).encode())
+
+
+def records(number: float) -> Records:
+    """A wanted error as a number of records, where a bare number would be a share of the table.
+
+    Args:
+        number: How many records the answer may be off.
+
+    Returns:
+        What `ask`, `ask_all` and `cost` take as `error`.
+
+    Raises:
+        QueryError: It is no finite number above 0.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.records(80)
+        Records(number=80.0)
+    """
+    return Records(_positive(number, "records"))
+
+
+def checked_error(error: Any) -> WantedError:
+    """What a caller gave as `error=`: a number above 0, `rt.records(80)` or text such as "1%"."""
+    if isinstance(error, (Records, Percent)):
+        return error
+    if isinstance(error, str):
+        found = _PERCENT.fullmatch(error)
+        if found is None or not 0 < float(found[1]) <= 100:
+            raise QueryError('error is text; give a number, or a percentage such as "1%"')
+        return Percent(float(found[1]) / 100)
+    if not isinstance(error, Real):
+        raise QueryError(
+            f'error is of type {type(error).__name__}; give a number above 0, rt.records(80), or text such as "1%"'
+        )
+    return _positive(error, "error")
+
+
+def _positive(value: Any, name: str) -> float:
+    number = real_number(value, name, "a finite number above 0")
+    if not 0 < number < math.inf:
+        raise QueryError(f"{name}={number!r} cannot be met; give a finite number above 0")
+    return number
+
+
+def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float) -> float:
+    """In the unit of the query's answer; refused where it is half of the answer's range or more."""
+    spread = _spread(query, domain)
+    counted = _counts(query)
+    if isinstance(error, Records):
+        if not counted:
+            raise QueryError(f"{query.text} is no count; give its error in the unit of the answer, not in records")
+        wanted = error.number / count
+    else:
+        wanted = error.share * spread if isinstance(error, Percent) else error
+    if spread == 0 or wanted < VACUOUS * spread:
+        return wanted
+    if not counted:
+        raise QueryError(f"an error of {wanted:g} is half the range of {query.text} or more; ask for one below it")
+    unstated = wanted >= 1 and not isinstance(error, Records)
+    hint = f"; for {wanted:g} records give rt.records({wanted:g})" if unstated else ""
+    raise QueryError(f"an error of {wanted:g} of the table says nothing; ask for one below {VACUOUS:g}{hint}")
+
+
+def _spread(query: Query, domain: Domain) -> float:
+    """The length of the interval in which every answer lies."""
+    return abs(query.units(domain)[1]) if isinstance(query, (Linear, Ratio)) else 1.0
+
+
+def _counts(query: Query) -> bool:
+    if isinstance(query, Linear):
+        return not isinstance(query, OfColumn)
+    return isinstance(query, Marginal) or (isinstance(query, Groups) and query.counts)
+
+
+def excess_error(error: WantedError) -> float:
+    """The wanted excess risk of a model: a number in the unit of its loss."""
+    if isinstance(error, (Records, Percent)):
+        raise QueryError("the error of a model is an excess risk; give a number in the unit of its loss")
+    return error
+
+
+def with_shortfall(answer: Answer, wanted: float) -> Answer:
+    """Says what was wanted where the answer does not reach it: the budget left could not pay for more."""
+    reached = answer.typical if answer.origin == "typical" else answer.error
+    if reached is not None and reached <= wanted * ROUNDING:
+        return answer
+    reached = "no bound is" if answer.error is None else f"±{answer.error:.3g} is"
+    note = f"±{wanted:.3g} was wanted and not reached: {reached} what the budget left allows"
+    return replace(answer, wanted=wanted, note=note)

@@ -1,0 +1,53 @@
+"""How the probability of failure is shared out, so that every answer holds singly with its confidence (answers 1).
+
+Statements that a session makes for all questions at once (certificates of classes, typical errors, sums of measured
+cells) have a twentieth of it together; what one question buys for itself has the rest. So all of them may be
+intersected. docs/budget.md adds the shares up.
+
+Ledgers of version 0.1 shared otherwise: each kind of statement had all of it, and no two were ever combined.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+SESSION_WIDE = Fraction(1, 20)
+"""Of an answer's failure probability: for all statements about whole classes of questions, jointly."""
+
+Kind = Literal["certificates", "typical", "derived"]
+KINDS: dict[Kind, Fraction] = {"certificates": Fraction(1, 3), "typical": Fraction(1, 3), "derived": Fraction(1, 3)}
+"""Of the session-wide part."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """`joint` statements hold together; without that each holds by itself, as in ledgers of version 0.1."""
+
+    joint: bool
+
+    def certificate(self, index: int) -> float:
+        """Of the audit with this index, counted from 1."""
+        return float(session_share("certificates", index)) if self.joint else 2.0**-index
+
+    def derived(self, index: int) -> float:
+        """Of all sums of cells of the measured marginal with this index, counted from 1."""
+        return float(session_share("derived", index)) if self.joint else 1 / (index * (index + 1))
+
+    @property
+    def own(self) -> float:
+        """Of what a question bought for itself."""
+        return float(1 - SESSION_WIDE) if self.joint else 1.0
+
+
+JOINT = Shares(joint=True)
+SINGLE = Shares(joint=False)
+
+
+def session_share(kind: Kind, index: int) -> Fraction:
+    """What the statement with this index (from 1) of its kind may take: 1/(j (j + 1)) of the kind's part.
+
+    These add up to the kind's part over all j, so that all of them hold jointly however many there will be.
+    """
+    return SESSION_WIDE * KINDS[kind] / (index * (index + 1))

@@ -1,0 +1,220 @@
+"""A typical error bounds most questions of a declared distribution; a certificate bounds the worst (answers 2)."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from reticent.domain import Attribute, Domain
+from reticent.errors import QueryError
+from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import Curator, Noise
+from reticent.kernel.mechanisms.base import restore
+from reticent.kernel.order_statistic import ErrorQuantile
+from reticent.kernel.statistics import fine
+from reticent.knowledge.outlines import KEPT_CODES, KEPT_VECTORS
+from reticent.knowledge.shares import session_share
+from reticent.knowledge.tails import noise_failure, reach
+from reticent.queries.distribution import MOST_QUESTIONS, SEED_BYTES, WHOLE, Distribution, Questions, has_ranges
+from reticent.queries.forms import Form, Product
+
+SHARE = 0.95
+"""Of the questions of a distribution: 19 of 20 err at most as much as is stated."""
+SAMPLING_FAILURE = 1e-6
+"""How often a drawn list may speak for its distribution too kindly; a ten-thousandth of what an answer may fail."""
+SIZES = (1_000_000, 300_000, 100_000, 30_000, 10_000)
+"""Of a drawn list: the longest whose sums take no more than `LONGEST`."""
+LONGEST = 2e9
+"""Cells added up in one audit of a drawn list: some seconds."""
+
+
+MOST_SETS = 4096
+MOST_CELLS = 2**22
+"""Attribute sets of a distribution that is chosen for somebody, and their cells: a few seconds."""
+
+
+@dataclass(frozen=True)
+class TypicalError:
+    """A question drawn from `distribution` errs more than `bound` on the snapshot with probability at most 1 - share.
+
+    The released reading bounds the order statistic at any confidence, as that of a certificate does.
+    """
+
+    distribution: dict[str, Any] = field(hash=False)
+    share: float
+    snapshot: str
+    reading: float
+    noise: dict[str, str] = field(hash=False)
+    slack: float
+    records: float
+    records_error: float
+    index: int
+    confidence: float
+    ledger_id: int | None = None
+
+    @cached_property
+    def bound(self) -> float:
+        return self.bound_at(self.confidence)
+
+    def bound_at(self, confidence: float) -> float:
+        """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)), as for certificates (spec 1.1)."""
+        found = self._bounds.get(confidence)
+        if found is None:
+            found = self._bounds[confidence] = self._bound_at(confidence)
+        return found
+
+    @cached_property
+    def _bounds(self) -> dict[float, float]:
+        """By confidence; a session is asked at few."""
+        return {}
+
+    def _bound_at(self, confidence: float) -> float:
+        share = float(session_share("typical", self.index))
+        failure = noise_failure(confidence, self.records_error) * share - (SAMPLING_FAILURE if self.drawn else 0.0)
+        if not failure > 0 or not self.records_error < 1:
+            return inf
+        error = max(0.0, self.reading + reach(self._noise, failure) / self.records) + self.slack
+        return (error + self.records_error) / (1 - self.records_error)
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the list was a sample of the distribution; else it was all of it."""
+        return "seed" in self.distribution
+
+    def asks(self, form: Form, domain: Domain) -> bool:
+        """Whether the distribution may draw this question: a set of its own, and on each attribute a condition of its
+        kind. The form has no attribute that it does not constrain."""
+        if not isinstance(form, Product) or form.attributes not in self._sets:
+            return False
+        for name, vector in zip(form.attributes, form.vectors, strict=True):
+            if vector.size > KEPT_CODES:
+                drawn = self._draws(vector, domain[name])
+            else:
+                key = (name, vector.tobytes())
+                drawn = self._drawn.get(key)
+                if drawn is None:
+                    if len(self._drawn) >= KEPT_VECTORS:
+                        self._drawn.clear()
+                    drawn = self._drawn[key] = self._draws(vector, domain[name])
+            if not drawn:
+                return False
+        return True
+
+    def _draws(self, vector: np.ndarray, attribute: Attribute) -> bool:
+        """Whether the distribution has this condition on an attribute."""
+        cells, chosen = self.distribution["distribution"] == "cells", np.flatnonzero(vector)
+        if not chosen.size or not np.all(vector[chosen] == 1.0) or (cells and chosen.size > 1):
+            return False
+        return cells or not has_ranges(attribute) or _is_range(chosen, attribute.known)
+
+    @cached_property
+    def _drawn(self) -> dict[tuple[str, bytes], bool]:
+        """By attribute and vector; a snapshot has one domain."""
+        return {}
+
+    @property
+    def words(self) -> str:
+        """The statement without its number."""
+        whole = round(1 / (1 - self.share))
+        kind = "cells" if self.distribution["distribution"] == "cells" else "ranges and values"
+        most = max(len(names) for names in self.distribution["sets"])
+        columns = "column" if most == 1 else "columns"
+        return f"{whole - 1} of {whole} questions about {kind} of up to {most} {columns}"
+
+    @cached_property
+    def _sets(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(tuple(names) for names in self.distribution["sets"])
+
+    @cached_property
+    def _noise(self) -> Noise:
+        return restore(self.noise)  # pyright: ignore[reportReturnType]
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> TypicalError:
+        return cls(**fields)
+
+
+def few(domain: Domain, sets: Sequence[tuple[str, ...]]) -> bool:
+    """Whether typical questions about these attribute sets are answered in seconds."""
+    return len(sets) <= MOST_SETS and sum(domain.cells(names) for names in sets) <= MOST_CELLS
+
+
+def listed(domain: Domain, distribution: Distribution) -> Questions:
+    """All questions of the distribution, or a list drawn with fresh random bytes: call it once the snapshot is fixed.
+
+    Its length follows from the domain alone.
+    """
+    if distribution.size(domain) <= MOST_QUESTIONS:
+        return Questions(domain, distribution)
+    work = distribution.work(domain)
+    size = next((size for size in SIZES if size * work <= LONGEST), SIZES[-1])
+    return Questions(domain, distribution, secrets.token_bytes(SEED_BYTES), size)
+
+
+def rank(questions: Questions, share: float) -> int:
+    """The weight that an error must not be exceeded by, so that it speaks for `share` of the distribution."""
+    if not 0 < share < 1:
+        raise QueryError(f"share {share} of the questions must lie above 0 and below 1, say 0.95")
+    if questions.seed is None:
+        # Weights were rounded down, each by less than one.
+        return math.ceil(share * WHOLE * (1 + 1e-12))
+    wanted = -math.log(SAMPLING_FAILURE) / questions.drawn
+    low, high = share, 1.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        low, high = (low, middle) if _divergence(middle, share) >= wanted else (middle, high)
+    return math.ceil(high * questions.drawn)
+
+
+def _is_range(codes: np.ndarray, known: int) -> bool:
+    return bool(codes[-1] < known and codes[-1] - codes[0] + 1 == codes.size)
+
+
+def _divergence(x: float, p: float) -> float:
+    """KL of two coins (docs/proofs/order-statistic.md, Claim 5)."""
+    return x * math.log(x / p) + (1 - x) * (math.log((1 - x) / (1 - p)) if x < 1 else 0.0)
+
+
+def measure_typical(
+    curator: Curator,
+    hypothesis: Hypothesis | Snapshot,
+    questions: Questions,
+    noise: Noise,
+    *,
+    snapshot: str,
+    records: float,
+    records_error: float,
+    index: int,
+    confidence: float,
+    key: str,
+    share: float = SHARE,
+) -> TypicalError:
+    """Pays for one measurement; `index` counts the typical errors of this ledger's owner."""
+    guesses = tuple(p * records for p in hypothesis.marginals(questions.sets))
+    statistic = ErrorQuantile(questions, guesses, rank(questions, share), state=snapshot)
+    settled = curator.measure([statistic], noise, key=key)
+    return TypicalError(
+        distribution=questions.to_dict(),
+        share=share,
+        snapshot=snapshot,
+        reading=float(settled.values[0]) / records,
+        noise=noise.describe(),
+        # Guesses are rounded to the grid, cell by cell, and discrete noise may stray one step further.
+        slack=(0.5 * max(guess.size for guess in guesses) + 1) / fine(1) / records,
+        records=records,
+        records_error=records_error,
+        index=index,
+        confidence=confidence,
+        ledger_id=settled.ledger_id,
+    )

@@ -1,0 +1,1 @@
+"""Certified errors from formulas, before anything is spent."""

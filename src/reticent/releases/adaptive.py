@@ -1,0 +1,417 @@
+"""The default release: measure what the workload asks in rounds, fit a shrunk log-linear model, audit.
+
+A first round looks at every set of attributes inside the workload's; later ones add precision where the workload gains
+most (`rounds.py`). Small universes are held whole. Where one noisy count for each cell tells more about the workload
+than many noisier marginals, as in tables of a few binary attributes, all goes into that histogram. In large universes a
+tree of the strongest pairs proposes records, whose weights are fitted to everything measured (spec release.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import KeyReusedError, QueryError, whole_number
+from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
+from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.fitting.histogram import estimate
+from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
+from reticent.hypotheses.junction_tree.engine import FactoredEngine
+from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
+from reticent.hypotheses.junction_tree.rules import rule_masks, rule_tree_cells
+from reticent.hypotheses.junction_tree.tree import JunctionTree
+from reticent.hypotheses.memory import refuse_beyond
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.hypotheses.support import LARGEST_MARGINAL, SupportHypothesis
+from reticent.kernel.accounting import Real, exact
+from reticent.kernel.counting.boxes import box_steps
+from reticent.kernel.curator import Curator
+from reticent.kernel.mechanisms.base import Sensitivity
+from reticent.kernel.statistics import Kind
+from reticent.knowledge.audit import LONGEST_AUDIT, held, pay_audit
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.outcome import Outcome, Progress, Report, silent
+from reticent.queries.workload import Workload
+from reticent.releases.budgeting import Collection, divide, noise_costing, too_little
+from reticent.releases.candidates import (
+    LOW_ORDERS,
+    Interaction,
+    closure,
+    interactions,
+    measured_sets,
+    pairs_of_a_tree,
+    target_sets,
+)
+from reticent.releases.levels import LevelPlan, level_plans, moved_onto
+from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds
+from reticent.releases.steps import Steps
+
+__all__ = ["Adaptive"]
+
+Set = tuple[str, ...]
+
+HISTOGRAM_NOISE = 0.4
+"""All cells are measured at once where the workload's marginals, summed from them, have less than this share of the
+noise that marginals measured one by one have: noise that the sums have in common, a fit cannot average away."""
+PUBLIC_SEED = 20240229
+"""Draws proposed records and likely tables: post-processing, no secret; a rerun finds the same ones."""
+SUPPORT_WORK = 2**25
+"""Records times fitted sets: an iteration of the last fit passes four times over these, half a second in all."""
+FORMER_FAINT = 0.05
+"""Pairs of a lower scale were left out of its fits."""
+FORMER_FIT = {"method": "staged"}
+"""Runs whose audit began before hypotheses were stored: only the fit of that version is what the audit is about."""
+OTHER_PROCESSOR = (
+    "the audit of {kinds} was paid for by version 0.1 on a processor with other floating-point instructions;"
+    " its reading does not apply to the distribution fitted here"
+)
+FIRST_STEPS = ("round 1", "histogram", "all", "first")
+"""Under one of these names runs began before ranges were measured in levels."""
+AUDITS = 2
+"""Of every cell, and of every range; each costs at least one unit."""
+
+
+@dataclass(frozen=True)
+class Adaptive:
+    """`audit_share` of the budget certifies the workload at the end; the rest is measured.
+
+    Universes of up to `histogram_cells` may be measured whole (a second or two at this size); those of up to
+    `dense_cells` are held whole; beyond, a junction tree of up to `model_cells` proposes `support` weighted records.
+
+    Args:
+        audit_share: Of the budget, from 0 to 0.5; buys the certificate.
+        histogram_cells: The largest universe that may be measured whole.
+        dense_cells: The largest universe that is held whole.
+        model_cells: The most cells of a junction tree beyond that.
+        support: How many weighted records stand for a universe beyond both.
+        confidence: The probability with which the certificate holds.
+        at_once: Measure a universe held whole in one round, for sessions, which answer from single measurements.
+
+    Raises:
+        QueryError: An argument has another kind or range.
+
+    Example:
+        >>> import pyarrow, reticent as rt
+        >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+        >>> table = rt.Table.of(rows, domain)
+        >>> method = rt.Adaptive(audit_share=0.1)
+        >>> made = rt.release(table, rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9), algorithm=method)
+        >>> made.domain.names
+        ('age', 'smoker')
+    """
+
+    audit_share: Real = Fraction(1, 25)
+    histogram_cells: int = 2**15
+    dense_cells: int = 2**22
+    model_cells: int = 2**17
+    support: int = 2**17
+    confidence: float = 0.95
+    at_once: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= float(self.audit_share) <= 0.5:
+            raise QueryError(f"audit_share={self.audit_share} is a share of the budget: from 0 to 0.5")
+        if not 0 < self.confidence < 1:
+            raise QueryError(f"confidence={self.confidence} must lie strictly between 0 and 1")
+        for name, least in {"histogram_cells": 0, "dense_cells": 1, "model_cells": 1, "support": 1}.items():
+            object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
+
+    @property
+    def _audit_share(self) -> Fraction:
+        return exact(self.audit_share, "audit_share") if self.audit_share else Fraction(0)
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "algorithm": "Adaptive",
+            "audit_share": str(self._audit_share),
+            "histogram_cells": self.histogram_cells,
+            "dense_cells": self.dense_cells,
+            "model_cells": self.model_cells,
+            "support": self.support,
+            "confidence": self.confidence,
+            **({"at_once": True} if self.at_once else {}),
+        }
+
+    def run(
+        self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
+    ) -> Outcome:
+        """Spend `allowance`; the same key after a crash reads back what was already measured."""
+        domain = curator.domain
+        targets = target_sets(workload, domain)
+        if not targets:
+            raise QueryError("the workload asks nothing; name at least one marginal or query")
+        self._check_size(domain, targets)
+        refuse_beyond(self.memory(domain, targets), "Adaptive", "use coarser attributes or a smaller workload")
+        collection = Collection(curator, allowance, key)
+        audits = int(allowance * self._audit_share)
+        if self.audit_share and audits < AUDITS:
+            needed = ceil(AUDITS / self._audit_share)
+            raise too_little(allowance, curator.budget, f"marginals and {AUDITS} audits", needed=needed)
+        units = allowance - audits
+        collection.plans = _level_plans(curator, workload, collection, key)
+        learn = self._whole if domain.size <= self.dense_cells else self._proposed
+        fitted_formerly = curator.begun(f"{key}:audit:cells") is not None and curator.kept(f"{key}:hypothesis") is None
+        fit_options = FORMER_FIT if fitted_formerly else {}
+        hypothesis, notes = learn(collection, domain, targets, units, report, fit_options)
+        certificates = ()
+        if self.audit_share:
+            report(Progress(STEPS - 1, STEPS, "auditing the workload", collection.spent_share))
+            hypothesis = held(curator, hypothesis, key)
+            certificates, lost = self._certify(curator, collection, hypothesis, list(targets), key, fitted_formerly)
+            notes |= {"uncertified": OTHER_PROCESSOR.format(kinds=" and ".join(lost))} if lost else {}
+        count, error = collection.records
+        report(Progress(STEPS, STEPS, "done", collection.spent_share))
+        measurements = tuple(collection.measurements())
+        return Outcome(hypothesis, measurements, certificates, count, notes | {"records_error": error})
+
+    def _check_size(self, domain: Domain, targets: Mapping[Set, float]) -> None:
+        """Before anything is spent: what is measured must fit the model."""
+        if domain.size <= self.dense_cells:
+            return
+        if sum(domain.shape) > self.model_cells:
+            raise QueryError(
+                f"model_cells={self.model_cells} cannot hold {len(domain)} single attributes with "
+                f"{sum(domain.shape)} codes; allow at least that many"
+            )
+        if (cells := rule_tree_cells(domain)) > self.model_cells:
+            raise QueryError(
+                f"model_cells={self.model_cells} cannot hold the domain's impossible rules, whose tree has {cells} "
+                "cells; allow at least that many"
+            )
+        for pair in closure(targets, 2):
+            if domain.cells(pair) > LARGEST_MARGINAL:
+                raise QueryError(
+                    f"{' and '.join(pair)} have {domain.cells(pair)} cells together; at most {LARGEST_MARGINAL}:"
+                    " use coarser bins, or leave the pair out of the workload"
+                )
+
+    def memory(self, domain: Domain, targets: Mapping[Set, float]) -> int:
+        """Bytes that a run holds at once: measured cells as counted, released and fitted, and the hypothesis' own."""
+        sets = measured_sets(domain, targets, LARGEST_MARGINAL)
+        if domain.size <= self.dense_cells:
+            # weights, their fit's two tensors and the logits that replace them
+            return 8 * (3 * sum(map(domain.cells, sets)) + 4 * domain.size)
+        records = min(self.support, max(SUPPORT_WORK // max(1, len(sets)), self.support // 8))
+        return 8 * (3 * sum(map(domain.cells, sets)) + records * len(sets))
+
+    # -- universes held whole ------------------------------------------------------------------------------
+
+    def _whole(
+        self,
+        collection: Collection,
+        domain: Domain,
+        targets: Mapping[Set, float],
+        units: int,
+        report: Report,
+        fit_options: Mapping[str, Any],
+    ) -> tuple[Hypothesis, dict[str, Any]]:
+        if domain.names in collection.plans and domain.size <= LARGEST_MARGINAL:
+            return self._levels(collection, domain, units, report)
+        sets = measured_sets(domain, targets, LARGEST_MARGINAL)
+        highest = max(map(len, sets))
+        alone = first_shares(domain, sets, units)
+        top = {s: alone[s] for s in sets if len(s) == highest}
+        if not collection.plans and self._histogram_pays(collection, domain, top, units):
+            return self._histogram(collection, domain, units, report)
+        at_once = self.at_once or collection.pure
+        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=at_once)
+        report(Progress(STEPS - 2, STEPS, "fitting", collection.spent_share))
+        hypothesis = DenseHypothesis(domain)
+        fitted = hypothesis.fit(collection.fitted(), **fit_options)
+        notes = {"representation": "dense", "measured": len(sets)} | _fit_notes(fitted)
+        return hypothesis, notes | _ranges_kept(collection, hypothesis)
+
+    def _levels(
+        self, collection: Collection, domain: Domain, units: int, report: Report
+    ) -> tuple[Hypothesis, dict[str, Any]]:
+        """Ranges over all attributes there are: the joined levels are the hypothesis, no fit adds anything."""
+        levels = len(collection.plans[domain.names].widths)
+        report(Progress(0, STEPS, f"measuring {domain.size} cells in {levels} levels", 0.0))
+        collection.measure("levels", {domain.names: units})
+        report(Progress(STEPS - 2, STEPS, "fitting", collection.spent_share))
+        table = collection.tables()[domain.names]
+        notes = {"representation": "dense", "measured": levels, "fit": "joined levels", "levels": levels}
+        return DenseHypothesis(domain, table.values), notes
+
+    def _histogram_pays(self, collection: Collection, domain: Domain, shares: Mapping[Set, int], units: int) -> bool:
+        """Whether all cells together would show these marginals with less noise than their own shares do."""
+        if domain.size > self.histogram_cells or min(shares.values()) < 1:
+            return False
+        own = sum(domain.cells(s) * collection.sd(share) for s, share in shares.items())
+        summed = sum((domain.cells(s) * domain.size) ** 0.5 for s in shares) * collection.sd(units)
+        return summed < HISTOGRAM_NOISE * own
+
+    def _histogram(
+        self, collection: Collection, domain: Domain, units: int, report: Report
+    ) -> tuple[Hypothesis, dict[str, Any]]:
+        report(Progress(0, STEPS, f"measuring {domain.size} cells", 0.0))
+        collection.measure("histogram", {domain.names: units})
+        report(Progress(1, STEPS, "fitting", collection.spent_share))
+        (measured,) = collection.measurements()
+        generator = np.random.default_rng(PUBLIC_SEED)
+        likely, how = estimate(domain, measured, laplace=collection.pure, generator=generator)
+        return DenseHypothesis(domain, likely), {"representation": "dense", "measured": 1, "fit": how}
+
+    # -- large universes -----------------------------------------------------------------------------------
+
+    def _proposed(
+        self,
+        collection: Collection,
+        domain: Domain,
+        targets: Mapping[Set, float],
+        units: int,
+        report: Report,
+        fit_options: Mapping[str, Any],
+    ) -> tuple[Hypothesis, dict[str, Any]]:
+        sets, pairs = measured_sets(domain, targets, LARGEST_MARGINAL), closure(targets, 2)
+        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=False)
+        measurements = collection.fitted()
+        found = interactions(measurements, domain)
+        if fit_options:
+            found = {pair: interaction for pair, interaction in found.items() if interaction.scale > FORMER_FAINT}
+            measurements = [m for m in measurements if len(m.query.attributes) != 2 or _names(m, domain) in found]
+        tree = pairs_of_a_tree(domain, _gains(found, targets), self.model_cells)
+        report(Progress(STEPS - 2, STEPS, f"fitting {len(tree)} pairs on a tree, then all", collection.spent_share))
+        model, fitted = self._fit_tree(domain, measurements, tree, fit_options)
+        hypothesis = self._propose(domain, model, len({m.query for m in measurements}))
+        refined = hypothesis.fit(measurements, start=model, **fit_options, progress=3e-3 if fit_options else None)
+        notes = {"representation": "support", "measured": len(sets), "pairs": len(pairs), "tree": len(tree)}
+        notes |= {"tree_fit": fitted.message} | _fit_notes(refined)
+        return hypothesis, notes | _ranges_kept(collection, hypothesis)
+
+    def _fit_tree(
+        self,
+        domain: Domain,
+        measurements: Sequence[Measurement],
+        tree: Sequence[Set],
+        fit_options: Mapping[str, Any],
+    ) -> tuple[LogLinear, FitReport]:
+        rules = rule_masks(domain)
+        structure = JunctionTree(domain, [*((name,) for name in domain.names), *tree, *rules])
+        held = [m for m in measurements if structure.host(structure.positions(m.query.attributes)) is not None]
+
+        def engine(sets: Sequence[Set]) -> FactoredEngine:
+            return FactoredEngine(structure, sets, rules)
+
+        return fit_loglinear(held, domain, engine, **fit_options)
+
+    def _propose(self, domain: Domain, model: LogLinear, sets: int) -> SupportHypothesis:
+        """Records drawn from the tree; their density lets the next fit reweight them to any other model."""
+        factored = FactoredHypothesis(domain, dict(zip(model.sets, model.potentials, strict=True)))
+        records = min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
+        codes = factored.systematic(records, np.random.default_rng(PUBLIC_SEED))
+        # Neighbours alike: rows drawn at equal steps through the weights are then stratified.
+        codes = codes[np.lexsort([codes[:, i] for i in np.argsort(domain.shape, kind="stable")])]
+        density = np.zeros(len(codes))
+        for names, potential in zip(model.sets, model.potentials, strict=True):
+            density += potential[tuple(codes[:, domain.index(name)] for name in names)]
+        return SupportHypothesis(domain, codes, log_density=density)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _certify(
+        self,
+        curator: Curator,
+        collection: Collection,
+        hypothesis: Hypothesis,
+        sets: Sequence[Set],
+        key: str,
+        fitted_formerly: bool,
+    ) -> tuple[tuple[Certificate, ...], list[Kind]]:
+        """All that is left buys two audits: every cell tightly, every range of codes more widely.
+
+        Returns the certificates, and the kinds that version 0.1 audited for a distribution which this processor
+        cannot fit again to the bit: its reading says nothing about ours.
+
+        Cells are those of the sets and of small sets inside them; the ranges of a set hold those inside it already.
+        Sets too wide for one table are left out, and ranges where looking for the worst one would take minutes; public
+        sizes decide.
+        """
+        domain = curator.domain
+        inside = [smaller for order in range(1, LOW_ORDERS + 1) for smaller in closure(sets, order)]
+        fitting = [s for s in dict.fromkeys([*sets, *inside]) if domain.cells(s) <= LARGEST_MARGINAL]
+        audited = {"cells": fitting, "boxes": [s for s in sets if domain.cells(s) <= LARGEST_MARGINAL]}
+        count, error = collection.records
+        steps = sum(box_steps(domain.shape_of(s)) for s in audited["boxes"])
+        kinds: list[Kind] = ["cells", "boxes"] if 0 < steps <= LONGEST_AUDIT else ["cells"]
+        snapshot = Snapshot(hypothesis).digest
+        lost: list[Kind] = []
+        certificates, steps = [], Steps(curator, max(0, collection.left), f"{key}:audit")
+        for index, (kind, planned) in enumerate(zip(kinds, divide(steps.left, [1.0] * len(kinds)), strict=True)):
+            named = steps.begin(kind)
+            if not steps.pays(units := steps.share(planned)):
+                break
+            steps.paid(units, planned)
+            try:
+                certificate = pay_audit(
+                    curator,
+                    hypothesis,
+                    kind,
+                    audited[kind],
+                    noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units),
+                    snapshot=snapshot,
+                    records=count,
+                    records_error=error,
+                    index=index + 1,
+                    confidence=self.confidence,
+                    key=named,
+                )
+            except KeyReusedError:
+                if not fitted_formerly:
+                    raise
+                lost.append(kind)
+                continue
+            certificates.append(certificate)
+        return tuple(certificates), lost
+
+
+def _level_plans(curator: Curator, workload: Workload, collection: Collection, key: str) -> dict[Set, LevelPlan]:
+    """How ranges are measured; not at all by themselves in a run that began before there were levels."""
+    domain = curator.domain
+    pure, public = collection.pure, collection.public_records
+    plans = level_plans(workload.on(domain), domain, pure=pure, public_records=public)
+    if not any(len(plan.widths) > 1 for plan in plans.values()):
+        return plans
+    begun = (curator.begun(curator.successor(f"{key}:{name}")[0]) for name in FIRST_STEPS)
+    statistics: list[Any] = [request["statistics"] for request in begun if request is not None]
+    formerly = statistics and not any("blocks" in described for listed in statistics for described in listed)
+    return {} if formerly else plans
+
+
+def _ranges_kept(collection: Collection, hypothesis: Hypothesis) -> dict[str, Any]:
+    """A fit knows of each cell's noise, not that blocks are known better: the joined levels have the last word."""
+    tables = collection.tables()
+    if not tables:
+        return {}
+    moved_onto(hypothesis, {names: table.values for names, table in tables.items()})
+    return {"levels": sum(len(collection.plans[names].widths) for names in tables)}
+
+
+def _gains(real: Mapping[Set, Interaction], targets: Mapping[Set, float]) -> dict[Set, float]:
+    """What a pair brings to the workload: its total variation in every target that contains it."""
+    asked = dict.fromkeys(real, 0.0)
+    for names, weight in targets.items():
+        for pair in closure([names], 2):
+            if pair in asked:
+                asked[pair] += weight
+    return {pair: interaction.variation * asked[pair] for pair, interaction in real.items()}
+
+
+def _names(measurement: Measurement, domain: Domain) -> Set:
+    return domain.canonical(measurement.query.attributes)
+
+
+def _fit_notes(fitted: FitReport) -> dict[str, Any]:
+    return {
+        "fit": fitted.message or "converged",
+        "objective": fitted.objective,
+        "iterations": fitted.iterations,
+        "misfit": fitted.misfit,
+    }

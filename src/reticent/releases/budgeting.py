@@ -1,0 +1,218 @@
+"""Dividing an allowance among marginals, in whole ledger units: all of it, and never a unit more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from reticent.errors import BudgetError
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.fitting.levels import FitLevel, cell_sd, estimate_cells, residual_precisions
+from reticent.hypotheses.fitting.prior import collapse
+from reticent.kernel.accounting import NANO, Budget
+from reticent.kernel.block_counts import BlockCounts
+from reticent.kernel.curator import Curator, Noise
+from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity, restore
+from reticent.kernel.statistics import of_one_marginal
+from reticent.knowledge.tails import counted
+from reticent.queries.linear import Marginal
+from reticent.releases.levels import LevelPlan
+from reticent.releases.steps import Steps
+
+__all__ = ["Collection", "Noisy", "divide", "noise_costing"]
+
+Set = tuple[str, ...]
+Asked = tuple[Set, tuple[int, ...]]
+"""A marginal, and the widths of its blocks of codes; none where every code is counted."""
+
+
+def divide(units: int, weights: Sequence[float]) -> list[int]:
+    """Whole shares in proportion to the weights, with the given sum; none where there is nothing to share among."""
+    if not weights:
+        return []
+    ends = [0.0, *accumulate(weights)]
+    marks = [round(units * end / ends[-1]) for end in ends]
+    return [high - low for low, high in pairwise(marks)]
+
+
+TOTAL_SHARE = Fraction(1, 50)
+"""Of the allowance under add-remove, for the number of records, which is private there (spec 1.1)."""
+
+
+def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise:
+    """The least noise that `units` of this budget can pay for."""
+    amount = Fraction(units, NANO)
+    if budget.pure:
+        return Laplace.costing(sensitivity=sensitivity, epsilon=amount)
+    return Gaussian.costing(sensitivity=sensitivity, rho=amount, exactly=budget.gaussian)
+
+
+def too_little(units: int, budget: Budget, what: str, *, needed: int) -> BudgetError:
+    """For a budget that is spent, or was too small from the start; `needed` is the least that would do."""
+    text = f"{budget.unit} {budget.amount(units):.3g} cannot pay for {what}; ask for fewer, or give a larger budget"
+    if units == 0:
+        text = f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
+    return BudgetError(text, requested=budget.amount(needed), remaining=budget.amount(units))
+
+
+class Noisy(NamedTuple):
+    """A released marginal in records, and the noise of each cell; of blocks of codes where `widths` says so."""
+
+    attributes: Set
+    values: np.ndarray
+    noise: Noise
+    widths: tuple[int, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Whether its cells are single codes."""
+        return not self.widths
+
+
+def _recorded(request: Mapping[str, Any]) -> tuple[list[Asked], list[Noise]]:
+    """Which marginals a request names and with which noise: what another processor's floats might choose otherwise."""
+    asked = []
+    for described in request["statistics"]:
+        blocks = described.get("blocks", described)
+        asked.append((tuple(blocks["marginal"]), tuple(blocks.get("widths", ()))))
+    return asked, [restore(described) for described in request["mechanisms"]]  # pyright: ignore[reportReturnType]
+
+
+class Collection:
+    """What a run has measured, and what is left to spend; every batch is one ledger event under its own key."""
+
+    def __init__(self, curator: Curator, allowance: int, key: str) -> None:
+        self._curator = curator
+        self.steps = Steps(curator, allowance, key)
+        self.allowance = allowance
+        self.noisy: list[Noisy] = []
+        self.plans: Mapping[Set, LevelPlan] = {}
+        """Sets that are measured in levels of blocks: what they pay is divided among these."""
+
+    @property
+    def left(self) -> int:
+        return self.steps.left
+
+    @property
+    def spent_share(self) -> float:
+        return 1 - self.left / self.allowance
+
+    @property
+    def pure(self) -> bool:
+        """Whether noise is Laplace's; else it is normal."""
+        return self._curator.budget.pure
+
+    @property
+    def _one_marginal(self) -> Sensitivity:
+        return self._curator.moved(of_one_marginal(self._curator.neighbours))
+
+    @property
+    def public_records(self) -> bool:
+        """Whether the number of records is known beforehand, as under replace-one."""
+        return self._curator.records is not None
+
+    def sd(self, units: int) -> float:
+        """The noise of a marginal that `units` pay for, in records."""
+        return noise_costing(self._curator.budget, self._one_marginal, units).sd
+
+    def measure(self, name: str, units: Mapping[Set, int]) -> None:
+        """Measure marginals, each with noise that its units pay for; a step that was begun goes on as it began."""
+        if not units:
+            return
+        key = self.steps.begin(name)
+        begun = self._curator.begun(key)
+        asked, noises = self._planned(units) if begun is None else _recorded(begun)
+        self._pay(key, asked, noises, sum(units.values()))
+
+    def resume(self, name: str) -> bool:
+        """Go on with a step that an earlier version began, as it began; False if there is none."""
+        key = self.steps.begin(name)
+        begun = self._curator.begun(key)
+        if begun is not None:
+            self._pay(key, *_recorded(begun), None)
+        return begun is not None
+
+    def _pay(self, key: str, asked: Sequence[Asked], noises: Sequence[Noise], planned: int | None) -> None:
+        counted = [self._counted(names, widths) for names, widths in asked]
+        settled = self._curator.measure(counted, noises, key=key)
+        self.steps.paid(settled.cost, planned)
+        for (names, widths), values, noise in zip(asked, settled.values, noises, strict=True):
+            self.noisy.append(Noisy(names, np.asarray(values, dtype=np.float64), noise, widths))
+
+    def _counted(self, names: Set, widths: tuple[int, ...]) -> Marginal | BlockCounts:
+        return BlockCounts(names, widths, self._curator.domain) if widths else Marginal(names)
+
+    def _planned(self, units: Mapping[Set, int]) -> tuple[list[Asked], list[Noise]]:
+        shares: dict[Asked, int] = {}
+        for names, share in units.items():
+            shares |= self._by_level(names, self.steps.share(share))
+        if min(shares.values()) < 1 or sum(shares.values()) > self.left:
+            raise too_little(max(0, self.left), self._curator.budget, f"{len(units)} marginals", needed=len(shares))
+        moved = self._one_marginal
+        return list(shares), [noise_costing(self._curator.budget, moved, share) for share in shares.values()]
+
+    def _by_level(self, names: Set, units: int) -> dict[Asked, int]:
+        """The units of a set, divided among its levels where it has some; levels that would get none are left out."""
+        plan = self.plans.get(names)
+        if plan is None:
+            return {(names, ()): units}
+        parts = zip(plan.widths, divide(units, plan.shares), strict=True)
+        return {
+            (names, widths if max(widths) > 1 else ()): share for widths, share in parts if share or max(widths) == 1
+        }
+
+    def precisions(self) -> dict[Set, float]:
+        """Inverse variances of what was measured, in records, summed over repetitions."""
+        found: dict[Set, float] = {}
+        for noisy in filter(attrgetter("whole"), self.noisy):
+            found[noisy.attributes] = found.get(noisy.attributes, 0.0) + noisy.noise.sd**-2.0
+        return found
+
+    @property
+    def records(self) -> tuple[float, float]:
+        """The number of records and a bound on its relative error: public, or the mean of all measured totals."""
+        if self._curator.records is not None:
+            return float(self._curator.records), 0.0
+        total = collapse(((n.attributes, n.values, n.noise.sd) for n in self.noisy), ())
+        assert total is not None  # a run measures before it asks
+        return counted(float(total[0]), total[1], pure=self._curator.budget.pure)
+
+    def measurements(self) -> list[Measurement]:
+        """Marginals as fractions of the table."""
+        count, _ = self.records
+        return [
+            Measurement(Marginal(n.attributes), n.values / count, n.noise.sd / count, n.noise.describe())
+            for n in self.noisy
+            if n.whole
+        ]
+
+    def tables(self) -> dict[Set, Measurement]:
+        """For every set that has a plan of levels its table, joined from these and from what larger sets tell."""
+        count, _ = self.records
+        found = {}
+        for names in dict.fromkeys(n.attributes for n in self.noisy if n.attributes in self.plans):
+            shape = self._curator.domain.shape_of(names)
+            levels = [
+                FitLevel(n.widths or (1,) * len(names), n.values, n.noise.sd)
+                for n in self.noisy
+                if n.attributes == names
+            ]
+            wider = ((n.attributes, n.values, n.noise.sd) for n in self.noisy if n.whole and n.attributes != names)
+            summed = collapse(wider, names)
+            if summed is not None:
+                levels.append(FitLevel((1,) * len(names), *summed))
+            cells = estimate_cells(levels, shape, count) / count
+            sd = cell_sd(residual_precisions(levels, shape), shape) / count
+            found[names] = Measurement(Marginal(names), cells, sd)
+        return found
+
+    def fitted(self) -> list[Measurement]:
+        """What a fit reads: one table in place of all levels of a set."""
+        tables = self.tables()
+        kept = [m for m in self.measurements() if tuple(m.query.names) not in tables]  # pyright: ignore[reportAttributeAccessIssue]
+        return [*kept, *tables.values()]

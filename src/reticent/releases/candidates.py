@@ -1,0 +1,120 @@
+"""Which marginals serve a workload, how strong a measured pair's interaction is, and which pairs one tree can hold."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb, log2
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.fitting.prior import collapse, empirical_scale, product_base, without_impossible
+from reticent.hypotheses.junction_tree.elimination import triangulate
+from reticent.queries.linear import Marginal
+from reticent.queries.workload import Workload
+
+__all__ = ["Interaction", "closure", "interactions", "measured_sets", "pairs_of_a_tree", "target_sets"]
+
+Set = tuple[str, ...]
+
+LOW_ORDERS = 3
+MOST_SETS = 2**13
+"""Sets of more than LOW_ORDERS attributes inside a wider one are measured too while all sets are no more than these."""
+
+
+def target_sets(workload: Workload, domain: Domain) -> dict[Set, float]:
+    """The attribute sets a workload asks about, with their weights."""
+    targets: dict[Set, float] = {}
+    asked = [
+        *zip(workload.marginals, workload.marginal_weights, strict=True),
+        *((entry.attributes, w) for entry, w in zip(workload.ranges, workload.range_weights, strict=True)),
+        *((query.attributes, w) for query, w in zip(workload.queries, workload.query_weights, strict=True)),
+    ]
+    for attributes, weight in asked:
+        if attributes:
+            names = domain.canonical(attributes)
+            targets[names] = targets.get(names, 0.0) + weight
+    return targets
+
+
+def closure(targets: Iterable[Set], order: int) -> list[Set]:
+    """All subsets with `order` attributes, in a fixed order."""
+    return list(dict.fromkeys(s for names in targets for s in combinations(names, order)))
+
+
+def measured_sets(domain: Domain, targets: Iterable[Set], largest: int) -> list[Set]:
+    """What a run measures: single attributes, the targets and the sets inside them, of up to `largest` cells."""
+    asked = [s for s in targets if domain.cells(s) <= largest]
+    sets = dict.fromkeys((name,) for name in domain.names)
+    for order in range(2, max((len(s) for s in targets), default=0) + 1):
+        inside = [s for s in closure(targets, order) if domain.cells(s) <= largest] if order <= LOW_ORDERS else []
+        if order > LOW_ORDERS and sum(comb(len(s), order) for s in asked) + len(sets) <= MOST_SETS:
+            inside = closure(asked, order)
+        sets |= dict.fromkeys([*inside, *(s for s in asked if len(s) == order)])
+    return list(sets)
+
+
+@dataclass(frozen=True)
+class Interaction:
+    """An estimate from released numbers: the prior scale that fits best, and the total variation it brings."""
+
+    scale: float
+    variation: float
+
+
+def interactions(measurements: Sequence[Measurement], domain: Domain) -> dict[Set, Interaction]:
+    """How far each measured pair is from independence, noise taken off."""
+    measured = [(domain.canonical(m.query.attributes), m.values, m.sd) for m in measurements if _marginal(m)]
+    known = without_impossible(domain, measured)
+    base = product_base(domain, known)
+    found = {}
+    for pair in dict.fromkeys(attributes for attributes, _, _ in known if len(attributes) == 2):
+        merged = collapse([entry for entry in known if entry[0] == pair], pair)
+        assert merged is not None  # the pair itself is among the known
+        values, sd = merged
+        expected = base.table(pair)
+        scale = empirical_scale(values, sd, expected)
+        signal = (expected * scale) ** 2
+        # the posterior mean of each cell's departure, were the others known
+        departure = (values - expected) * signal / (signal + sd * sd)
+        found[pair] = Interaction(scale, float(np.abs(departure).sum()) / 2)
+    return found
+
+
+def _marginal(measurement: Measurement) -> bool:
+    return isinstance(measurement.query, Marginal)
+
+
+def pairs_of_a_tree(domain: Domain, gains: Mapping[Set, float], limit: int) -> list[Set]:
+    """Pairs whose junction tree stays within `limit` cells, greedily: the most gain per doubling of its growth.
+
+    The tree holds the domain's rules from the start. Gains are re-examined lazily: a growing tree may make a pair
+    dearer or free, so a pair is taken when it is still the best at its present cost, and dropped for good once it
+    exceeds the limit.
+    """
+    rules = dict.fromkeys(tuple(map(domain.index, rule.attributes)) for rule in domain.impossible)
+    chosen: list[tuple[int, ...]] = [*((i,) for i in range(len(domain))), *rules]
+    cells = triangulate(domain.shape, chosen, restarts=0).cells if rules else sum(domain.shape)
+    position = {pair: tuple(domain.index(name) for name in pair) for pair in gains}
+    queue = [(-gain, pair) for pair, gain in gains.items()]
+    heapq.heapify(queue)
+    kept: list[Set] = []
+    while queue:
+        _, pair = heapq.heappop(queue)
+        grown = triangulate(domain.shape, [*chosen, position[pair]], restarts=0).cells
+        if grown > limit:
+            continue
+        worth = gains[pair] / log2(2 + max(grown - cells, 0) / 1000)
+        if queue and worth < -queue[0][0]:
+            heapq.heappush(queue, (-worth, pair))
+            if queue[0][1] != pair:
+                continue
+            heapq.heappop(queue)
+        chosen.append(position[pair])
+        kept.append(pair)
+        cells = grown
+    return kept

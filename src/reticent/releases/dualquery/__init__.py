@@ -1,0 +1,1 @@
+"""DualQuery: the game played from the query side."""

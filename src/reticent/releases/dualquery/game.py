@@ -1,0 +1,140 @@
+"""The game's public side: which queries were drawn and which records were played (spec 7.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from reticent.releases.dualquery.data_player import DataPlayer, Drawn, PlayerReply
+from reticent.releases.dualquery.plan import DualQueryPlan
+from reticent.releases.dualquery.possible import RecordMender
+from reticent.releases.dualquery.query_player import QueryPlayer
+
+RECENT = 32
+"""Rounds back from which a reply may start."""
+
+Draw = Callable[[int], np.ndarray]
+"""Indices drawn in a round; the only thing here that has seen the table."""
+
+
+class Game:
+    """Plays a plan round by round; all its randomness is public and follows from `seed`.
+
+    `shares` are released one-way distributions, one per attribute: where given, replies start from records drawn from
+    them; else from records of the last rounds, so that attributes no drawn query names keep what earlier draws taught.
+    With `rules`, replies that a domain declares impossible are mended (`possible.py`).
+    """
+
+    def __init__(
+        self,
+        plan: DualQueryPlan,
+        queries: QueryPlayer,
+        sizes: np.ndarray,
+        player: DataPlayer,
+        *,
+        seed: int = 0,
+        shares: list[np.ndarray] | None = None,
+        rules: RecordMender | None = None,
+    ) -> None:
+        self._rules = rules
+        self._plan = plan
+        self._queries = queries
+        self._sizes = sizes
+        self._player = player
+        self._seed = seed
+        self._cumulative = None if shares is None else [np.cumsum(share) / share.sum() for share in shares]
+        self._recent: list[np.ndarray] = []
+        self._records: list[np.ndarray] = []
+        self._satisfied = self._possible = self._bound = 0.0
+        self._missed = 0.0
+
+    def scale(self, turn: int) -> float:
+        """Records one met query stands for: the `turn - 1` rounds played so far are scaled to the size of the table."""
+        return self._plan.records / (self._plan.replies * (turn - 1))
+
+    def play(self, turn: int, draw: Draw) -> PlayerReply:
+        """Round `turn`, counted from 1, whose queries come from `draw`; the first is public and free."""
+        public = np.random.default_rng([self._seed, turn])
+        if turn == 1:
+            indices = self._queries.uniform(self._plan.draws, public)
+        else:
+            indices = draw(turn)
+        self._recent = [*self._recent, indices][-self._plan.memory :]
+        clauses = self._queries.clauses(np.concatenate(self._recent))
+        replies = [self._reply(clauses, public) for _ in range(self._plan.replies)]
+        best = max(replies, key=lambda reply: reply.satisfied)
+        drawn = clauses.total
+        self._satisfied += best.satisfied
+        self._possible += drawn
+        self._bound += drawn if best.bound is None else best.bound
+        if self._plan.step < 1:  # else the theorem says nothing, whatever the replies are
+            self._missed += self._shortfall(indices, clauses, replies)
+        played = np.stack([reply.record for reply in replies])
+        self._queries.observe(played)
+        self._records.append(played)
+        return best
+
+    def _shortfall(self, indices: np.ndarray, clauses: Drawn, replies: list[PlayerReply]) -> float:
+        """By how much the replies to one round's own draws may miss the best record, as a share of the draws."""
+        remembered = self._plan.memory > 1
+        own = self._queries.clauses(indices) if remembered else clauses
+        won = np.mean([own.satisfied(reply.record) if remembered else reply.satisfied for reply in replies])
+        proven = [] if remembered else [reply.bound for reply in replies if reply.bound is not None]
+        return float(min([own.total, *proven]) - won) / self._plan.draws
+
+    @property
+    def shortfall(self) -> float:
+        """By how much replies may have missed the best ones, in the mean over the rounds played."""
+        return self._missed / max(1, len(self._records))
+
+    @property
+    def rounds(self) -> int:
+        """How many were played."""
+        return len(self._records)
+
+    def _reply(self, clauses: Drawn, public: np.random.Generator) -> PlayerReply:
+        start = self._start(public)
+        if self._rules is None:
+            return self._player.respond(clauses, self._sizes, start, int(public.integers(0, 2**63)))
+        start = self._rules.nearest(start, public)
+        reply = self._player.respond(clauses, self._sizes, start, int(public.integers(0, 2**63)))
+        record = self._rules.mended(reply.record, start, clauses.satisfied)
+        if record is reply.record:
+            return reply
+        # The bound stays: it is of all records, so that the shortfall counts what the rules cost.
+        return PlayerReply(record, clauses.satisfied(record), reply.bound)
+
+    def _start(self, public: np.random.Generator) -> np.ndarray:
+        if self._cumulative is not None:
+            drawn = [np.searchsorted(cumulative, public.random()) for cumulative in self._cumulative]
+            return np.minimum(drawn, self._sizes - 1)
+        if not self._records:
+            return public.integers(0, self._sizes)
+        back = public.integers(1, min(len(self._records), RECENT) + 1)
+        return self._records[-back][public.integers(0, self._plan.replies)]
+
+    @property
+    def played(self) -> np.ndarray:
+        """All records, one per row, in the order they were played."""
+        return np.concatenate(self._records)
+
+    @property
+    def satisfied(self) -> float:
+        """Share of the drawn queries that the best replies met so far."""
+        return self._satisfied / max(self._possible, 1)
+
+    def notes(self) -> dict[str, Any]:
+        """What a report shows: the plan, and how well the data player did; the bound is 1 where nothing is proven."""
+        plan = self._plan
+        return {
+            "rounds": len(self._records),
+            "draws": plan.draws,
+            "step": float(plan.step),
+            "replies": plan.replies,
+            "memory": plan.memory,
+            "satisfied": self.satisfied,
+            "satisfiable at most": self._bound / max(self._possible, 1),
+            **({"unpaid rounds": unpaid} if (unpaid := plan.rounds - len(self._records)) else {}),
+        }

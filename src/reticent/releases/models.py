@@ -1,0 +1,403 @@
+"""A model is a frozen public value: the parameters that answer one convex loss, and how good they are."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reticent.domain import Categorical, Domain
+from reticent.domain.attribute import Attribute
+from reticent.errors import QueryError
+from reticent.knowledge.risks import public_minimum
+from reticent.losses.features import Column, Factor
+from reticent.losses.losses import ConvexLoss, checked_loss, loss_from_dict
+from reticent.losses.multinomial import softmax
+from reticent.losses.public import Problem
+from reticent.losses.risk import by_output
+from reticent.queries.forms import Product
+
+if TYPE_CHECKING:
+    from reticent.hypotheses.replicates import Replicates
+    from reticent.knowledge.certificates import Certificate
+    from reticent.knowledge.knowledge import Knowledge
+    from reticent.releases.coefficients import Coefficients
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A fitted model: parameters, a bound on their excess risk, and what they cost.
+
+    `theta` lives on scaled features; `coefficients` are on the original scale. `error` bounds the excess empirical
+    risk, in the unit of the loss, with probability `confidence` when `certified`. A bound that parameters of zero meet
+    on any table, or one of 0, is none: such a model is not certified. Works where scikit-learn expects a fitted
+    regressor or classifier.
+
+    Example:
+        >>> import pyarrow, reticent as rt
+        >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+        >>> table = rt.Table.of(rows, domain)
+        >>> made = rt.release(table, rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+        >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+        >>> model.positive
+        'smoker = yes'
+    """
+
+    loss: ConvexLoss
+    domain: Domain
+    theta: np.ndarray
+    error: float | None
+    confidence: float | None
+    origin: str
+    certified: bool
+    price: float = 0.0
+    snapshot: str | None = None
+    ledger_id: int | None = None
+    gap: float = 0.0
+    """How far the solver may be from the hypothesis' own minimum."""
+
+    def __post_init__(self) -> None:
+        theta = np.array(self.theta, dtype=np.float64)
+        theta.setflags(write=False)
+        object.__setattr__(self, "theta", theta)
+        if self.certified and not (self.error is not None and 0 < self.error < self.problem.zero_excess):
+            # As much holds for parameters of zero, unseen; and no noise can show that nothing is left to gain.
+            for name, value in (("certified", False), ("error", None), ("confidence", None)):
+                object.__setattr__(self, name, value)
+
+    @cached_property
+    def problem(self) -> Problem:
+        return self.loss.on(self.domain)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """One name per entry of theta."""
+        return self.problem.names
+
+    @cached_property
+    def feature_names_in_(self) -> tuple[str, ...]:
+        """The columns `predict` reads, in the order an array must have."""
+        names = (f if isinstance(f, tuple) else (f,) for f in self.loss.features)
+        return tuple(dict.fromkeys(name for group in names for name in group))
+
+    @cached_property
+    def coefficients(self) -> dict[str, float]:
+        """On the original scale of features and label; products of numeric features are multiplied out.
+
+        Of a Poisson loss they are of the logarithm of the mean; of a multinomial one each class has its own, and names
+        begin with the class.
+        """
+        offset, scale = self.problem.design.label_units
+        if self.loss.kind == "poisson":
+            offset, scale = math.log(scale), 1.0
+        elif self.loss.task != "number":
+            offset, scale = 0.0, 1.0
+        found: dict[str, float] = {}
+        for prefix, part in zip(self._prefixes, by_output(self.problem, self.theta), strict=True):
+            found[prefix + "(intercept)"] = offset
+            for column, weight in zip(self._columns, part, strict=True):
+                for name, value in _expanded(column, float(weight) * scale).items():
+                    found[prefix + name] = found.get(prefix + name, 0.0) + value
+        return found
+
+    @property
+    def _prefixes(self) -> list[str]:
+        return [f"{label}: " for label in self.classes_] if self.loss.task == "class" else [""]
+
+    @property
+    def note(self) -> str:
+        """What to know before reading the coefficients; empty where nothing can go wrong."""
+        label = self.loss.label
+        if self.problem.design.labelled.all():
+            return ""
+        return (
+            f"records without a usable {label} are left out; the error is per record of the whole table: if many are"
+            f" (rt.count(~rt.col({label!r}).is_known())), it is larger per record used"
+        )
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """(negative, positive) of a classifier, or all classes of a multinomial one."""
+        if self.loss.task not in ("sign", "class") or self.loss.label is None:
+            raise AttributeError("a regression has no classes")
+        attribute = self.domain[self.loss.label]
+        if self.loss.task == "class":
+            return np.array([attribute.value(int(code)) for code in self.problem.design.label_choices])
+        if attribute.known == 2:
+            positive = int(np.argmax(self.problem.design.label_values > 0))
+            return np.array([attribute.value(1 - positive), attribute.value(positive)])
+        return np.array([False, True])
+
+    @property
+    def positive(self) -> str | None:
+        """What a positive margin speaks for, such as `income = >50K`; None where the label is a number, or none."""
+        if self.loss.label is None or self.loss.task not in ("sign", "number"):
+            return None
+        attribute = self.domain[self.loss.label]
+        if not (self.loss.signs or isinstance(attribute, Categorical)):
+            return None
+        codes = np.flatnonzero(self.problem.design.label_values * self.problem.design.labelled > 0)
+        named = attribute.labels[codes[0]] if len(codes) == 1 else self.loss.positive
+        return f"{self.loss.label} = {named}"
+
+    def features(self, rows: Any) -> np.ndarray:
+        """One column per feature: numbers scaled by the declared bounds, missing ones in the middle."""
+        columns = _columns(rows, self.feature_names_in_)
+        count = max((len(values) for values in columns.values()), default=1)
+        cached: dict[Factor, np.ndarray] = {}
+        matrix = np.ones((count, len(self._columns)))
+        for place, column in enumerate(self._columns):
+            for factor in column:
+                if factor not in cached:
+                    cached[factor] = _factor(factor, self.domain[factor.attribute], columns[factor.attribute])
+                matrix[:, place] *= cached[factor]
+        return matrix
+
+    def decision_function(self, rows: Any) -> np.ndarray:
+        """<theta, features> per row; one column for each class of a multinomial loss."""
+        margins = self.features(rows) @ by_output(self.problem, self.theta).T
+        return margins if self.loss.task == "class" else margins[:, 0]
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """The label on its original scale, or the likeliest class."""
+        if self.loss.task == "mean":
+            raise QueryError("a mean predicts nothing; read model.theta")
+        if self.loss.task == "margin":
+            raise QueryError("a loss given for each label predicts a margin only; read model.decision_function(rows)")
+        margin = self.decision_function(rows)
+        if self.loss.task == "sign":
+            return self.classes_[(margin >= 0).astype(int)]
+        if self.loss.task == "class":
+            return self.classes_[margin.argmax(axis=1)]
+        offset, scale = self.problem.design.label_units
+        return offset + scale * self.loss.predicted(margin)
+
+    def predict_proba(self, rows: Any) -> np.ndarray:
+        """Chances of the classes, in the order of `classes_`; logistic and multinomial losses only."""
+        margin = self.decision_function(rows) if self.loss.kind in ("logistic", "multinomial") else None
+        if margin is None:
+            raise QueryError(f"{self.loss.kind} loss gives no probabilities; use rt.Logistic or rt.Multinomial")
+        if self.loss.kind == "multinomial":
+            return softmax(margin.T).T
+        positive = 1.0 / (1.0 + np.exp(-np.clip(margin, -700, 700)))
+        return np.column_stack([1.0 - positive, positive])
+
+    def drawn_from(self, replicates: Replicates | None) -> Model:
+        """The same model, which now knows the replicates of its release."""
+        self.__dict__["_replicates"] = replicates
+        return self
+
+    def population(self, confidence: float = 0.95) -> Coefficients:
+        """Standard errors and intervals of the coefficients in the population of the table's records.
+
+        Estimated from the replicates of a release: the model is fitted to each of them. Nothing certifies coefficients.
+        For simple random samples, and features that were in the workload (docs/guide/population.md).
+
+        Args:
+            confidence: Of each interval by itself.
+
+        Returns:
+            One row for each coefficient, on the original scale.
+
+        Raises:
+            QueryError: The model is not of a release with replicates.
+
+        Example:
+            >>> import pyarrow as pa, reticent as rt
+            >>> people = pa.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> smoker = rt.Categorical(["no", "yes"], other=False)
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 25)), smoker=smoker)
+            >>> table, budget = rt.Table.of(people, domain), rt.Budget(epsilon=1, delta=1e-9)
+            >>> release = rt.release(table, rt.marginals(domain, 2), budget).replicates(10)
+            >>> model = release.minimize(rt.Squared(features=["smoker"], label="age"))
+            >>> model.population().names
+            ('(intercept)', 'smoker=yes')
+        """
+        from reticent.releases.coefficients import coefficient_intervals
+
+        return coefficient_intervals(self, self.__dict__.get("_replicates"), confidence)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the replicates, which may be large and are no part of a model."""
+        return {name: value for name, value in self.__dict__.items() if name != "_replicates"}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """As scikit-learn asks for; the model is already fitted."""
+        return {"loss": self.loss, "domain": self.domain, "theta": self.theta}
+
+    def fit(self, rows: Any, labels: Any = None) -> Model:
+        """Refused: rows reach a model through a session only."""
+        raise QueryError("a model is fitted under privacy by session.minimize(loss); ask for a new one instead")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags  # pyright: ignore[reportMissingImports]
+
+        kind = "classifier" if self.loss.task in ("sign", "class") else "regressor"
+        return Tags(estimator_type=kind, target_tags=TargetTags(required=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-ready, with the public description of the attributes it needs."""
+        own = {name: self.domain[name] for name in self.problem.attributes}
+        return {
+            "loss": self.loss.to_dict(),
+            "domain": Domain(own).to_dict(),
+            "theta": self.theta.tolist(),
+            "names": list(self.names),
+            "coefficients": self.coefficients,
+            "positive": self.positive,
+            "error": self.error,
+            "confidence": self.confidence,
+            "origin": self.origin,
+            "certified": self.certified,
+            "price": self.price,
+            "snapshot": self.snapshot,
+            "ledger_id": self.ledger_id,
+            "gap": self.gap,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Model:
+        plain = {key: value for key, value in fields.items() if key not in ("names", "coefficients", "positive")}
+        own = {"loss": loss_from_dict(fields["loss"]), "domain": Domain.from_dict(fields["domain"])}
+        return cls(**(plain | own))
+
+    @classmethod
+    def from_json(cls, text: str) -> Model:
+        return cls.from_dict(json.loads(text))
+
+    def _repr_html_(self) -> str:
+        from reticent.report import model_summary
+
+        return model_summary(self)
+
+    def __repr__(self) -> str:
+        kept = f"excess at most {self.error:.3g} at {self.confidence:.4g}" if self.certified else "uncertified"
+        of = "" if self.positive is None else f", of {self.positive}"
+        return f"Model({self.loss!r}{of}, {kept}, {self.origin}, price {self.price:.3g})"
+
+    @property
+    def _columns(self) -> list[Column]:
+        return [column for block in self.problem.design.blocks for column in block.columns]
+
+
+def free_model(knowledge: Knowledge, loss: ConvexLoss, confidence: float) -> Model:
+    """The best of what was paid for and of what certificates bound; else the working hypothesis' own minimiser."""
+    problem = checked_loss(loss).on(knowledge.domain)
+    if loss.digest not in knowledge.models:
+        loss.refuse_unnamed_class(knowledge.domain)
+    paid = knowledge.model(loss, confidence)
+    found = [
+        (implied_variation(c.certificates, problem, confidence), c.snapshot) for c in reversed(knowledge.certified)
+    ]
+    variation, snapshot = min(found, key=lambda way: way[0], default=(inf, None))
+    if snapshot is not None and variation < 1:
+        theta, gap = public_minimum(snapshot, problem)
+        error = implied_error(variation, problem, theta, gap)
+        if error < problem.zero_excess and (paid is None or error <= paid[0]):
+            return Model(
+                loss, knowledge.domain, theta, error, confidence, "certificate", True, snapshot=snapshot.digest, gap=gap
+            )
+    if paid is None:
+        return guessed_model(knowledge, loss)
+    error, model = paid
+    return Model(
+        loss, knowledge.domain, model.theta, error, confidence, "cache", True, snapshot=model.snapshot, gap=model.gap
+    )
+
+
+def guessed_model(knowledge: Knowledge, loss: ConvexLoss) -> Model:
+    """The working hypothesis' own minimiser, without a certificate."""
+    current = knowledge.current
+    theta, gap = public_minimum(current, loss.on(knowledge.domain))
+    return Model(loss, knowledge.domain, theta, None, None, "hypothesis", False, snapshot=current.digest, gap=gap)
+
+
+def implied_variation(certificates: Sequence[Certificate], problem: Problem, confidence: float) -> float:
+    """Bounds the total variation between data and snapshot on the loss' attributes; infinite where nothing covers them.
+
+    It comes from an audit of predicates, or is half the number of cells times an audited cell error.
+    """
+    domain = problem.design.domain
+    spike = Product(problem.attributes, tuple(np.eye(domain[name].size)[0] for name in problem.attributes))
+    found = []
+    for certificate in certificates:
+        bound = certificate.error_of(spike, confidence)
+        found.append(bound if certificate.kind == "predicates" else bound * domain.cells(problem.attributes) / 2)
+    return min(found, default=inf)
+
+
+def implied_error(variation: float, problem: Problem, theta: np.ndarray, gap: float) -> float:
+    """Excess risk <= swing TV + gap: the swing of the parameters stands for twice the loss' range of spec online.md 1
+    (docs/proofs/excess-risk.md).
+    """
+    return min(2 * problem.scale, sum(problem.swing(theta))) * variation + gap
+
+
+def _expanded(column: Column, weight: float) -> dict[str, float]:
+    """A product of `offset + slope * number` and indicators, multiplied out into named terms."""
+    terms: dict[tuple[str, ...], float] = {(): weight}
+    for factor in column:
+        grown: dict[tuple[str, ...], float] = {}
+        for names, value in terms.items():
+            if factor.code is None:
+                grown[names] = grown.get(names, 0.0) + value * factor.offset
+                grown[(*names, factor.name)] = value * factor.slope
+            else:
+                grown[(*names, factor.name)] = value
+        terms = grown
+    return {":".join(names) if names else "(intercept)": value for names, value in terms.items()}
+
+
+def _factor(factor: Factor, attribute: Attribute, values: Any) -> np.ndarray:
+    if factor.code is not None:
+        return (attribute.encode(values) == factor.code).astype(np.float64)
+    numbers = _numbers(attribute, values)
+    scaled = np.clip(factor.offset + factor.slope * numbers, -1.0, 1.0)
+    return np.where(np.isnan(scaled), 0.0, scaled)
+
+
+def _numbers(attribute: Attribute, values: Any) -> np.ndarray:
+    """Raw numbers as they are; dates and anything else through the attribute's codes."""
+    if getattr(attribute, "kind", "number") == "number":
+        try:
+            return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        except (TypeError, ValueError):
+            pass
+    representatives = attribute.representatives
+    assert representatives is not None, "a numeric factor comes from an attribute with numbers"
+    return representatives[attribute.encode(values)]
+
+
+def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Columns by name from a data frame, an Arrow table, a mapping, a list of mappings, or an array in order."""
+    if isinstance(rows, np.ndarray):
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise QueryError(f"rows of shape {rows.shape} need {len(names)} columns: {', '.join(names)}")
+        return {name: rows[:, place] for place, name in enumerate(names)}
+    if isinstance(rows, Sequence):
+        lacking = next((name for row in rows for name in names if name not in row), None)
+        if lacking is not None:
+            raise QueryError(f"a row has no {lacking}; each needs {', '.join(names)}, None where unknown")
+        return {name: [row[name] for row in rows] for name in names}
+    try:
+        return {name: _plain(rows[name]) for name in names}
+    except (KeyError, TypeError):
+        raise QueryError(f"rows need the columns {', '.join(names)}") from None
+
+
+def _plain(column: Any) -> Any:
+    to_list = getattr(column, "to_pylist", None)
+    return np.asarray(column) if to_list is None else np.asarray(to_list())

@@ -1,0 +1,174 @@
+"""MWEM: in each round select the worst cell, measure it, project onto it, replay the past (Hardt et al. 2012)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from reticent.errors import whole_number
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.choose import CLIQUE_CELLS
+from reticent.kernel.accounting import NANO, Budget, Real
+from reticent.kernel.curator import Curator
+from reticent.kernel.mechanisms.base import Exponential, Sensitivity
+from reticent.knowledge.outcome import Outcome, Progress, Report, silent
+from reticent.knowledge.tails import check_confidence, counted
+from reticent.queries.base import Linear
+from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.linear import Count
+from reticent.queries.workload import Workload
+from reticent.releases.budgeting import TOTAL_SHARE, divide, noise_costing, too_little
+from reticent.releases.query_class import Learner, QueryClass
+from reticent.releases.steps import Steps
+from reticent.releases.workload_audit import AUDIT_SHARE, audited, checked_share
+
+__all__ = ["MWEM"]
+
+MOST_ROUNDS, FEWEST_ROUNDS = 200, 10
+USUAL_CONFIDENCE = 0.95
+ONE = Sensitivity.scalar()
+
+
+@dataclass(frozen=True)
+class MWEM:
+    """Multiplicative weights with the exponential mechanism (Hardt, Ligett, McSherry 2012), for any linear queries.
+
+    Each round selects a badly answered query, measures it and projects onto it, then onto all earlier ones; half of a
+    round's budget selects, half measures. Targets are conservative by one standard deviation of the noise: a plan, not
+    a guarantee (spec 4.4). A closing audit certifies every query of the workload. A universe too large to hold is
+    learned on a junction tree, then on records drawn from it.
+
+    Args:
+        rounds: How many; by default their number balances noise and progress, a hundredth of what the worst case asks.
+        replay: Whether earlier measurements are projected onto again in every round.
+        tree_cells: The largest junction tree; by default one that is read as fast as a support.
+        audit_share: Share of the budget for the closing audit, from 0 to 0.5; by default 1/25.
+        confidence: With which the audit's bound holds.
+
+    Raises:
+        QueryError: A number is out of range.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import reticent as rt
+        >>> domain = rt.Domain({"a": 3, "b": 4})
+        >>> table = rt.Table.of(pa.table({"a": [0, 1, 2, 1] * 500, "b": [3, 3, 0, 1] * 500}), domain)
+        >>> workload = rt.Workload([rt.mean("b"), rt.count((rt.col("a") == 1) | (rt.col("b") == 0))])
+        >>> release = rt.release(table, workload, rt.Budget(epsilon=1, delta=1e-9), algorithm=rt.MWEM(rounds=10))
+        >>> release.answer(rt.mean("b")).certified
+        True
+    """
+
+    rounds: int | None = None
+    replay: bool = True
+    tree_cells: int | None = None
+    audit_share: Real | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        if self.rounds is not None:
+            object.__setattr__(self, "rounds", whole_number(self.rounds, "rounds", 1))
+        if self.tree_cells is not None:
+            object.__setattr__(self, "tree_cells", whole_number(self.tree_cells, "tree_cells", 1))
+        object.__setattr__(self, "audit_share", checked_share(self.audit_share))
+        check_confidence(self.confidence)
+
+    def describe(self) -> dict[str, Any]:
+        """Names a run in its ledger: what did not exist when older runs were named appears only where it is chosen."""
+        chosen: dict[str, Any] = {} if self.tree_cells is None else {"tree_cells": self.tree_cells}
+        chosen |= {} if self.audit_share is None else {"audit_share": str(self.audit_share)}
+        chosen |= {} if self.confidence == USUAL_CONFIDENCE else {"confidence": self.confidence}
+        return {"algorithm": "MWEM", "rounds": self.rounds, "replay": self.replay} | chosen
+
+    def terms(self) -> dict[str, Any]:
+        share = AUDIT_SHARE if self.audit_share is None else self.audit_share
+        return {"tree_cells": self.tree_cells, "audit_share": str(share)}
+
+    def resumed(self, begun: Mapping[str, Any]) -> MWEM:
+        """Older runs had the largest tree, and no audit."""
+        share = Fraction(begun.get("audit_share", 0))
+        return replace(self, tree_cells=begun.get("tree_cells", CLIQUE_CELLS), audit_share=share)
+
+    def run(
+        self, curator: Curator, workload: Workload | Conjunctions, *, allowance: int, key: str, report: Report = silent
+    ) -> Outcome:
+        """Spend `allowance`; the same key after a crash reads back every round already paid."""
+        domain, budget = curator.domain, curator.budget
+        queries = QueryClass(workload, domain)
+        learner = Learner(queries, queries.start(self.tree_cells, "MWEM"))
+        steps = Steps(curator, allowance, key)
+        records, error = count_records(curator, steps)
+        closing = int(max(0, steps.left) * (checked_share(self.audit_share) or 0))
+        steps, audit = Steps(curator, steps.left - closing, key), Steps(curator, closing, key)
+        rounds = self.rounds or default_rounds(records, math.log(domain.size), budget, steps.left)
+        if steps.left < 2 * rounds:
+            raise too_little(max(0, steps.left), curator.budget, f"{rounds} rounds", needed=2 * rounds)
+        answers: list[tuple[Linear, float, float]] = []
+        measurements: list[Measurement] = []
+        for turn, (to_select, to_measure) in enumerate(_halves(steps.left, rounds)):
+            named = steps.begin(f"select {turn}")
+            if not steps.pays(units := steps.share(to_select)):
+                break
+            mechanism = _selection(budget, units)
+            chosen = curator.select(learner.scores(records, measurements), mechanism, key=named)
+            steps.paid(chosen.cost, to_select)
+            query, _ = queries.query(int(chosen.values[0][0]))
+            named = steps.begin(f"measure {turn}")
+            if not steps.pays(units := steps.share(to_measure)):
+                break
+            noise = noise_costing(budget, curator.moved(ONE), units)
+            settled = curator.measure([query], noise, key=named)
+            steps.paid(settled.cost, to_measure)
+            answers.append((query, float(settled.values[0]) / records, noise.sd / records))
+            measurements.append(Measurement(query, np.array(answers[-1][1]), answers[-1][2], noise.describe()))
+            learner.replay(answers if self.replay else answers[-1:])
+            report(Progress(turn + 1, rounds, f"measured {query.text}", (turn + 1) / rounds))
+        notes = {"rounds": len(measurements), "cells": queries.size, "records_error": error} | learner.described
+        hypothesis, certificates, guarantees = audited(
+            curator,
+            workload,
+            learner.hypothesis,
+            audit,
+            records=records,
+            records_error=error,
+            confidence=self.confidence,
+            key=key,
+        )
+        return Outcome(hypothesis, tuple(measurements), certificates, records, notes, guarantees=guarantees)
+
+
+def count_records(curator: Curator, steps: Steps) -> tuple[float, float]:
+    """The number of records and a bound on its relative error; a private one is paid for by a share of the steps."""
+    if curator.records is not None:
+        return float(curator.records), 0.0
+    units, _ = divide(steps.left, [float(TOTAL_SHARE), float(1 - TOTAL_SHARE)])
+    named = steps.begin("total")
+    noise = noise_costing(curator.budget, curator.moved(ONE), max(steps.share(units), 1))
+    settled = curator.measure([Count()], noise, key=named)
+    steps.paid(units)  # whole: what rounding left over is nobody's
+    return counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure)
+
+
+def default_rounds(records: float, log_universe: float, budget: Budget, units: int) -> int:
+    """Where the noise of a round, growing with their number, meets the progress sqrt(ln|U| / 2T) still to come."""
+    amount = units / NANO
+    if budget.pure:
+        balance = (records * amount / 2) ** (2 / 3) * (log_universe / 2) ** (1 / 3)
+    else:
+        balance = records * math.sqrt(amount * log_universe / 2)
+    return int(min(MOST_ROUNDS, max(FEWEST_ROUNDS, balance / 100)))
+
+
+def _halves(units: int, rounds: int) -> list[tuple[int, int]]:
+    parts = divide(units, [1.0] * (2 * rounds))
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _selection(budget: Budget, units: int) -> Exponential:
+    amount = Fraction(units, NANO)
+    return Exponential(amount) if budget.pure else Exponential.costing(rho=amount)

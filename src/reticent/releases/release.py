@@ -1,0 +1,637 @@
+"""A release is a hypothesis with its public transcript: it answers any question for free and yields synthetic rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import platform
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.domain.files import named_path, reading_file, shown_path, write_file
+from reticent.errors import BudgetError, QueryError, ReticentError, require, whole_number
+from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.junction_tree.rules import check_rules
+from reticent.hypotheses.memory import keeping
+from reticent.hypotheses.replicates import Replicates
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.accounting import Budget
+from reticent.kernel.counting.subsample import Subsample
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger.events import sha256
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.ledger.verify import opening
+from reticent.kernel.table import Table
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.estimates import expected_variation
+from reticent.knowledge.free import free_answer
+from reticent.knowledge.guarantees import Guarantee
+from reticent.knowledge.knowledge import Certified, Knowledge
+from reticent.knowledge.loss_certificates import LossCertificate
+from reticent.knowledge.outcome import Outcome, Report, silent
+from reticent.knowledge.population import Sample
+from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once, statement
+from reticent.knowledge.request import USUAL_CONFIDENCE, Request
+from reticent.knowledge.typical import TypicalError
+from reticent.progress.bars import listening
+from reticent.queries.base import Query, checked_query
+from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.statistics import StatisticQuery
+from reticent.queries.workload import Workload
+from reticent.releases.adaptive import Adaptive
+from reticent.releases.candidates import target_sets
+from reticent.releases.dualquery.analysis import amplified_run
+from reticent.releases.replicates import FEWEST_REPLICATES, MOST_REPLICATES, PUBLIC_SEED, SUPPORTED, made_replicates
+from reticent.releases.schema import FORMAT, LARGEST_CONTENT, read_release
+from reticent.releases.synthesize import synthesize, weighted_rows
+from reticent.releases.typical import typical_error, typical_units
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from reticent.losses.losses import ConvexLoss
+    from reticent.releases.models import Model
+    from reticent.sql.result import ResultTable
+
+MOST_ROWS = 2**31 - 1
+LEAST_ROWS_RATIO = 4
+"""Rows with replicate weights for each record: their own sampling then adds an eighth to a standard error at most."""
+PUBLISHED = "published"
+"""Ledger events that hold a whole release."""
+
+
+class Algorithm(Protocol):
+    """An offline algorithm: a loop over a Curator that spends at most `allowance` nano-units."""
+
+    def run(
+        self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
+    ) -> Outcome: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+@runtime_checkable
+class Resumable(Protocol):
+    """An algorithm with defaults that changed: a run goes on with the terms that were written when it began."""
+
+    def terms(self) -> dict[str, Any]:
+        """What is written, in plain values."""
+        ...
+
+    def resumed(self, begun: Mapping[str, Any]) -> Algorithm:
+        """The algorithm with the terms of a run; one that is older than a term lacks it."""
+        ...
+
+
+def release(
+    table: Table,
+    workload: Workload,
+    budget: Budget,
+    *,
+    algorithm: Algorithm | None = None,
+    ledger: str | Path | Ledger | None = None,
+    anchor: str | Path | None = None,
+    progress: Report | bool = True,
+) -> Release:
+    """Learn a public distribution whose answers to a workload are accurate, and certify them.
+
+    Args:
+        table: The private table.
+        workload: What the answers are to be accurate for, such as `rt.marginals(domain, 3)`.
+        budget: All that may be spent.
+        algorithm: `rt.Adaptive()` by default; `rt.MWEM`, `rt.TextbookPMW` and `rt.DualQuery` are the papers' own.
+        ledger: A ledger or its file: measurements are then durable, after a crash the same call resumes with what was
+            measured, and a session on the same ledger shares its budget.
+        anchor: Where the ledger's anchor is kept, by default beside it.
+        progress: True shows a bar on terminals and in notebooks, False none; a function is called with each step.
+
+    Returns:
+        The release: answers, synthetic rows, models and a report, all free from here on.
+
+    Raises:
+        QueryError: An argument has another kind or range.
+        BudgetError: The ledger has too little left.
+        LedgerError: The ledger is another table's, damaged or in use.
+
+    Example:
+        >>> import pyarrow, reticent as rt
+        >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+        >>> table = rt.Table.of(rows, domain)
+        >>> made = rt.release(table, rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+        >>> made.answer(rt.count(rt.col("age") >= 40)).certified
+        True
+    """
+    require(table, Table, "table", "rt.Table.read(file, domain)")
+    require(workload, Workload | Conjunctions, "workload", "rt.marginals(domain, 3) or rt.Workload([...])")
+    require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
+    algorithm = Adaptive() if algorithm is None else _checked(algorithm)
+    if anchor is not None and not isinstance(ledger, str | Path):
+        raise QueryError("anchor= is the place of a ledger file's anchor: give ledger= the name of that file, too")
+    workload = workload.on(table.domain)
+    check_rules(table.domain)
+    found = discovered(table.domain, table.neighbours, table.unit)
+    budget_of([PublishedBudget("", budget, 0), *found])  # refuses what together protects nobody
+    key = _run_key(table, workload, budget, algorithm)
+    opened = _open(ledger, table, budget, anchor)
+    try:
+        # A secret sample pays the prices of its own, smaller size into the whole table's ledger (spec 7.4).
+        sample = _sample_of(algorithm, workload, table)
+        curator = Curator(table if sample is None else Subsample(table, sample), opened)
+        if (finished := _published(opened, key)) is not None:
+            return finished
+        before, begun = opened.charged(key), _begun(opened, key, budget, algorithm, sample)
+        typical = int(begun.get("typical", 0))
+        allowance = int(begun["allowance"]) - typical
+        with keeping("the release", ledger), listening(progress) as report:
+            outcome = _as_begun(algorithm, begun).run(curator, workload, allowance=allowance, key=key, report=report)
+            if typical:
+                outcome = _with_typical(outcome, curator, workload, typical, algorithm, key)
+        spent = opened.charged(key)
+        if sample is not None:
+            records = table.records or sample
+            alone = amplified_run(budget, spent, sample=sample, records=records)
+            notes = outcome.notes | {"sample": sample, "amplified": alone}
+            outcome = replace(outcome, records=float(records), notes=notes)
+        facts = {
+            "name": table.name,
+            "unit": table.unit,
+            "neighbours": table.neighbours,
+            "version": table.version,
+            **statement(each_ledger_once(PublishedBudget(opened.name, budget, spent), *found)),
+            "charged_now": spent - before,
+            "algorithm": algorithm.describe(),
+            "workload": workload.to_dict(),
+            "reticent": _version(),
+            "python": platform.python_version(),
+        }
+        published = Release.of(outcome, facts)
+        if ledger is not None:
+            _keep(opened, key, published)
+    except BudgetError as refused:
+        if isinstance(ledger, str | Path):
+            left = refused.remaining
+            raise BudgetError(f"{ledger}: {refused}", requested=refused.requested, remaining=left) from None
+        raise
+    finally:
+        if opened is not ledger:
+            opened.close()
+    return published
+
+
+def _sample_of(algorithm: Algorithm, workload: Workload | Conjunctions, table: Table) -> int | None:
+    """How many secret records the algorithm plays on; None for the whole table."""
+    sampled = getattr(algorithm, "sampled", None)
+    return None if sampled is None else sampled(workload, table.domain, table.records)
+
+
+def _checked(algorithm: Any) -> Algorithm:
+    """An instance, not its class or its name."""
+    if isinstance(algorithm, type):
+        raise QueryError(f"algorithm is the class {algorithm.__name__}; give an instance, for example rt.MWEM()")
+    if not (hasattr(algorithm, "run") and hasattr(algorithm, "describe")):
+        raise QueryError(f"algorithm is of type {type(algorithm).__name__}; give an instance, for example rt.MWEM()")
+    return algorithm
+
+
+def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget, anchor: str | Path | None) -> Ledger:
+    if isinstance(ledger, Ledger):
+        return ledger
+    if ledger is None:
+        return Ledger.memory(identity=table.identity, budget=budget)
+    path = named_path(ledger, "census.ledger")
+    with reading_file(path):
+        total = _budget_of(path) or budget
+    if total.unit != budget.unit:
+        raise QueryError(f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind")
+    return Ledger.open(path, identity=table.identity, budget=total, anchor=anchor)
+
+
+def _budget_of(path: Path) -> Budget | None:
+    """The whole budget of a ledger; None where there is none yet."""
+    facts = opening(path)
+    if facts is None:
+        return None
+    written = facts["budget"]
+    return Budget.from_dict({name: text for name, text in written.items() if name not in ("limit", "unit")})
+
+
+def _begun(ledger: Ledger, key: str, budget: Budget, algorithm: Any, sample: int | None) -> Mapping[str, Any]:
+    """What the release may spend and how it learns, settled when it first starts: another plan could not resume it."""
+    for event in map(ledger.event, ledger.noted("release")):
+        if event.payload.get("run") == key:
+            return event.payload
+    terms: dict[str, Any] = {"run": key, "allowance": min(budget.limit, ledger.remaining), "sample": sample}
+    if (units := typical_units(algorithm, terms["allowance"])) > 0:
+        terms["typical"] = units
+    if isinstance(algorithm, Resumable):
+        terms |= algorithm.terms()
+    if terms["allowance"] > 0:
+        ledger.append("release", terms)
+    return terms
+
+
+def _with_typical(
+    outcome: Outcome, curator: Curator, workload: Workload, units: int, algorithm: Any, key: str
+) -> Outcome:
+    error = typical_error(curator, outcome, workload, units, confidence=algorithm.confidence, key=key)
+    return outcome if error is None else replace(outcome, typical=(error,))
+
+
+def _as_begun(algorithm: Algorithm, begun: Mapping[str, Any]) -> Algorithm:
+    """With the terms that the run began with."""
+    return algorithm.resumed(begun) if isinstance(algorithm, Resumable) else algorithm
+
+
+def _published(ledger: Ledger, key: str) -> Release | None:
+    """What this very call has published on the ledger: read again, to the bit, whatever processor made it."""
+    for event in map(ledger.event, ledger.noted(PUBLISHED)):
+        if event.payload["run"] == key:
+            release = Release.from_bytes(ledger.get_blob(event.payload["release"]))
+            return replace(release, facts=release.facts | {"charged_now": 0})
+    return None
+
+
+def _keep(ledger: Ledger, key: str, published: Release) -> None:
+    """In the ledger that paid: a session on it starts from this where it cannot pay for more."""
+    data = published.to_bytes()
+    ledger.append(PUBLISHED, {"run": key, "release": sha256(data)}, blobs=[data])
+
+
+def _run_key(table: Table, workload: Workload, budget: Budget, algorithm: Algorithm) -> str:
+    """Names one release in its ledger: the same call after a crash finds its own measurements again."""
+    parts = [table.identity, workload.to_dict(), budget.to_dict(), algorithm.describe()]
+    return "release:" + hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _version() -> str:
+    from reticent import __version__
+
+    return __version__
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """What was published; holds nothing that is not public, and answers without limit.
+
+    `rt.release` makes one, `Release.load` reads one.
+
+    Example:
+        >>> import pyarrow, reticent as rt
+        >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+        >>> table = rt.Table.of(rows, domain)
+        >>> made = rt.release(table, rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+        >>> made.synthesize(5, seed=1).num_rows
+        5
+    """
+
+    hypothesis: Hypothesis
+    measurements: tuple[Measurement, ...]
+    certificates: tuple[Certificate, ...]
+    records: float
+    notes: dict[str, Any]
+    facts: dict[str, Any]
+    knowledge: Knowledge
+    """What answers come from: one snapshot and what bounds its errors."""
+    guarantees: tuple[Guarantee, ...] = ()
+    """What a theorem or an audit says of every query of the workload."""
+    losses: tuple[LossCertificate, ...] = ()
+    """What is certified of models of declared losses."""
+    replicated: Replicates | None = None
+    """What `replicates` added; post-processing, no part of what was paid for."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, facts: dict[str, Any]) -> Release:
+        snapshot, certificates, guarantees = Snapshot(outcome.hypothesis), outcome.certificates, outcome.guarantees
+        bounds = (*certificates, *guarantees)
+        uncertain = [float(outcome.notes.get("records_error", 0.0)), *(bound.records_error for bound in bounds)]
+        certified = (Certified(snapshot, certificates, guarantees),) if bounds else ()
+        knowledge = Knowledge(snapshot, outcome.records, max(uncertain), certified, unit=facts.get("unit", "record"))
+        for error in outcome.typical:
+            knowledge = knowledge.with_typical(snapshot, error)
+        for loss, model in (pair for found in outcome.losses for pair in found.models().items()):
+            knowledge = knowledge.with_model(loss, model)
+        return cls(
+            outcome.hypothesis,
+            outcome.measurements,
+            outcome.certificates,
+            outcome.records,
+            outcome.notes,
+            facts,
+            knowledge,
+            outcome.guarantees,
+            outcome.losses,
+        )
+
+    @property
+    def domain(self) -> Domain:
+        return self.hypothesis.domain
+
+    @property
+    def typical(self) -> tuple[TypicalError, ...]:
+        """What is stated about most questions of a distribution."""
+        return tuple(typical.error for typical in self.knowledge.typical)
+
+    def __repr__(self) -> str:
+        bound = min((c.bound for c in (*self.certificates, *self.guarantees)), default=None)
+        certified = "" if bound is None else f", workload cells certified to ±{bound:.3g}"
+        return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
+
+    @property
+    def privacy(self) -> str:
+        """The guarantee in one line."""
+        terms = self.facts["budget"].items()
+        numbers = [f"{name} {float(Fraction(text)):g}" for name, text in terms if name != "noise"]
+        stated = ", ".join([*numbers, *(f"{text} noise only" for name, text in terms if name == "noise")])
+        if "approximate" in self.facts["budget"] and "rho" in self.facts["budget"]:  # the sum with a discovery
+            delta, epsilon = min(Budget.from_dict(self.facts["budget"]).guarantee()["epsilon"].items())
+            stated = (
+                f"epsilon {math.ceil(epsilon * 1000) / 1000:g}, delta {delta:g} with its discovered domain ({stated})"
+            )
+        return f"{stated}, {self.facts['neighbours']}, unit {self.facts['unit']}"
+
+    @property
+    def confidence(self) -> float:
+        """With which probability a stated error holds: that of what bounds it, the largest where they differ."""
+        return max((bound.confidence for bound in (*self.certificates, *self.guarantees)), default=USUAL_CONFIDENCE)
+
+    def answer(self, query: Query) -> Answer:
+        """Free and unlimited: a function of the released hypothesis."""
+        asked = checked_query(query)
+        found = free_answer(self.knowledge, Request(asked, confidence=self.confidence))
+        assert found is not None, "without a wanted error there is an answer"
+        return found.drawn_from(self._sample(asked))
+
+    def _sample(self, query: Query) -> Sample:
+        budget = partial(Budget.from_dict, self.facts["budget"])
+        return Sample(self.knowledge, query.resolve(self.domain), self.replicated, budget, self.facts["neighbours"])
+
+    @overload
+    def ask(self, question: Query | StatisticQuery) -> Answer: ...
+
+    @overload
+    def ask(self, question: str, *, synthetic_rows: bool = False) -> ResultTable: ...
+
+    def ask(self, question: Query | StatisticQuery | str, *, synthetic_rows: bool = False) -> Answer | ResultTable:
+        """As a session's `ask`: a query, or SQL text, answered from what was published.
+
+        Args:
+            question: A query, a statistic such as `rt.median("age")`, or one statement of SQL.
+            synthetic_rows: Whether `SELECT *` and other lists of records show synthetic rows instead of being refused.
+
+        Returns:
+            The answer to a query, or the result of a statement; both are free.
+
+        Raises:
+            QueryError: The question cannot be answered; the message says why, and what can be asked instead.
+        """
+        if not isinstance(question, (str, StatisticQuery)):
+            return self.answer(question)
+        from reticent.sql.asking import free_table
+        from reticent.sql.population import TableSample
+        from reticent.sql.statement import compile_sql
+        from reticent.sql.statistics import answer_of, compile_statistic
+
+        if isinstance(question, str):
+            statement = compile_sql(question, self.domain, star=synthetic_rows)
+        else:
+            statement = compile_statistic(question, self.domain)
+        found = free_table(self.knowledge, Request(statement, confidence=self.confidence))
+        assert found is not None, "without a wanted error there is a result"
+        if not isinstance(question, str):
+            return answer_of(question, found)
+        return found.drawn_from(TableSample(self.knowledge, statement, self.replicated))
+
+    def expected_variation(self) -> dict[tuple[str, ...], float]:
+        """An estimate, not a bound, of the total variation of each measured marginal."""
+        return expected_variation(self.hypothesis, self.measurements)
+
+    def replicates(self, count: int = 80, *, seed: int = PUBLIC_SEED, progress: Report | bool = True) -> Release:
+        """The same release with replicates: what tells its distance from the population. Free, and public.
+
+        Each replicate perturbs what was measured as sampling and noise would have, and fits again. `Answer.population`,
+        `Model.population` and `synthesize(replicates=...)` read them; `save` writes them into the file. For simple
+        random samples: design weights, clusters and finite populations are outside (docs/guide/population.md).
+
+        Args:
+            count: How many, 10 to 1000; survey files carry 80.
+            seed: Of public randomness; the same seed yields the same replicates.
+            progress: Whether to show a bar on terminals and in notebooks; or a function that is told of each replicate.
+
+        Returns:
+            A release that answers as this one does, with `replicated` set.
+
+        Raises:
+            QueryError: If the release was not made by `rt.Adaptive()`, or its workload held ranges.
+
+        Example:
+            >>> import reticent as rt
+            >>> import pyarrow as pa
+            >>> domain = rt.Domain(smokes=rt.Categorical(["no", "yes"]))
+            >>> table = rt.Table.of(pa.table({"smokes": ["no", "no", "yes", "no"] * 500}), domain)
+            >>> release = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> release.replicates(10).replicated.count
+            10
+        """
+        count = whole_number(count, "replicates", FEWEST_REPLICATES, MOST_REPLICATES)
+        seed = whole_number(seed, "seed", 0)
+        held = self.replicated
+        if held is not None and (held.count, held.seed) == (count, seed):
+            return self
+        if (name := self.facts.get("algorithm", {}).get("algorithm")) != SUPPORTED:
+            raise QueryError(f"replicates repeat the fit of rt.Adaptive(); this release was made by {name}")
+        if "levels" in self.notes:
+            raise QueryError(
+                "replicates repeat fits of marginals; this release joined levels of ranges: leave ranges out"
+            )
+        with listening(progress) as report:
+            made = made_replicates(
+                self.hypothesis,
+                self.measurements,
+                records=self.records,
+                public_records=self.facts["neighbours"] == "replace-one",
+                count=count,
+                seed=seed,
+                progress=report,
+            )
+        return self._with(made)
+
+    def _with(self, replicated: Replicates | None) -> Release:
+        return replace(self, replicated=replicated)
+
+    def synthesize(
+        self,
+        rows: int | None = None,
+        *,
+        seed: int | None = None,
+        independent: bool = False,
+        replicates: int | None = None,
+    ) -> pa.Table:
+        """Synthetic rows with decoded values; marginals are closer than independent sampling allows.
+
+        With `replicates=80` rows are independent and carry columns `repwt1` to `repwt80`, replicate weights in the
+        survey convention: the variance of any statistic is the mean over replicates of its squared distance from the
+        value with equal weights (scale 1/80, `mse=TRUE`). Weights and rows are public post-processing.
+
+        Args:
+            rows: How many; default: as many as records, four times as many with replicate weights, the fewest there.
+            seed: Of public randomness: it cannot weaken privacy.
+            independent: Draw rows independently, where a procedure assumes it.
+            replicates: How many columns of replicate weights; made with `replicates()` unless the release holds them.
+
+        Raises:
+            QueryError: If rows are too few for the weights, or the weights too uneven for the rows.
+        """
+        least = 1 if replicates is None else LEAST_ROWS_RATIO * max(1, round(self.records))
+        rows = max(least, round(self.records)) if rows is None else whole_number(rows, "rows", 1, MOST_ROWS)
+        require(independent, bool, "independent", "True or False")
+        seed = None if seed is None else whole_number(seed, "seed", 0)
+        if replicates is not None:
+            count = whole_number(replicates, "replicates", FEWEST_REPLICATES, MOST_REPLICATES)
+            if rows < least:
+                raise QueryError(f"{rows} rows are too few for replicate weights; ask for at least {least}, 4 a record")
+            held = self.replicated
+            held = held if held is not None and held.count == count else self.replicates(count).replicated
+            assert held is not None, "just made"
+            return weighted_rows(held, rows, np.random.default_rng(seed))
+        workload = self.facts["workload"]
+        # A list of conjunctions is kept by its digest only.
+        asked = () if "conjunctions" in workload else target_sets(Workload.from_dict(workload), self.domain)
+        return synthesize(self.hypothesis, rows, np.random.default_rng(seed), asked=asked, independent=independent)
+
+    def minimize(self, loss: ConvexLoss) -> Model:
+        """The minimiser of a convex loss on the released hypothesis, with its certificate where one covers it."""
+        from reticent.releases.models import free_model
+
+        return free_model(self.knowledge, loss, self.confidence).drawn_from(self.replicated)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        author: str | None = None,
+        date: str | None = None,
+        source: str | None = None,
+    ) -> Path:
+        """One self-contained HTML page: what was spent, what is guaranteed, what was measured.
+
+        Args:
+            path: The file to write.
+            title: By default the table's name.
+            author: Who publishes it.
+            date: As it should be read, for example "17 November 2026".
+            source: Where the rows come from and which were selected.
+
+        Returns:
+            The path.
+        """
+        from reticent.report import Cover, write_release
+
+        for name, text in (("title", title), ("author", author), ("date", date), ("source", source)):
+            require(text, str | None, name, "a text, or None")
+        return write_release(self, named_path(path), Cover(title, author, date, source))
+
+    def plot(self, *names: str) -> Any:
+        """A picture with certified errors: one attribute as bars, two as a heat map; without names each by itself."""
+        from reticent.knowledge.plotting import plot_release
+
+        return plot_release(self, names)
+
+    def save(self, path: str | Path) -> Path:
+        """One file: domain, hypothesis, transcript, prices, versions; no secrets."""
+        return write_file(named_path(path, "census.release"), self.to_bytes())
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the saved file: the ledger that paid for it holds the same, `ledger verify --release` compares.
+
+        Of the file without replicates, which are added later and cost nothing.
+        """
+        return sha256(self._with(None).to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What `save` writes; the same release always has the same bytes."""
+        manifest = {
+            "format": FORMAT,
+            "domain": self.domain.to_dict(),
+            "certificates": [c.to_dict() for c in self.certificates],
+            "records": self.records,
+            "notes": self.notes,
+            # What one call was charged is no fact about what it published: run again, it yields the same bytes.
+            "facts": {name: fact for name, fact in self.facts.items() if name != "charged_now"},
+            **({"guarantees": [g.to_dict() for g in self.guarantees]} if self.guarantees else {}),
+            "measurements": [{"query": m.query.to_dict(), "sd": m.sd, "noise": m.noise} for m in self.measurements],
+            **({"losses": [certificate.to_dict() for certificate in self.losses]} if self.losses else {}),
+            **({"typical": [error.to_dict() for error in self.typical]} if self.typical else {}),
+        }
+        if (held := self.replicated) is not None:
+            manifest["replicates"] = {"seed": held.seed, "sets": held.sets}
+        packed = BytesIO()
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(_entry("manifest.json"), json.dumps(manifest, indent=1, default=_plain))
+            archive.writestr(_entry("hypothesis.bin"), self.hypothesis.to_bytes())
+            for index, measurement in enumerate(self.measurements):
+                with archive.open(_entry(f"measurements/{index}.npy"), "w") as entry:
+                    np.lib.format.write_array(entry, np.asarray(measurement.values), allow_pickle=False)
+            for index, differences in enumerate(() if held is None else held.tables):
+                with archive.open(_entry(f"replicates/{index}.npy"), "w") as entry:
+                    np.lib.format.write_array(entry, differences, allow_pickle=False)
+        return packed.getvalue()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Release.from_bytes, (self.to_bytes(),)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Release:
+        """Reads what `save` wrote; refuses other files in one line."""
+        path = named_path(path, "census.release")
+        with reading_file(path):
+            if path.stat().st_size > LARGEST_CONTENT:
+                raise ReticentError(f"{shown_path(path)}: not a saved release (larger than any)")
+            packed = path.read_bytes()
+        return cls.from_bytes(packed, shown_path(path))
+
+    @classmethod
+    def from_bytes(cls, packed: bytes, path: str = "these bytes") -> Release:
+        """The inverse of `to_bytes`; `path` is used in messages."""
+        content = read_release(packed, path)
+        outcome = Outcome(
+            content.hypothesis,
+            content.measurements,
+            content.certificates,
+            content.records,
+            content.notes,
+            content.guarantees,
+            content.losses,
+            content.typical,
+        )
+        return cls.of(outcome, content.facts)._with(content.replicates)
+
+    def _repr_html_(self) -> str:
+        from reticent.report import release_summary
+
+        return release_summary(self)
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """Without the clock and the operating system, which an archive would otherwise record."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
+    return entry
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -1,0 +1,151 @@
+"""Perturb and refit: replicates of a release that tell how far it may be from the population (spec population.md 1).
+
+Each replicate draws a table from the release, moves every measured value by what that table's marginals differ from the
+release's own and by fresh noise of the recorded scale, draws the centres of the prior, and fits again. It reads the
+release and public randomness, nothing else: docs/proofs/population.md.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from reticent.errors import QueryError
+from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.fitting.histogram import estimate, is_drowned
+from reticent.hypotheses.fitting.loglinear import LogLinear, Redraw
+from reticent.hypotheses.fitting.prior import collapse
+from reticent.hypotheses.replicates import Replicates, difference, drawn_table
+from reticent.hypotheses.support import SupportHypothesis
+from reticent.kernel.mechanisms.base import Laplace, restore
+from reticent.knowledge.outcome import Progress, Report, silent
+from reticent.queries.linear import Marginal
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+
+__all__ = ["MOST_REPLICATES", "PUBLIC_SEED", "fresh_noise", "made_replicates", "refit"]
+
+PUBLIC_SEED = 20261117
+"""Draws the replicates unless another seed is given: the same release has the same replicates."""
+FEWEST_REPLICATES, MOST_REPLICATES = 10, 1000
+THREADS = 2
+SUPPORTED = "Adaptive"
+
+
+def made_replicates(
+    hypothesis: Hypothesis,
+    measurements: Sequence[Measurement],
+    *,
+    records: float,
+    public_records: bool,
+    count: int,
+    seed: int = PUBLIC_SEED,
+    progress: Report = silent,
+) -> Replicates:
+    """`count` replicates; a function of its arguments alone, whatever the number of threads."""
+    if not measurements:
+        raise QueryError("this release holds no measurements to perturb: replicates need those of rt.Adaptive()")
+    sets = [hypothesis.domain.canonical(m.query.attributes) for m in measurements]
+    own = hypothesis.marginals(sets)
+    start = _start(hypothesis, measurements)
+    seeds = np.random.SeedSequence(seed).spawn(count)
+
+    def one(place: int) -> dict[tuple[str, ...], np.ndarray]:
+        generator = np.random.default_rng(seeds[place])
+        drawn = drawn_table(hypothesis, max(1, round(records)), generator).marginals(sets)
+        choices, perturbed = [], []
+        for measured, there, here in zip(measurements, drawn, own, strict=True):
+            noise = fresh_noise(measured, generator)
+            choices.append(replace(measured, values=there + noise))
+            # The posterior of a drowned histogram is spread by the noise already.
+            fresh = 0.0 if _posterior(hypothesis.domain, measurements) else noise
+            perturbed.append(replace(measured, values=measured.values + there - here + fresh))
+        if not public_records:
+            choices, perturbed = _counted(choices), _counted(perturbed)
+        return difference(hypothesis, refit(hypothesis, perturbed, Redraw(choices, generator), start))
+
+    return Replicates.of(hypothesis, seed, _in_threads(one, count, progress))
+
+
+def _start(hypothesis: Hypothesis, measurements: Sequence[Measurement]) -> LogLinear | None:
+    """The published model. Records of a release do not keep theirs: it is fitted again, once for all replicates."""
+    if isinstance(hypothesis, SupportHypothesis) and hypothesis.model is None:
+        twin = hypothesis.copy()
+        twin.fit(measurements)
+        return twin.model
+    return hypothesis.model if isinstance(hypothesis, (DenseHypothesis, SupportHypothesis)) else None
+
+
+def refit(
+    hypothesis: Hypothesis, measurements: Sequence[Measurement], redraw: Redraw, start: LogLinear | None = None
+) -> Hypothesis:
+    """Measurements to a fitted hypothesis, as `Adaptive` does it: the one place that replicates share with a release.
+
+    A histogram of the whole universe, a log-linear fit on all cells, or weights on the release's own records.
+    `hypothesis` is the published one; its kind and records are reused. The fit begins at `start`, the published model:
+    the perturbation is as small as the error is, and from there a fit takes half as many steps as from nothing.
+    """
+    domain = hypothesis.domain
+    if isinstance(hypothesis, SupportHypothesis):
+        twin = hypothesis.copy()
+        twin.fit(measurements, redraw=redraw, start=start)
+        return twin
+    if not isinstance(hypothesis, DenseHypothesis):
+        raise QueryError(f"replicates of a {hypothesis.kind} hypothesis are not supported; use rt.Adaptive()")
+    if _histogram(domain, measurements):
+        laplace = _is_laplace(measurements[0])
+        cells, _ = estimate(domain, measurements[0], laplace=laplace, generator=redraw.generator, redraw=redraw)
+        return DenseHypothesis(domain, cells)
+    fresh = DenseHypothesis(domain)
+    fresh.fit(measurements, redraw=redraw, start=start)
+    return fresh
+
+
+def _histogram(domain: Domain, measurements: Sequence[Measurement]) -> bool:
+    """Whether all that was measured is every cell of the universe, once."""
+    return len(measurements) == 1 and domain.canonical(measurements[0].query.attributes) == domain.names
+
+
+def _posterior(domain: Domain, measurements: Sequence[Measurement]) -> bool:
+    return _histogram(domain, measurements) and is_drowned(measurements[0])
+
+
+def fresh_noise(measured: Measurement, generator: np.random.Generator) -> np.ndarray:
+    """Fresh noise of the recorded kind and scale, in fractions."""
+    shape = np.shape(measured.values)
+    if _is_laplace(measured):
+        return generator.laplace(0.0, measured.sd / sqrt(2), shape)
+    return generator.normal(0.0, measured.sd, shape)
+
+
+def _is_laplace(measured: Measurement) -> bool:
+    return measured.noise is not None and isinstance(restore(dict(measured.noise)), Laplace)
+
+
+def _counted(measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Divided by the total they tell, as under add-remove, where the number of records is measured too."""
+    known = [(tuple(m.query.attributes), m.values, m.sd) for m in measurements if isinstance(m.query, Marginal)]
+    found = collapse(known, ())
+    total = 1.0 if found is None else max(float(found[0]), 1e-3)
+    return [replace(m, values=m.values / total, sd=m.sd / total) for m in measurements]
+
+
+def _in_threads(act: Callable[[int], Any], count: int, progress: Report) -> list[Any]:
+    """All results in order, a few at a time; kernels and array operations release the interpreter's lock."""
+    threads = max(1, min(THREADS, os.cpu_count() or 1, count))
+    results = []
+    # Every fit keeps linear algebra to one thread; two that do so at once must not restore each other's limits.
+    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
+        for done, result in enumerate(pool.map(act, range(count)), start=1):
+            results.append(result)
+            progress(Progress(done, count, f"replicate {done} of {count}", 1.0))
+    return results

@@ -1,0 +1,130 @@
+"""Synthetic rows: codes from a hypothesis, decoded through the domain into an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from reticent.domain import Numeric
+from reticent.errors import QueryError
+from reticent.hypotheses.sampling import low_variance_rows
+from reticent.releases.within_bins import drawn_numbers
+
+if TYPE_CHECKING:
+    from reticent.domain import Attribute, Domain
+    from reticent.hypotheses.base import Hypothesis
+    from reticent.hypotheses.replicates import Replicates
+
+__all__ = ["WEIGHT", "decode", "synthesize", "weighted_rows"]
+
+WEIGHT = "repwt"
+"""Columns of replicate weights are this and a number from 1, as survey files name them."""
+LEAST_EFFECTIVE = 1 / 3
+"""Of the rows, below which the weights of a replicate are too uneven to stand for it (spec population.md 2)."""
+
+
+def synthesize(
+    hypothesis: Hypothesis,
+    rows: int,
+    generator: np.random.Generator,
+    *,
+    sets: Sequence[Sequence[str]] | None = None,
+    asked: Iterable[Sequence[str]] = (),
+    means: Mapping[str, np.ndarray] | None = None,
+    independent: bool = False,
+) -> pa.Table:
+    """Rows that keep the marginals of `sets` as near as whole rows can.
+
+    Default: all sets of three attributes; where these are too many, smaller ones and those `asked` about.
+
+    Numbers are spread inside their bins; `means` says what the mean of each bin is, by attribute. Independent rows
+    instead carry sampling noise of their own; take them where a procedure assumes it.
+    """
+    if independent:
+        codes = hypothesis.sample(rows, generator)
+    else:
+        codes = low_variance_rows(hypothesis, rows, generator, sets, asked)
+    codes = np.asarray(codes).reshape(-1, len(hypothesis.domain))
+    return decode(codes, hypothesis.domain, _spread(codes, hypothesis.domain, generator, means or {}, independent))
+
+
+def weighted_rows(replicates: Replicates, rows: int, generator: np.random.Generator) -> pa.Table:
+    """Independent rows with one column of weights for each replicate: density ratio times Poisson(1).
+
+    The ratio carries a row from the published distribution to the replicate; the Poisson factor is the bootstrap of the
+    rows themselves, so that their own sampling is part of the variance too.
+    """
+    domain = replicates.domain
+    taken = {f"{WEIGHT}{number}" for number in range(1, replicates.count + 1)} & set(domain.names)
+    if taken:
+        raise QueryError(f"column {min(taken)} has the name of a replicate weight; rename it in the domain")
+    codes = replicates.base.sample(rows, generator)
+    ratios = replicates.ratios(codes)
+    effective = float((ratios.sum(axis=0) ** 2 / np.square(ratios).sum(axis=0)).min()) / rows
+    if effective < LEAST_EFFECTIVE:
+        raise QueryError(
+            f"the most uneven replicate weighs as much as {effective:.0%} of the rows, less than a third: its weights "
+            "would not stand for it; ask the release itself (answer.population, model.population)"
+        )
+    codes = np.asarray(codes).reshape(-1, len(domain))
+    table = decode(codes, domain, _spread(codes, domain, generator, {}, independent=True))
+    for place in range(replicates.count):
+        weights = ratios[:, place] * generator.poisson(1.0, rows)
+        table = table.append_column(f"{WEIGHT}{place + 1}", pa.array(weights.astype(np.float32)))
+    return table
+
+
+def _spread(
+    codes: np.ndarray,
+    domain: Domain,
+    generator: np.random.Generator,
+    means: Mapping[str, np.ndarray],
+    independent: bool,
+) -> dict[str, np.ndarray]:
+    found = {}
+    for place, (name, attribute) in enumerate(domain.items()):
+        if isinstance(attribute, Numeric) and attribute.radii.any():
+            column, known = codes[:, place], means.get(name)
+            found[name] = drawn_numbers(attribute, column, generator, means=known, independent=independent)
+    return found
+
+
+def decode(codes: np.ndarray, domain: Domain, numbers: Mapping[str, np.ndarray] | None = None) -> pa.Table:
+    """One column per attribute: categories, or the representative value of a bin; `(null)` becomes null.
+
+    `numbers` are the values of some numeric attributes instead, as `Numeric.read` would give them.
+    """
+    codes, numbers = np.asarray(codes).reshape(-1, len(domain)), numbers or {}
+    columns = [
+        _numbers(domain[name], numbers[name])
+        if name in numbers
+        else _values(domain[name]).take(pa.array(codes[:, place]))
+        for place, name in enumerate(domain.names)
+    ]
+    return pa.table(columns, names=list(domain.names))
+
+
+def _numbers(attribute: Attribute, numbers: np.ndarray) -> pa.Array:
+    """Typed as the representatives of the attribute are; null where there is no number."""
+    assert isinstance(attribute, Numeric), "only numbers lie in bins"
+    missing = np.isnan(numbers)
+    if not attribute.whole and attribute.kind == "number":
+        return pa.array(numbers, pa.float64(), mask=missing)
+    whole = np.where(missing, 0, numbers).astype(np.int64)
+    if attribute.kind == "date":
+        return pa.array(whole.astype(np.int32), mask=missing).cast(pa.date32())
+    return pa.array(whole, pa.timestamp("us") if attribute.kind == "datetime" else pa.int64(), mask=missing)
+
+
+def _values(attribute: Attribute) -> pa.Array:
+    """The value of every code; `(other)` becomes null in a column that is not text."""
+    values: list[Any] = [attribute.value(code) for code in range(attribute.size)]
+    known = [value for code, value in enumerate(values) if code not in (attribute.null_code, attribute.other_code)]
+    if all(isinstance(value, str) for value in known):
+        return pa.array(values, pa.string())
+    if attribute.other_code is not None:
+        values[attribute.other_code] = None
+    return pa.array(values)

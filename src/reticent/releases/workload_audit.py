@@ -1,0 +1,104 @@
+"""The closing audit of a run: one noisy number bounds every query of its workload at once (spec online.md 1)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from reticent.errors import QueryError
+from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.accounting import Real, exact
+from reticent.kernel.curator import Curator, Noise
+from reticent.kernel.linear_scores import LargestError
+from reticent.kernel.mechanisms.base import Sensitivity, restore
+from reticent.kernel.statistics import VALUE_ROUNDING, fine
+from reticent.knowledge.audit import held, pay_audit
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.guarantees import AuditReading, Guarantee
+from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.workload import Workload
+from reticent.releases.budgeting import noise_costing
+from reticent.releases.query_class import QueryClass
+from reticent.releases.steps import Steps
+
+AUDIT_SHARE = Fraction(1, 25)
+"""Of the budget, unless a run says otherwise; five times the noise of one count that the whole budget buys."""
+LARGEST_SHARE = Fraction(1, 2)
+
+
+def checked_share(share: Real | None) -> Fraction | None:
+    """A share of the budget as a fraction; None stays None."""
+    if share is None or share == 0:
+        return None if share is None else Fraction(0)
+    found = exact(share, "audit_share")
+    if found > LARGEST_SHARE:
+        raise QueryError(f"audit_share={share} is a share of the budget: from 0 to 0.5")
+    return found
+
+
+def audited(
+    curator: Curator,
+    workload: Workload | Conjunctions,
+    hypothesis: Hypothesis,
+    steps: Steps,
+    *,
+    records: float,
+    records_error: float,
+    confidence: float,
+    key: str,
+) -> tuple[Hypothesis, tuple[Certificate, ...], tuple[Guarantee, ...]]:
+    """Spends what is left of `steps` on the largest error; the hypothesis comes back as it was audited."""
+    if steps.left < 1:
+        return hypothesis, (), ()
+    queries = QueryClass(workload, curator.domain)
+    named = steps.begin("audit")
+    begun = curator.begun(named)
+    # Others may have spent from the same ledger since the run began: a bound with more noise is still one.
+    units = min(steps.left, curator.remaining)
+    if begun is None and units < 1:
+        return hypothesis, (), ()
+    hypothesis = held(curator, hypothesis, key)
+    snapshot = Snapshot(hypothesis).digest
+    fresh = curator.moved(Sensitivity.scalar())
+    noise = noise_costing(curator.budget, fresh, units) if begun is None else _noise_of(begun)
+    if queries.queries.cells_only:
+        certificate = pay_audit(
+            curator,
+            hypothesis,
+            "cells",
+            queries.queries.sets,
+            noise,
+            snapshot=snapshot,
+            records=records,
+            records_error=records_error,
+            index=1,
+            confidence=confidence,
+            key=named,
+        )
+        return hypothesis, (certificate,), ()
+    largest = LargestError(queries.queries, records * queries.guesses(hypothesis), state=snapshot)
+    settled = curator.measure([largest], noise, key=named)
+    reading = AuditReading(
+        value=float(settled.values[0]) / records,
+        noise=noise.describe(),
+        # Guesses are rounded to the grid, discrete noise may stray one step further; values were rounded, too.
+        slack=1.5 / fine(1) / records + VALUE_ROUNDING,
+        records=records,
+        records_error=records_error,
+    )
+    guarantee = Guarantee(
+        theorem="audit of the workload's largest error",
+        error=min(1.0, reading.bound_at(confidence)),
+        confidence=confidence,
+        snapshot=snapshot,
+        workload=workload,
+        domain=curator.domain,
+        reading=reading,
+    )
+    return hypothesis, (), (guarantee,)
+
+
+def _noise_of(begun: Any) -> Noise:
+    """The noise that an interrupted audit had reserved its charge for."""
+    return restore(begun["mechanisms"][0])  # pyright: ignore[reportReturnType]

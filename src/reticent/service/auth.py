@@ -1,0 +1,233 @@
+"""A token says who asks and in which role; the file keeps only its hash, and only its owner can read the file."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from reticent.errors import QueryError
+from reticent.service.http.bounds import PERSON_NAME
+from reticent.service.http.problems import HttpProblem
+from reticent.service.verifiers import Verifier, mock_verifier, verifier_of
+
+Role = Literal["custodian", "analyst"]
+_TOKEN = re.compile(r"rt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS tokens (
+  id TEXT PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL, digest BLOB NOT NULL, tables TEXT,
+  created INTEGER NOT NULL, expires INTEGER, revoked INTEGER)
+"""
+_VERIFIERS = """
+CREATE TABLE IF NOT EXISTS verifiers (
+  id TEXT PRIMARY KEY, digest BLOB NOT NULL, salt BLOB NOT NULL, iterations INTEGER NOT NULL,
+  stored_key BLOB NOT NULL, server_key BLOB NOT NULL)
+"""
+"""Beside the tokens: a file of version 0.1 has none, and gets them as its tokens are used."""
+NOBODY = ""
+"""Its digest is the secret from which salts for unknown names are made: they stay the same, as real ones do."""
+_COLUMNS = "id, name, role, digest, tables, created, expires, revoked"
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Whoever holds a token; `tables` None means all of them."""
+
+    id: str
+    name: str
+    role: Role
+    digest: bytes
+    tables: tuple[str, ...] | None
+    created: int
+    expires: int | None
+    revoked: int | None
+
+    def valid(self, now: float) -> bool:
+        return self.revoked is None and (self.expires is None or now < self.expires)
+
+    def may_see(self, table: str) -> bool:
+        return self.tables is None or table in self.tables
+
+    def may_manage(self, other: Principal) -> bool:
+        """A custodian's token for some tables manages those whose tables are among them, and no others."""
+        if self.role != "custodian":
+            return False
+        return self.tables is None or (other.tables is not None and set(other.tables) <= set(self.tables))
+
+    def describe(self) -> dict[str, Any]:
+        """Everything but the hash."""
+        facts = {name: getattr(self, name) for name in ("id", "name", "role", "created", "expires", "revoked")}
+        return facts | {"tables": None if self.tables is None else list(self.tables)}
+
+
+class Tokens:
+    """The token file; readers in other processes see a change with their next request."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        try:
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            os.chmod(path, 0o600)
+            self._file = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            self._file.execute(_SCHEMA)
+            self._file.execute(_VERIFIERS)
+            unknown = (NOBODY, secrets.token_bytes(32), b"", 0, b"", b"")
+            self._file.execute("INSERT OR IGNORE INTO verifiers VALUES (?, ?, ?, ?, ?, ?)", unknown)
+        except (OSError, sqlite3.Error) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no file of tokens, or the disk is full"
+            raise QueryError(
+                f"{path}: the file of tokens cannot be used ({reason}); name another with tokens"
+            ) from None
+        self._version = -1
+        self._known: dict[str, Principal] = {}
+        self._verifiers: dict[str, tuple[bytes, Verifier]] = {}
+
+    def find(self, token: str) -> Principal:
+        """Whose token this is; all that is wrong with one sounds alike."""
+        found = _TOKEN.fullmatch(token)
+        principal = self._current().get(found.group(1)) if found else None
+        digest = _digest(token)
+        known = principal.digest if principal is not None else bytes(32)
+        if not hmac.compare_digest(digest, known) or principal is None or not principal.valid(self._clock()):
+            raise HttpProblem(
+                "unauthorized", "the token is unknown, expired or revoked: ask the custodian for a new one"
+            )
+        if principal.id not in self._verifiers:
+            self._learn(principal, token)
+        return principal
+
+    def verifier(self, name: str) -> tuple[Principal | None, Verifier]:
+        """Who has this name now, and what verifies their token; a mock one where nobody has."""
+        now = self._clock()
+        for principal in self._current().values():
+            if principal.name == name and principal.valid(now):
+                digest, verifier = self._verifiers.get(principal.id, (b"", None))
+                if verifier is not None and digest == principal.digest:
+                    return principal, verifier
+        return None, mock_verifier(self._verifiers[NOBODY][0], name)
+
+    def still(self, principal: Principal) -> Principal:
+        """The same person as the file has them now; refused once the token is revoked, rotated or expired."""
+        known = self._current().get(principal.id)
+        if known is None or known.digest != principal.digest or not known.valid(self._clock()):
+            raise HttpProblem("unauthorized", "the token was revoked, rotated or has expired: sign in with a new one")
+        return known
+
+    def create(
+        self, name: str, role: str, *, expires: int | None = None, tables: Sequence[str] | None = None
+    ) -> tuple[Principal, str]:
+        """A new token, in clear for this once."""
+        if not re.fullmatch(PERSON_NAME, name):
+            raise HttpProblem("request", "a name has 1 to 40 lower-case letters, digits, '.', '_' or '-'")
+        if role not in get_args(Role):
+            raise HttpProblem("request", "a role is custodian or analyst")
+        if any(p.name == name and p.valid(self._clock()) for p in self.all()):
+            raise HttpProblem("conflict", f"{name} has a token: rotate it, or revoke it first")
+        identity, text = _fresh()
+        listed = None if tables is None else json.dumps(list(tables))
+        row = (identity, name, role, _digest(text), listed, int(self._clock()), expires, None)
+        self._write("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        created = self.get(identity)
+        self._learn(created, text)
+        return created, text
+
+    def rotate(self, identity: str, *, expires: int | None = None) -> tuple[Principal, str]:
+        """A new secret for the same person; the old one ends at once."""
+        old = self.get(identity)
+        if old.revoked is not None:
+            raise HttpProblem("conflict", f"the token of {old.name} was revoked: create a new one")
+        ends = old.expires if expires is None else expires
+        if ends is not None and ends <= self._clock():
+            raise HttpProblem(
+                "conflict", f"the token of {old.name} has expired: state for how many days the new one is valid"
+            )
+        fresh = _fresh(old.id)[1]
+        self._write("UPDATE tokens SET digest = ?, expires = ? WHERE id = ?", (_digest(fresh), ends, old.id))
+        rotated = self.get(identity)
+        self._learn(rotated, fresh)
+        return rotated, fresh
+
+    def revoke(self, identity: str) -> Principal:
+        """For ever; the last custodian of all tables stays."""
+        old, now = self.get(identity), self._clock()
+        if old.valid(now) and self.custodians() == [old]:
+            raise HttpProblem("conflict", "this is the last custodian of all tables: create another one first")
+        self._write("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL", (int(now), old.id))
+        return self.get(identity)
+
+    def get(self, identity: str) -> Principal:
+        principal = self._current().get(identity)
+        if principal is None:
+            raise HttpProblem("not-found", "no token has this id")
+        return principal
+
+    def all(self) -> list[Principal]:
+        return sorted(self._current().values(), key=lambda p: (p.created, p.id))
+
+    def custodians(self) -> list[Principal]:
+        """Who may do everything now: valid tokens of custodians that are not limited to some tables."""
+        now = self._clock()
+        return [p for p in self.all() if p.role == "custodian" and p.tables is None and p.valid(now)]
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _learn(self, principal: Principal, token: str) -> None:
+        """Keep what verifies a token that is not sent; a file that cannot be written is no reason to refuse it."""
+        made = verifier_of(token)
+        row = (principal.id, principal.digest, made.salt, made.iterations, made.stored_key, made.server_key)
+        with suppress(HttpProblem):
+            self._write("INSERT OR REPLACE INTO verifiers VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def _write(self, statement: str, values: tuple) -> None:
+        with self._lock:
+            try:
+                self._file.execute(statement, values)
+            except sqlite3.Error:
+                raise HttpProblem("storage", "the file of tokens cannot be written: nothing was changed") from None
+            self._version = -1
+
+    def _current(self) -> dict[str, Principal]:
+        """What the file says; read again only when some process has written."""
+        with self._lock:
+            try:
+                version = self._file.execute("PRAGMA data_version").fetchone()[0]
+                rows, verifying = [], []
+                if version != self._version:
+                    rows = self._file.execute(f"SELECT {_COLUMNS} FROM tokens").fetchall()
+                    verifying = self._file.execute("SELECT * FROM verifiers").fetchall()
+            except sqlite3.Error:
+                raise HttpProblem("storage", "the file of tokens cannot be read") from None
+            if version != self._version:
+                self._known = {row[0]: _principal(row) for row in rows}
+                self._verifiers = {row[0]: (row[1], Verifier(*row[2:])) for row in verifying}
+                self._version = version
+            return self._known
+
+
+def _principal(row: tuple) -> Principal:
+    identity, name, role, digest, tables, created, expires, revoked = row
+    listed = None if tables is None else tuple(json.loads(tables))
+    return Principal(identity, name, role, digest, listed, created, expires, revoked)
+
+
+def _fresh(identity: str | None = None) -> tuple[str, str]:
+    identity = identity or secrets.token_hex(6)
+    return identity, f"rt_{identity}_{secrets.token_urlsafe(32)}"
+
+
+def _digest(token: str) -> bytes:
+    """256 random bits need no slow hash."""
+    return hashlib.sha256(token.encode()).digest()

@@ -1,0 +1,1 @@
+"""What every request passes through: head limits, rate limits, problems, ticks."""

@@ -1,0 +1,83 @@
+"""The head of a request arrives in time and within bounds, or the connection ends; bodies have their own limits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from reticent.service.http.bounds import HEAD_LIMIT
+from reticent.service.http.problems import HttpProblem
+
+
+class TimedHeadProtocol(HttpToolsProtocol):
+    """uvicorn's own protocol waits for ever for the end of the headers: a few dribbling clients could hold it."""
+
+    head_seconds = 10.0
+    _timer: asyncio.TimerHandle | None = None
+    _began = False
+    _arrived = 0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(self.head_seconds, self._late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._in_time()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._waiting:
+            if self._timer is not None:
+                self._in_time()
+            return
+        self._arrived += len(data)
+        if self._arrived > HEAD_LIMIT:
+            self._refuse(HttpProblem("too-large", f"a request's head may have {HEAD_LIMIT} bytes"))
+        elif self._timer is None:
+            self._timer = self.loop.call_later(self.head_seconds, self._late)
+
+    def on_message_begin(self) -> None:
+        self._began = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._began = False
+        super().on_headers_complete()
+
+    @property
+    def _waiting(self) -> bool:
+        """Whether no request is being answered, or the head of the next one has begun."""
+        return self._began or self.cycle is None or self.cycle.response_complete
+
+    def _in_time(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._arrived = None, 0
+
+    def _late(self) -> None:
+        if self._arrived:
+            self._refuse(HttpProblem("slow", f"the head of the request did not arrive within {self.head_seconds:g} s"))
+        else:
+            self.transport.close()
+
+    def _refuse(self, problem: HttpProblem) -> None:
+        """Nobody has read this request yet, so the front cannot answer it."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and not self._began:
+            # The body of a request that was refused by its head: a second response would be taken for the next one's.
+            self.transport.close()
+            return
+        body = problem.body()
+        lines = [f"HTTP/1.1 {problem.status} {problem.phrase}", f"content-length: {len(body)}", "connection: close"]
+        lines += [f"{name}: {value}" for name, value in problem.headers().items()]
+        self.transport.write("\r\n".join([*lines, "", ""]).encode() + body)
+        self.transport.close()
+
+
+def timed_head_protocol(head_seconds: float) -> type[TimedHeadProtocol]:
+    """The protocol with this patience."""
+    return type("TimedHeadProtocol", (TimedHeadProtocol,), {"head_seconds": head_seconds})

@@ -1,0 +1,117 @@
+"""A problem is what a client sees when something is refused: one line, a stable type, never a value from the table."""
+
+from __future__ import annotations
+
+import errno
+import json
+from http import HTTPStatus
+from typing import Any
+
+from reticent.errors import (
+    BudgetError,
+    EntryError,
+    KeyBusyError,
+    KeyForfeitedError,
+    KeyReusedError,
+    LedgerError,
+    ReticentError,
+    SourceError,
+)
+from reticent.service.http.bounds import LONGEST_DETAIL
+
+MEDIA_TYPE = "application/problem+json"
+PREFIX = "urn:reticent:problem:"
+
+TITLES: dict[str, tuple[int, str]] = {
+    "unauthorized": (401, "A valid token is needed"),
+    "budget": (402, "The budget cannot pay"),
+    "forbidden": (403, "This token may not do that"),
+    "not-found": (404, "There is no such thing here"),
+    "unavailable": (404, "This server does not offer that"),
+    "method": (405, "Not with this method"),
+    "slow": (408, "The request took too long to arrive"),
+    "busy": (409, "The same key is being answered right now"),
+    "conflict": (409, "That contradicts what is already there"),
+    "price": (409, "The price is above what you allowed"),
+    "forfeited": (410, "The key was charged and can no longer be answered"),
+    "too-large": (413, "The request is too large"),
+    "media-type": (415, "Send JSON"),
+    "question": (422, "The question cannot be asked as it stands"),
+    "too-complex": (422, "The question is too much work"),
+    "key-reused": (422, "The key belongs to another question"),
+    "request": (422, "The request is not understood"),
+    "rate": (429, "Too many requests"),
+    "internal": (500, "The server failed"),
+    "restarting": (503, "The server is starting or ending"),
+    "ledger": (503, "The ledger cannot be used"),
+    "storage": (503, "The server cannot write to its disk"),
+    "source": (503, "The table cannot be read"),
+}
+"""Type to status and title; clients may rely on the types."""
+
+
+class HttpProblem(Exception):
+    """Raised anywhere below the front; `facts` are further members of the document, public all of them."""
+
+    def __init__(self, kind: str, detail: str, *, retry_after: int | None = None, **facts: Any) -> None:
+        detail = " ".join(detail.split())
+        self.kind = kind
+        self.detail = detail if len(detail) <= LONGEST_DETAIL else detail[: LONGEST_DETAIL - 3] + "..."
+        super().__init__(self.detail)
+        self.retry_after = retry_after
+        self.facts = facts
+
+    @property
+    def status(self) -> int:
+        return TITLES[self.kind][0]
+
+    @property
+    def phrase(self) -> str:
+        return HTTPStatus(self.status).phrase
+
+    def headers(self) -> dict[str, str]:
+        headers = {"content-type": MEDIA_TYPE}
+        if self.status == 401:
+            headers["www-authenticate"] = 'Bearer realm="reticent"'
+        if self.retry_after is not None:
+            headers["retry-after"] = str(self.retry_after)
+        return headers
+
+    def document(self) -> dict[str, Any]:
+        status, title = TITLES[self.kind]
+        return {"type": PREFIX + self.kind, "title": title, "status": status, "detail": self.detail, **self.facts}
+
+    def body(self) -> bytes:
+        return json.dumps(self.document()).encode()
+
+
+def storage_problem(error: OSError) -> HttpProblem | None:
+    """A disk that is full or broken is the operator's concern, not the question's; other failures are ours."""
+    if error.errno not in _DISK:
+        return None
+    return HttpProblem(
+        "storage", "the server cannot write to its disk: tell whoever runs it; ask again with the same key"
+    )
+
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.EFBIG}
+
+
+_KINDS: tuple[tuple[type[ReticentError], str], ...] = (
+    (KeyBusyError, "busy"),
+    (KeyReusedError, "key-reused"),
+    (KeyForfeitedError, "forfeited"),
+    (EntryError, "request"),
+    (LedgerError, "ledger"),
+    (SourceError, "source"),
+)
+"""The first type that fits; everything else is the question's fault."""
+
+
+def problem_of(error: ReticentError) -> HttpProblem:
+    """The problem behind one of our own errors; their messages are public by contract."""
+    detail = str(error)
+    if isinstance(error, BudgetError):
+        return HttpProblem("budget", detail, requested=error.requested, remaining=error.remaining)
+    kind = next((kind for family, kind in _KINDS if isinstance(error, family)), "question")
+    return HttpProblem(kind, detail, retry_after=1 if kind == "busy" else None)

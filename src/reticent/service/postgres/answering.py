@@ -1,0 +1,192 @@
+"""One statement of one person, answered: the same parsing, limits, payment and audit trail as over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reticent.domain import Domain
+from reticent.service.admission import Admission
+from reticent.service.auth import Principal
+from reticent.service.logging import Log
+from reticent.service.metrics import Metrics
+from reticent.service.postgres.catalog import Catalog, Job
+from reticent.service.postgres.catalog_tables import SYNTHETIC
+from reticent.service.postgres.commands import Command, Read, commands_of
+from reticent.service.postgres.failures import FEATURE, NO_TABLE, Refusal
+from reticent.service.postgres.messages import WireType
+from reticent.service.postgres.parameters import column_type
+from reticent.service.postgres.results import UNNAMED, WireRows, relation_of
+from reticent.service.postgres.types import TEXT
+from reticent.service.postgres.variables import Terms
+from reticent.service.settings import Settings
+from reticent.service.table_service import TableService
+from reticent.service.workers import Workers
+from reticent.sql.kept import Kept
+
+KEPT = 2048
+KEPT_BYTES = 2**24
+"""Of statements and relations each."""
+TOKEN_BYTES = 200
+CELL_BYTES = 150
+MOST_STATEMENTS = 100
+"""In one simple query."""
+CATALOGS_KEPT = 32
+CATALOG_SECONDS = 3.0
+CATALOG_THREADS = 2
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who asks, and what their connection is called in the log."""
+
+    person: Principal
+    connection: str
+
+
+class Answering:
+    """What all sessions of the door share: tables, limits, catalogs, and what was answered before."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        tables: dict[str, TableService],
+        admission: Admission,
+        metrics: Metrics,
+        log: Log,
+    ) -> None:
+        self.settings = settings
+        self.admission = admission
+        self._tables = tables
+        self._metrics = metrics
+        self._log = log
+        self._commands: Kept[str, list[Command]] = Kept(KEPT, KEPT_BYTES)
+        self._relations: Kept[tuple[bytes, bool], WireRows] = Kept(KEPT, KEPT_BYTES)
+        self._catalogs: dict[frozenset[str], Catalog] = {}
+        self._reading = Workers(CATALOG_THREADS, "catalog", settings.waiting_each)
+
+    def commands(self, sql: str) -> list[Command]:
+        """The statements of a text; a repeated text is read once."""
+        found = self._commands.get(sql)
+        if found is None:
+            found = commands_of(sql)
+            if len(found) > MOST_STATEMENTS:
+                raise Refusal(FEATURE, f"the text holds {len(found)} statements, at most {MOST_STATEMENTS}")
+            size = len(sql) + TOKEN_BYTES * sum(len(command.tokens) for command in found)
+            self._commands.put(sql, found, size)
+        return found
+
+    async def answer(self, asker: Asker, command: Read, values: Sequence[Any], terms: Terms) -> WireRows:
+        """The result of a statement; counted, logged and measured as a request over HTTP is."""
+        person = await self._admitted(asker)
+        started = time.perf_counter()
+        note: dict[str, Any] = {"route": "postgres"}
+        status = 500
+        try:
+            relation = await self._answered(person, command, values, terms, note)
+            status = 200
+            return relation
+        except Refusal:
+            status = 400
+            raise
+        except Exception as error:
+            status = getattr(error, "status", 422 if hasattr(error, "exit_code") else 500)
+            if status == 500:
+                self._log.failure("request", error, request=asker.connection)
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            self._metrics.request("postgres", status)
+            if "origin" in note:
+                self._metrics.answered(note["origin"], note["paid"], seconds)
+            self._log.info(
+                "request", method="postgres", status=status, who=person.name, request=asker.connection, **note
+            )
+
+    async def _admitted(self, asker: Asker) -> Principal:
+        """The person as the token file has them now; whoever asks too often waits, since drivers do not ask again."""
+        person = self.admission.still(asker.person)
+        while (seconds := self.admission.wait(person)) > 0:
+            await asyncio.sleep(seconds)
+        return person
+
+    async def _answered(
+        self, person: Principal, command: Read, values: Sequence[Any], terms: Terms, note: dict[str, Any]
+    ) -> WireRows:
+        if command.of_catalog:
+            return await self._from_catalog(person, command, values)
+        served = self._table(person, command)
+        if command.probed is not None:
+            return _no_rows(command.probed, served.domain)
+        sql = command.bound(values, typed=False)
+        body = json.dumps(terms.body(sql)).encode()
+        parsed = await served.parse(served.questions, body, person)
+        answer, origin, paid = await served.answer(parsed, person, None)
+        note.update(origin=origin, paid=paid)
+        key = (answer, terms.errors)
+        relation = self._relations.get(key)
+        if relation is None:
+            relation = relation_of(answer, sql, errors=terms.errors)
+            self._relations.put(key, relation, len(answer) + CELL_BYTES * len(relation.rows) * len(relation.names))
+        return relation
+
+    def domain_of(self, person: Principal, command: Read) -> Domain | None:
+        """The public description of the table that a statement names; None for the catalog."""
+        return None if command.of_catalog else self._table(person, command).domain
+
+    def _table(self, person: Principal, command: Read) -> TableService:
+        """The served table that a statement names; others do not exist for this person."""
+        seen = {name.lower(): name for name in self._tables if person.may_see(name)}
+        named = [name[-1].lower() for name in command.names]
+        for name in named:
+            found = seen.get(name) or seen.get(name.removesuffix(SYNTHETIC))
+            if found is not None:
+                return self._tables[found]
+        words = {token.text.lower() for token in command.tokens if token.is_name}
+        others = [name for lower, name in seen.items() if lower in words]
+        if not named and (others or len(seen) == 1):
+            return self._tables[others[0] if others else next(iter(seen.values()))]
+        missing = named[-1] if named else ""
+        raise Refusal(NO_TABLE, f'relation "{missing[:60]}" does not exist, or not for this token')
+
+    async def _from_catalog(self, person: Principal, command: Read, values: Sequence[Any]) -> WireRows:
+        seen = frozenset(name for name in self._tables if person.may_see(name))
+        catalog = self._catalogs.get(seen)
+        if catalog is None:
+            if len(self._catalogs) >= CATALOGS_KEPT:
+                self._catalogs.pop(next(iter(self._catalogs))).close()
+            described = {name: self._tables[name].domain for name in self._tables if name in seen}
+            titles = {name: self._tables[name].table.title for name in described}
+            catalog = self._catalogs[seen] = Catalog(described, titles, self.settings.answer_cells)
+        job = Job(CATALOG_SECONDS)
+        try:
+            return await self._reading.run(person.name, catalog.answer, command, values, person.name, job)
+        except asyncio.CancelledError:
+            job.stop()
+            raise
+
+    def close(self) -> None:
+        self._reading.close()
+        for catalog in self._catalogs.values():
+            catalog.close()
+
+
+def _no_rows(names: Sequence[str], domain: Domain) -> WireRows:
+    """The declared columns of a table, with no row: nothing is asked of it."""
+    known = {name.lower(): name for name in domain}
+    found: list[tuple[str, WireType]] = []
+    for name in names:
+        if name == "*":
+            found += [(column, column_type(attribute)) for column, attribute in domain.items()]
+        elif name == "":
+            found.append((UNNAMED, TEXT))
+        elif name.lower() in known:
+            column = known[name.lower()]
+            found.append((column, column_type(domain[column])))
+        else:
+            raise Refusal("42703", f'column "{name[:60]}" does not exist')
+    return WireRows(tuple(name for name, _ in found), tuple(kind for _, kind in found), [])

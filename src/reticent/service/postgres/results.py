@@ -1,0 +1,166 @@
+"""A result as rows of a relation: names, types and values, with a column of errors after each aggregate."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reticent.service.postgres.failures import FEATURE, Refusal
+from reticent.service.postgres.messages import WireType, data_row, row_description
+from reticent.service.postgres.types import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP, binary_of, wire_text
+
+_KINDS = {
+    "number": FLOAT8,
+    "integer": INT8,
+    "text": TEXT,
+    "truth": BOOL,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+}
+"""Types of the columns that a result states itself."""
+UNNAMED = "?column?"
+_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
+_CALL = re.compile(r"([a-z_][a-z0-9_]*)\(.*\)", re.DOTALL)
+
+
+@dataclass
+class WireRows:
+    """Rows to be sent; the bytes of a format that was asked for before are kept."""
+
+    names: tuple[str, ...]
+    types: tuple[WireType, ...]
+    rows: Sequence[Sequence[Any]]
+    notices: tuple[tuple[str, str], ...] = ()
+    """Severity and text."""
+    _written: dict[tuple[int, ...], list[bytes]] = field(default_factory=dict, repr=False)
+
+    def described(self, formats: Sequence[int]) -> bytes:
+        return row_description(self.names, self.types, formats)
+
+    def written(self, formats: tuple[int, ...]) -> list[bytes]:
+        """One DataRow per row."""
+        found = self._written.get(formats)
+        if found is None:
+            found = [data_row(self._values(row, formats)) for row in self.rows]
+            if len(set(formats)) <= 1:
+                self._written[formats] = found
+        return found
+
+    def _values(self, row: Sequence[Any], formats: Sequence[int]) -> list[bytes | None]:
+        return [
+            None if value is None else binary_of(value, kind.oid) if form else wire_text(value).encode()
+            for value, kind, form in zip(row, self.types, formats, strict=True)
+        ]
+
+
+def relation_of(answer: bytes, sql: str, *, errors: bool) -> WireRows:
+    """The relation in a document of the HTTP service (`reticent.service.replies`)."""
+    content = json.loads(answer)["result"]
+    rows, bounds, aggregates = content["rows"], content["errors"], content["aggregates"]
+    stated = content.get("types") or [None] * len(aggregates)
+    names: list[str] = []
+    types: list[WireType] = []
+    columns: list[list[Any]] = []
+    shown = [_shown(name, sql) for name in content["columns"]]
+    for place, (name, aggregate) in enumerate(zip(shown, aggregates, strict=True)):
+        values = [row[place] for row in rows]
+        kind = _type_of(values, stated[place], aggregate=aggregate)
+        names.append(name)
+        types.append(kind)
+        columns.append([_converted(value, kind) for value in values])
+        if aggregate and errors:
+            names.append(_error_name(name, names, shown))
+            types.append(FLOAT8)
+            columns.append([row[place] for row in bounds])
+    listed = list(zip(*columns, strict=True)) if rows else []
+    return WireRows(tuple(names), tuple(types), listed, _notices(content))
+
+
+def _error_name(name: str, taken: Sequence[str], others: Sequence[str]) -> str:
+    title = f"{name}_error"
+    while title in taken or title in others:
+        title += "_"
+    return title
+
+
+def _shown(name: str, sql: str) -> str:
+    """As PostgreSQL calls a column without an alias: by its function alone."""
+    quoted = '"' + name.replace('"', '""') + '"'
+    if quoted in sql:
+        return name
+    call = _CALL.fullmatch(name)
+    if call is None:
+        return name
+    return UNNAMED if call.group(1) == "cast" else call.group(1)
+
+
+def _type_of(values: Sequence[Any], stated: str | None, *, aggregate: bool) -> WireType:
+    """The stated type where all values have it: a label such as `(other)` makes a column of numbers one of text."""
+    kinds = {type(value) for value in values if value is not None}
+    if stated in _KINDS:
+        # A count is whole, but its noisy value need not be.
+        kind = FLOAT8 if aggregate and stated == "integer" else _KINDS[stated]
+        return kind if kinds <= _PYTHON[kind.oid] and (kind not in _DATES or _dated(values)) else TEXT
+    if aggregate and kinds <= {int, float}:
+        return FLOAT8
+    if kinds == {bool}:
+        return BOOL
+    if kinds == {int}:
+        return INT8
+    if kinds and kinds <= {int, float}:
+        return FLOAT8
+    return TEXT
+
+
+_DATES = (DATE, TIMESTAMP)
+_PYTHON: dict[int, set[type]] = {
+    FLOAT8.oid: {int, float},
+    INT8.oid: {int},
+    TEXT.oid: {str},
+    BOOL.oid: {bool},
+    DATE.oid: {str},
+    TIMESTAMP.oid: {str},
+}
+
+
+def _dated(values: Sequence[Any]) -> bool:
+    return all(value is None or _ISO.fullmatch(value) for value in values)
+
+
+def _converted(value: Any, kind: WireType) -> Any:
+    if value is None:
+        return None
+    if kind is FLOAT8:
+        return float(value)
+    if kind is TEXT and not isinstance(value, str):
+        return wire_text(value)
+    return value
+
+
+def reshaped(relation: WireRows, wanted: WireRows) -> WireRows:
+    """The same rows with the columns that the client was told; refused where they are others by now."""
+    if relation.names == wanted.names and relation.types == wanted.types:
+        return relation
+    rows = relation.rows
+    if relation.names != wanted.names or (rows and any(kind is not TEXT for kind in _changed(relation, wanted))):
+        raise Refusal(FEATURE, "the columns of this statement have changed since it was described: prepare it again")
+    converted = [tuple(_converted(value, kind) for value, kind in zip(row, wanted.types, strict=True)) for row in rows]
+    return WireRows(wanted.names, wanted.types, converted, relation.notices)
+
+
+def _changed(relation: WireRows, wanted: WireRows) -> list[WireType]:
+    return [new for old, new in zip(relation.types, wanted.types, strict=True) if old != new]
+
+
+def _notices(content: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """What a reader of the bare numbers must know: which are uncertified, what was not reached, what was paid."""
+    found: list[tuple[str, str]] = []
+    if content["rows"] and not content["certified"]:
+        found.append(("WARNING", "uncertified: values without an error have no stated accuracy"))
+    found += [("NOTICE", content[name]) for name in ("note", "basis") if content.get(name)]
+    if content["price"]:
+        found.append(("NOTICE", f"bought for {content['price']:.6g} of the budget; asking the same again is free"))
+    return tuple(found)

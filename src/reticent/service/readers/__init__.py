@@ -1,0 +1,1 @@
+"""Reader processes: free answers from the ledger's public past."""

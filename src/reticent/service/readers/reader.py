@@ -1,0 +1,167 @@
+"""A reader answers what is free from the ledger's public past and passes everything else to the writer.
+
+It runs in a process of its own that never opens a table:
+`python -m reticent.service.readers.reader SETTINGS FD PIPE ROW`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from reticent.service.admission import Admission
+from reticent.service.auth import Principal, Tokens
+from reticent.service.free_path import FreePath, send_whole
+from reticent.service.http.middleware import BODY, NOTE, Middleware, Scope
+from reticent.service.http.problems import HttpProblem
+from reticent.service.logging import Log, take_over
+from reticent.service.metrics import Metrics
+from reticent.service.readers.follower import Follower
+from reticent.service.readers.shared_listener import SharedListenerServer
+from reticent.service.replies import AnswerCache, encoded_reply, reply_of
+from reticent.service.requests import ParsedRequest, QuestionParser
+from reticent.service.settings import WRITER_IDLE_SECONDS, Settings, TableSettings
+from reticent.service.workers import Workers
+from reticent.sessions.free import free_result
+
+FOLLOW_SECONDS = 0.1
+READING_THREADS = 1
+_HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-length", "te", "trailer"}
+
+
+class ReaderTable:
+    """The readers' side of one table."""
+
+    def __init__(self, table: TableSettings, settings: Settings, working: Workers) -> None:
+        self.follower = Follower(Path(table.ledger))
+        self.questions = QuestionParser(
+            self.follower.domain, settings, table.confidence, table.name, synthetic_rows=table.synthetic_rows
+        )
+        self._cache = AnswerCache()
+
+        self._working = working
+
+    async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
+        """None where what is known is not good enough: only the writer, who holds table and ledger, can answer."""
+        parsed = self.questions.find(body) or await self._working.run(who.name, self.questions.parse, body)
+        recalled = self._cache.recall(parsed, self.follower.knowledge)
+        if recalled is not None:
+            return recalled
+        if parsed.work.quick:
+            return self._answer(parsed)
+        return await self._working.run(who.name, self._answer, parsed)
+
+    def _answer(self, parsed: ParsedRequest) -> tuple[bytes, str] | None:
+        knowledge = self.follower.knowledge
+        found = free_result(knowledge, parsed.request, self.follower.recall)
+        if found is None:
+            return None
+        answered = encoded_reply(reply_of(found))
+        self._cache.remember(parsed, knowledge, answered)
+        return answered
+
+
+class Reader:
+    """The ASGI application behind a reader's middleware: what is free from here, the rest from the writer."""
+
+    def __init__(self, tables: dict[str, ReaderTable], writer: httpx.AsyncClient, log: Log) -> None:
+        self._tables = tables
+        self._writer = writer
+        self._log = log
+        self._free = FreePath(self._forward, tables)
+        self._learning = ThreadPoolExecutor(1, thread_name_prefix="follow")
+        self._following: asyncio.Task | None = None
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        await self._free(scope, receive, send)
+
+    async def _forward(self, scope: Scope, _: Any, send: Any) -> None:
+        scope[NOTE].update(route="forwarded", counted=False)
+        target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+        url = httpx.URL("http://writer").copy_with(raw_path=target)
+        headers = [(name, value) for name, value in scope["headers"] if name.decode() not in _HOP]
+        try:
+            answer = await self._writer.request(scope["method"], url, headers=headers, content=scope[BODY])
+        except httpx.TransportError:
+            # Whether the writer charged is not known here; with the same key the client will find out.
+            scope[NOTE]["counted"] = True
+            raise HttpProblem("restarting", "ask again in a moment, with the same key", retry_after=1) from None
+        kept = [(k.encode(), v.encode()) for k, v in answer.headers.items() if k not in _HOP and k != "x-request-id"]
+        await send_whole(send, answer.status_code, kept, answer.content)
+
+    async def _live(self, receive: Any, send: Any) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._following = asyncio.create_task(self._follow())
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                if self._following is not None:
+                    self._following.cancel()
+                await self._writer.aclose()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _follow(self) -> None:
+        """New purchases and certificates become known within a moment."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(FOLLOW_SECONDS)
+            for name, served in self._tables.items():
+                try:
+                    await loop.run_in_executor(self._learning, served.follower.refresh)
+                except Exception as error:
+                    self._log.failure("follow", error, table=name)
+
+
+def _end_with_parent(pipe: int) -> None:
+    """The writer holds the other end: when it is gone, however it went, nobody may go on answering."""
+    os.read(pipe, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def to_writer(socket_path: Path) -> httpx.AsyncHTTPTransport:
+    """Connections are given up well before the writer closes them, and are as many as there are requests.
+
+    One that the writer closes at the moment it is used again looks like a writer that died; and a hundred paid
+    questions that wait for their turn must not keep the next request from being passed on.
+    """
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=WRITER_IDLE_SECONDS / 4)
+    return httpx.AsyncHTTPTransport(uds=str(socket_path), limits=limits)
+
+
+def run_reader(arguments: list[str]) -> None:
+    folder, descriptor, pipe, row = Path(arguments[0]), *map(int, arguments[1:4])
+    settings = Settings.from_dict(json.loads((folder / "settings.json").read_text()))
+    log = Log(settings.log_level)
+    threading.Thread(target=_end_with_parent, args=(pipe,), daemon=True).start()
+    working = Workers(READING_THREADS, "free", settings.waiting_each)
+    tables = {table.name: ReaderTable(table, settings, working) for table in settings.tables}
+    writer = httpx.AsyncClient(transport=to_writer(folder / "writer.sock"), timeout=None)
+    metrics = Metrics(folder / "metrics", row, settings.readers + 1)
+    admission = Admission(settings, Tokens(Path(settings.tokens)), share=settings.readers)
+    app = Middleware(Reader(tables, writer, log), settings, admission, metrics, log)
+    from reticent.service.server import configuration, settle_memory
+
+    settle_memory()
+    listener = socket.socket(fileno=descriptor)
+    server = SharedListenerServer(configuration(app, settings, public=True), listener, metrics)
+    take_over(log)
+    server.run()
+
+
+if __name__ == "__main__":
+    run_reader(sys.argv[1:])

@@ -1,0 +1,275 @@
+"""From bytes to a request: bodies become checked questions with their work weighed; no step looks at a row."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.knowledge.request import Request, WantedError, checked_error
+from reticent.knowledge.risks import SAMPLED_ROWS
+from reticent.knowledge.tails import check_confidence
+from reticent.losses.losses import ConvexLoss, loss_from_dict
+from reticent.losses.risk import moment_sets
+from reticent.queries.base import Query
+from reticent.queries.from_dict import query_from_dict
+from reticent.queries.statistics import StatisticQuery, is_statistic
+from reticent.service.http.bounds import KEY, MOST_LOSSES, SQL_LENGTH
+from reticent.service.http.problems import HttpProblem
+from reticent.service.settings import Settings
+from reticent.service.work_limits import Work, check_work, light, weigh, work_of
+from reticent.sql import Statement, compile_sql
+from reticent.sql.kept import Kept
+from reticent.sql.statistics import compile_statistic
+
+TERMS = ("error", "confidence", "max_price")
+QUESTION_FIELDS = tuple(sorted({"sql", "query", *TERMS}))
+LOSS_FIELDS = tuple(sorted({"loss", "losses", *TERMS}))
+PROMISE = "promise"
+"""Of questions only: what the error bounds."""
+KEPT = 2048
+KEPT_BYTES = 2**25
+"""Of all parsed bodies of one kind about one table."""
+LONGEST_KEPT = 4096
+"""Bodies longer than this are parsed anew each time."""
+PLAIN_BYTES = 40
+"""That a parsed body holds for each of its bytes."""
+LIGHT_BYTES = 2048
+"""A body up to this size that holds no SQL may be parsed on the event loop."""
+LOSS_STEPS = 3_000
+"""Of one model, however small: about its microseconds."""
+CELLS_A_STEP = 5
+"""Cells times parameters that a solver passes in a step, all its rounds together."""
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(constant)
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedRequest:
+    """What a body asks, checked and weighed; the same object for the same bytes while it is remembered."""
+
+    request: Request
+    work: Work
+    content: dict[str, Any]
+    fields: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """As the history shows it."""
+        question = self.request.question
+        if isinstance(question, (Query, Statement)):
+            return question.text
+        losses = question if isinstance(question, tuple) else (question,)
+        first = f"minimise {losses[0]!r}"
+        return first if len(losses) == 1 else f"{first} and {len(losses) - 1} more"
+
+    @property
+    def error(self) -> float | str | None:
+        """The wanted error as it was sent: a percentage is text."""
+        return self.request.error if isinstance(self.request.error, float) else self.content.get("error")
+
+    @property
+    def footprint(self) -> int:
+        """Bytes it may come to hold beside its body."""
+        return self.request.question.footprint if isinstance(self.request.question, Statement) else 0
+
+    @property
+    def parts(self) -> list[Request]:
+        """Requests whose free answers make up this one's: others may have their turn between two of them."""
+        question = self.request.question
+        if isinstance(question, tuple) and self.request.error is None:
+            return [self.request.but(question=one) for one in question]
+        return [self.request]
+
+    @property
+    def _bound(self) -> tuple[str, ...]:
+        """Fields that are part of the digest: ledgers hold digests from before there was a promise."""
+        return (*self.fields, PROMISE) if PROMISE in self.content else self.fields
+
+    @cached_property
+    def digest(self) -> str:
+        """What an idempotency key is bound to; only paid answers need it."""
+        plain = json.dumps([self.content.get(name) for name in self._bound], sort_keys=True)
+        return hashlib.sha256(plain.encode()).hexdigest()
+
+
+class Parser(ABC):
+    """Parses bodies for one table and remembers the last ones: a repeated body is parsed once."""
+
+    fields: ClassVar[tuple[str, ...]]
+
+    def __init__(self, domain: Domain, settings: Settings, confidence: float) -> None:
+        self.domain = domain
+        self.settings = settings
+        self.confidence = confidence
+        """Of those who state none."""
+        self._kept: Kept[bytes, ParsedRequest] = Kept(KEPT, KEPT_BYTES)
+
+    def find(self, body: bytes) -> ParsedRequest | None:
+        """What is known of these bytes at once; None where they must be parsed and weighed away from the event loop."""
+        return self._kept.get(body)
+
+    def parse(self, body: bytes) -> ParsedRequest:
+        """Parsed and weighed, or refused."""
+        return self.find(body) or self.keep(body, self.parsed(content_of(body)))
+
+    def keep(self, body: bytes, parsed: ParsedRequest) -> ParsedRequest:
+        if len(body) <= LONGEST_KEPT:
+            self._kept.put(body, parsed, PLAIN_BYTES * len(body) + parsed.footprint)
+        return parsed
+
+    @abstractmethod
+    def parsed(self, content: dict[str, Any]) -> ParsedRequest:
+        """Checked and weighed, from plain values."""
+
+    def _weighed(self, question: Any, content: dict[str, Any], work: Work, *, strict: bool) -> ParsedRequest:
+        confidence, price = (_number(content, name) for name in TERMS[1:])
+        error = _error(content)
+        check_work(work, self.settings, paid=error is not None)
+        request = Request(
+            question,
+            error,
+            self.confidence if confidence is None else graded(check_confidence(confidence)),
+            # Without a wanted error an uncertified answer is better than none.
+            strict=strict and error is not None,
+            max_price=price,
+            promise=content.get(PROMISE, "certified"),
+        )
+        return ParsedRequest(request, work, content, self.fields)
+
+
+class QuestionParser(Parser):
+    """Questions about one table, which SQL calls by the name it has on this server."""
+
+    fields: ClassVar[tuple[str, ...]] = QUESTION_FIELDS
+
+    def __init__(
+        self, domain: Domain, settings: Settings, confidence: float, table: str, *, synthetic_rows: bool = False
+    ) -> None:
+        super().__init__(domain, settings, confidence)
+        self.table = table
+        self.synthetic_rows = synthetic_rows
+
+    def find(self, body: bytes) -> ParsedRequest | None:
+        """Small questions in JSON are parsed here and now; SQL and whatever may be large is not."""
+        found = super().find(body)
+        if found is not None or len(body) > LIGHT_BYTES:
+            return found
+        content = self._checked(content_of(body))
+        if "sql" in content or is_statistic(content["query"]):
+            return None
+        query = query_from_dict(content["query"])
+        return self.keep(body, self._question(content, query)) if light(query, self.domain) else None
+
+    def parsed(self, content: dict[str, Any]) -> ParsedRequest:
+        content = self._checked(content)
+        if "query" in content and is_statistic(content["query"]):
+            return self._question(content, compile_statistic(StatisticQuery.from_dict(content["query"]), self.domain))
+        if "query" in content:
+            return self._question(content, query_from_dict(content["query"]))
+        sql = content["sql"]
+        if not isinstance(sql, str) or len(sql) > SQL_LENGTH:
+            raise HttpProblem("question", f"sql must be a text of at most {SQL_LENGTH} characters")
+        return self._question(content, compile_sql(sql, self.domain, table=self.table, star=self.synthetic_rows))
+
+    def _question(self, content: dict[str, Any], question: Query | Statement) -> ParsedRequest:
+        work = weigh(question) if isinstance(question, Statement) else work_of(question, self.domain)
+        return self._weighed(question, content, work, strict=True)
+
+    def _checked(self, content: dict[str, Any]) -> dict[str, Any]:
+        if not set(content) <= {*self.fields, PROMISE} or ("sql" in content) == ("query" in content):
+            terms = "error, confidence, promise or max_price"
+            raise HttpProblem("request", f'send {{"sql": "..."}} or {{"query": {{...}}}}, with {terms}')
+        return content
+
+
+class LossParser(Parser):
+    """Losses about one table. What cannot be certified comes back uncertified: an audit may have been paid for it."""
+
+    fields: ClassVar[tuple[str, ...]] = LOSS_FIELDS
+
+    def parsed(self, content: dict[str, Any]) -> ParsedRequest:
+        if not set(content) <= set(self.fields) or ("loss" in content) == ("losses" in content):
+            raise HttpProblem(
+                "request", 'send {"loss": {...}} as its to_dict() writes it, or a list of them in "losses", with error'
+            )
+        described = content["losses"] if "losses" in content else [content["loss"]]
+        if not isinstance(described, list) or not 1 <= len(described) <= MOST_LOSSES:
+            raise HttpProblem("request", f'"losses" must be a list of 1 to {MOST_LOSSES} losses')
+        losses = tuple(loss_from_dict(entry) for entry in described)
+        if isinstance(content.get("error"), str):
+            raise HttpProblem(
+                "question", "the error of a model is an excess risk: give a number in the unit of its loss"
+            )
+        work = sum(map(self._work, losses), Work(0, 0, 0))
+        return self._weighed(losses[0] if len(losses) == 1 else losses, content, work, strict=False)
+
+    def _work(self, loss: ConvexLoss) -> Work:
+        """A squared loss reads its moments, others all their cells at once, or as many sampled records."""
+        problem = loss.on(self.domain)
+        if loss.quadratic:
+            cells = sum(map(self.domain.cells, moment_sets(problem)))
+        else:
+            cells = min(self.domain.cells(problem.attributes), SAMPLED_ROWS)
+        passes = 1 if loss.quadratic else problem.dimension
+        solved = problem.dimension**3 // 1000
+        return Work(cells, problem.dimension, 1, LOSS_STEPS + solved + cells * passes // CELLS_A_STEP)
+
+
+def graded(confidence: float) -> float:
+    """At least this confidence, on a scale of finitely many: what is remembered per confidence stays bounded."""
+    failure = 1 - confidence
+    step = 10.0 ** (math.floor(math.log10(failure)) - 2)
+    return max(confidence, 1 - math.floor(failure / step + 1e-6) * step)
+
+
+def checked_key(header: str | None) -> str | None:
+    """The client's idempotency key."""
+    if header is not None and not re.fullmatch(KEY, header):
+        raise HttpProblem("request", "Idempotency-Key has 1 to 64 letters, digits, '.', '_', '~' or '-'")
+    return header
+
+
+def content_of(body: bytes) -> dict[str, Any]:
+    """A JSON object of plain values; NaN and infinities are not JSON."""
+    try:
+        content = _DECODER.decode(body.decode())
+    except (ValueError, RecursionError):
+        raise HttpProblem("request", "the body is not JSON") from None
+    if not isinstance(content, dict):
+        raise HttpProblem("request", "the body must be a JSON object")
+    return content
+
+
+def _error(content: dict[str, Any]) -> WantedError | None:
+    error = content.get("error")
+    if isinstance(error, str):
+        return checked_error(error)
+    number = _number(content, "error")
+    if number is not None and not number > 0:
+        raise HttpProblem("question", f"an error of {number:g} cannot be met; ask for one above 0")
+    return number
+
+
+def _number(content: dict[str, Any], name: str) -> float | None:
+    value = content.get(name)
+    if value is None:
+        return None
+    try:
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
+            return float(value)
+    except OverflowError:
+        pass
+    raise QueryError(f"{name} must be a finite number")

@@ -1,0 +1,78 @@
+"""Who may do what, said by structure: a route stands in a router that declares its role, and gets its table through it.
+
+A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads them back, so that a route without
+one is found by a test and not by an attacker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from fastapi.dependencies.models import Dependant
+from starlette.requests import Request as HttpRequest
+
+from reticent.service.auth import Principal
+from reticent.service.http.bounds import TABLE_NAME
+from reticent.service.http.middleware import PRINCIPAL
+from reticent.service.http.problems import HttpProblem
+from reticent.service.routes.context import context_of
+from reticent.service.table_service import TableService
+
+TableName = Annotated[str, Path(pattern=f"^{TABLE_NAME}$")]
+
+
+async def anyone() -> None:
+    """Needs no token and learns nothing about tables."""
+
+
+async def signed_in(http: HttpRequest) -> Principal:
+    """Whoever the middleware let in."""
+    principal = http.scope.get(PRINCIPAL)
+    if principal is None:
+        raise HttpProblem("unauthorized", "send the header 'Authorization: Bearer <token>'")
+    return principal
+
+
+async def custodian(principal: Annotated[Principal, Depends(signed_in)]) -> Principal:
+    if principal.role != "custodian":
+        raise HttpProblem("forbidden", "only a custodian may do this")
+    return principal
+
+
+async def served_table(
+    http: HttpRequest, table: TableName, person: Annotated[Principal, Depends(signed_in)]
+) -> TableService:
+    """A table this person may see; others do not exist for them."""
+    found = context_of(http).tables.get(table)
+    if found is None or not person.may_see(table):
+        raise HttpProblem("not-found", "no such table, or not for this token")
+    return found
+
+
+Person = Annotated[Principal, Depends(signed_in)]
+Served = Annotated[TableService, Depends(served_table)]
+
+ROLES = (anyone, signed_in, custodian)
+"""From the least to the most."""
+
+
+def public_router() -> APIRouter:
+    return APIRouter(dependencies=[Depends(anyone)])
+
+
+def analyst_router(prefix: str, tag: str) -> APIRouter:
+    """For everybody with a token, custodians included."""
+    return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(signed_in)])
+
+
+def custodian_router(prefix: str, tag: str) -> APIRouter:
+    return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(custodian)])
+
+
+def calls_of(dependant: Dependant) -> Iterator[Any]:
+    """All functions that run before a route."""
+    for inner in dependant.dependencies:
+        yield inner.call
+        yield from calls_of(inner)

@@ -1,0 +1,1 @@
+"""A session answers queries and losses as they come, under one ledger."""

@@ -1,0 +1,198 @@
+"""A declared batch is one question: its largest error is audited at once, and only if that fails it is asked singly."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reticent.errors import BudgetError, QueryError
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import NAMED, Noise
+from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
+from reticent.kernel.statistics import VALUE_ROUNDING, AnswerErrors, fine
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.audit import LAST_INDEX, NOISE_SHARE, WORTH
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.free import finished
+from reticent.knowledge.knowledge import CertifiedBatch
+from reticent.knowledge.request import Request, error_in_unit
+from reticent.knowledge.tails import reach
+from reticent.queries.base import Linear, Query, checked_query
+from reticent.releases.budgeting import divide
+from reticent.sessions.journal import AUDIT
+from reticent.sessions.quote import Certify, Measure, Quote, Split
+from reticent.sessions.state import State
+
+if TYPE_CHECKING:
+    from reticent.sessions.engine import SessionEngine
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPlan:
+    """One audit of the largest error of some questions of a batch on one snapshot."""
+
+    declared: str
+    """The digest of the whole batch."""
+    places: tuple[int, ...]
+    queries: tuple[Linear, ...]
+    forms: tuple[str, ...]
+    """Digests of the compiled queries."""
+    snapshot: Snapshot
+    noise: Noise
+    key: str
+
+    @property
+    def state(self) -> str:
+        return _state(self.snapshot, self.queries)
+
+
+def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
+    """Answers in the order asked; every one holds with the confidence, those of one audit all together."""
+    state, knowledge = engine.state, engine.state.knowledge
+    assert isinstance(request.question, tuple), "a batch"
+    queries = [checked_query(question).resolve(state.domain) for question in request.question]
+    error = _shared_error(state, queries, request)
+    requests = [request.but(question=query, error=error) for query in queries]
+    singly = [engine.quote(one) for one in requests]
+    plan = _planned(state, requests, singly) if engine.audits_batches else None
+    if plan is not None and not engine.may_audit(plan.key, _audit_cost(state, plan.queries, plan.noise)):
+        plan = None
+    if plan is None:
+        return Split(request, knowledge, singly, partial(_finished, state, requests))
+    audit = 0 if state.charged(plan.key) else _audit_cost(state, plan.queries, plan.noise)
+    run = partial(_run, engine, plan, requests)
+    return Certify(request, knowledge, run, lambda: audit + sum(one.price for one in singly))
+
+
+def _run(engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request]) -> list[Answer]:
+    """The audit, then each question; what the audit cost is part of their prices, passed or not."""
+    state, shares = engine.state, {}
+    engine.audits(plan.key, _audit_cost(state, plan.queries, plan.noise))
+    cost = _audit(state, plan, requests[0])
+    if cost:
+        shares = dict(zip(plan.forms, divide(cost, [1.0] * len(plan.forms)), strict=True))
+    answers = []
+    for request in requests:
+        answer = engine.ask(request)
+        share = shares.pop(_form_digest(state, request.question), 0) if shares else 0
+        price = answer.price + state.budget.amount(share)
+        answers.append(replace(answer, query=answer.query, price=price) if share else answer)
+    return answers
+
+
+def _finished(state: State, requests: Sequence[Request], answers: Sequence[Answer]) -> list[Answer]:
+    told = zip(answers, requests, strict=True)
+    return [finished(answer, request, state.knowledge) for answer, request in told]
+
+
+def _shared_error(state: State, queries: Sequence[Query], request: Request) -> float:
+    """One error for a whole batch, each question taking it in its own unit."""
+    assert request.error is not None, "a batch states its error"
+    found = {error_in_unit(request.error, query, state.domain, state.knowledge.records) for query in queries}
+    if len(found) > 1:
+        raise QueryError("a percentage is another error for each of these questions; ask means on their own")
+    return found.pop()
+
+
+def _state(snapshot: Snapshot, queries: Sequence[Linear]) -> str:
+    """By their wording, as the ledger describes them: what is worded otherwise is another request."""
+    return hashlib.sha256("".join([snapshot.digest, *(query.digest for query in queries)]).encode()).hexdigest()
+
+
+def _form_digest(state: State, query: Any) -> str:
+    return state.knowledge.form(query).digest if isinstance(query, Linear) else ""
+
+
+def _planned(state: State, requests: Sequence[Request], singly: Sequence[Quote]) -> AuditPlan | None:
+    """The audit that this very batch has begun, whatever was learned since; else one that is worth its price."""
+    asked, error = requests[0], requests[0].error
+    assert isinstance(error, float), "one error for all of them"
+    queries: list[Any] = [request.question for request in requests]
+    named = repr(([query.digest for query in queries], error, asked.confidence, asked.analyst or ""))
+    declared = hashlib.sha256(named.encode()).hexdigest()
+    found = _unknown(state, queries, singly)
+    if not found:
+        return None
+    begun, knowledge, journal = state.journal.declared(declared), state.knowledge, state.journal
+    if begun is not None and state.charged(begun["audit"]):
+        audited = tuple(query for place in begun["places"] if isinstance(query := queries[place], Linear))
+        forms = tuple(knowledge.form(query).digest for query in audited)
+        snapshot = journal.snapshot(begun["snapshot"])
+        key, noise = journal.usable(begun["audit"]), restore(begun["noise"])
+        return AuditPlan(declared, tuple(begun["places"]), audited, forms, snapshot, noise, key)  # pyright: ignore[reportArgumentType]
+    unknown = tuple(queries[place] for place in found.values())
+    noise = _worthwhile(state, unknown, sum(singly[place].price for place in found.values()), error, asked.confidence)
+    if noise is None:
+        return None
+    key = f"{AUDIT}batch:{_state(knowledge.current, unknown)[:NAMED]}:{float(noise.sd):.17g}:{asked.analyst or ''}"
+    places = tuple(found.values())
+    return AuditPlan(declared, places, unknown, tuple(found), knowledge.current, noise, journal.usable(key))
+
+
+def _unknown(state: State, queries: Sequence[Query], singly: Sequence[Quote]) -> dict[str, int]:
+    """Places of the linear questions in fractions that no free answer serves yet, each once, by compiled form."""
+    found: dict[str, int] = {}
+    for place, (query, quote) in enumerate(zip(queries, singly, strict=True)):
+        if isinstance(query, Linear) and query.units(state.domain) == (0.0, 1.0) and isinstance(quote, Measure):
+            found.setdefault(state.knowledge.form(query).digest, place)
+    return found
+
+
+def _worthwhile(state: State, unknown: Sequence[Linear], singly: int, error: float, confidence: float) -> Noise | None:
+    """The audit's noise, or None when asking singly is the better bet."""
+    index, knowledge = state.journal.audit_index(""), state.knowledge
+    room = NOISE_SHARE * (error - knowledge.records_error) * knowledge.records
+    if index > LAST_INDEX or room <= 1:
+        return None
+    one: Noise = Laplace(1) if state.budget.pure else Gaussian(1)
+    # Tails scale with the noise: so wide that its one-sided reach is the room.
+    width = room / reach(one, (1 - confidence) * knowledge.shares.certificate(index))
+    noise: Noise = Laplace(width) if state.budget.pure else Gaussian(width)
+    cost = _audit_cost(state, unknown, noise)
+    return noise if cost <= WORTH * singly and cost <= state.ledger.remaining else None
+
+
+def _audit_cost(state: State, unknown: Sequence[Linear], noise: Noise) -> int:
+    errors = AnswerErrors(tuple(unknown), np.zeros(len(unknown)), state.domain)
+    return state.budget.cost(state.curator.price([errors], noise))
+
+
+def _audit(state: State, plan: AuditPlan, request: Request) -> int:
+    """Pays for the audit, or reads again what was paid for; what this call has charged for it, in nano-units."""
+    knowledge, journal = state.knowledge, state.journal
+    settled_before, begun = state.settled(plan.key), journal.declared(plan.declared)
+    if begun is None or not state.charged(begun["audit"]):
+        journal.save_snapshot(knowledge)
+        journal.save_declared(plan.declared, plan.places, plan.key, plan.snapshot.digest, plan.noise.describe())
+    guesses = np.array([plan.snapshot.expect(query) for query in plan.queries]) * knowledge.records
+    statistic = AnswerErrors(plan.queries, guesses, state.domain, state=plan.state)
+    index = journal.audit_index(plan.key)
+    try:
+        settled = state.curator.measure([statistic], plan.noise, key=plan.key, analyst=request.analyst)
+    except BudgetError:
+        return 0
+    certificate = Certificate(
+        kind="cells",
+        sets=(),  # it covers no class, only the questions it names
+        snapshot=plan.snapshot.digest,
+        reading=float(settled.values[0]) / knowledge.records,
+        noise=plan.noise.describe(),
+        # Guesses and discrete noise stray a step each; values of fractional queries were rounded before.
+        slack=2 / fine(1) / knowledge.records + VALUE_ROUNDING,
+        records=knowledge.records,
+        records_error=knowledge.records_error,
+        index=index,
+        confidence=request.confidence,
+        ledger_id=settled.ledger_id,
+        joint=knowledge.shares.joint,
+    )
+    assert isinstance(request.error, float), "one error for all of them"
+    if certificate.bound <= request.error and not journal.has_batch(certificate.ledger_id):
+        journal.save_batch(certificate, list(plan.forms))
+        state.learn(knowledge.with_batch(plan.forms, CertifiedBatch(plan.snapshot, certificate)))
+    return 0 if settled_before else settled.cost

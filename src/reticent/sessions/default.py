@@ -1,0 +1,213 @@
+"""The default engine: answer from what is known, measure only what is not known well enough (spec online.md 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.kernel.counting.marginals import HELD_CELLS
+from reticent.kernel.curator import Curator
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.free import answered, error_floor, free_single, share_of, uncertified
+from reticent.knowledge.knowledge import Knowledge, Reading, Single
+from reticent.knowledge.learning import learn, refitted
+from reticent.knowledge.measured import possible
+from reticent.knowledge.outlines import is_cell
+from reticent.knowledge.request import Request
+from reticent.knowledge.tails import noise_failure, noise_within
+from reticent.queries.base import Linear
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Marginal
+from reticent.sessions.engine import SessionEngine
+from reticent.sessions.investments import Investments, question_name
+from reticent.sessions.journal import ASK
+from reticent.sessions.numbers import quote_mean
+from reticent.sessions.quote import Free, Measure, Purchase, Quote
+from reticent.sessions.state import Payment, State
+
+ROUNDED = 1 - 1e-9
+"""So that the same question asked again finds its own answer good enough."""
+
+
+class DefaultEngine(SessionEngine):
+    """Every question has its own error; measurements are kept and answer whatever they tell about."""
+
+    name: ClassVar[str] = "default"
+    audits_batches: ClassVar[bool] = True
+    reads_knowledge: ClassVar[bool] = True
+
+    def __init__(self, state: State, confidence: float, investments: Investments | None = None) -> None:
+        super().__init__(state, confidence)
+        self.investments = investments
+        """None for ledgers of earlier versions, which buy every cell with its marginal."""
+
+    def given(self, quote: Free) -> None:
+        if self.investments is not None and isinstance(quote.result, Answer):
+            self.investments.free(quote.request, quote.result, quote.known)
+
+    def may_audit(self, key: str, cost: int) -> bool:
+        """A session that keeps its budget for questions invests in audits by the rule; others by their price alone."""
+        rule = self.investments
+        return rule is None or not rule.audits or self.state.charged(key) or rule.allows(key, cost)
+
+    def audits(self, key: str, cost: int) -> None:
+        if self.investments is not None and self.investments.audits:
+            self.investments.invest(key, cost)
+
+    def written(self) -> None:
+        if self.investments is not None:
+            self.investments.write()
+
+    def facts(self) -> Mapping[str, Any]:
+        if (rule := self.investments) is None:
+            return {}
+        told = {"allowance": rule.allowance, "saved": rule.saved, "invested": rule.invested, "left": rule.left}
+        return {"investments": {name: self.state.budget.amount(units) for name, units in told.items()}}
+
+    def quote_part(self, request: Request) -> Quote:
+        """A mean may be of the rows' own numbers, where bins hide most of the wanted error."""
+        found = quote_mean(self, request)
+        return super().quote_part(request) if found is None else found
+
+    def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
+        return self.state.knowledge.free(query, confidence, wanted)
+
+    def quote_single(self, request: Request, query: Single) -> Free | Measure:
+        error, known = request.error, self.state.knowledge
+        assert error is None or isinstance(error, float), "resolved before"
+        if error is not None and request.key is not None and self.state.charged(ASK + request.key):
+            return Measure(request, known, 0, self._bought(request, query, error))
+        found = free_single(known, query, error, request.confidence, strict=request.strict, promise=request.promise)
+        if found is not None:
+            return Free(request, known, found)
+        if error is None:
+            raise uncertified(query)
+        bought = self._affordable(request, query, share_of(query, error, known.domain))
+        return Measure(request, known, 0 if self.state.charged(self._key(bought, request)) else bought.cost, (bought,))
+
+    def buy(self, quote: Measure) -> Answer:
+        """Buy the answer, or read again what its key bought: same key, same bytes."""
+        request, known = quote.request, quote.known
+        query = request.question
+        assert isinstance(query, Single), "single questions are bought"
+        quote = self._within_rule(quote, query)
+        try:
+            settled, measured = self._paid(quote)
+        except BudgetError:
+            if request.strict:
+                raise
+            found = free_single(known, query, None, request.confidence, strict=False)
+            assert found is not None, "without a wanted error there is an answer"
+            return found
+        # From this purchase alone, so that a repeated key yields the same bytes whatever else is known.
+        bare = Knowledge(known.current, known.records, known.records_error, unit=known.unit, shares=known.shares)
+        alone = learn(bare, measured, fitted=True)
+        # Not `best`, which knows no bound beyond a half: whoever wanted less than that has paid for less.
+        found = min(alone.readings(query, request.confidence), key=lambda reading: reading.error)
+        return answered(alone, query, found._replace(origin="measured"), request.confidence, settled.cost)
+
+    def refit(self) -> bool:
+        with self.state.lock:
+            if not self.state.knowledge.unfitted:
+                return False
+            self.state.learn(refitted(self.state.knowledge))
+            self.state.journal.save_snapshot(self.state.knowledge)
+            return True
+
+    def _paid(self, quote: Measure) -> Payment:
+        """The last purchase of the quote is the one to report on."""
+        *former, last = quote.bought
+        for bought in former:
+            with suppress(QueryError, KeyReusedError):
+                return self._pay(bought, quote.request)
+        return self._pay(last, quote.request)
+
+    def _pay(self, bought: Purchase, request: Request) -> Payment:
+        key = self._key(bought, request)
+        if self.investments is not None and bought.invested:
+            self.investments.invest(key, bought.invested, question_name(request.question))  # pyright: ignore[reportArgumentType]
+        return self.state.pay(bought.query, bought.noise, key=key, analyst=request.analyst)
+
+    def _key(self, bought: Purchase, request: Request) -> str:
+        return self.state.question_key(bought.query, bought.noise, key=request.key, analyst=request.analyst)
+
+    def _affordable(self, request: Request, query: Single, share: float) -> Purchase:
+        """A cell with its whole marginal where the rule of investments allows that, else by itself.
+
+        What was charged before goes on as it was begun. A marginal that costs more than its cells is never bought.
+        """
+        whole = self._purchase(request, query, share)
+        if self.investments is None or whole.query is query:
+            return whole
+        alone = self._alone(request, query, share)
+        charged = next((one for one in (alone, whole) if self.state.charged(self._key(one, request))), None)
+        if charged is not None:
+            return charged
+        cells = self.state.domain.cells(whole.query.attributes)
+        extra = max(0, whole.cost - alone.cost)
+        pays = whole.cost <= cells * alone.cost and self.investments.allows(self._key(whole, request), extra)
+        return replace(whole, invested=extra) if pays else alone
+
+    def _within_rule(self, quote: Measure, query: Single) -> Measure:
+        """The quote, or one for the cell alone where something else was invested since it was made."""
+        rule, (*_, last) = self.investments, quote.bought
+        if rule is None or not last.invested or rule.allows(self._key(last, quote.request), last.invested):
+            return quote
+        renewed = self.quote_single(quote.request, query)
+        return renewed if isinstance(renewed, Measure) else quote
+
+    def _alone(self, request: Request, query: Single, share: float) -> Purchase:
+        return purchase(self.state.curator, self.state.knowledge, query, share, request.confidence, whole=False)
+
+    def _bought(self, request: Request, query: Single, error: float) -> tuple[Purchase, ...]:
+        """What this key may have bought; ledgers of earlier versions bought means as if their bins hid nothing."""
+        unbinned = error / abs(query.units(self.state.domain)[1]) if isinstance(query, Linear) else error
+        found = []
+        if query.binning(self.state.domain)[0] > 0:
+            with suppress(QueryError):
+                found.append(self._purchase(request, query, share_of(query, error, self.state.domain)))
+        whole = self._purchase(request, query, unbinned)
+        if whole.query is not query:
+            found.append(self._alone(request, query, unbinned))
+        return (*found, whole)
+
+    def _purchase(self, request: Request, query: Single, share: float) -> Purchase:
+        return purchase(self.state.curator, self.state.knowledge, query, share, request.confidence)
+
+
+def purchase(
+    curator: Curator, knowledge: Knowledge, query: Single, error: float, confidence: float, *, whole: bool = True
+) -> Purchase:
+    """The widest noise that meets `error`; a `whole` marginal is bought for one of its cells."""
+    domain, failure = knowledge.domain, noise_failure(confidence, knowledge.records_error) * knowledge.shares.own
+    if not failure > 0:
+        raise QueryError(f"confidence {confidence:.9g} is beyond what the noisy number of records allows; ask for less")
+    form = query.form(domain) if isinstance(query, Groups) else None
+    if isinstance(query, Linear):
+        form = knowledge.form(query)
+        # A cell is bought with all cells of its marginal, as long as the kernel counts so many.
+        held = whole and is_cell(form) and domain.cells(form.attributes) <= HELD_CELLS
+        query = Marginal(form.attributes) if held else query
+    room = _room(knowledge, error, binary=form is None or form.binary)
+    if isinstance(query, Linear):
+        parts = 1
+    elif isinstance(query, Groups):
+        parts = max(1, int(possible(query, domain).sum()))
+    else:
+        parts = domain.cells(query.canonical(domain))
+    noise = noise_within(room, failure / parts, pure=curator.budget.pure)
+    return Purchase(query, noise, curator.budget.cost(curator.price([query], noise)))
+
+
+def _room(knowledge: Knowledge, error: float, *, binary: bool) -> float:
+    """What the noise may stray, in records: the number of records and rounding take their part of the error first."""
+    least = error_floor(knowledge, binary=binary)
+    if not error > least:
+        raise QueryError(
+            f"an error of {error:.3g} of the table is not above {least:.3g}, what counting {knowledge.records:.0f} "
+            "records leaves whatever is paid; ask for a larger one"
+        )
+    return (error - least) * knowledge.records * ROUNDED

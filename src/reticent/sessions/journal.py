@@ -1,0 +1,449 @@
+"""A journal rebuilds a session's knowledge from its ledger: public events only, no row is ever read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from reticent.domain import Domain
+from reticent.errors import KeyReusedError, LedgerError, ReticentError
+from reticent.hypotheses import load
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import NAMED, Noise, Settled, counted_statistic, released
+from reticent.kernel.ledger.events import Reservation, sha256
+from reticent.kernel.ledger.ledger import Event, Ledger
+from reticent.kernel.mechanisms.base import restore
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.knowledge import Knowledge
+from reticent.knowledge.measured import Index
+from reticent.knowledge.publications import PublishedBudget, behind, elsewhere
+from reticent.knowledge.shares import Shares
+from reticent.knowledge.typical import TypicalError
+from reticent.queries.base import Linear
+from reticent.queries.distribution import Questions
+from reticent.queries.from_dict import linear_from_dict, query_from_dict
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Marginal
+from reticent.releases.release import PUBLISHED, Release
+
+ASK = "ask:"
+"""Keys of what analysts paid for."""
+SUM = "sum:"
+"""Keys of means of the rows' own numbers."""
+AUDIT = "session:audit:"
+"""Keys of audits, of classes and of batches: all of them share one failure probability."""
+TYPICAL = "session:typical:"
+"""Keys of what is bought about most questions of a distribution: these share another."""
+LEAST_INDEXED = 2048
+"""Fewer purchases are learned again in a second or two."""
+INDEX_GROWTH = 8
+"""An index is written again when the purchases have grown by an eighth."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bought:
+    """A settled purchase of an earlier run of this session."""
+
+    key: str
+    analyst: str | None
+    queries: tuple[Linear | Marginal | Groups, ...]
+    noises: tuple[Noise, ...]
+    sequence: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A snapshot with the place of its event: of the purchases before it, the last `unfitted` wait for a refit."""
+
+    snapshot: Snapshot
+    records: float
+    records_error: float
+    unfitted: int
+    sequence: int
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """Everything bought up to an event, by place: what a session need not read again to know it.
+
+    `snapshot` is the working hypothesis of that moment, which had not been fitted to the last `unfitted` purchases.
+    """
+
+    index: Index
+    others: tuple[int, ...]
+    """Settlements of marginals and groups."""
+    snapshot: Snapshot
+    unfitted: int
+    sequence: int
+
+
+class Journal:
+    """Reads and writes a session's free public events."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._asked: dict[str, dict[str, Any]] = {}
+        self._targets_read = 0
+
+    def settings(self) -> dict[str, Any] | None:
+        """What the session was opened with; None for a new one. A warm start that failed twice wrote it again."""
+        event = self._last("session")
+        return None if event is None else event.payload
+
+    @property
+    def shares(self) -> Shares:
+        """How this session's statements share the probability of failure; fixed when it was first opened."""
+        return Shares(joint=bool((self.settings() or {}).get("joint", False)))
+
+    def save_settings(self, settings: dict[str, Any]) -> None:
+        self._append("session", settings)
+
+    def forfeited(self, prefix: str) -> bool:
+        """Whether a charge under such a key was lost for good: two crashes before its result was written."""
+        return any(map(self._lost, self.ledger.keys(prefix)))
+
+    def usable(self, key: str) -> str:
+        """This key, or the first of its successors that is not forfeited."""
+        return self.ledger.successor(key)[0]
+
+    def _lost(self, key: str) -> bool:
+        found = self.ledger.lookup(key)
+        return isinstance(found, Reservation) and found.status == "forfeited"
+
+    def save_snapshot(self, knowledge: Knowledge) -> None:
+        """Stored once: a refit need not be bit-identical on another processor, and certificates bind exact bytes."""
+        snapshot, last = knowledge.current, self._last("snapshot")
+        if last is None or last.payload["digest"] != snapshot.digest:
+            payload = {
+                "digest": snapshot.digest,
+                "records": knowledge.records,
+                "records_error": knowledge.records_error,
+                "unfitted": knowledge.unfitted,
+            }
+            self._append("snapshot", payload, blobs=[snapshot.to_bytes()])
+
+    def latest(self) -> Stored | None:
+        """The newest stored snapshot that can be read; None where there is none, as in a new ledger.
+
+        A damaged one loses no measurement: the hypothesis before it learns again what was bought since.
+        """
+        for sequence in reversed(self.ledger.noted("snapshot")):
+            payload = self.ledger.event(sequence).payload
+            snapshot = self.snapshot_if_whole(payload["digest"])
+            if snapshot is not None:
+                unfitted = payload.get("unfitted", 0)
+                return Stored(snapshot, payload["records"], payload["records_error"], unfitted, sequence)
+        return None
+
+    def snapshot_if_whole(self, digest: str) -> Snapshot | None:
+        """None where its bytes are missing or damaged."""
+        try:
+            return self.snapshot(digest)
+        except (LedgerError, ReticentError, ValueError):
+            return None
+
+    def save_learned(self, knowledge: Knowledge) -> Index | None:
+        """What is known and where it was bought, when enough is new; called while nothing is being bought."""
+        last = self._last("knowledge")
+        since, before = (0, 0) if last is None else (last.sequence, last.payload["purchases"])
+        new = len(self.ledger.settlements("measure", ASK, since))
+        if new < max(LEAST_INDEXED, before // INDEX_GROWTH):
+            return None
+        index = knowledge.queries.index()
+        if not index.unique:
+            return None
+        ours = {reservation.settled for reservation in self.ledger.settlements("measure", ASK)}
+        self.save_snapshot(knowledge)
+        data = index.to_bytes()
+        bought = dict.fromkeys(m.ledger_id for m in (*knowledge.marginals, *knowledge.groups))
+        payload = {
+            "index": sha256(data),
+            "others": [sequence for sequence in bought if sequence in ours],
+            "purchases": len(ours),
+            "snapshot": knowledge.current.digest,
+            "unfitted": knowledge.unfitted,
+        }
+        superseded = [] if last is None else [last.payload["index"]]
+        self.ledger.append("knowledge", payload, blobs=[data], discard=[d for d in superseded if d != payload["index"]])
+        return index
+
+    def learned(self) -> Learned | None:
+        """The newest index, if it and its snapshot can be read: without it everything bought is read again."""
+        event = self._last("knowledge")
+        snapshot = None if event is None else self.snapshot_if_whole(event.payload["snapshot"])
+        if event is None or snapshot is None:
+            return None
+        try:
+            index = Index.from_bytes(self.ledger.get_blob(event.payload["index"]))
+        except (LedgerError, ValueError):
+            return None
+        return Learned(index, tuple(event.payload["others"]), snapshot, event.payload["unfitted"], event.sequence)
+
+    def snapshot(self, digest: str) -> Snapshot:
+        return Snapshot(load(self.ledger.get_blob(digest)))
+
+    def unfinished(self, kind: str, order: int, units: int) -> tuple[str, Snapshot] | None:
+        """An audit of a class that was charged and never came to its certificate: its key and its snapshot."""
+        certified = {event.payload["ledger_id"] for event in self._events("certificate")}
+        stored = {event.payload["digest"][:NAMED]: event.payload["digest"] for event in self._events("snapshot")}
+        for key in self.ledger.keys(f"{AUDIT}{kind}:{order}:", "measure"):
+            named, paid = key.removeprefix(f"{AUDIT}{kind}:{order}:").split(":")[:2]
+            found = self.ledger.lookup(key)
+            done = self._lost(key) or (isinstance(found, Event) and found.sequence in certified)
+            if not done and int(paid) == units and named in stored:
+                return key, self.snapshot(stored[named])
+        return None
+
+    def save_certificate(self, certificate: Certificate) -> None:
+        if certificate not in self.certificates():
+            self._append("certificate", certificate.to_dict())
+
+    def certificates(self) -> list[Certificate]:
+        return [Certificate.from_dict(event.payload) for event in self._events("certificate")]
+
+    def save_questions(self, key: str, questions: Questions) -> None:
+        """The list of questions that a typical error is about to be paid for, with its random bytes."""
+        self._append("questions", {"key": key, "questions": questions.to_dict()})
+
+    def questions(self, key: str, domain: Domain) -> Questions | None:
+        found = self._about("questions", key)
+        return None if found is None else Questions.from_dict(domain, found["questions"])
+
+    def typical_index(self, key: str) -> int:
+        """Which typical error of this ledger the key names."""
+        keys = self.ledger.keys(TYPICAL)
+        before = keys.index(key) if key in keys else len(keys)
+        return 1 + before + max((event.payload.get("typical", 0) for event in self._events("start")), default=0)
+
+    def save_typical(self, error: TypicalError) -> None:
+        if error not in self.typical():
+            self._append("typical", error.to_dict())
+
+    def typical(self) -> list[TypicalError]:
+        return [TypicalError.from_dict(event.payload) for event in self._events("typical")]
+
+    def save_batch(self, certificate: Certificate, digests: list[str]) -> None:
+        self._append("batch", {"certificate": certificate.to_dict(), "forms": digests})
+
+    def batches(self) -> Iterator[tuple[Certificate, tuple[str, ...]]]:
+        """Batches that passed their audit: the certificate, and the digests of their compiled forms."""
+        for event in self._events("batch"):
+            yield Certificate.from_dict(event.payload["certificate"]), tuple(event.payload["forms"])
+
+    def has_batch(self, ledger_id: int | None) -> bool:
+        """Whether the audit with this place in the ledger is known to have passed."""
+        return any(event.payload["certificate"]["ledger_id"] == ledger_id for event in self._events("batch"))
+
+    def save_declared(
+        self, declared: str, places: Sequence[int], audit: str, snapshot: str, noise: dict[str, str]
+    ) -> None:
+        """The audit that a declared batch is about to pay for: which of its questions, on which snapshot."""
+        told = {"key": declared, "places": list(places), "audit": audit, "snapshot": snapshot, "noise": noise}
+        self._append("declared", told)
+
+    def declared(self, declared: str) -> dict[str, Any] | None:
+        return self._about("declared", declared)
+
+    def audit_index(self, key: str) -> int:
+        """Which audit of this ledger the key names, passed or not: its share of the failure follows from it."""
+        keys = self.ledger.keys(AUDIT)
+        before = keys.index(key) if key in keys else len(keys)
+        return 1 + before + max((event.payload["audits"] for event in self._events("start")), default=0)
+
+    def save_start(self, release: Release) -> None:
+        """A release that a session starts from, whole: it can be read again without its file."""
+        data = release.to_bytes()
+        audits = max((certificate.index for certificate in release.certificates), default=0)
+        told = {"release": sha256(data), "audits": audits}
+        if release.typical:
+            told["typical"] = max(error.index for error in release.typical)
+        self._append("start", told, blobs=[data])
+
+    def start(self) -> Release | None:
+        event = next(self._events("start"), None)
+        if event is None:
+            return None
+        return self._release(event)
+
+    def newest_release(self) -> Release | None:
+        """The last one published on this ledger."""
+        event = self._last(PUBLISHED)
+        return None if event is None else self._release(event)
+
+    def _release(self, event: Event) -> Release:
+        return Release.from_bytes(self.ledger.get_blob(event.payload["release"]))
+
+    @cached_property
+    def elsewhere(self) -> tuple[PublishedBudget, ...]:
+        """What the start rests on that this ledger has not paid for."""
+        start = self.start()
+        return () if start is None else elsewhere(behind(start.facts), self.ledger.name)
+
+    def save_targets(self, key: str, asked: str, errors: list[float]) -> None:
+        """What is wanted of the parts of a keyed question; `asked` is its digest."""
+        self._append("targets", {"key": key, "asked": asked, "errors": errors})
+
+    def targets(self, key: str, asked: str) -> list[float] | None:
+        """A key belongs to one question: another one must not be answered within its errors.
+
+        The same question under another key wants the same of its parts: what was bought for it then serves again.
+        """
+        found = self._about("targets", key)
+        if found is not None and found["asked"] != asked:
+            raise KeyReusedError("this key belongs to another question: use a new key")
+        found = found or self._wanted_before(asked)
+        return None if found is None else found["errors"]
+
+    def _wanted_before(self, asked: str) -> dict[str, Any] | None:
+        """What was first wanted of the parts of this question, under whatever key."""
+        sequences = self.ledger.noted("targets")
+        for sequence in sequences[self._targets_read :]:
+            told = self.ledger.event(sequence).payload
+            self._asked.setdefault(told["asked"], told)
+        self._targets_read = len(sequences)
+        return self._asked.get(asked)
+
+    def save_investment(self, key: str, units: int, question: str) -> None:
+        """What is about to be spent under a key beyond the question asked, which a cache would know afterwards."""
+        self._append("investment", {"key": key, "units": units, "question": question})
+
+    def invested(self, key: str) -> bool:
+        return self.ledger.named("investment", key) is not None
+
+    def investments(self) -> tuple[int, set[str]]:
+        """All that was invested, and the questions that investments were made for."""
+        told = [event.payload for event in self._events("investment")]
+        return sum(one["units"] for one in told), {one["question"] for one in told if one["question"]}
+
+    def save_savings(self, units: int, questions: list[str]) -> None:
+        """What free answers have saved so far, and those that were counted since the last time."""
+        self._append("savings", {"units": units, "questions": questions})
+
+    def savings(self) -> tuple[int, set[str]]:
+        units, counted = 0, set()
+        for event in self._events("savings"):
+            units = event.payload["units"]
+            counted.update(event.payload["questions"])
+        return units, counted
+
+    def save_prediction(self, told: dict[str, Any]) -> None:
+        """What the start is expected to certify, told before its audits are paid for."""
+        self._append("prediction", told)
+
+    def prediction(self) -> dict[str, Any] | None:
+        event = self._last("prediction")
+        return None if event is None else event.payload
+
+    def save_guesses(
+        self, key: str, wanted: list[float], models: list[dict[str, Any]], audit: str | None, audited: str | None
+    ) -> None:
+        """The models that a request begins with, the audit it is about to pay for, and the one that tells about them.
+
+        The latter may be an earlier one's. A request without a key is known by that of its audit.
+        """
+        told = {"key": key, "wanted": wanted, "models": models, "audit": audit, "audited": audited}
+        self._append("guesses", told)
+
+    def guesses(self, key: str) -> dict[str, Any] | None:
+        return self._about("guesses", key)
+
+    def audited_models(self) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
+        """Keys of audits of losses, paid or about to be, with the models they are of by the losses' digests."""
+        for event in self._events("guesses"):
+            told = event.payload
+            if (key := told.get("audited") or told.get("audit")) is not None:
+                yield key, {model["loss"]: model for model in told["models"]}
+
+    def save_passed(self, told: dict[str, Any]) -> None:
+        """What a key was told by a test that it paid for."""
+        self._append("passed", told)
+
+    def passed(self, key: str) -> dict[str, Any] | None:
+        return self._about("passed", key)
+
+    def save_tests(self, count: int) -> None:
+        """Threshold tests that may have been made by the time this process ends."""
+        self._append("tests", {"count": count})
+
+    def epochs(self) -> int:
+        """Threshold runs opened so far; each was charged whole, and none survives its process."""
+        return len(self.ledger.reservations("watch"))
+
+    def tests(self) -> int:
+        event = self._last("tests")  # they only grow
+        return 0 if event is None else event.payload["count"]
+
+    def published(self) -> list[Bought]:
+        """Marginals that releases on this ledger measured on the whole table, in the order they were paid.
+
+        None where the session started from a release, perhaps this one: nothing is learned twice.
+        """
+        if self.ledger.noted("start"):
+            return []
+        runs = [event.payload["run"] for event in self._events("release") if event.payload.get("sample", 0) is None]
+        found = [bought for run in runs for bought in self.bought(f"{run}:")]
+        return [bought for bought in found if all(isinstance(query, Marginal) for query in bought.queries)]
+
+    def bought(self, prefix: str, after: int = 0) -> Iterator[Bought]:
+        """Measurements under keys that start with `prefix`, settled after an event, in the order they were paid."""
+        for reservation in self.ledger.settlements("measure", prefix, after):
+            found = self.purchase(reservation)
+            if found is not None:
+                yield found
+
+    def purchase(self, reservation: Reservation) -> Bought | None:
+        """What was bought under a settled key; None for audits, which have no query."""
+        request = self.ledger.event(reservation.sequence).payload["request"]
+        queries = tuple(_question(described) for described in request["statistics"])
+        if any(query is None for query in queries):
+            return None
+        noises = tuple(restore(described) for described in request["mechanisms"])
+        return Bought(reservation.key, reservation.analyst, queries, noises, reservation.settled)  # pyright: ignore[reportArgumentType]
+
+    def sums(self) -> Iterator[tuple[dict[str, Any], tuple[Noise, ...], Event]]:
+        """Bought means of numbers: the groups whose column is summed, the noises, and the settlement."""
+        for reservation in self.ledger.settlements("measure", SUM):
+            request = self.ledger.event(reservation.sequence).payload["request"]
+            noises = tuple(restore(described) for described in request["mechanisms"])
+            yield request["statistics"][0]["clipped sums"], noises, self.ledger.event(reservation.settled)  # pyright: ignore[reportReturnType]
+
+    def released(self, bought: Bought, domain: Domain) -> Settled:
+        """What a purchase released, in records."""
+        statistics = [counted_statistic(query, domain) for query in bought.queries]
+        return released(self.ledger.event(bought.sequence), statistics, self.grid)
+
+    @property
+    def grid(self) -> int:
+        """The weight of one person or record: a public fact of the table."""
+        return self.ledger.identity["grid"]
+
+    def purchase_at(self, sequence: int) -> Bought | None:
+        """The purchase that this event settled."""
+        reservation = self.ledger.reservation(str(self.ledger.event(sequence).key))
+        return None if reservation is None else self.purchase(reservation)
+
+    def _events(self, kind: str) -> Iterator[Event]:
+        return map(self.ledger.event, self.ledger.noted(kind))
+
+    def _last(self, kind: str) -> Event | None:
+        sequences = self.ledger.noted(kind)
+        return self.ledger.event(sequences[-1]) if sequences else None
+
+    def _about(self, kind: str, key: str) -> dict[str, Any] | None:
+        sequence = self.ledger.named(kind, key)
+        return None if sequence is None else self.ledger.event(sequence).payload
+
+    def _append(self, kind: str, payload: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
+        self.ledger.append(kind, payload, blobs=blobs)
+
+
+def _question(described: dict) -> Linear | Marginal | Groups | None:
+    """The query behind a measured statistic; None for audits, which have no query."""
+    if "marginal" in described:
+        return Marginal(described["marginal"])
+    if "groups" in described:
+        query = query_from_dict(described["groups"])
+        return query if isinstance(query, Groups) else None
+    return linear_from_dict(described["query"]) if "query" in described else None

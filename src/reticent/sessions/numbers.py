@@ -1,0 +1,164 @@
+"""Selling means of the rows' own numbers, where the bins of a column hide most of the error that is wanted.
+
+One charge buys the sum of the clipped numbers and, where that is not public, the count of its records. The noise is
+written down before it is paid for, so that a retry asks for the same and is charged once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from reticent.errors import BudgetError, QueryError
+from reticent.kernel.curator import Asked, Noise
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.free import free_ratio, free_single
+from reticent.knowledge.knowledge import Knowledge
+from reticent.knowledge.raw_means import (
+    LARGEST,
+    best_answer,
+    counted_records,
+    hidden_numbers,
+    raw_mean,
+    rounding,
+    summed_numbers,
+)
+from reticent.knowledge.request import Request, part_name
+from reticent.knowledge.tails import noise_failure, noise_within
+from reticent.queries.base import Query
+from reticent.queries.linear import Mean, OfColumn, Ratio
+from reticent.queries.numbers import scaled_numbers
+from reticent.sessions.journal import ASK, SUM
+from reticent.sessions.quote import Certify, Free, Quote
+
+if TYPE_CHECKING:
+    from reticent.sessions.default import DefaultEngine
+
+DOMINATES = 0.5
+"""Bins that hide more than this share of a wanted error leave noise less than the rest: then the numbers themselves are
+cheaper."""
+SMALLEST_ROOM = 2.0
+"""Records that noise must be allowed: one of them covers the grid of a count."""
+
+
+class SumPurchase(NamedTuple):
+    """What is summed, and with which noise."""
+
+    column: OfColumn
+    asked: tuple[Asked, ...]
+    noises: tuple[Noise, ...]
+
+
+def quote_mean(engine: DefaultEngine, request: Request) -> Quote | None:
+    """How the rows' own numbers answer a mean within a wanted error; None where its bins will do, or must."""
+    query, error, state = request.question, request.error, engine.state
+    if not isinstance(query, (Mean, Ratio)) or not isinstance(error, float):
+        return None
+    known = state.knowledge
+    column = hidden_numbers(query, known.domain)
+    if column is None:
+        return None
+    found = best_answer(known.means.get(query.digest, ()), query, error, request.confidence)
+    paid = request.key is not None and state.charged(SUM + request.key)
+    if found is not None and not paid:
+        return Free(request, known, found)
+    hidden = query.binning(known.domain)[0]
+    wanted = hidden > DOMINATES * error and state.curator.has_numbers(column.column)
+    if not paid and (not wanted or _binned(engine, request, query, error, hidden)):
+        return None
+    name = part_name(f"numbers of {query.text}", error, request.confidence)
+    recalled = state.recall(name)
+    within = _records_within(known, query, column, error) if recalled is None else recalled[0]
+    bought = _purchase(known, column, within, request.confidence, pure=state.budget.pure)
+    key = _key(engine, query, bought, request)
+    price = 0 if state.charged(key) else state.budget.cost(state.curator.price(bought.asked, bought.noises))
+    run = partial(_run, engine, request, query, bought, key, (name, [within]) if recalled is None else None)
+    return Certify(request, known, run, lambda: price)
+
+
+def _binned(engine: DefaultEngine, request: Request, query: Mean | Ratio, error: float, hidden: float) -> bool:
+    """Whether the question is known well enough from its bins, or its key has begun to buy that."""
+    state, key = engine.state, request.key
+    if key is not None and state.charged(ASK + key):
+        return True
+    if isinstance(query, Ratio) and state.recall(part_name(query.text, error, request.confidence), key) is not None:
+        return True
+    return hidden < error and _free(state.knowledge, request, query, error) is not None
+
+
+def _free(known: Knowledge, request: Request, query: Mean | Ratio, error: float) -> Answer | None:
+    if isinstance(query, Ratio):
+        return free_ratio(known, query, error, request.confidence, strict=request.strict)
+    return free_single(known, query, error, request.confidence, strict=request.strict)
+
+
+def _records_within(known: Knowledge, query: Query, column: OfColumn, error: float) -> float:
+    """How many records the noise of sum and count may stray, judged by what is known for free of the count.
+
+    With both within e of N records the mean strays (1 + 1/2) e / (N - e) of the range; the count may come out e away.
+    """
+    _, lower, upper = scaled_numbers(known.domain, column.column)
+    wanted = (error - rounding(column, known.domain)) / (upper - lower)
+    if not wanted > 0:
+        raise QueryError(f"{query.text}: an error of {error:g} is below the grid of its numbers; ask for a larger one")
+    if isinstance(query, Mean) and known.records_error == 0:
+        return wanted * known.records
+    present = counted_records(column)
+    found = known.free(present, 0.95, None) or known.guess(present)
+    records = float(found.compute()) * known.records
+    return wanted * records / (1 + LARGEST + 3 * wanted)
+
+
+def _purchase(known: Knowledge, column: OfColumn, within: float, confidence: float, *, pure: bool) -> SumPurchase:
+    alone = isinstance(column, Mean) and known.records_error == 0
+    failure = noise_failure(confidence, known.records_error) * known.shares.own
+    if not failure > 0 or not within > SMALLEST_ROOM:
+        raise QueryError(
+            f"the mean of {column.column} within {within:.3g} records: hardly any record counts, or the confidence of "
+            f"{confidence:.9g} is beyond reach; ask for a larger error, or for more records"
+        )
+    sums = summed_numbers(column, known.domain)
+    if alone:
+        return SumPurchase(column, (sums,), (noise_within(within - 1, failure, pure=pure),))
+    noise = noise_within(within - SMALLEST_ROOM / 2, failure / 2, pure=pure)
+    return SumPurchase(column, (sums, counted_records(column)), (noise, noise))
+
+
+def _key(engine: DefaultEngine, query: Query, bought: SumPurchase, request: Request) -> str:
+    if request.key is not None:
+        return SUM + request.key
+    named = f"{SUM}{query.digest[:24]}:{float(bought.noises[0].sd):.17g}:{request.analyst or ''}"
+    return engine.state.journal.usable(named)
+
+
+def _run(
+    engine: DefaultEngine,
+    request: Request,
+    query: Mean | Ratio,
+    bought: SumPurchase,
+    key: str,
+    begun: tuple[str, list[float]] | None,
+) -> Answer:
+    """Pays and answers; what the budget cannot pay is answered as well as what is known allows."""
+    state = engine.state
+    if begun is not None:
+        state.remember(begun[0], None, begun[1])
+    fresh = not state.settled(key)
+    try:
+        settled = state.curator.measure(bought.asked, bought.noises, key=key, analyst=request.analyst)
+    except BudgetError:
+        if request.strict:
+            raise
+        found = _unpaid(state.knowledge, request, query)
+        assert found is not None, "without a wanted error there is an answer"
+        return found
+    mean = raw_mean(state.knowledge, bought.column, bought.noises, settled)
+    if fresh:
+        state.learn(state.knowledge.with_mean(query.digest, mean))
+    return mean.answer(query, request.confidence, price=state.budget.amount(settled.cost), bought=True)
+
+
+def _unpaid(known: Knowledge, request: Request, query: Mean | Ratio) -> Answer | None:
+    if isinstance(query, Ratio):
+        return free_ratio(known, query, None, request.confidence, strict=False)
+    return free_single(known, query, None, request.confidence, strict=False)

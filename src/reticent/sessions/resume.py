@@ -1,0 +1,264 @@
+"""Resuming: what earlier runs of a session learned, read back from the public events of its ledger.
+
+No row is read and nothing is written. Sessions resume by it, and so do the readers of the service, which have no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import KeyForfeitedError, LedgerError, QueryError
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import Noise, Settled, counted_statistic, released, unpack_array
+from reticent.kernel.ledger.events import Event
+from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
+from reticent.kernel.minimizers.excess_risk import ExcessRisk
+from reticent.kernel.minimizers.families import MINIMIZERS
+from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
+from reticent.knowledge.learning import Measured, learn, refitted, understand
+from reticent.knowledge.measured import Index, MeasuredMarginal, MeasuredQueries, MeasuredQuery, StoredQueries
+from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
+from reticent.knowledge.raw_means import counted_records, raw_mean, summed_numbers
+from reticent.knowledge.shares import Shares
+from reticent.losses.losses import ConvexLoss, loss_from_dict
+from reticent.queries.from_dict import query_from_dict
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Marginal, Mean, OfColumn, Ratio
+from reticent.releases.release import Release
+from reticent.sessions.journal import ASK, Bought, Journal
+
+WARM = "session:warm"
+"""Keys of what a warm start buys."""
+
+
+def resumed(journal: Journal) -> Knowledge:
+    """All that the ledger's session knows, as of its last event."""
+    stored = journal.latest()
+    if stored is None:
+        raise LedgerError("the ledger holds no snapshot yet: open its session first")
+    unit, shares = journal.ledger.identity["unit"], journal.shares
+    knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error, unit=unit, shares=shares)
+    knowledge = with_certificates(journal, with_start(journal, knowledge, fitted=True))
+    return with_means(journal, with_models(journal, with_purchases(journal, knowledge)[0]))
+
+
+def with_start(journal: Journal, knowledge: Knowledge, *, fitted: bool) -> Knowledge:
+    """With what was measured before the first question: by a release it starts from, its warm start, and releases.
+
+    `fitted` says that the working hypothesis has seen what other releases on the ledger measured.
+    """
+    if (start := journal.start()) is not None:
+        knowledge = learn(knowledge, _of_release(start, knowledge.shares), fitted=True)
+    for bought in journal.bought(WARM):
+        knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=True)
+    for bought in journal.published():
+        knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=fitted)
+    return knowledge
+
+
+def _of_release(release: Release, shares: Shares) -> list[Measured]:
+    """What a release measured with known noise.
+
+    Not what it measured on a sample of the records: how far that lies from the table is not bounded by the noise.
+    """
+    if "sample" in release.notes:
+        return []
+    count, found = release.records, []
+    for measurement in release.measurements:
+        error = float(release.notes.get("records_error", 0.0))
+        if isinstance(measurement.query, Marginal) and measurement.noise is not None:
+            noise = restore(measurement.noise)
+            assert isinstance(noise, (Laplace, Gaussian)), "marginals are measured with additive noise"
+            names, values = measurement.query.canonical(release.domain), measurement.values
+            measured = MeasuredMarginal(names, values, noise, count, error, None, declared=False, shares=shares)
+            found.append(measured.balanced())
+    return found
+
+
+def with_certificates(journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """All certificates and passed batches of earlier runs, each with its stored snapshot.
+
+    A certificate speaks of the bytes it names: where those are damaged it certifies nothing any more.
+    """
+    snapshots: dict[str, Snapshot | None] = {knowledge.current.digest: knowledge.current}
+
+    def snapshot(digest: str) -> Snapshot | None:
+        if digest not in snapshots:
+            snapshots[digest] = journal.snapshot_if_whole(digest)
+        return snapshots[digest]
+
+    for certificate in journal.certificates():
+        if (found := snapshot(certificate.snapshot)) is not None:
+            knowledge = knowledge.with_certificate(found, certificate)
+    for error in journal.typical():
+        if (found := snapshot(error.snapshot)) is not None:
+            knowledge = knowledge.with_typical(found, error)
+    for certificate, digests in journal.batches():
+        if (found := snapshot(certificate.snapshot)) is not None:
+            knowledge = knowledge.with_batch(digests, CertifiedBatch(found, certificate))
+    return knowledge
+
+
+def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, bool]:
+    """With what analysts paid for; and whether a release made since had the working hypothesis fitted anew.
+
+    What an index covers is not read again: its counts when they are asked for, its marginals and groups now.
+    """
+    stored, learned = journal.latest(), journal.learned()
+    seen, waiting = (0, 0) if stored is None else (stored.sequence, stored.unfitted)
+    if stored is not None and learned is not None:
+        if learned.sequence > seen:
+            knowledge = replace(knowledge, current=learned.snapshot)
+            seen, waiting = learned.sequence, learned.unfitted
+        knowledge = with_index(journal, knowledge, learned.index)
+        for sequence in learned.others:
+            knowledge = learn(knowledge, _understood_at(journal, knowledge, sequence), fitted=True)
+    else:
+        learned = None
+    late = sum(bought.sequence > seen for bought in journal.published())
+    for bought in journal.bought(ASK, 0 if learned is None else learned.sequence):
+        knowledge = learn(knowledge, understood(journal, knowledge, bought), fitted=bought.sequence < seen)
+    ours = [settled.settled for settled in journal.ledger.settlements("measure", ASK) if settled.settled < seen]
+    waits = ours[-waiting] if 0 < waiting <= len(ours) else seen
+    fitted = sum(m.ledger_id is None or m.ledger_id < waits for m in knowledge.marginals)
+    knowledge = replace(knowledge, unfitted=knowledge.unfitted + waiting + late, fitted=fitted)
+    return (refitted(knowledge), True) if late else (knowledge, False)
+
+
+def indexed(journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """The same knowledge; where enough is new, written down, and its counts left in the ledger."""
+    index = journal.save_learned(knowledge)
+    return knowledge if index is None else with_index(journal, knowledge, index)
+
+
+def with_index(journal: Journal, knowledge: Knowledge, index: Index) -> Knowledge:
+    """With counts that are read from the ledger when they are asked for."""
+    bare = Knowledge(knowledge.current, knowledge.records, knowledge.records_error, shares=knowledge.shares)
+    stored = StoredQueries(index, partial(_measured_at, journal, bare))
+    return replace(knowledge, queries=MeasuredQueries(stored))
+
+
+def understood(journal: Journal, knowledge: Knowledge, bought: Bought, *, declared: bool = True) -> list[Measured]:
+    """What a purchase of the past says; marginals that were not bought for a question are not `declared`."""
+    settled = journal.released(bought, knowledge.domain)
+    return understand(knowledge, bought.queries, bought.noises, settled, declared=declared)
+
+
+def _understood_at(journal: Journal, knowledge: Knowledge, sequence: int) -> list[Measured]:
+    bought = journal.purchase_at(sequence)
+    if bought is None:
+        raise LedgerError(f"event {sequence} settles no question: restore the ledger's file")
+    return understood(journal, knowledge, bought)
+
+
+def _measured_at(journal: Journal, knowledge: Knowledge, sequence: int) -> tuple[str, MeasuredQuery]:
+    """One measured count, and the digest of what it asks."""
+    (measured,) = _understood_at(journal, knowledge, sequence)
+    assert isinstance(measured, MeasuredQuery), "an index lists counts only"
+    return knowledge.form(measured.query).digest, measured
+
+
+def with_means(journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """With means of the rows' own numbers that were bought, under whatever key."""
+    domain = knowledge.domain
+    for described, noises, event in journal.sums():
+        groups = query_from_dict(described)
+        assert isinstance(groups, Groups), "sums are of groups"
+        assert groups.column is not None, "a column is summed"
+        query = Mean(groups.column, groups.where).resolve(domain)
+        column = query.numerator if isinstance(query, Ratio) else query
+        assert isinstance(column, OfColumn), "a mean"
+        statistics = [summed_numbers(column, domain), counted_statistic(counted_records(column), domain)][: len(noises)]
+        settled = released(event, statistics, journal.grid)
+        knowledge = knowledge.with_mean(query.digest, raw_mean(knowledge, column, noises, settled))
+    return knowledge
+
+
+def with_models(journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """With models that were bought or audited: whoever paid, under whatever key, they are free from then on."""
+    for loss, model in (*_bought_models(journal, knowledge.domain), *_audited_models(journal, knowledge)):
+        knowledge = knowledge.with_model(loss, model)
+    return knowledge
+
+
+def excess_reading(
+    journal: Journal, knowledge: Knowledge, statistic: ExcessRisk, noise: Noise, settled: Settled, key: str
+) -> ExcessReading:
+    """What an audit of losses released."""
+    return ExcessReading(
+        value=float(settled.values[0]),
+        noise=noise,
+        index=journal.audit_index(key),
+        scale=max(statistic.scales),
+        records=knowledge.records,
+        records_error=knowledge.records_error,
+        cost=settled.cost,
+        ledger_id=settled.ledger_id,
+        vacuous=min(loss.on(knowledge.domain).zero_excess for loss in statistic.losses),
+    )
+
+
+def _settled(journal: Journal, key: str, kind: str) -> tuple[dict[str, Any], Event] | None:
+    """A request and its settlement; None while it has none, or where it was lost for good."""
+    request = journal.ledger.requested(key)
+    if request is None:
+        return None
+    try:
+        settled = journal.ledger.settled(key, kind, request)
+    except KeyForfeitedError:
+        return None
+    return None if settled is None else (request, settled)
+
+
+def _bought_models(journal: Journal, domain: Domain) -> Iterator[tuple[ConvexLoss, PaidModel]]:
+    """Every settled minimiser."""
+    kinds = {kind.__name__: kind for kind in MINIMIZERS}
+    for key in journal.ledger.keys(ASK, "minimize"):
+        if (found := _settled(journal, key, "minimize")) is None:
+            continue
+        request, settled = found
+        told = request["minimizer"]
+        try:
+            minimizer = kinds[told["minimizer"]](
+                loss_from_dict(told["loss"]),
+                domain,
+                neighbours=journal.ledger.identity["neighbours"],
+                records=Fraction(told["records"]),
+                rho=Fraction(told["rho"]),
+            )
+        except (KeyError, QueryError):
+            continue  # of another version: it states no bound here
+        yield minimizer.loss, PaidModel(unpack_array(settled.payload["values"][0]), minimizer, settled.sequence)
+
+
+def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[ConvexLoss, PaidModel]]:
+    """Every settled audit of losses whose models were written down."""
+    for key, models in journal.audited_models():
+        if (found := _settled(journal, key, "measure")) is None:
+            continue
+        request, event = found
+        (described,), (noise,) = request["statistics"], request["mechanisms"]
+        losses = tuple(loss_from_dict(loss) for loss in described["excess risks of"])
+        if any(loss.digest not in models for loss in losses):
+            continue
+        thetas = tuple(np.asarray(models[loss.digest]["theta"]) for loss in losses)
+        state = audited_state((models[loss.digest]["snapshot"], loss) for loss in losses)
+        try:
+            statistic = ExcessRisk(
+                losses, thetas, tuple(described["scales"]), knowledge.domain, knowledge.records, state
+            )
+        except QueryError:
+            continue  # of another version, which took what this one refuses
+        settled, restored = released(event, [statistic], journal.grid), restore(noise)
+        assert isinstance(restored, (Laplace, Gaussian)), "audits are measured with additive noise"
+        reading = excess_reading(journal, knowledge, statistic, restored, settled, key)
+        for loss, theta in zip(losses, thetas, strict=True):
+            told = models[loss.digest]
+            yield loss, PaidModel(theta, reading, event.sequence, told["snapshot"], told["gap"])

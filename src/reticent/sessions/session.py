@@ -1,0 +1,723 @@
+"""A session answers questions as they come: from what is known while that is good enough, else by paying a little."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
+
+from reticent.domain import Domain
+from reticent.domain.files import named_path
+from reticent.errors import QueryError, ReticentError, real_number, require, whole_number
+from reticent.hypotheses.memory import keeping
+from reticent.kernel.accounting import NANO, Budget
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.statistics import KINDS, Kind
+from reticent.kernel.table import Table
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.population import Sample
+from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once
+from reticent.knowledge.request import USUAL_CONFIDENCE, Promise, Question, Records, Request
+from reticent.knowledge.tails import check_confidence
+from reticent.knowledge.typical import TypicalError
+from reticent.losses.losses import ConvexLoss
+from reticent.planning.plan import MOST
+from reticent.planning.smooth import MOST_SUPPORT, Smooth
+from reticent.progress.bars import listening
+from reticent.progress.steps import Report
+from reticent.queries.base import Query, checked_query
+from reticent.queries.predicate import Predicate
+from reticent.queries.statistics import StatisticQuery
+from reticent.queries.workload import Workload
+from reticent.releases.release import Release
+from reticent.sessions.describe import describe_session, opened_with, published
+from reticent.sessions.engine import SessionEngine
+from reticent.sessions.journal import Journal
+from reticent.sessions.open import OPENERS, Opening, open_engine
+from reticent.sessions.quote import Quote, Result
+from reticent.sessions.warm_start import AUDIT_SHARE, TYPICAL_SHARE, certify, certify_typical
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from reticent.releases.models import Model
+    from reticent.sql.result import ResultTable
+
+
+class Session:
+    """Questions about one table under one privacy budget; `Session.open` makes one.
+
+    Free answers are functions of the question and of public state: any number of threads may ask, and none waits.
+    Paid answers come one at a time: charged durably, measured, recorded, then returned. Use it as a context manager, so
+    that its ledger is closed.
+
+    Attributes:
+        name: What the table is called.
+        confidence: The probability with which a stated error holds, unless a question asks for another.
+        strict: Whether answers that cannot be certified are refused.
+        synthetic_rows: Whether `SELECT *` and other lists of records in SQL show synthetic rows; set it to True to
+            allow that. By default they are refused, and `SELECT * FROM t_synthetic` shows such rows by name.
+        state: Curator, ledger, journal and knowledge, for those who build on a session.
+        answering: The engine that quotes and carries out requests.
+
+    Example:
+        >>> import pyarrow, reticent as rt
+        >>> people = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+        >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+        >>> with rt.Session.open(None, rt.Table.of(people, domain), rt.Budget(epsilon=1, delta=1e-9)) as session:
+        ...     answer = session.ask(rt.count(rt.col("age") >= 40), error=0.05)
+        >>> answer.certified
+        True
+    """
+
+    def __init__(self, engine: SessionEngine, *, name: str = "table", strict: bool = False) -> None:
+        self.answering = engine
+        self.state = engine.state
+        self.confidence = engine.confidence
+        self.strict = strict
+        self.synthetic_rows = False
+        self.name = name
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path | None,
+        table: Table,
+        budget: Budget,
+        *,
+        warm_start: float | None = None,
+        workload: Workload | None = None,
+        start: Release | None = None,
+        queries: int | None = None,
+        error: float | None = None,
+        engine: str = "default",
+        losses: Sequence[ConvexLoss] | None = None,
+        support: int | Smooth | None = None,
+        confidence: float = USUAL_CONFIDENCE,
+        strict: bool = False,
+        anchor: str | Path | None = None,
+        progress: Report | bool = True,
+        purpose: Literal["unlimited", "few"] | None = None,
+        useful: float | None = None,
+    ) -> Session:
+        """Open the session of a ledger: a new one, or one that goes on after any crash with all it has paid for.
+
+        The first three arguments suffice. Where half of the budget is predicted to buy a picture of the table that
+        errs at most 2%, it does, and every later question costs nothing unless it asks for a smaller error. Where not,
+        the budget is kept for the questions. `opening` says which.
+
+        The first opening of a ledger decides how its budget is used; later ones need path, table and budget, and the
+        same `engine`.
+
+        Args:
+            path: The ledger's file; None keeps it in memory, and nothing outlives the process.
+            table: The private table, from `rt.Table.read` or `rt.Table.of`.
+            budget: All that may ever be spent on this ledger.
+            warm_start: What the first opening spends, as a share of the budget. Of a session that is told `queries`,
+                `error` or `workload` half; none if direct noisy answers are expected to be more accurate for them.
+            workload: What the warm start measures; by default all triples of attributes, or fewer in a wide table.
+            start: A release of the same table to start from, instead of a warm start.
+            queries: How many questions are coming, if that is known. The threshold engines are planned for as many.
+            error: The error that questions will ask for, as a share of the table; for the convex engines the excess
+                risk within which they answer, by default the least they can certify.
+            engine: "default" measures what is not known well enough, each question within its own error. "tuned",
+                "textbook" and "hardt-rothblum" answer all questions within one error, by private multiplicative
+                weights with a threshold; the last two with the constants of their papers. "convex-tuned" and
+                "convex-textbook" do so for convex losses.
+            losses: For the convex engines: losses like those to come, from which they are planned. Later ones look at
+                the same attributes and have no wider range; `queries` says how many there will be.
+            support: For these engines on a universe too large to enumerate: so many sampled records, or, for counts,
+                `rt.Smooth` to have their number computed.
+            confidence: The probability with which a stated error holds.
+            strict: Refuse what cannot be certified, instead of answering from the hypothesis.
+            anchor: Where the ledger's anchor is kept; by default beside it. On another volume it shows a rollback.
+            progress: Whether to show a bar for the warm start, on terminals and in notebooks; or a function that is
+                called with each step.
+            purpose: For a session that is told nothing else: "unlimited" buys the start, "few" keeps the budget for
+                the questions and invests little; by default the predicted bound decides.
+            useful: The largest predicted bound, as a share of the table, for which the start is bought; by default
+                0.02.
+
+        Returns:
+            The session. Close it, or use it as a context manager.
+
+        Raises:
+            QueryError: An argument has another kind or range, or no effect with the others.
+            LedgerError: The file is no ledger, is of another table or engine, was edited, or is in use.
+            BudgetError: Too little is left to count a table whose size is private.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000})
+            >>> table = rt.Table.of(people, rt.Domain(age=rt.Numeric(edges=range(0, 101, 10))))
+            >>> session = rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9))
+            >>> session.spent < session.budget.amount(session.budget.limit)
+            True
+        """
+        require(table, Table, "table", "rt.Table.read(file, domain)")
+        require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
+        require(workload, Workload | None, "workload", "rt.marginals(domain, 3) or rt.Workload([...])")
+        require(start, Release | None, "start", "a release of this table, for example rt.Release.load(file)")
+        require(engine, str, "engine", "one of " + ", ".join(map(repr, OPENERS)))
+        require(strict, bool, "strict", "True or False")
+        require(anchor, str | Path | None, "anchor", "the name of a file, or None")
+        if path is None and anchor is not None:
+            raise QueryError("anchor= has no effect without a path: nothing outlives the process; leave it out")
+        path = None if path is None else named_path(path, "census.ledger")
+        opening = Opening(
+            engine=engine,
+            warm_start=None if warm_start is None else real_number(warm_start, "warm_start", "a share of the budget"),
+            workload=workload,
+            start=start,
+            queries=None if queries is None else whole_number(queries, "queries", 1, MOST),
+            support=_checked_support(support),
+            confidence=check_confidence(confidence),
+            error=None if error is None else real_number(error, "error", "a share of the table, above 0 and below 1"),
+            losses=_declared_losses(losses),
+            purpose=purpose,
+            useful=None
+            if useful is None
+            else real_number(useful, "useful", "a share of the table, above 0 and below 1"),
+        )
+        found = discovered(table.domain, table.neighbours, table.unit)
+        budget_of([PublishedBudget("", budget, 0), *found])  # refuses what together protects nobody
+        if path is None:
+            ledger = Ledger.memory(identity=table.identity, budget=budget)
+        else:
+            ledger = Ledger.open(path, identity=table.identity, budget=budget, anchor=anchor)
+        try:
+            with keeping("the opening", path), listening(progress) as report:
+                opened = open_engine(Curator(table, ledger), Journal(ledger), opening, report)
+        except BaseException:
+            ledger.close()
+            raise
+        return cls(opened, name=table.name, strict=strict)
+
+    @property
+    def domain(self) -> Domain:
+        """The public description of the columns."""
+        return self.state.domain
+
+    @property
+    def budget(self) -> Budget:
+        """All that may ever be spent."""
+        return self.state.budget
+
+    @property
+    def spent(self) -> float:
+        """In the budget's unit, by all analysts together."""
+        return self.budget.amount(self.state.ledger.spent)
+
+    @property
+    def remaining(self) -> float:
+        """In the budget's unit."""
+        return self.budget.amount(self.state.ledger.remaining)
+
+    @property
+    def engine(self) -> str:
+        """The name of the engine, as `open` takes it."""
+        return self.answering.name
+
+    @property
+    def opening(self) -> str | None:
+        """One line: what the first opening bought, and what plain noise would have done with the same money.
+
+        None for sessions that were told what comes, and for those of earlier versions.
+        """
+        return opened_with(self)
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    @overload
+    def ask(
+        self,
+        question: Query | StatisticQuery,
+        *,
+        error: float | Records | str | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+        promise: Promise = "certified",
+    ) -> Answer: ...
+
+    @overload
+    def ask(
+        self,
+        question: str,
+        *,
+        error: float | Records | str | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+        promise: Promise = "certified",
+    ) -> ResultTable: ...
+
+    def ask(
+        self,
+        question: Query | StatisticQuery | str,
+        *,
+        error: float | Records | str | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+        promise: Promise = "certified",
+    ) -> Answer | ResultTable:
+        """Answer a question: from what is known, or by paying for the error that is asked for.
+
+        Args:
+            question: `rt.count(...)`, `rt.mean(...)`, `rt.marginal(...)`, `rt.median(...)` and the like, or SQL text.
+            error: The largest error wanted, in the unit of the answer: a share of the table for `rt.count`, the
+                column's own unit for means and in SQL, so that `COUNT(*)` takes records. `rt.records(80)` is 80
+                records, "1%" a hundredth of the answer's range. Without it, the best free answer.
+            confidence: The probability with which the error holds; by default the session's.
+            key: A name for the request, which makes a paid answer repeatable: the same key returns the same bytes and
+                is charged once, also after a crash.
+            analyst: On whose account it is charged.
+            promise: "certified" wants a bound on this very question. "typical" also takes a free answer of which
+                nothing is certified but that 19 of 20 questions like it are within the error.
+
+        Returns:
+            An `Answer`, or a `ResultTable` for SQL. What the budget left cannot pay for comes as a free answer that
+            says so in `note`.
+
+        Raises:
+            QueryError: The question cannot be asked as it stands; nothing was spent.
+            BudgetError: A strict session cannot pay; nothing was spent.
+            KeyReusedError: The key belongs to another question.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000})
+            >>> table = rt.Table.of(people, rt.Domain(age=rt.Numeric(edges=range(0, 101, 10))))
+            >>> session = rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9))
+            >>> session.ask(rt.count(rt.col("age") >= 40), error=rt.records(300), key="over-40").certified
+            True
+            >>> session.ask("SELECT COUNT(*) FROM people WHERE age >= 40").columns
+            ('count(*)',)
+        """
+        asked: Any = question if isinstance(question, (str, StatisticQuery)) else checked_query(question)
+        request = self.request(asked, error, confidence, key, analyst, promise)
+        found = self.answering.ask(request)
+        if not isinstance(question, StatisticQuery):
+            return self._drawn(found, request.question)
+        from reticent.sql.statistics import answer_of
+
+        return answer_of(question, found)
+
+    def _drawn(self, answer: Any, asked: Any) -> Any:
+        """Lets an answer or a result tell about the population."""
+        if not isinstance(answer, Answer):
+            from reticent.sql.population import TableSample
+
+            return answer.drawn_from(TableSample(self.state.knowledge, asked))
+        neighbours = self.state.curator.neighbours
+        query = asked.resolve(self.domain)
+        return answer.drawn_from(
+            Sample(self.state.knowledge, query, None, lambda: budget_of(self.publications), neighbours)
+        )
+
+    def ask_all(
+        self,
+        questions: Sequence[Query],
+        *,
+        error: float | Records | str,
+        confidence: float | None = None,
+        analyst: str | None = None,
+    ) -> list[Answer]:
+        """Ask several questions at once, which may cost less: one audit of their largest error can certify them all.
+
+        What is free already stays free; what the audit does not certify is asked singly.
+
+        Args:
+            questions: Queries, each of which takes the error in its own unit.
+            error: As for `ask`; one for all of them.
+            confidence: The probability with which each error holds; by default the session's.
+            analyst: On whose account it is charged.
+
+        Returns:
+            One answer for each question, in the order asked; their prices add up to what was charged.
+
+        Raises:
+            QueryError: A question cannot be asked as it stands, or a percentage means different errors.
+            BudgetError: A strict session cannot pay.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000})
+            >>> table = rt.Table.of(people, rt.Domain(age=rt.Numeric(edges=range(0, 101, 10))))
+            >>> session = rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9))
+            >>> answers = session.ask_all([rt.count(rt.col("age") >= edge) for edge in (20, 40, 60)], error=0.1)
+            >>> [answer.certified for answer in answers]
+            [True, True, True]
+        """
+        require(questions, Sequence, "questions", "a list of queries")
+        asked = tuple(map(checked_query, questions))
+        request = self.request(asked, error, confidence, None, analyst)
+        found = self.answering.ask(request) if asked else []
+        return [self._drawn(answer, query) for answer, query in zip(found, asked, strict=True)]
+
+    @overload
+    def minimize(
+        self,
+        loss: ConvexLoss,
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Model: ...
+
+    @overload
+    def minimize(
+        self,
+        loss: Sequence[ConvexLoss],
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> list[Model]: ...
+
+    def minimize(
+        self,
+        loss: ConvexLoss | Sequence[ConvexLoss],
+        *,
+        error: float | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+    ) -> Model | list[Model]:
+        """Fit a model: the minimiser of a convex loss.
+
+        Args:
+            loss: A loss such as `rt.Squared(...)`, or a list of them: one audit may certify them all.
+            error: The largest excess risk wanted, in the unit of the loss. Without it, the hypothesis' own model, free
+                of charge; a convex engine answers within its own error instead, and may charge.
+            confidence: The probability with which the error holds; by default the session's.
+            key: As for `ask`.
+            analyst: On whose account it is charged.
+
+        Returns:
+            A `Model` for one loss, a list of them for a list. What neither an audit nor the budget can certify is not
+            `certified`, unless the session is strict.
+
+        Raises:
+            QueryError: The loss does not fit the table, or a strict session finds nothing that certifies it.
+            BudgetError: A strict session cannot pay.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> smoker = rt.Categorical(["no", "yes"], other=False)
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=smoker)
+            >>> session = rt.Session.open(None, rt.Table.of(people, domain), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = session.minimize(rt.Squared(features=["smoker"], label="age"))
+            >>> sorted(model.coefficients)
+            ['(intercept)', 'smoker=yes']
+        """
+        return self.answering.ask(self.request(_checked_losses(loss), error, confidence, key, analyst))
+
+    def cost(
+        self,
+        question: Query | StatisticQuery | str | ConvexLoss | Sequence[Query] | Sequence[ConvexLoss],
+        *,
+        error: float | Records | str,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+        promise: Promise = "certified",
+    ) -> float:
+        """The price of a question before it is asked; asking for it costs nothing and looks at no row.
+
+        Args:
+            question: A query or SQL text as for `ask`, a list of queries as for `ask_all`, a loss or a list of losses
+                as for `minimize`.
+            error: As for them.
+            confidence: As for them.
+            key: As for them; what this key has paid already is not charged again.
+            analyst: As for them.
+            promise: As for `ask`.
+
+        Returns:
+            The most that asking now with the same arguments charges, in the budget's unit; 0 if it is free. It is
+            the charge itself unless an audit or a test may make the rest unnecessary, or one part answers another.
+
+        Raises:
+            QueryError: The question cannot be asked as it stands.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000})
+            >>> table = rt.Table.of(people, rt.Domain(age=rt.Numeric(edges=range(0, 101, 10))))
+            >>> session = rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9), warm_start=0)
+            >>> question, before = rt.count(rt.col("age") >= 40), session.spent
+            >>> price = session.cost(question, error=0.05)
+            >>> answer = session.ask(question, error=0.05)
+            >>> 0 < price == session.spent - before
+            True
+        """
+        asked: Any = question
+        if isinstance(question, Predicate):
+            checked_query(question)
+        if isinstance(question, Sequence) and not isinstance(question, str):
+            queries = bool(question) and all(isinstance(one, Query) for one in question)
+            asked = tuple(question) if queries else _checked_losses(question)
+        elif not isinstance(question, (str, Query, StatisticQuery)):
+            asked = _checked_losses(question)
+        request = self.request(asked, error, confidence, key, analyst, promise)
+        if request.error is None:
+            raise QueryError("state the wanted error: without one every answer is free")
+        return self.budget.amount(self.quote(request).price)
+
+    def request(
+        self,
+        question: Question | StatisticQuery | str,
+        error: float | Records | str | None = None,
+        confidence: float | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
+        promise: Promise = "certified",
+    ) -> Request:
+        """What is asked, checked, as this session understands it; text is SQL."""
+        if isinstance(question, str):
+            from reticent.sql.statement import compile_sql
+
+            question = compile_sql(question, self.domain, star=self.synthetic_rows)
+        elif isinstance(question, StatisticQuery):
+            from reticent.sql.statistics import compile_statistic
+
+            question = compile_statistic(question, self.domain)
+        confidence = self.confidence if confidence is None else confidence
+        return Request(question, error, confidence, key, analyst, self.strict, promise=promise)  # type: ignore[arg-type]
+
+    def quote(self, request: Request) -> Quote:
+        """How a request would be answered now, and what that would cost at most."""
+        return self.answering.quote(request)
+
+    def carry_out(self, quote: Quote) -> Result:
+        """Pay what the quote says, unless more is known by now, and answer."""
+        return self.answering.finish(quote)
+
+    # -- certifying and publishing ---------------------------------------------------------------------------
+
+    def refit(self) -> bool:
+        """Fit the working hypothesis to everything measured so far, which is free.
+
+        `certify` and `release` do it by themselves: only then does the hypothesis speak for the session.
+
+        Returns:
+            Whether there was anything new to fit.
+        """
+        return self.answering.refit()
+
+    def certify(self, kind: Kind = "boxes", *, order: int = 2, amount: float | None = None) -> Certificate:
+        """Buy a certificate: a bound on the error of every question of a class, which are free within it from then on.
+
+        Args:
+            kind: "boxes" for ranges of values on each column and single values, "cells" for combinations of values,
+                "predicates" for every condition on the columns.
+            order: On how many columns at once.
+            amount: What to pay, in the budget's unit; by default a twentieth of the budget.
+
+        Returns:
+            The certificate; `bound` is the largest error as a share of the table.
+
+        Raises:
+            QueryError: The kind is unknown, or the order is larger than the table is wide.
+            BudgetError: The budget left cannot pay; nothing was spent.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000})
+            >>> table = rt.Table.of(people, rt.Domain(age=rt.Numeric(edges=range(0, 101, 10))))
+            >>> session = rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9))
+            >>> session.certify("boxes", order=1).confidence
+            0.95
+        """
+        order = whole_number(order, "order", 1)
+        require(kind, str, "kind", f"one of {', '.join(KINDS)}")
+        if kind not in KINDS:
+            raise QueryError(f"kind is {kind!r}; give one of {', '.join(KINDS)}")
+        units = int(self.budget.limit * AUDIT_SHARE) if amount is None else self._units(amount, "amount")
+        state = self.state
+        with state.lock:
+            self.refit()
+            knowledge, certificate = certify(
+                state.curator, state.journal, state.knowledge, kind, order, self.confidence, units
+            )
+            state.learn(knowledge)
+        return certificate
+
+    def certify_typical(self, *, order: int = 3, amount: float | None = None) -> TypicalError:
+        """Buy a bound on the error of most questions: 19 of 20 of a declared distribution err at most as much.
+
+        The distribution draws a set of at most `order` columns, then on each a range of its bins, or a value or some of
+        the values. Answers to such questions state the bound as `typical`, beside `error`. A certificate bounds the
+        worst of millions of questions; this is what to expect of one that was not picked because it looks wrong.
+
+        Args:
+            order: On how many columns at once.
+            amount: What to pay, in the budget's unit; by default a twentieth of the budget.
+
+        Returns:
+            The typical error; `bound` is a share of the table.
+
+        Raises:
+            QueryError: The order is larger than the table is wide, or no column has two values.
+            BudgetError: The budget left cannot pay; nothing was spent.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000})
+            >>> table = rt.Table.of(people, rt.Domain(age=rt.Numeric(edges=range(0, 101, 10))))
+            >>> session = rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9), warm_start=0.5)
+            >>> session.certify_typical(order=1).share
+            0.95
+        """
+        order = whole_number(order, "order", 1)
+        units = int(self.budget.limit * TYPICAL_SHARE) if amount is None else self._units(amount, "amount")
+        state = self.state
+        with state.lock:
+            self.refit()
+            knowledge, error = certify_typical(
+                state.curator, state.journal, state.knowledge, order, self.confidence, units
+            )
+            state.learn(knowledge)
+        return error
+
+    @property
+    def typical(self) -> tuple[TypicalError, ...]:
+        """What is stated about most questions, oldest first."""
+        return tuple(typical.error for typical in self.state.knowledge.typical)
+
+    def audit(self, kind: Kind = "boxes", *, order: int = 2, amount: float | None = None) -> Certificate:
+        """Deprecated: the same as `certify`. "Audit" is what `reticent audit` does to our own mechanisms."""
+        warnings.warn("Session.audit is called Session.certify", DeprecationWarning, stacklevel=2)
+        return self.certify(kind, order=order, amount=amount)
+
+    @property
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Everything that is certified, oldest snapshot first."""
+        return self.state.knowledge.certificates
+
+    def release(self) -> Release:
+        """What is known so far, to publish: it was paid for already, so it costs nothing.
+
+        Returns:
+            A release of the newest certified snapshot with its certificates; without one, of the working hypothesis
+            fitted to everything measured.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> people = pyarrow.table({"age": [23, 41, 67] * 1000})
+            >>> table = rt.Table.of(people, rt.Domain(age=rt.Numeric(edges=range(0, 101, 10))))
+            >>> session = rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9))
+            >>> session.release().synthesize(rows=5).num_rows
+            5
+        """
+        if not self.state.knowledge.certified:
+            self.refit()
+        return published(self)
+
+    # -- facts -----------------------------------------------------------------------------------------------
+
+    @property
+    def publications(self) -> tuple[PublishedBudget, ...]:
+        """What this session's ledger paid for, then what its start rests on that others did: prices add."""
+        ledger, curator = self.state.ledger, self.state.curator
+        own = PublishedBudget(ledger.name, self.budget, ledger.spent)
+        found = discovered(self.domain, curator.neighbours, curator.unit)
+        return each_ledger_once(own, *self.state.journal.elsewhere, *found)
+
+    def describe(self) -> dict[str, Any]:
+        """Public facts: what is guaranteed, what is spent, what is certified."""
+        return describe_session(self)
+
+    def set_cap(self, analyst: str, amount: float) -> None:
+        """Limit what one analyst may spend in all.
+
+        Args:
+            analyst: As named in `ask(..., analyst=)`.
+            amount: In the budget's unit, up to the whole budget; a later call may raise or lower it.
+
+        Raises:
+            QueryError: The amount is not between 0 and the budget.
+        """
+        require(analyst, str, "analyst", "the analyst's name")
+        self.state.ledger.set_cap(analyst, self._units(amount, "a cap"))
+
+    def _units(self, amount: object, name: str) -> int:
+        """Nano-units of an amount in the budget's unit, from nothing to all of it."""
+        most = self.budget.amount(self.budget.limit)
+        bounds = f"between 0 and the budget, {self.budget.unit} {most:g}"
+        number = real_number(amount, name, f"a number {bounds}")
+        if not 0 <= number <= most:
+            raise QueryError(f"{name} of {number!r} must lie {bounds}")
+        return int(number * NANO)
+
+    def spent_by(self, analyst: str) -> float:
+        """What one analyst has spent, in the budget's unit."""
+        require(analyst, str, "analyst", "the analyst's name")
+        return self.budget.amount(self.state.ledger.spent_by(analyst))
+
+    def report(self, path: str | Path) -> Path:
+        """One self-contained HTML page: what was spent, what is guaranteed, what is certified."""
+        from reticent.report import write_session
+
+        return write_session(self, named_path(path))
+
+    def plot(self) -> Figure:
+        """Where the budget went, charge by charge; needs matplotlib."""
+        from reticent.knowledge.plotting import plot_budget
+
+        charges = [self.budget.amount(event.cost) for event in self.state.ledger.events() if event.kind == "reserve"]
+        return plot_budget(self.budget.unit, charges, self.budget.amount(self.budget.limit))
+
+    def _repr_html_(self) -> str:
+        from reticent.report import session_summary
+
+        return session_summary(self)
+
+    def close(self) -> None:
+        """Close the ledger; what free answers have saved is written down before, unless that fails."""
+        with suppress(ReticentError):
+            self.answering.written()
+        self.state.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.close() if kind is None else self.state.ledger.close()
+
+    def __repr__(self) -> str:
+        unit = self.budget.unit
+        return f"<Session on {self.name!r}: {unit} {self.spent:.4g} spent, {self.remaining:.4g} left>"
+
+
+def _declared_losses(losses: Any) -> tuple[ConvexLoss, ...] | None:
+    if losses is None:
+        return None
+    checked = _checked_losses(losses)
+    return checked if isinstance(checked, tuple) else (checked,)
+
+
+def _checked_support(support: int | Smooth | None) -> int | Smooth | None:
+    if support is None or isinstance(support, Smooth):
+        return support
+    return whole_number(support, "support", 2, MOST_SUPPORT)
+
+
+def _checked_losses(loss: Any) -> ConvexLoss | tuple[ConvexLoss, ...]:
+    """One loss, or a batch of them."""
+    from reticent.losses.losses import checked_loss
+
+    if not isinstance(loss, Sequence):
+        return checked_loss(loss)
+    if not loss:
+        raise QueryError("a batch needs at least one loss")
+    return tuple(map(checked_loss, loss))

@@ -1,0 +1,171 @@
+"""What a new session buys first: decided once, from public facts, and written down with its terms (spec answers 4).
+
+A session that was told nothing buys a start where that is predicted to certify something useful, and else keeps its
+budget for the questions. One that was told what comes buys what the planner says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from math import inf, isfinite, log
+from typing import Any, Literal
+
+from reticent.errors import BudgetError
+from reticent.hypotheses.support import LARGEST_MARGINAL
+from reticent.kernel.accounting import Budget
+from reticent.kernel.curator import Curator
+from reticent.kernel.statistics import of_one_marginal
+from reticent.knowledge import tails
+from reticent.planning.plan import Setting, gaussian, plain_answers
+from reticent.planning.prediction import expected_largest
+from reticent.releases.budgeting import noise_costing
+from reticent.releases.candidates import measured_sets, target_sets
+from reticent.releases.rounds import first_shares
+from reticent.sessions.investments import INVESTED_SHARE
+from reticent.sessions.journal import Journal
+from reticent.sessions.warm_start import (
+    TOO_LOW,
+    TOTAL,
+    audited_bound,
+    default_order,
+    default_workload,
+    pay_record_count,
+    warm_units,
+)
+
+WARM_SHARE = 0.5
+"""Of the budget, for a warm start (online.md 3)."""
+PURPOSES = ("unlimited", "few")
+"""Any number of questions within one bound, or a number of questions each within its own."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """The decision of an untold session."""
+
+    purpose: Literal["unlimited", "few"]
+    predicted: float | None
+    """Of the class bound, as a share of the table; None where the number of records is not known."""
+    useful: float
+
+    @property
+    def share(self) -> float:
+        return WARM_SHARE if self.purpose == "unlimited" else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        finite = self.predicted is not None and isfinite(self.predicted)
+        return {"purpose": self.purpose, "predicted": self.predicted if finite else None, "useful": self.useful}
+
+
+def untold_start(curator: Curator, journal: Journal, purpose: str | None, useful: float, confidence: float) -> Start:
+    """The start is bought where its predicted bound is useful; a private number of records is counted first."""
+    known = None if curator.records is None else (float(curator.records), 0.0)
+    if known is None and purpose != "unlimited":
+        # On a spent ledger there is nothing to decide: the session answers from what was published.
+        with suppress(BudgetError):
+            known = pay_record_count(curator, journal)
+    predicted = None if known is None else predicted_bound(curator, known[0], confidence, WARM_SHARE)
+    if purpose is None:
+        purpose = "unlimited" if predicted is not None and predicted <= useful else "few"
+    return Start("unlimited" if purpose == "unlimited" else "few", predicted, useful)
+
+
+def told_share(
+    curator: Curator, warm_start: float | None, queries: int | None, error: float | None, confidence: float
+) -> float:
+    """What the caller said; else half the budget, or nothing where plain answers should do better.
+
+    Plain answers do better when so few are coming that all of them err less than a fit is expected to; with a wanted
+    error, when all of them cost less than a fit, or when no fit can be relied on to be that good (online.md 4).
+    """
+    if warm_start is not None:
+        return warm_start
+    if curator.records is None or curator.budget.pure or (queries is None and error is None):
+        return WARM_SHARE
+    setting = _setting(curator, curator.records, queries or 1, confidence)
+    fit = TOO_LOW * predicted_bound(curator, float(curator.records), confidence, WARM_SHARE)
+    if error is None:
+        return 0.0 if gaussian(setting) < fit else WARM_SHARE
+    affordable = queries is not None and queries <= plain_answers(setting, error) * WARM_SHARE
+    return 0.0 if affordable or fit > error else WARM_SHARE
+
+
+def _setting(curator: Curator, records: int, queries: int, confidence: float) -> Setting:
+    return Setting(
+        records=max(1, records // (curator.most or 1)),
+        log_universe=log(2),
+        queries=queries,
+        failure=1 - confidence,
+        pure=curator.budget.pure,
+        amount=curator.budget.amount(curator.remaining),
+    )
+
+
+def predicted_bound(curator: Curator, records: float, confidence: float, share: float) -> float:
+    """What the first certificate of a start with this share is expected to bound, as a share of the table."""
+    domain, budget, units = curator.domain, curator.budget, warm_units(curator.remaining, share)
+    sets = measured_sets(domain, target_sets(default_workload(domain).on(domain), domain), LARGEST_MARGINAL)
+    shares = first_shares(domain, sets, units["warm"])
+    if min(shares.values()) < 1 or units["audit"] < 1:
+        return inf
+    moved = curator.moved(of_one_marginal(curator.neighbours))
+    noise = {names: noise_costing(budget, moved, paid).sd for names, paid in shares.items()}
+    records_error = 0.0
+    if curator.records is None:
+        # Every marginal tells the number of records: the sum of its cells.
+        precision = sum(1 / (domain.cells(names) * sd**2) for names, sd in noise.items())
+        _, records_error = tails.counted(records, precision**-0.5, pure=budget.pure)
+    largest = expected_largest(domain, {names: sd / records for names, sd in noise.items()}, default_order(domain))
+    return audited_bound(curator, largest, records, records_error, confidence, units["audit"], index=1)
+
+
+def investable(curator: Curator, journal: Journal, terms: Mapping[str, Any]) -> int:
+    """What the rule of investments allows from the beginning, in ledger units; a noisy total is the first of them."""
+    ledger = journal.ledger
+    reserved = [ledger.reservation(key) for key in ledger.keys(TOTAL)]
+    total = sum(reservation.cost for reservation in reserved if reservation is not None)
+    left = curator.remaining + total - terms["warm"] - terms["audit"] - terms["typical"]
+    return max(0, int(left * INVESTED_SHARE) - total)
+
+
+def opening_line(settings: Mapping[str, Any], budget: Budget, records: float, bound: float | None) -> str | None:
+    """What the first opening bought, and what plain noise would have done instead; None for terms that say nothing.
+
+    `bound` is the class bound that the start obtained.
+    """
+    purpose, predicted = settings.get("purpose"), settings.get("predicted")
+    if purpose == "few":
+        why = "half of the budget is predicted to certify nothing"
+        if predicted is not None:
+            ordered = predicted <= settings["useful"]
+            limit = "purpose='few' was asked for" if ordered else f"useful={settings['useful']:g}"
+            why = f"half of the budget is predicted to bound all boxes by {predicted:.2g} of the table ({limit})"
+        return (
+            f"No start was bought: {why}; every question pays for its own error, and at most a fortieth of the budget,"
+            " plus what free answers save, is invested."
+        )
+    if purpose != "unlimited" or (bound is None and predicted is None):
+        return None
+    stated = float(bound if bound is not None else predicted)  # pyright: ignore[reportArgumentType]
+    how = "certified" if bound is not None else "predicted"
+    setting = Setting(
+        records=max(1, int(records)),
+        log_universe=log(2),
+        queries=1,
+        failure=1 - settings["confidence"],
+        pure=budget.pure,
+        amount=budget.amount(settings["warm"] + settings["audit"] + settings["typical"]),
+    )
+    plain = "Laplace" if budget.pure else "Gaussian"
+    return (
+        f"The start answers any number of boxes within {stated:.2g} of the table ({how}); the same money would have"
+        f" bought {_plain_answers(setting, stated):,} different answers within that with plain {plain} noise."
+    )
+
+
+def _plain_answers(setting: Setting, error: float) -> int:
+    if not setting.pure:
+        return plain_answers(setting, error)
+    return int(setting.amount * setting.records * error / log(1 / setting.failure))

@@ -1,0 +1,179 @@
+"""The threshold engines: a free test first, a measurement when the hypothesis fails it (spec 6).
+
+`textbook` (004), `hardt-rothblum` (003) and `tuned` are plans of one mechanism (`sessions/epochs.py`). Every answer is
+within the plan's error, and all of them hold together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf, isfinite
+from typing import Any
+
+from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.kernel.curator import Settled, pack_array, unpack_array
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.free import answered, known_mean, share_of
+from reticent.knowledge.knowledge import Reading, Single, best
+from reticent.knowledge.learning import learn, understand
+from reticent.knowledge.request import Request
+from reticent.queries.base import Linear, Query
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Marginal
+from reticent.sessions.engine import SessionEngine
+from reticent.sessions.epochs import Epochs, Verdict, epoch_key
+from reticent.sessions.journal import ASK, Journal
+from reticent.sessions.quote import Free, Measure
+from reticent.sessions.state import State
+
+
+class ThresholdEngine(SessionEngine):
+    """Payers are serialised: every test belongs to the one running epoch. Without budget the hypothesis answers."""
+
+    def __init__(self, state: State, epochs: Epochs) -> None:
+        # The constants were chosen for the confidence of the first opening.
+        super().__init__(state, epochs.confidence)
+        self.epochs = epochs
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.epochs.plan.engine
+
+    @property
+    def own_error(self) -> float:
+        return self.epochs.plan.error
+
+    def splits(self, query: Groups) -> bool:
+        """A test looks at one question."""
+        return True
+
+    def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
+        """What is free without touching the joint guarantee of the run: its own measurements repeated, and audits.
+
+        Not sums of measured cells: their bounds hold with a confidence of their own, beside that of the run.
+        """
+        wanted = self.own_error if wanted is None else wanted
+        repeated = None if isinstance(query, Groups) else self.epochs.recall(query)
+        if repeated is not None and repeated.error <= wanted:
+            return Reading(repeated.error, "cache", lambda: repeated.values, None, repeated.ledger_id)
+        audited = [way for way in self.state.knowledge.readings(query, confidence) if way.origin == "certificate"]
+        return best(audited, wanted)
+
+    def quote_single(self, request: Request, query: Single) -> Free | Measure:
+        known, domain = self.state.knowledge, self.state.domain
+        assert isinstance(query, (Linear, Marginal)), "groups are asked one by one"
+        assert request.error is None or isinstance(request.error, float), "resolved before"
+        if (constant := known_mean(query, domain)) is not None:
+            return Free(request, known, constant)
+        wanted = None if request.error is None else share_of(query, request.error, domain)
+        if request.key is not None:
+            told = tested(self.state.journal, request.key, query)
+            if told is not None:
+                return Free(request, known, self._judged(query, told))
+            if self.state.charged(ASK + request.key):
+                return Measure(request, known, 0)
+        reading = self.reading(query, request.confidence, wanted)
+        if reading is not None:
+            stated = self.confidence if reading.origin == "cache" else request.confidence
+            return Free(request, known, answered(known, query, reading, stated))
+        if wanted is not None and wanted < self.own_error:
+            raise QueryError(
+                f"this session certifies errors of {self.own_error:.3g}, not {wanted:.3g}: use engine='default'"
+            )
+        return Measure(request, known, self.epochs.cost(query))
+
+    def buy(self, quote: Measure) -> Answer:
+        request, epochs = quote.request, self.epochs
+        query, key = request.question, request.key
+        assert isinstance(query, (Linear, Marginal)), "groups are asked one by one"
+        if key is not None and (told := tested(self.state.journal, key, query)) is not None:
+            return self._judged(query, told)  # another thread came first with the same key
+        if key is not None and self.state.charged(ASK + key):
+            measured = epochs.measure(query, key=ASK + key, analyst=request.analyst)
+            return self._judged(query, self._with_epochs(key, measured))
+        named = key or f"epoch:{epochs.opened}:{query.digest[:24]}:{epochs.tests}"
+        opened = epochs.opened
+        try:
+            verdict = epochs.ask(query, key=ASK + named, analyst=request.analyst)
+            if key is not None or epochs.opened > opened:  # free tests need no look into a long ledger
+                verdict = self._with_epochs(named, verdict)
+        except BudgetError:
+            if request.strict:
+                raise
+            verdict = epochs.guess(query)
+        if key is not None and verdict.cost and verdict.origin != "measured":
+            write_tested(self.state.journal, key, query, verdict)
+        return self._judged(query, verdict)
+
+    def refit(self) -> bool:
+        """Every measurement moved the hypothesis when it was made."""
+        return False
+
+    def facts(self) -> Mapping[str, Any]:
+        epochs, plan = self.epochs, self.epochs.plan
+        planned = {
+            "error": plan.error,
+            "planned": plan.epochs,
+            "opened": epochs.opened,
+            "updates": epochs.updates,
+            "questions": plan.queries,
+            "tested": epochs.tests,
+            "suffice": epochs.whole,
+            "gamma": plan.gamma,
+        }
+        return {"epochs": planned}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*super().notes, *self.epochs.notes)
+
+    def _with_epochs(self, key: str, verdict: Verdict) -> Verdict:
+        """The whole price of a key's answer, as the ledger has it, so that it is the same whenever the key comes back.
+
+        Epochs that a crash ended before the answer left are in it: they were charged for this key too.
+        """
+        return verdict._replace(cost=verdict.cost + self.state.ledger.charged(epoch_key(ASK + key)))
+
+    def _judged(self, query: Linear | Marginal, verdict: Verdict) -> Answer:
+        """What was measured is known from now on, as after a restart."""
+        if verdict.cost and verdict.ledger_id is not None and verdict.origin == "measured":
+            self._learn(query, verdict, verdict.ledger_id)
+        reading = Reading(verdict.error, verdict.origin, lambda: verdict.values, verdict.snapshot, verdict.ledger_id)
+        return answered(self.state.knowledge, query, reading, self.confidence, verdict.cost)
+
+    def _learn(self, query: Linear | Marginal, verdict: Verdict, ledger_id: int) -> None:
+        knowledge = self.state.knowledge
+        known = {m.ledger_id for repeats in knowledge.queries.values() for m in repeats}
+        if ledger_id not in known | {m.ledger_id for m in knowledge.marginals}:
+            settled = Settled((verdict.values * knowledge.records,), verdict.cost, ledger_id)
+            measured = understand(knowledge, [query], [self.epochs.noise(query)], settled)
+            self.state.learn(learn(knowledge, measured, fitted=True).with_current(self.epochs.snapshot))
+
+
+def tested(journal: Journal, key: str, query: Query) -> Verdict | None:
+    """What a test told this key that opened an epoch: paid for, so the same key repeats it, also after a crash.
+
+    A key belongs to one question.
+    """
+    kept = journal.passed(key)
+    if kept is None:
+        return None
+    if kept["asked"] != query.digest:
+        raise KeyReusedError("this key belongs to another question: use a new key")
+    error = inf if kept["error"] is None else kept["error"]
+    return Verdict(unpack_array(kept["values"]), error, kept["origin"], kept["snapshot"], None, kept["cost"])
+
+
+def write_tested(journal: Journal, key: str, query: Query, verdict: Verdict) -> None:
+    """Durable before the answer leaves, at most once an epoch; the epoch itself cannot come back, what it said can."""
+    journal.save_passed(
+        {
+            "key": key,
+            "asked": query.digest,
+            "values": pack_array(verdict.values),
+            "error": verdict.error if isfinite(verdict.error) else None,
+            "origin": verdict.origin,
+            "snapshot": verdict.snapshot,
+            "cost": verdict.cost,
+        }
+    )

@@ -1,0 +1,367 @@
+"""Warming up spends a share of the budget once: measure a workload, fit, audit, and answer from it for ever."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import inf, sqrt
+from typing import Any
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import BudgetError, QueryError
+from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.choose import DENSE_CELLS, choose
+from reticent.hypotheses.fitting.prior import collapse
+from reticent.hypotheses.memory import refuse_beyond
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.counting.boxes import box_steps
+from reticent.kernel.curator import NAMED, Curator, Noise
+from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity
+from reticent.kernel.statistics import Kind
+from reticent.knowledge import tails
+from reticent.knowledge.audit import LONGEST_AUDIT, pay_audit
+from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.knowledge import VACUOUS, Knowledge
+from reticent.knowledge.learning import refitted
+from reticent.knowledge.outcome import Outcome, Report
+from reticent.knowledge.shares import JOINT
+from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.typical import TypicalError, few, listed, measure_typical
+from reticent.planning.prediction import Largest, expected_largest, refitted_largest
+from reticent.queries.distribution import Distribution
+from reticent.queries.linear import Count
+from reticent.queries.workload import Workload, marginals
+from reticent.releases.adaptive import Adaptive
+from reticent.releases.budgeting import TOTAL_SHARE, noise_costing, too_little
+from reticent.releases.release import Release
+from reticent.sessions.journal import AUDIT, TYPICAL, Journal
+from reticent.sessions.resume import WARM, with_certificates, with_start
+
+AUDIT_SHARE = Fraction(1, 20)
+TYPICAL_SHARE = Fraction(1, 20)
+"""Of the budget, for a first typical error: its noise is then far below the error itself (docs/budget.md)."""
+TOTAL = "session:total"
+"""Key of a private number of records."""
+NOISE_PART = 0.25
+"""Of a predicted largest error: what the noise of a cheap audit adds to it."""
+CHEAP_SHARE = Fraction(1, 40)
+"""Of what is left: an audit that costs no more is cheap. The rule of investments has the same share."""
+USEFUL = 0.02
+"""A class bound of at most this share of the table is worth a start, unless another is stated."""
+TOO_LOW = 1.3
+"""How far a predicted bound may be below the obtained one (spec answers 3): who relies on it leaves as much room."""
+PUBLIC_SEED = 20240301
+"""Draws a support: public post-processing, the same at every opening."""
+HELD_COPIES = 3
+"""Of a session's hypothesis: the working one, its snapshot, and the one that an update makes."""
+LARGEST_WORKLOAD = 2**22
+"""Cells of the default workload: all triples while they fit, else all pairs, else single attributes."""
+
+
+def warm_up(
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
+) -> Knowledge:
+    """The knowledge a session starts from; a second call finds everything in the ledger and spends nothing."""
+    stored, start = journal.latest(), journal.start()
+    if stored is not None:
+        knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error, shares=journal.shares)
+    elif start is not None:
+        knowledge = _of_release(start, journal)
+    else:
+        knowledge = _fresh(curator, journal, settings, workload, progress)
+        settings, start = journal.settings() or settings, journal.start()
+    for certificate in () if start is None else start.certificates:
+        journal.save_certificate(certificate)
+    for error in () if start is None else start.typical:
+        journal.save_typical(error)
+    knowledge = with_start(journal, knowledge, fitted=stored is not None)
+    if stored is None:
+        knowledge = refitted(knowledge)
+        journal.save_snapshot(knowledge)
+    knowledge = with_certificates(journal, knowledge)
+    for kind, order, units in _first_audits(curator, journal, settings, knowledge):
+        knowledge, _ = certify(curator, journal, knowledge, kind, order, settings["confidence"], units)
+    if settings.get("typical") and not journal.typical():
+        order, units = typical_order(curator.domain), settings["typical"]
+        if order:
+            knowledge, _ = certify_typical(curator, journal, knowledge, order, settings["confidence"], units)
+    return knowledge
+
+
+def _first_audits(
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], knowledge: Knowledge
+) -> Iterator[tuple[Kind, int, int]]:
+    """Classes that the start has still to certify, on how many attributes, and the units of each.
+
+    Where something depends on it, what was measured predicts their bounds first: boxes are not audited where questions
+    will ask for much less, and predicates are where that is cheap.
+    """
+    uncertified = not knowledge.certified and not journal.certificates()
+    if not settings["audit"] or (not uncertified and journal.prediction() is None):
+        return
+    told = journal.prediction() if settings.get("purpose") == "unlimited" or "error" in settings else {}
+    if told is None:
+        told = _predicted(curator, settings, knowledge)
+        journal.save_prediction(told)  # before anything is paid: a retry decides the same
+    if uncertified and told.get("boxes", settings["audit"]):
+        yield "boxes", default_order(curator.domain), settings["audit"]
+    predicates = told.get("predicates")
+    if predicates and not any(certificate.kind == "predicates" for certificate in journal.certificates()):
+        yield "predicates", predicates["order"], predicates["units"]
+
+
+def _predicted(curator: Curator, settings: Mapping[str, Any], knowledge: Knowledge) -> dict[str, Any]:
+    """What audits of the fit are expected to bound, and which of them are bought: `boxes` and `predicates` in units."""
+    domain, order, error = curator.domain, default_order(curator.domain), settings.get("error")
+    orders = range(min(order, len(domain)), 0, -1)
+    wide = [covered_sets(domain, "predicates", size) for size in orders]
+    found = refitted_largest(
+        knowledge.current.thaw(), knowledge.measurements(), covered_sets(domain, "boxes", order), wide
+    )
+    noise: dict[tuple[str, ...], float] = {}
+    for measured in knowledge.marginals:
+        noise[measured.attributes] = min(measured.sd, noise.get(measured.attributes, inf))
+    assumed = expected_largest(domain, noise, order)
+    # Refits miss what shrinking has removed (0.7 of what Adult's audit found), the formula assumes it everywhere (up to
+    # 1.8 times too much): their geometric mean was 0.8 to 1.5 of what was found on seven tables.
+    found = Largest(assumed, ()) if found is None else found._replace(boxes=sqrt(found.boxes * assumed))
+    facts = (knowledge.records, knowledge.records_error, settings["confidence"])
+    bound = audited_bound(curator, found.boxes, *facts, settings["audit"], index=1)
+    told: dict[str, Any] = {"order": order, "bound": bound if bound < inf else None, "boxes": settings["audit"]}
+    if bound >= VACUOUS or (error is not None and bound > TOO_LOW * error):
+        told["boxes"] = 0
+    told["variations"] = {str(size): largest for size, largest in zip(orders, found.predicates, strict=False)}
+    if settings.get("purpose") == "unlimited":
+        for size, largest in zip(orders, found.predicates, strict=False):
+            units = _cheap(curator, largest, *facts)
+            bound = audited_bound(curator, largest, *facts, units, index=2)
+            if bound <= settings["useful"]:
+                return told | {"predicates": {"order": size, "units": units, "bound": bound}}
+    return told
+
+
+def _cheap(curator: Curator, largest: float, records: float, records_error: float, confidence: float) -> int:
+    """Units of an audit whose noise adds a quarter to its bound, or fewer where that is not cheap."""
+    failure = noise_failure(confidence, records_error) * JOINT.certificate(2)
+    if not failure > 0 or not largest > 0:
+        return 0
+    one: Noise = Laplace(1) if curator.budget.pure else Gaussian(1)
+    width = NOISE_PART * largest * records / reach(one, failure)
+    noise: Noise = Laplace(width) if curator.budget.pure else Gaussian(width)
+    units = curator.budget.cost(noise.price(curator.moved(Sensitivity.scalar())))
+    return min(units, int(curator.remaining * CHEAP_SHARE))
+
+
+def audited_bound(
+    curator: Curator,
+    largest: float,
+    records: float,
+    records_error: float,
+    confidence: float,
+    units: int,
+    *,
+    index: int,
+) -> float:
+    """The bound that an audit states of a largest error, its noise being what it is on average."""
+    failure = noise_failure(confidence, records_error) * JOINT.certificate(index)
+    if not failure > 0 or units < 1 or not records_error < 1:
+        return inf
+    noise = noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units)
+    return (largest + reach(noise, failure) / records + records_error) / (1 - records_error)
+
+
+def warm_units(remaining: int, share: float) -> dict[str, int]:
+    """Ledger units for the warm start, its audit and its typical error, fixed when a session is first opened."""
+    warm = int(remaining * Fraction(share))
+    audit = int(remaining * AUDIT_SHARE) if share else 0
+    typical = min(int(remaining * TYPICAL_SHARE), remaining - warm - audit) if share else 0
+    return {"warm": warm, "audit": audit, "typical": typical}
+
+
+def _fresh(
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
+) -> Knowledge:
+    """What a warm start buys; where it buys nothing, what a release on this ledger published, if there is one."""
+    outcome = _warmed(curator, journal, settings, workload, progress)
+    if outcome is not None:
+        records_error = outcome.notes["records_error"]
+        return Knowledge(Snapshot(outcome.hypothesis), outcome.records, records_error, shares=journal.shares)
+    published = journal.newest_release()
+    if published is not None:
+        journal.save_start(published)
+        return _of_release(published, journal)
+    return untouched(curator, journal, _cold(curator.domain))
+
+
+def _cold(domain: Domain) -> Hypothesis:
+    """Every cell while all can be held; else a support, which any question fits."""
+    choice = choose(domain, representation="dense" if domain.size <= DENSE_CELLS else "support")
+    refuse_beyond(HELD_COPIES * choice.bytes, "the session", "use fewer or coarser attributes")
+    return choice.build(np.random.default_rng(PUBLIC_SEED))
+
+
+def _warmed(
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
+) -> Outcome | None:
+    if settings["warm"] == 0:
+        return None
+    if journal.forfeited(warm_key(settings)):
+        # Two crashes lost what was paid for: the same share of what is left starts anew, under another key.
+        units = warm_units(curator.remaining, settings["share"])
+        typical = units["typical"] if settings.get("typical") else 0  # terms of version 0.1 bought none
+        settings = {**settings, **units, "typical": typical, "attempt": settings["attempt"] + 1}
+        journal.save_settings(settings)
+    asked = (workload or default_workload(curator.domain)).on(curator.domain)
+    # No histogram: a session sums and refits what it measured, and few attributes are asked about more than all.
+    warm = Adaptive(audit_share=Fraction(0), histogram_cells=0, at_once=True)
+    try:
+        return warm.run(curator, asked, allowance=settings["warm"], key=warm_key(settings), report=progress)
+    except BudgetError:
+        return None  # hardly anything is left, as after a release on the same ledger
+
+
+def warm_key(settings: Mapping[str, Any]) -> str:
+    return f"{WARM}:{settings['attempt']}"
+
+
+def untouched(curator: Curator, journal: Journal, hypothesis: Hypothesis) -> Knowledge:
+    """A hypothesis that has learned nothing, and the number of records, paid for where it is private."""
+    return Knowledge(Snapshot(hypothesis), *pay_record_count(curator, journal), shares=journal.shares)
+
+
+def _of_release(release: Release, journal: Journal) -> Knowledge:
+    records_error = float(release.notes.get("records_error", 0.0))
+    return Knowledge(Snapshot(release.hypothesis), release.records, records_error, shares=journal.shares)
+
+
+def certify(
+    curator: Curator,
+    journal: Journal,
+    knowledge: Knowledge,
+    kind: Kind,
+    order: int,
+    confidence: float,
+    units: int,
+) -> tuple[Knowledge, Certificate]:
+    """Audit the working hypothesis over all sets of up to `order` attributes, paying `units` of the ledger."""
+    domain, snapshot = curator.domain, knowledge.current
+    if not 1 <= order <= len(domain):
+        raise QueryError(f"order={order}: an audit covers sets of 1 to {len(domain)} attributes")
+    begun = journal.unfinished(kind, order, units)
+    if begun is not None:
+        # On another processor the same measurements need not give the snapshot again that was paid for.
+        key, snapshot = begun
+    else:
+        journal.save_snapshot(knowledge)
+        key = journal.usable(f"{AUDIT}{kind}:{order}:{snapshot.digest[:NAMED]}:{units}")
+    certificate = pay_audit(
+        curator,
+        snapshot,
+        kind,
+        covered_sets(domain, kind, order),
+        noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units),
+        snapshot=snapshot.digest,
+        records=knowledge.records,
+        records_error=knowledge.records_error,
+        index=journal.audit_index(key),
+        confidence=confidence,
+        key=key,
+    )
+    certificate = replace(certificate, joint=knowledge.shares.joint)
+    journal.save_certificate(certificate)
+    return knowledge.with_certificate(snapshot, certificate), certificate
+
+
+def certify_typical(
+    curator: Curator, journal: Journal, knowledge: Knowledge, order: int, confidence: float, units: int
+) -> tuple[Knowledge, TypicalError]:
+    """Bound the error of most questions on up to `order` attributes, of the working hypothesis (answers 2)."""
+    domain, snapshot = curator.domain, knowledge.current
+    if not 1 <= order <= len(domain):
+        raise QueryError(f"order={order}: questions are about 1 to {len(domain)} attributes")
+    # The snapshot is stored, then the questions are drawn: nobody could fit it to them.
+    journal.save_snapshot(knowledge)
+    key = journal.usable(f"{TYPICAL}{order}:{snapshot.digest[:NAMED]}:{units}")
+    questions = journal.questions(key, domain)
+    if questions is None:
+        questions = listed(domain, Distribution.over(domain, order))
+        journal.save_questions(key, questions)
+    error = measure_typical(
+        curator,
+        snapshot,
+        questions,
+        noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units),
+        snapshot=snapshot.digest,
+        records=knowledge.records,
+        records_error=knowledge.records_error,
+        index=journal.typical_index(key),
+        confidence=confidence,
+        key=key,
+    )
+    journal.save_typical(error)
+    return knowledge.with_typical(snapshot, error), error
+
+
+def typical_order(domain: Domain) -> int:
+    """On how many attributes the first typical error is asked: three, fewer in a narrow table or where sums are long.
+
+    None where no attribute has two codes, or where they have too many.
+    """
+    asked = sum(domain[name].size > 1 for name in domain.names)
+    orders = range(min(asked, default_order(domain)), 0, -1)
+    return next((order for order in orders if few(domain, Distribution.over(domain, order).sets)), 0)
+
+
+def covered_sets(domain: Domain, kind: Kind, order: int) -> list[tuple[str, ...]]:
+    """Boxes and predicates of a set include those of its subsets; cells do not."""
+    sizes = range(1, order + 1) if kind == "cells" else (order,)
+    return [names for size in sizes for names in itertools.combinations(domain.names, size)]
+
+
+def pay_record_count(curator: Curator, journal: Journal) -> tuple[float, float]:
+    """The number of records and a bound on its relative error; paid for where it is private (spec 1.1)."""
+    if curator.records is not None:
+        return float(curator.records), 0.0
+    if (total := collapse(_measured(curator, journal), ())) is not None:
+        return tails.counted(float(total[0]), total[1], pure=curator.budget.pure)
+    units = min(int(curator.budget.limit * TOTAL_SHARE), curator.remaining)
+    if units == 0:
+        what = "the number of records, which is private here"
+        raise too_little(curator.remaining, curator.budget, what, needed=1)
+    noise = noise_costing(curator.budget, curator.moved(Sensitivity.scalar()), units)
+    settled = curator.measure([Count()], noise, key=journal.usable(TOTAL))
+    return tails.counted(float(settled.values[0]), noise.sd, pure=curator.budget.pure)
+
+
+def _measured(curator: Curator, journal: Journal) -> Iterator[tuple[tuple[str, ...], np.ndarray, float]]:
+    """What releases on this ledger measured, in records, with its noise."""
+    for bought in journal.published():
+        settled = journal.released(bought, curator.domain)
+        for query, noise, values in zip(bought.queries, bought.noises, settled.values, strict=True):
+            yield curator.domain.canonical(query.attributes), np.asarray(values, dtype=np.float64), noise.sd
+
+
+def default_workload(domain: Domain) -> Workload:
+    """All triples of attributes while their cells are few, else pairs, else single attributes."""
+    for order in (3, 2, 1):
+        if order <= len(domain) and _cells(domain, order) <= LARGEST_WORKLOAD:
+            return marginals(domain, order)
+    return marginals(domain, 1)
+
+
+def default_order(domain: Domain) -> int:
+    """How many attributes the first audit covers: three, unless that would take minutes."""
+    for order in (3, 2):
+        if order <= len(domain):
+            steps = sum(box_steps(domain.shape_of(s)) for s in itertools.combinations(domain.names, order))
+            if steps <= LONGEST_AUDIT:
+                return order
+    return 1
+
+
+def _cells(domain: Domain, order: int) -> int:
+    return sum(domain.cells(names) for names in itertools.combinations(domain.names, order))

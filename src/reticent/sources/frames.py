@@ -1,0 +1,219 @@
+"""Frames in memory become Arrow tables; a column whose cells have no common declared type is coded cell by cell.
+
+Letting a library infer one type from all cells would let one cell recode every other one (docs/proofs/reading.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from reticent.domain import Attribute, Domain, Numeric, Status, Undeclared
+from reticent.domain.positions import HALF, positions
+from reticent.domain.values import identity_of
+from reticent.errors import SourceError, given
+
+
+@dataclass
+class ArrowFrame:
+    """An Arrow table, and for each column coded here those that hold its codes, statuses and positions."""
+
+    table: pa.Table
+    coded: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
+    """Names of columns that nobody asked for; a message may list them."""
+    read: tuple[str, ...] = ()
+    """Names of columns that hold readings of undeclared attributes, one cell by one."""
+
+
+def pandas_frame(frame: Any, domain: Domain, person: str | None, label: str) -> ArrowFrame:
+    """A pandas frame: NumPy and extension types keep theirs, objects and categories are judged one by one."""
+    names = [name for name in frame.columns if isinstance(name, str)]
+    refuse_twice(names, label)
+    places = {name: place for place, name in enumerate(frame.columns) if isinstance(name, str)}
+    made = _Columns(domain, person, len(frame))
+    for name, place in places.items():
+        made.add(name, lambda place=place: _pandas_column(frame.iloc[:, place]))
+    return made.frame(names)
+
+
+def polars_frame(frame: Any, domain: Domain, person: str | None, label: str) -> ArrowFrame:
+    """A polars frame: every type but Object and what Arrow lacks is declared for the whole column."""
+    made = _Columns(domain, person, frame.height)
+    for name in frame.columns:
+        made.add(name, lambda name=name: _polars_column(frame.get_column(name)))
+    return made.frame(frame.columns)
+
+
+def arrow_frame(table: pa.Table, domain: Domain, person: str | None, label: str) -> ArrowFrame:
+    """An Arrow table, cut to the columns that are needed: engines take long over thousands."""
+    names = table.column_names
+    refuse_twice(names, label)
+    needed = {name: table.column(place) for place, name in enumerate(names) if name in domain or name == person}
+    return _whole(needed, table.num_rows, {}, [name for name in names if name not in needed])
+
+
+def _whole(
+    arrays: dict[str, Any],
+    rows: int,
+    coded: dict[str, tuple[str, str, str]],
+    unread: Sequence[str],
+    read: Sequence[str] = (),
+) -> ArrowFrame:
+    if not arrays and unread:
+        # A table without columns has no rows either.
+        arrays, unread = {unread[0]: pa.nulls(rows)}, unread[1:]
+    return ArrowFrame(pa.table(list(arrays.values()), names=list(arrays)), coded, tuple(unread), tuple(read))
+
+
+def refuse_twice(names: Sequence[str], label: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise SourceError(f"{label} names the column {name!r} twice; rename one")
+        seen.add(name)
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells without a common type: distinct values, and the place of each row's among them (-1: null)."""
+
+    values: Sequence[Any]
+    places: np.ndarray | None = None
+
+    def spread(self, found: np.ndarray, missing: int) -> np.ndarray:
+        return found if self.places is None else np.append(found, missing)[self.places]
+
+
+class _Columns:
+    """Collects the columns that are needed; of the others only the names."""
+
+    def __init__(self, domain: Domain, person: str | None, rows: int) -> None:
+        self._domain, self._person, self._rows = domain, person, rows
+        self._arrays: dict[str, Any] = {}
+        self._unread: list[str] = []
+        self._read: list[str] = []
+        self._judged: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+    def add(self, name: str, convert: Callable[[], pa.Array | _Cells]) -> None:
+        if name not in self._domain and name != self._person:
+            self._unread.append(name)
+            return
+        column = convert()
+        if not isinstance(column, _Cells):
+            self._arrays[name] = column
+            return
+        if name in self._domain and isinstance(attribute := self._domain[name], Undeclared) and name != self._person:
+            self._arrays[name] = _readings(attribute, column)
+            self._read.append(name)
+            return
+        self._arrays[name] = _identities(column) if name == self._person else pa.nulls(self._rows)
+        if name in self._domain:
+            self._judged[name] = _judged(self._domain[name], column)
+
+    def frame(self, names: Sequence[str]) -> ArrowFrame:
+        # Longer than every name, so none of them.
+        stem = max(names, key=len, default="")
+        coded = {
+            name: (f"{stem} code {place}", f"{stem} status {place}", f"{stem} position {place}")
+            for place, name in enumerate(self._judged)
+        }
+        arrays = dict(self._arrays)
+        for name, stored in coded.items():
+            arrays |= {column: pa.array(found) for column, found in zip(stored, self._judged[name], strict=True)}
+        return _whole(arrays, self._rows, coded, self._unread, self._read)
+
+
+def _judged(attribute: Attribute, cells: _Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    codes, statuses = attribute.judge(cells.values)
+    missing, null = (int(found[0]) for found in attribute.judge([None]))
+    inside = positions(attribute, cells.values) if isinstance(attribute, Numeric) else np.full(len(codes), HALF)
+    return (
+        cells.spread(codes, missing).astype(np.int32),
+        cells.spread(statuses, null).astype(np.int8),
+        cells.spread(inside, HALF).astype(np.uint16),
+    )
+
+
+def _readings(attribute: Undeclared, cells: _Cells) -> pa.Array:
+    """Each cell's own reading: a text, a number or seconds since 1970; null where there is none."""
+    found = [attribute.read(cell) for cell in cells.values]
+    listed = found if cells.places is None else [None if place < 0 else found[place] for place in cells.places]
+    texts = attribute.kind == "text"
+    whole = [None if text is None or not _utf8(text) else text for text in listed] if texts else listed
+    return pa.array(whole, pa.large_string() if texts else pa.float64())
+
+
+def _utf8(text: Any) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _identities(cells: _Cells) -> pa.Array:
+    """Persons numbered as they come, null for nobody."""
+    numbers: dict[Any, int] = {}
+    whom = map(identity_of, cells.values)
+    listed = [-1 if who is None else numbers.setdefault(who, len(numbers)) for who in whom]
+    found = np.array(listed, dtype=np.int64)
+    persons = cells.spread(found, -1)
+    return pa.array(persons, mask=persons < 0)
+
+
+def _pandas_column(values: Any) -> pa.Array | _Cells:
+    import pandas as pd
+
+    dtype = values.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _Cells(list(dtype.categories), np.asarray(values.cat.codes))
+    if _pandas_declares(dtype):
+        wanted = None
+    elif dtype.kind == "O" and pd.api.types.infer_dtype(values, skipna=True) == "string":
+        # All text, so each cell has the code that it would have alone; only faster.
+        wanted = pa.large_string()
+    else:
+        return _Cells(list(values))
+    try:
+        return pa.array(values, type=wanted, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # The message of the failed conversion quotes a cell.
+        return _Cells(list(values))
+
+
+def _pandas_declares(dtype: Any) -> bool:
+    """Whether the type says what every cell is, whatever the cells are."""
+    import pandas as pd
+
+    if isinstance(dtype, np.dtype):
+        return dtype.kind == "M" or (dtype.kind in "biuf" and dtype.itemsize <= 8)
+    numbers = (pd.BooleanDtype, pd.Float32Dtype, pd.Float64Dtype)
+    whole = (pd.Int8Dtype, pd.Int16Dtype, pd.Int32Dtype, pd.Int64Dtype)
+    unsigned = (pd.UInt8Dtype, pd.UInt16Dtype, pd.UInt32Dtype, pd.UInt64Dtype)
+    others = (pd.StringDtype, pd.DatetimeTZDtype, pd.ArrowDtype)
+    return isinstance(dtype, (*numbers, *whole, *unsigned, *others))
+
+
+def _polars_column(column: Any) -> pa.Array | _Cells:
+    import polars as pl
+
+    if column.dtype != pl.Object:
+        try:
+            return column.to_arrow()
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            pass
+    return _Cells(column.to_list())
+
+
+def misfit_cells(rows: Any, domain: Domain, name: str, most: int, status: Status) -> list[Any]:
+    """The first different cells of a frame's untyped column that do not fit; for the custodian's eyes only."""
+    try:
+        column = _pandas_column(rows[name]) if hasattr(rows, "iloc") else _polars_column(rows[name])
+    except (TypeError, KeyError, AttributeError, ImportError):
+        return []
+    if not isinstance(column, _Cells):
+        return []
+    statuses = domain[name].judge(column.values)[1]
+    found = (column.values[int(place)] for place in np.flatnonzero(statuses == status))
+    return list({given(cell): cell for cell in found}.values())[:most]

@@ -1,0 +1,96 @@
+"""Columns that nobody declared: their different values with weights, for the kernel's private discovery only."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+from reticent.domain import Domain, Undeclared
+from reticent.sources.encoding import readings_of, value_of
+from reticent.sources.engine import Engine
+from reticent.sources.grouping import required_columns
+from reticent.sources.readings import present
+
+
+class UndeclaredValues:
+    """What `kernel.discovery` asks: numbers and their weights, texts and how many units have them.
+
+    Every unit weighs what it weighs in a table: a record one, a person's rows with a value the person grid together
+    (docs/proofs/person-weights.md).
+    """
+
+    __slots__ = ("_domain", "_engine", "_grid", "_person")
+
+    def __init__(self, engine: Engine, domain: Domain, *, person: str | None, grid: int) -> None:
+        required_columns(engine, [*domain.names, *([] if person is None else [person])])
+        self._engine, self._domain, self._person, self._grid = engine, domain, person, grid
+
+    def __repr__(self) -> str:
+        return "<UndeclaredValues: private>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("a source holds private rows and is neither pickled nor copied")
+
+    def close(self) -> None:
+        self._engine.close()
+
+    def total(self) -> int:
+        """The weight of all units, those without a value included."""
+        counted, where = "COUNT(*)", ""
+        if self._person is not None:
+            column, kind = self._quoted(self._person), self._engine.columns()[self._person]
+            counted, where = f"COUNT(DISTINCT {column})", f" WHERE {present(column, kind, self._engine.dialect)}"
+        bigint = self._engine.dialect.bigint
+        statement = f"SELECT 0 AS v, CAST({counted} AS {bigint}) AS w FROM {self._engine.relation}{where}"
+        return int(self._engine.tally(statement)[1][0]) * self._grid
+
+    def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        rows, bigint = self._rows(name), self._engine.dialect.bigint
+        if self._person is None:
+            statement = f"SELECT v, CAST(COUNT(*) AS {bigint}) AS w FROM ({rows}) AS valued GROUP BY v"
+        else:
+            # As `grouping`: a person's m rows weigh floor(G/m), one more on the first G mod m in order (spec 1.2).
+            counted = f"SELECT person, v, COUNT(*) AS c FROM ({rows}) AS valued GROUP BY person, v"
+            placed = (
+                f"SELECT v, CAST(c AS {bigint}) AS c, "
+                f"CAST(SUM(c) OVER (PARTITION BY person) AS {bigint}) AS m, "
+                f"CAST(SUM(c) OVER (PARTITION BY person ORDER BY v ROWS UNBOUNDED PRECEDING) AS {bigint}) - c AS b "
+                f"FROM ({counted}) AS counted"
+            )
+            share = self._engine.dialect.divided(str(self._grid), "m")
+            weight = f"c * {share} + GREATEST(LEAST({self._grid} % m - b, c), 0)"
+            statement = f"SELECT v, CAST(SUM({weight}) AS {bigint}) AS w FROM ({placed}) AS placed GROUP BY v"
+        values, weights = self._engine.tally(statement)
+        # Zero has two signs in some engines, and one value here; infinities are the last numbers.
+        numbers = np.clip(np.array(values, dtype=np.float64), -1e300, 1e300) + 0.0
+        return numbers, weights
+
+    def texts(self, name: str, most: int, key: str) -> tuple[list[str], np.ndarray]:
+        rows, dialect = self._rows(name), self._engine.dialect
+        if self._person is not None:
+            named = f"CAST(person AS {dialect.text})"
+            hashed = f"MD5({dialect.literal(key)} || {named} || {dialect.literal(key)} || v)"
+            place = f"ROW_NUMBER() OVER (PARTITION BY person ORDER BY {hashed}, v)"
+            rows = f"SELECT v, {place} AS place FROM (SELECT DISTINCT person, v FROM ({rows}) AS valued) AS different"
+            rows = f"SELECT v FROM ({rows}) AS placed WHERE place <= {most}"
+        counted = f"CAST(COUNT(*) AS {dialect.bigint})"
+        return self._engine.tally(f"SELECT v, {counted} AS w FROM ({rows}) AS valued GROUP BY v")
+
+    def _rows(self, name: str) -> str:
+        """A subquery of every row's value, and its person where persons are the unit; rows without either are out."""
+        dialect, columns = self._engine.dialect, self._engine.columns()
+        attribute = self._domain[name]
+        assert isinstance(attribute, Undeclared)
+        made, value = value_of(attribute, name, columns[name], dialect)
+        others, listed, where = [], [f"{value} AS v"], ""
+        if self._person is not None:
+            column = self._quoted(self._person)
+            others, listed = [f"{column} AS person"], [*listed, "person"]
+            where = f" WHERE {present(column, columns[self._person], dialect)}"
+        inner = readings_of([made], self._engine.relation, dialect, others, where)
+        valued = f"SELECT {', '.join(listed)} FROM ({inner}) AS reading"
+        return f"SELECT * FROM ({valued}) AS every WHERE v IS NOT NULL"
+
+    def _quoted(self, name: str) -> str:
+        return self._engine.dialect.quoted(name)

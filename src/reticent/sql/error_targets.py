@@ -1,0 +1,216 @@
+"""Which error each question behind a statement needs, so that averages and other quotients reach the wanted one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.request import ROUNDING, Percent, Records, WantedError
+from reticent.queries import Query
+from reticent.sql.distribution import QuantileExpr
+from reticent.sql.expressions import Clipped, Expr, MeanExpr, Partly, Run, Sum, is_count
+from reticent.sql.intervals import Interval
+from reticent.sql.refusals import refused
+from reticent.sql.vectors import NUMERIC, TEMPORAL
+
+if TYPE_CHECKING:
+    from reticent.sql.result import ResultTable
+    from reticent.sql.statement import Statement
+
+LARGEST = 0.5
+"""An error of a share beyond it says nothing."""
+SMALLEST = 1e-12
+STEPS = 30
+"""Halvings on a logarithmic scale: what is found is within a hair of the largest error that serves."""
+TURNED = 4
+"""So many measures of one expression are moved up and down in all combinations; more of them all together."""
+
+
+def targets(
+    statement: Statement, estimates: Mapping[Query, Answer], wish: WantedError, *, records: float, records_error: float
+) -> dict[Query, float]:
+    """The error each query needs, as a share of the table, so that every number of the result reaches the wish.
+
+    Judged at the estimates, moved by as much as noise may move the answers. Where the estimates are far off, so is
+    the bound that is stated in the end; asking once more starts from better ones.
+    """
+    needed = [math.inf] * len(statement.measures)
+    run = statement.evaluation(estimates, records, records_error)
+    kept = statement.kept(run)
+    shown = np.ones(statement.relation.rows, dtype=bool) if kept is None else kept.holds
+    wanted = wanted_errors(statement, wish, records)
+    asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
+    vacuous = [p for p in asked if _vacuous(statement.fields[p].expr, run, wanted[p], shown)]
+    if asked and len(vacuous) == len(asked):
+        first = vacuous[0]
+        name = statement.fields[first].name
+        raise refused(
+            f"an error of {wanted[first]:g} is half the range of {name} or more, which nothing need be paid for",
+            "ask for a smaller one",
+        )
+    for place in asked:
+        error = _reaching(statement, place, run, wanted[place], shown)
+        for measure in statement.fields[place].expr.places:
+            needed[measure] = min(needed[measure], error)
+    shared = min((error for error in needed if error < math.inf), default=LARGEST)
+    found: dict[Query, float] = {}
+    for blocks, error in zip(statement.measures, needed, strict=True):
+        for block in blocks:
+            if block.query is not None:
+                # What only HAVING or ORDER BY look at is asked as what is shown.
+                found[block.query] = min(found.get(block.query, math.inf), error if error < math.inf else shared)
+    return {query: found[query] for query in statement.queries}
+
+
+def wanted_errors(statement: Statement, wish: WantedError, records: float, *, bought: bool = False) -> dict[int, float]:
+    """The wish for each number of the result, by its place, in the unit of its column: records for counts.
+
+    What was `bought` for less than one record was bought by version 0.1, for which it was a share of the table.
+    """
+    found: dict[int, float] = {}
+    for place, one in enumerate(statement.fields):
+        if one.expr.known is None and one.expr.kind in (*NUMERIC, *TEMPORAL) and one.expr.places:
+            found[place] = _wanted(statement, place, wish, records, bought)
+    return found
+
+
+def _wanted(statement: Statement, place: int, wish: WantedError, records: float, bought: bool) -> float:
+    name, expr = statement.fields[place].name, statement.fields[place].expr
+    counts = is_count(expr, statement.columns)
+    if isinstance(wish, Records):
+        if not counts:
+            raise refused(f"{name} is not counted in records", "give its error as a number in its own unit")
+        return wish.number
+    if isinstance(wish, Percent):
+        return wish.share * _range(name, expr, records)
+    if counts and wish < 1 and bought:
+        return wish * records
+    if counts and wish < 1:
+        number = max(1, round(wish * records))
+        remedy = f"give a number of records, for example {number}, or a share of the table as text: '{100 * wish:g}%'"
+        raise refused(f"an error of {wish:g} is less than one record of {name}", remedy)
+    return wish
+
+
+def _range(name: str, expr: Expr, records: float) -> float:
+    """How far apart two possible values of a number are."""
+    if isinstance(expr, Partly):
+        return _range(name, expr.sure, records)
+    if isinstance(expr, Sum):
+        return records * sum(abs(coefficient) for coefficient, _ in expr.terms)
+    if isinstance(expr, (MeanExpr, Clipped)):
+        return expr.high - expr.low
+    if isinstance(expr, QuantileExpr):
+        low, high = expr.extent
+        return high - low
+    raise refused(f"{name} has no range that a percentage could be of", "give the error in its own unit")
+
+
+def _bought(statement: Statement, expr: Expr) -> bool:
+    """Whether any of its measures is asked for at all: the number of all records is not."""
+    return any(block.query is not None for place in expr.places for block in statement.measures[place])
+
+
+def _vacuous(expr: Expr, run: Run, wanted: float, shown: np.ndarray) -> bool:
+    """Whether knowing nothing but half of every share would do."""
+    if isinstance(expr, (MeanExpr, Clipped)) and wanted >= (expr.high - expr.low) / 2:
+        return True
+    known = ~np.isnan(run.numbers(expr).value) & shown
+    return bool(known.any()) and _half(expr, run.unbinned(), known) <= wanted
+
+
+def _half(expr: Expr, run: Run, valued: np.ndarray) -> float:
+    """The error of the middle of everything: all shares at one half, give or take a half."""
+    measures = []
+    for share in run.measures:
+        exact = share.low == share.high
+        ends = zip((share.value, share.low, share.high), (0.5, 0.0, 1.0), strict=True)
+        measures.append(Interval(*(np.where(exact, known, blank) for known, blank in ends)))
+    errors = run.changed(measures).numbers(expr).error[valued]
+    return float(np.where(np.isnan(errors), np.inf, errors).max())
+
+
+def shortfall(statement: Statement, table: ResultTable, wish: WantedError, records: float) -> str:
+    """What a result says in its note, and where a number did not reach the wanted error."""
+    found = [table.note] if table.note else []
+    if statement.synthetic is not None or statement.explained is not None:
+        return table.note
+    wanted = wanted_errors(statement, wish, records, bought=True)
+    for place, one in enumerate(statement.fields):
+        if place not in wanted or not _bought(statement, one.expr):
+            continue
+        most = wanted[place]
+        cells = [(row[place], errors[place]) for row, errors in zip(table.rows, table.errors, strict=True)]
+        missed = [e for value, e in cells if value is not None and (e is None or e > most * ROUNDING)]
+        if missed:
+            bounds = [error for error in missed if error is not None]
+            reached = f"±{max(bounds):.3g} was" if len(bounds) == len(missed) else "no bound was"
+            rows = "" if len(cells) == 1 else f" in {len(missed)} of {len(cells)} rows"
+            found.append(f"{one.name}: ±{most:g} was not reached{rows}, {reached}")
+    return "; ".join(found)
+
+
+def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: np.ndarray) -> float:
+    """The largest error of the shares with which the expression stays within `wanted` in every row that has a value."""
+    name, expr = statement.fields[place].name, statement.fields[place].expr
+    # What only tightens bounds is not bought, so nothing will be known of it.
+    places = [measure for measure in expr.places if measure not in statement.aside]
+    known = ~np.isnan(run.numbers(expr).value) & shown
+    low, high = math.log(SMALLEST), math.log(LARGEST)
+    if not known.any() or _worst(expr, places, run, LARGEST, known) <= wanted:
+        return LARGEST
+    if _worst(expr, places, run, SMALLEST, known) > wanted:
+        finer = sorted({statement.binned[p].column for p in places if p in statement.binned})
+        finer = sorted({*finer, *(statement.coarse[p] for p in places if p in statement.coarse)})
+        bins = f", or declare finer bins for {', '.join(finer)}" if finer else ""
+        cut = "; ".join(note for note in statement.told if "cuts" in note)
+        raise refused(
+            f"{name} cannot reach an error of {wanted:g} however much is paid",
+            cut or f"ask for a larger one, without rounding, or leave small groups out with HAVING{bins}",
+        )
+    for _ in range(STEPS):
+        middle = (low + high) / 2
+        if _worst(expr, places, run, math.exp(middle), known) <= wanted:
+            low = middle
+        else:
+            high = middle
+    return math.exp(low)
+
+
+def _worst(expr: Expr, places: Sequence[int], run: Run, error: float, known: np.ndarray) -> float:
+    """The largest error over all rows when every measure is off by `error`, in any direction, and known as well."""
+    worst = 0.0
+    signs = itertools.product((-1.0, 1.0), repeat=len(places)) if len(places) <= TURNED else _together(len(places))
+    for turned in signs:
+        measures = list(run.measures)
+        for place, sign in zip(places, turned, strict=True):
+            measures[place] = _around(run.measures[place], sign * error, error)
+        errors = run.changed(measures).numbers(expr).error[known]
+        worst = max(worst, float(np.where(np.isnan(errors), np.inf, errors).max()))
+    return worst
+
+
+def trials(expr: Expr) -> int:
+    """How often an expression is evaluated to find the error its measures need."""
+    places = len(expr.places)
+    return (STEPS + 2) * (2**places if places <= TURNED else len(_together(places)))
+
+
+def _together(count: int) -> list[tuple[float, ...]]:
+    return [(sign,) * count for sign in (-1.0, 1.0)]
+
+
+def _around(share: Interval, moved: float, error: float) -> Interval:
+    """What would be stated if the answer came out so far off; shares that are known exactly stay so."""
+    exact = share.low == share.high
+    value = np.where(exact, share.value, share.value + moved)
+    return Interval(
+        value,
+        np.where(exact, share.low, np.clip(value - error, 0.0, 1.0)),
+        np.where(exact, share.high, np.clip(value + error, 0.0, 1.0)),
+    )

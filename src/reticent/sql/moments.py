@@ -1,0 +1,252 @@
+"""Variances, covariances, correlations and slopes: means of squares and products, and what bins hide of them.
+
+With x = m + d, m the representative of a record's bin and d its offset, |d| <= r of that bin, the triangle inequality
+in L2 gives |sd(x) - sd(m)| <= sqrt(E r^2), and Cauchy and Schwarz bound what offsets add to a covariance
+(spec answers.md 5.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from sqlglot import exp
+
+from reticent.queries import Predicate, all_of
+from reticent.sql.expressions import Expr, MeanExpr, Run, Sum
+from reticent.sql.intervals import Interval
+from reticent.sql.scan import Scan
+from reticent.sql.variables import Variable, mean_of, product_mean
+from reticent.sql.vectors import INTEGER, NUMBER
+
+PAIRS: dict[type[exp.Expr], str] = {
+    exp.CovarPop: "covariance",
+    exp.CovarSamp: "sample covariance",
+    exp.Corr: "correlation",
+    exp.RegrSlope: "slope",
+    exp.RegrIntercept: "intercept",
+    exp.RegrR2: "r2",
+    exp.RegrCount: "count",
+    exp.RegrAvgx: "mean x",
+    exp.RegrAvgy: "mean y",
+    exp.RegrSxx: "sxx",
+    exp.RegrSyy: "syy",
+    exp.RegrSxy: "sxy",
+}
+
+ROUNDING = 1e-11
+"""Of a variance, relative to the largest possible."""
+
+
+@dataclass(frozen=True, eq=False)
+class Second:
+    """A number's mean and spread among some records: from its mean, and the mean of its square about a centre."""
+
+    mean: MeanExpr
+    square: MeanExpr
+    centre: float
+    radius: float
+    """The most that a record's number lies from its representative."""
+    reach: MeanExpr | None
+    """The mean of the squared radius."""
+    low: float
+    high: float
+    """Between which all numbers lie."""
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.mean, self.square) if self.reach is None else (self.mean, self.square, self.reach)
+
+    def variance(self, run: Run) -> Interval:
+        """Of the representatives."""
+        about = self.mean.centred(run) + Interval.exactly(-self.centre, self.mean.rows)
+        squared = about.absolute() * about.absolute()
+        most = (self.high - self.low) ** 2 / 4
+        found = (self.square.centred(run) - squared).clipped(0.0, most)
+        # What rounding leaves of no spread at all is none: a correlation with it is NULL, not any number.
+        return Interval(np.where(found.value <= ROUNDING * most, 0.0, found.value), found.low, found.high, found.null)
+
+    def hidden(self, run: Run) -> np.ndarray:
+        """The most that sd(x) lies from that of the representatives: sqrt(E r^2)."""
+        if self.radius == 0 or not run.bins:
+            return np.zeros(self.mean.rows)
+        if self.reach is None:
+            return np.full(self.mean.rows, self.radius)
+        found = self.reach.centred(run).high
+        return np.sqrt(np.clip(np.nan_to_num(found, nan=np.inf), 0.0, self.radius**2))
+
+    def deviation(self, run: Run) -> Interval:
+        """The standard deviation of the numbers themselves."""
+        plain = self.variance(run).mapped(np.sqrt)
+        return plain.widened(self.hidden(run)).clipped(0.0, (self.high - self.low) / 2)
+
+    def centred_mean(self, run: Run) -> Interval:
+        """The mean of the numbers themselves; a mean lies no farther from that of representatives than sqrt(E r^2)."""
+        return self.mean.centred(run).widened(self.hidden(run)).clipped(self.low, self.high)
+
+
+def second_of(scan: Scan, variable: Variable, where: Predicate) -> Second:
+    """Centred at the middle of the range that the selection leaves: bounds are smallest there in the worst case."""
+    cells = variable.within(where)
+    chosen = variable.numbers.take(np.flatnonzero(cells)) if cells.any() else Interval.exactly(0.0, 1)
+    low, high = float(chosen.low.min()), float(chosen.high.max())
+    centre = float(chosen.value.min() + chosen.value.max()) / 2
+    radius = float(variable.radii[cells].max()) if cells.any() else 0.0
+    mean = mean_of(scan, variable, where)
+    square = mean_of(scan, variable, where, power=2, centre=centre)
+    reach = None
+    if radius > 0:
+        kept = all_of((where, variable.present))
+        place = scan.place(kept, variable.weights((variable.radii / radius) ** 2), aside=True)
+        reach = MeanExpr(Sum(((radius**2, place),), scan.rows), mean.bottom, 0.0, radius**2)
+        scan.measures.coarse |= dict.fromkeys(square.own_places, variable.label)
+    return Second(mean, square, centre, radius, reach, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread(Expr):
+    """VARIANCE and STDDEV."""
+
+    second: Second
+    counted: Sum
+    sample: bool
+    root: bool
+    kind: str = NUMBER
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return self.counted.rows
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return (*self.second.parts, self.counted)
+
+    @property
+    def arrays(self) -> int:
+        return 90
+
+    def evaluate(self, run: Run) -> Interval:
+        found = self.second.deviation(run)
+        if not self.root:
+            found = found * found
+        count = run.numbers(self.counted)
+        most = (self.second.high - self.second.low) / 2
+        found = _useful(found, 0.0, most if self.root else most**2)
+        if self.sample:
+            found = found * _corrected(count, self.root)
+        return _stated(found, count, 2.0 if self.sample else 1.0)
+
+
+def _corrected(count: Interval, root: bool) -> Interval:
+    """n / (n - 1), which falls with n, or its root; at most 2, that of two records."""
+    ends = (np.minimum(np.maximum(end, 2.0), 1e300) for end in (count.value, count.high, count.low))
+    factors = [end / (end - 1.0) for end in ends]
+    factors = [np.where(np.isfinite(factor), factor, 1.0) for factor in factors]
+    return Interval(*(np.sqrt(factor) if root else factor for factor in factors))
+
+
+def _useful(found: Interval, low: float, high: float) -> Interval:
+    """A bound that says no more than the range is none."""
+    idle = (found.low <= low) & (found.high >= high) & (high > low)
+    return Interval(found.value, np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high), found.null)
+
+
+def _stated(found: Interval, count: Interval, least: float) -> Interval:
+    """NULL where there are too few records."""
+    with np.errstate(invalid="ignore"):
+        maybe = ~(count.low >= least)
+        value = np.where(count.value < least - 0.5, np.nan, found.value)
+    return Interval(value, found.low, found.high, maybe if maybe.any() else None)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair(Expr):
+    """A function of the joint second moments of two numbers."""
+
+    x: Second
+    y: Second
+    product: MeanExpr
+    """Of both, each scaled into [0, 1]."""
+    scales: tuple[tuple[float, float], tuple[float, float]]
+    counted: Sum
+    what: str
+
+    @property
+    def kind(self) -> str:  # type: ignore[override]
+        return INTEGER if self.what == "count" else NUMBER
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return self.counted.rows
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return (*self.x.parts, *self.y.parts, self.product, self.counted)
+
+    @property
+    def arrays(self) -> int:
+        return 350
+
+    def evaluate(self, run: Run) -> Interval:
+        count = run.numbers(self.counted)
+        if self.what == "count":
+            return count
+        least = 2.0 if self.what == "sample covariance" else 1.0
+        return _stated(self._value(run, count), count, least)
+
+    def _value(self, run: Run, count: Interval) -> Interval:
+        what = self.what
+        if what in ("mean x", "mean y"):
+            return (self.x if what == "mean x" else self.y).centred_mean(run)
+        if what in ("sxx", "syy"):
+            deviation = (self.x if what == "sxx" else self.y).deviation(run)
+            return deviation * deviation * count
+        covariance = self._covariance(run)
+        if what == "covariance":
+            return covariance
+        if what == "sample covariance":
+            return covariance * _corrected(count, root=False)
+        if what == "sxy":
+            return covariance * count
+        one, other = self.x.deviation(run), self.y.deviation(run)
+        if what in ("correlation", "r2"):
+            found = (covariance / (one * other)).clipped(-1.0, 1.0)
+            found = found if what == "correlation" else found.absolute() * found.absolute()
+            return _useful(found, -1.0 if what == "correlation" else 0.0, 1.0)
+        slope = covariance / (one * one)
+        if what == "slope":
+            return slope
+        return self.y.centred_mean(run) - slope * self.x.centred_mean(run)
+
+    def _covariance(self, run: Run) -> Interval:
+        """Of the representatives, and what offsets may add: sd(m) sqrt(E s^2) + sd(n) sqrt(E r^2) + both."""
+        (x_low, x_width), (y_low, y_width) = self.scales
+        rows = self.rows
+        x = (self.x.mean.centred(run) + Interval.exactly(-x_low, rows)) * Interval.exactly(_inverse(x_width), rows)
+        y = (self.y.mean.centred(run) + Interval.exactly(-y_low, rows)) * Interval.exactly(_inverse(y_width), rows)
+        scaled = (self.product.centred(run) - x * y).clipped(-0.25, 0.25)
+        found = scaled * Interval.exactly(x_width * y_width, rows)
+        one, other = (np.sqrt(np.maximum(side.variance(run).high, 0.0)) for side in (self.x, self.y))
+        ends = one * other
+        # |cov| is at most the product of both deviations.
+        found = found.meet(Interval(found.value, -ends, ends))
+        hidden = [side.hidden(run) for side in (self.x, self.y)]
+        return found.widened(one * hidden[1] + other * hidden[0] + hidden[0] * hidden[1])
+
+
+def _inverse(width: float) -> float:
+    return 1.0 / width if width else 0.0
+
+
+def deviation(scan: Scan, variable: Variable, where: Predicate, *, sample: bool, root: bool) -> Expr:
+    """VARIANCE, STDDEV and their population versions."""
+    second = second_of(scan, variable, where)
+    return Spread(second, scan.count(all_of((where, variable.present))), sample, root)
+
+
+def pair(scan: Scan, y: Variable, x: Variable, where: Predicate, what: str) -> Expr:
+    """A statistic of two numbers, among the records that have both."""
+    kept = all_of((where, x.present, y.present))
+    product, scales = product_mean(scan, (x, y), where)
+    one, other = second_of(scan, x, kept), second_of(scan, y, kept)
+    return Pair(one, other, product, (scales[0], scales[1]), scan.count(kept), what)

@@ -1,0 +1,176 @@
+"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line."""
+
+from __future__ import annotations
+
+import logging
+from typing import ClassVar
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ParseError, SqlglotError
+
+from reticent.domain.attribute import shown
+from reticent.errors import QueryError
+from reticent.sql.describe import Explained, Shown, show_of
+from reticent.sql.refusals import ONLY_SELECT, STATEMENTS, refused, wording
+
+MAX_TEXT = 100_000
+"""Characters of one statement."""
+
+_OPENING = ("SELECT", "WITH", "FROM", "(", "PIVOT", "VALUES")
+_SHOWN = ("SHOW", "DESCRIBE", "DESC")
+_MOST_WORDS = 8
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+_AFTER_PERCENT = (TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.OFFSET, TokenType.UNION)
+_TESTS = (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+class _Parser(DuckDB.Parser):
+    """DuckDB's grammar, with `%` as strong as `*` and `/`: sqlglot reads it as strong as `+`."""
+
+    TERM: ClassVar = {token: node for token, node in DuckDB.Parser.TERM.items() if token is not TokenType.MOD}
+    FACTOR: ClassVar = {**DuckDB.Parser.FACTOR, TokenType.MOD: exp.Mod}
+
+
+# The parser's warnings quote the analyst's text: no place for it is a server's log. Refusals say what is wrong.
+logging.getLogger("sqlglot").setLevel(logging.ERROR)
+
+
+def parse_one(text: str) -> exp.Expr:
+    """The single query of a text."""
+    statements = parse_all(text)
+    if len(statements) > 1:
+        raise refused(f"the text holds {len(statements)} statements", "ask one at a time")
+    return statements[0]
+
+
+def parse_statement(text: str) -> exp.Expr | Explained | Shown:
+    """The single statement of a text: a query, an EXPLAIN of one, or a DESCRIBE."""
+    _check_length(text)
+    words = text.split(None, 1)
+    first = words[0].upper().rstrip(";") if words else ""
+    if first in _SHOWN:
+        return show_of(_words(text))
+    if first == "EXPLAIN":
+        rest = words[1] if len(words) > 1 else ""
+        again = rest.split(None, 1)
+        if again and again[0].upper() in ("ANALYZE", "VERBOSE"):
+            raise refused(f"EXPLAIN {again[0].upper()} would run a plan", "use EXPLAIN, which asks nothing")
+        return Explained(parse_one(rest), rest)
+    return parse_one(text)
+
+
+def _words(text: str) -> list[str]:
+    words = text.split("--", 1)[0].rstrip().rstrip(";").split()
+    if len(words) > _MOST_WORDS:
+        raise refused(f"{words[0].upper()} needs the name of a table", "write DESCRIBE and its name")
+    return words
+
+
+def _check_length(text: str) -> None:
+    if not isinstance(text, str):
+        raise refused(f"SQL must be text, not {type(text).__name__}", ONLY_SELECT)
+    if len(text) > MAX_TEXT:
+        raise refused(f"the statement has {len(text)} characters; at most {MAX_TEXT}", "ask its parts one by one")
+
+
+def parse_all(text: str) -> list[exp.Expr]:
+    """Every query of a text, separated by semicolons."""
+    _check_length(text)
+    trees = [tree for tree in _parsed(text) if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if not trees:
+        raise refused("the statement is empty", ONLY_SELECT)
+    return [_query(tree) for tree in trees]
+
+
+def table_of(text: str) -> str | None:
+    """The table that a statement asks about; None where it cannot be read, or names no table or several."""
+    try:
+        tree = parse_statement(text)
+    except QueryError:
+        return None
+    if isinstance(tree, Shown):
+        return tree.table
+    query = tree.this if isinstance(tree, Explained) else tree
+    views = {cte.alias.lower() for cte in query.find_all(exp.CTE)}
+    tables = [table.name for table in query.find_all(exp.Table) if table.name.lower() not in views]
+    names = {name.lower().removesuffix("_synthetic"): name for name in tables}
+    found = next(iter(names.values())) if len(names) == 1 else None
+    return found[: -len("_synthetic")] if found is not None and found.lower().endswith("_synthetic") else found
+
+
+def _parsed(text: str) -> list[exp.Expr | None]:
+    dialect = Dialect.get_or_raise("duckdb")
+    try:
+        tokens = dialect.tokenize(text)
+        first = tokens[0].text.upper() if tokens else ""
+        if first in STATEMENTS:
+            raise QueryError(_not_a_question(first))
+        if first and first not in _OPENING:
+            raise refused(f"a statement cannot begin with {shown(tokens[0].text)}", ONLY_SELECT)
+        if any(token.token_type is TokenType.L_BRACKET for token in tokens):
+            # The parser tries a[1][1]... in more and more ways; nothing that can be asked has a bracket.
+            raise refused("lists and positions in brackets are not supported", "compare columns with single values")
+        _mark_percentages(tokens)
+        return _Parser(dialect=dialect).parse(tokens, text)
+    except QueryError:
+        raise
+    except ParseError as error:
+        raise QueryError(_located(error)) from None
+    except RecursionError:
+        raise refused("the statement is nested too deep", "ask its parts one by one") from None
+    except SqlglotError:
+        raise refused("the SQL cannot be read: a quote or comment may be open", "close it") from None
+    except Exception:
+        # A foreign parser may fail in any way on any text; the user gets one line all the same.
+        raise refused("the SQL cannot be read", ONLY_SELECT) from None
+
+
+def _mark_percentages(tokens: list[Token]) -> None:
+    """In LIMIT 10% the sign has no second operand: it is no remainder."""
+    for place in range(1, len(tokens)):
+        sign = tokens[place]
+        if sign.token_type is TokenType.MOD and tokens[place - 1].token_type is TokenType.NUMBER:
+            last = place + 1 == len(tokens)
+            if last or tokens[place + 1].token_type in _AFTER_PERCENT:
+                sign.token_type = TokenType.PERCENT
+
+
+def _located(error: ParseError) -> str:
+    """Where it went wrong; only the parser's plain words, for it also quotes its own classes."""
+    first = error.errors[0] if error.errors else {}
+    line, column = first.get("line"), first.get("col")
+    place = f" at line {line}, column {column}" if line and column else ""
+    said = str(first.get("description") or "not SQL")
+    words = "something is missing there" if "<" in said else " ".join(said.lower().rstrip(".").split())
+    near = " ".join(str(first.get("highlight") or "").split())
+    return f"the SQL cannot be read{place}{f' near {shown(near)}' if near else ''}: {words}"
+
+
+def _query(tree: exp.Expr) -> exp.Expr:
+    """Peel parentheses; refuse everything that is not a query."""
+    while isinstance(tree, (exp.Subquery, exp.Paren)) and not any(
+        value for name, value in tree.args.items() if name != "this"
+    ):
+        tree = tree.this
+    if isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.Pivot)):
+        _refuse_ambiguous(tree)
+        return tree
+    word = type(tree).__name__.upper()
+    raise QueryError(_not_a_question(word))
+
+
+def _refuse_ambiguous(tree: exp.Expr) -> None:
+    """a = b IS NULL: databases read (a = b) IS NULL, the parser a = (b IS NULL)."""
+    for node in tree.find_all(*_COMPARISONS):
+        for side in (node.this, node.expression):
+            inner = side.this if isinstance(side, exp.Not) else side
+            if isinstance(inner, _TESTS):
+                raise refused(f"{wording(node)} can be read in two ways", "put the comparison in parentheses")
+
+
+def _not_a_question(word: str) -> str:
+    reason = STATEMENTS.get(word, "is not a question")
+    return f"{word} {reason}" if ";" in reason else f"{word} {reason}; {ONLY_SELECT}"

@@ -1,0 +1,752 @@
+"""From a parsed query to a plan: scans of the protected table, and relations made of their groups.
+
+FROM gives a scope (records of the table, under names) or a relation (public rows). A SELECT with aggregates over a
+scope is a scan; everything after it is a relation, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlglot import ErrorLevel, exp
+
+from reticent.domain import Domain
+from reticent.domain.attribute import closest, shown
+from reticent.errors import QueryError
+from reticent.queries import Predicate
+from reticent.sql.aggregates import has_aggregate
+from reticent.sql.builder import flat
+from reticent.sql.cells import columns_of, on_cells
+from reticent.sql.compilers import (
+    FilteredScanCompiler,
+    FineCompiler,
+    GroupedRowCompiler,
+    RowCompiler,
+    ScanCompiler,
+    SelectCompiler,
+    repeated_row,
+)
+from reticent.sql.conditions import condition
+from reticent.sql.constants import constant, whole_constant
+from reticent.sql.expressions import Expr, Known, walk
+from reticent.sql.grouping import ColumnKey, GroupedBy, Grouping, grouped_by
+from reticent.sql.grouping_sets import Sets, grouping_sets
+from reticent.sql.measures import Measures
+from reticent.sql.meter import Meter
+from reticent.sql.ordering import Ranking
+from reticent.sql.pivots import pivoted
+from reticent.sql.refusals import CLAUSES, only, refused, refused_node, wording
+from reticent.sql.relations import Field, Relation, key_codes, row_groups, take, union
+from reticent.sql.relations import join as joined
+from reticent.sql.scan import Scan
+from reticent.sql.scope import Scope, renamed, table_scope
+from reticent.sql.selection import Selection, both
+from reticent.sql.vectors import NULL, TRUTH, Labels, kind_of
+
+MAX_ROWS = 2**31
+SYNTHETIC = "_synthetic"
+"""After the name of the table: its synthetic rows."""
+_CLAUSES = (
+    *("expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "qualify"),
+    *("with_", "joins", "laterals", "windows"),
+)
+Source = Scope | Relation
+
+
+class Planner:
+    """Plans one statement."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        table: str | None,
+        meter: Meter,
+        synthetic: Relation | None = None,
+        where: Predicate | None = None,
+    ) -> None:
+        self.domain = domain
+        self.where = where
+        """A condition on all records, beside those of the text."""
+        self.meter = meter
+        self.measures = Measures(meter)
+        self.tables = [] if table is None else [table]
+        """The table may have any name unless it was given one, but only one: else a misspelt CTE would be all of it."""
+        self.synthetic = synthetic
+        """Rows of the synthetic table, once they are drawn."""
+        self.told: list[list[str]] = []
+        """What is to be said with the result, filled while expressions are compiled."""
+        self.public: list[str] = []
+        self._ctes: Mapping[str, Source] = {}
+
+    # Queries.
+
+    def query(self, tree: exp.Expr) -> Source:
+        """What a query stands for in FROM: records, or rows of a result."""
+        if isinstance(tree, (exp.Subquery, exp.Paren)):
+            return self._enclosed(tree)
+        with self._with(tree.args.get("with_")):
+            if isinstance(tree, exp.Select):
+                return self._select(tree)
+            if isinstance(tree, exp.SetOperation):
+                return self._set_operation(tree)
+            if isinstance(tree, exp.Pivot):
+                return self.query(pivoted(tree, self))
+        if isinstance(tree, exp.Values):
+            return self._values(tree)
+        if isinstance(tree, exp.Table):
+            return self._table(tree)
+        raise refused_node(tree, "use a SELECT")
+
+    def relation(self, tree: exp.Expr) -> Relation:
+        """A query that must be rows of a result."""
+        found = self.query(tree)
+        if isinstance(found, Scope):
+            raise self.rows_refused(tree)
+        return found
+
+    def rows_refused(self, tree: exp.Expr) -> QueryError:
+        """A SELECT that lists records."""
+        select = tree.find(exp.Select) if not isinstance(tree, exp.Select) else tree
+        items = [] if select is None else select.expressions
+        if select is not None and not items:
+            return refused("the statement selects nothing", "list what to count")
+        if select is None or any(item.is_star for item in items):
+            name = self.tables[0] if self.tables else "t"
+            return refused(
+                "SELECT * would show rows", f"ask COUNT(*), or SELECT * FROM {name}{SYNTHETIC} for synthetic ones"
+            )
+        first = items[0].this if isinstance(items[0], exp.Alias) else items[0]
+        if isinstance(first, exp.Column):
+            return refused(
+                f"{wording(first)} is a raw column",
+                f"add GROUP BY {first.name}, or use COUNT({first.name}), SUM or AVG",
+            )
+        return refused(f"{wording(first)} is computed per record", "group by it, or put it inside COUNT, SUM or AVG")
+
+    def scalar(self, tree: exp.Expr, rows: int) -> Expr:
+        """A subquery of one value, beside every row."""
+        return repeated_row(self.single(tree), rows)
+
+    def single(self, tree: exp.Expr) -> Expr:
+        """The one value of a subquery."""
+        self.refuse_correlated(tree)
+        found = self.relation(tree).closed()
+        if len(found.fields) != 1:
+            raise refused("a subquery in the place of a value has several columns", "select one")
+        if found.rows != 1 or found.filters:
+            raise refused("a subquery in the place of a value may have several rows", "aggregate it: MAX, SUM or AVG")
+        return found.fields[0].expr
+
+    def refuse_correlated(self, tree: exp.Expr) -> None:
+        """A subquery that looks at the row it stands in has another value for each."""
+        own = {node.alias_or_name.lower() for node in tree.find_all(exp.Table, exp.Subquery, exp.CTE, exp.Values)}
+        own |= {node.name.lower() for node in tree.find_all(exp.Table)}
+        for column in tree.find_all(exp.Column):
+            qualifier = column.text("table").lower()
+            if qualifier and qualifier not in own:
+                raise refused(f"the subquery looks at {wording(column)} of the outer query", "group by it, and join")
+
+    def _enclosed(self, tree: exp.Expr) -> Source:
+        """Parentheses, perhaps with an alias, an order and a limit of their own."""
+        only(tree, "this", "alias", "with_", "order", "limit", "offset", "pivots")
+        with self._with(tree.args.get("with_")):
+            found = self.query(tree.this)
+        if tree.args.get("pivots"):
+            return self.query(pivoted(tree, self))
+        if any(tree.args.get(name) for name in ("order", "limit", "offset")):
+            if isinstance(found, Scope):
+                raise self.rows_refused(tree.this)
+            return self._finished(found.closed(), tree)
+        return found
+
+    @contextmanager
+    def _with(self, clause: exp.With | None) -> Any:
+        """Named queries in view."""
+        before = self._ctes
+        try:
+            if clause is not None:
+                only(clause, "expressions", "recursive")
+                if clause.args.get("recursive"):
+                    raise refused("WITH RECURSIVE walks through records", "leave RECURSIVE out")
+                for cte in clause.expressions:
+                    only(cte, "this", "alias", "materialized")
+                    self._ctes = {
+                        **self._ctes,
+                        cte.alias.lower(): self._named(self.query(cte.this), cte.args.get("alias"), cte.alias),
+                    }
+            yield
+        finally:
+            self._ctes = before
+
+    def _named(self, found: Source, alias: exp.TableAlias | None, name: str) -> Source:
+        if isinstance(found, Scope):
+            return renamed(found, alias, name)
+        if alias is not None:
+            only(alias, "this", "columns")
+            name = alias.this.name if alias.this is not None else name
+        columns = [] if alias is None else [identifier.name for identifier in alias.args.get("columns") or ()]
+        return found.closed().named(name, columns)
+
+    # FROM.
+
+    def _from(self, tree: exp.Select) -> Source:
+        clause = tree.args.get("from_")
+        if clause is None:
+            return Relation(1, ())
+        found = self.source(clause.this)
+        for join in tree.args.get("joins") or ():
+            found = self._join(found, join)
+        if tree.args.get("laterals"):
+            raise QueryError(CLAUSES["laterals"])
+        return found
+
+    def source(self, node: exp.Expr) -> Source:
+        if isinstance(node, exp.Table):
+            if node.args.get("pivots"):
+                return self.query(pivoted(node, self))
+            return self._table(node)
+        if isinstance(node, exp.Subquery):
+            return self._named(self._enclosed(node), node.args.get("alias"), "")
+        if isinstance(node, exp.Values):
+            return self._values(node)
+        raise refused(f"{wording(node)} is not the protected table", "name the table itself after FROM")
+
+    def _table(self, table: exp.Table) -> Source:
+        only(table, "this", "alias", "joins")
+        if table.args.get("joins"):
+            raise QueryError(CLAUSES["joins"])
+        name = table.name
+        if not isinstance(table.this, exp.Identifier) or "." in name or "/" in name:
+            raise refused(f"{wording(table)} is not the protected table", "name the table itself after FROM")
+        found: Source | None = self._ctes.get(name.lower())
+        if found is None:
+            found = self._base(name)
+        return self._named(found, table.args.get("alias"), name)
+
+    def _base(self, name: str) -> Source:
+        lowered = name.lower()
+        if lowered.endswith(SYNTHETIC) and (not self.tables or lowered != self.tables[0].lower()):
+            own = name[: -len(SYNTHETIC)]
+            self._check_name(own, name)
+            if self.synthetic is None:
+                raise SyntheticNeeded
+            return self.synthetic
+        self._check_name(name, name)
+        found = table_scope(self.domain, name, self.meter, self.single)
+        return found if self.where is None else replace(found, where=Selection(self.where))
+
+    def _check_name(self, name: str, written: str) -> None:
+        if not self.tables:
+            self.tables.append(name)
+        if name.lower() != self.tables[0].lower():
+            known = [self.tables[0], *self._ctes]
+            hint = closest(written, known) if len(known) > 1 else f"; the table is called {self.tables[0]}"
+            raise QueryError(f"unknown table {shown(written)}{hint}")
+
+    def _join(self, left: Source, join: exp.Join) -> Source:
+        only(join, "this", "side", "kind", "on", "using", "method")
+        node = join.this
+        if isinstance(node, exp.Table) and node.name.lower() not in self._ctes:
+            raise QueryError(CLAUSES["joins"])
+        if not isinstance(node, (exp.Table, exp.Subquery, exp.Values)) or isinstance(left, Scope):
+            raise QueryError(CLAUSES["joins"])
+        right = self.source(node)
+        if isinstance(right, Scope):
+            raise QueryError(CLAUSES["joins"])
+        kind = str(join.args.get("side") or "INNER").upper()
+        if str(join.args.get("kind") or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
+            raise refused(f"{wording(join)} is not supported", "use JOIN, LEFT JOIN or CROSS JOIN")
+        keys, merged = self._join_keys(left, right, join)
+        return joined(left.closed(), right.closed(), keys, kind, merged, self.meter)
+
+    def _join_keys(self, left: Relation, right: Relation, join: exp.Join) -> tuple[list[tuple[Expr, Expr]], list[str]]:
+        merged = [identifier.name for identifier in join.args.get("using") or ()]
+        if str(join.args.get("method") or "").upper() == "NATURAL":
+            merged = [one.name for one in left.fields if right.find(one.name) is not None]
+            if not merged:
+                raise refused("the tables of a NATURAL JOIN share no column", "write JOIN ... ON")
+        elif join.args.get("method"):
+            raise refused(f"{wording(join)} is not supported", "use JOIN ... ON")
+        keys = [(left.column(name, None).expr, right.column(name, None).expr) for name in merged]
+        on = join.args.get("on")
+        sides = RowCompiler(self, left, {}), RowCompiler(self, right, {})
+        for test in [] if on is None else flat(on, exp.And):
+            while isinstance(test, exp.Paren):
+                test = test.this
+            if not isinstance(test, exp.EQ):
+                raise refused(f"ON {wording(test)} is not an equality of columns", "join on a = b, and use WHERE")
+            keys.append(_paired(test, sides))
+        return keys, merged
+
+    def _values(self, tree: exp.Values) -> Relation:
+        only(tree, "expressions", "alias", "order", "limit", "offset")
+        compiler = RowCompiler(self, Relation(1, ()), {})
+        rows = []
+        for item in tree.expressions:
+            cells = item.expressions if isinstance(item, exp.Tuple) else [item]
+            rows.append([compiler.expr(cell) for cell in cells])
+        if len({len(row) for row in rows}) != 1:
+            raise refused("the rows of VALUES have different lengths", "list as many values in each")
+        parts = [Relation(1, tuple(Field(f"col{place}", expr) for place, expr in enumerate(row))) for row in rows]
+        found = union(parts, self.meter)
+        named = self._named(found, tree.args.get("alias"), "")
+        assert isinstance(named, Relation), "constants are no records"
+        return named
+
+    # SELECT.
+
+    def _select(self, tree: exp.Select) -> Source:
+        only(tree, *_CLAUSES)
+        source = self._from(tree)
+        distinct = tree.args.get("distinct")
+        if distinct is not None and distinct.args.get("on") is not None:
+            raise refused("DISTINCT ON picks single rows", "use GROUP BY and MAX")
+        if isinstance(source, Scope):
+            if source.limited:
+                raise refused("LIMIT in a subquery picks single records", "LIMIT belongs in the outer SELECT")
+            source = self._where(source, tree)
+            if not _grouped(tree) and distinct is None:
+                return self._projected(source, tree)
+            return self._over_records(source, tree)
+        return self._over_rows(source, tree)
+
+    def _where(self, scope: Scope, tree: exp.Select) -> Scope:
+        where = tree.args.get("where")
+        if where is None:
+            return scope
+        aliases = _aliases(tree)
+        parts, pending = [scope.where], list(scope.pending)
+        for part in flat(where.this, exp.And):
+            part = _expanded(part, scope, aliases, self.meter)
+            inner, base = scope.inlined(part)
+            if inner.find(exp.Query) is None:
+                parts.append(condition(inner, base))
+            elif self._is_noisy(inner, base):
+                pending.append(inner)
+            else:
+                parts.append(condition(inner, base))
+        selected = both(parts)
+        self.meter.charge(selected.true.size)
+        return replace(scope, where=selected, pending=tuple(pending))
+
+    def _is_noisy(self, tree: exp.Expr, scope: Scope) -> bool:
+        """Whether a condition with subqueries needs answers."""
+        if any(isinstance(node, exp.Exists) for node in tree.walk()):
+            raise refused(f"{wording(tree)} looks for single records", "count them: (SELECT COUNT(*) ...) > 0")
+        if any(isinstance(node, exp.In) and node.args.get("query") is not None for node in tree.walk()):
+            return True
+        return on_cells(tree, scope).known is None
+
+    def _projected(self, scope: Scope, tree: exp.Select) -> Scope:
+        """A SELECT that renames, computes and filters records."""
+        for clause in ("having", "qualify", "windows"):
+            if tree.args.get(clause):
+                raise QueryError(CLAUSES.get(clause, f"{clause.upper()} needs aggregates; add GROUP BY"))
+        columns: dict[str, str | exp.Expr] = {}
+        self.meter.charge(len(tree.expressions) * len(scope.columns))
+        for item in tree.expressions:
+            for name, meaning in self._items(item, scope):
+                known = columns.setdefault(name.lower(), meaning)
+                if known is not meaning and known != meaning:
+                    raise refused(f"a subquery names two columns {shown(name)}", "give them different names")
+        # An order of records changes nothing; a limit would pick single ones.
+        limited = any(tree.args.get(name) for name in ("limit", "offset"))
+        return replace(scope, columns=columns, limited=scope.limited or limited)
+
+    def _items(self, item: exp.Expr, scope: Scope) -> list[tuple[str, str | exp.Expr]]:
+        if item.is_star:
+            star = item if isinstance(item, exp.Star) else item.this
+            left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+            only(star, "except_")
+            return [(name, meaning) for name, meaning in scope.columns.items() if name not in left_out]
+        alias, inner = (item.alias, item.this) if isinstance(item, exp.Alias) else (None, item)
+        if inner.find(exp.Window) is not None:
+            raise refused(f"{wording(inner)} ranks records", "group first, and rank the groups")
+        if isinstance(inner, exp.Column):
+            meaning = scope.columns.get(inner.name.lower())
+            return [(alias or inner.name, meaning if isinstance(meaning, exp.Expr) else scope.attribute(inner))]
+        computed, base = scope.inlined(inner)
+        if computed is inner:
+            computed = _in_base(inner, scope)
+        on_cells(computed, base if scope.computes else scope.base)  # judged now, where it is written
+        return [(alias or title(inner), computed)]
+
+    def _over_records(self, scope: Scope, tree: exp.Select) -> Relation:
+        """A SELECT with aggregates over records: one scan, or one for each set of GROUP BY."""
+        aliases = _aliases(tree)
+        sets = grouping_sets(tree, lambda key: self._resolved(key, tree, scope.find, aliases))
+        if sets.several:
+            return self._several(sets, tree, lambda keys: self._scan(scope, keys, {}))
+        keys = sets.listed[0]
+        if tree.args.get("distinct") is not None and not _grouped(tree):
+            keys = [*keys, *(inner for inner in _plain_items(tree, scope))]
+            if not keys:
+                raise self.rows_refused(tree)
+            found = self._rows_of(self._scan(scope, keys, aliases), tree, grouped=True)
+            return replace(found, note="values of the declared domain, some of which may have no records")
+        return self._rows_of(self._scan(scope, keys, aliases), tree, grouped=True)
+
+    def _scan(self, scope: Scope, keys: Sequence[exp.Expr], aliases: Mapping[str, exp.Expr]) -> ScanCompiler:
+        listed: list[GroupedBy] = []
+        for key in keys:
+            entry = grouped_by(key, scope)
+            self.meter.charge(50 * len(listed))
+            if not any(type(other.tree) is type(entry.tree) and other.tree == entry.tree for other in listed):
+                listed.append(entry)
+                self.public += [entry.note] if entry.note else []
+        scan = Scan.of(scope, listed, self.measures)
+        if scope.pending:
+            return self._filtered(scan, listed, aliases)
+        return ScanCompiler(self, scan, listed, aliases)
+
+    def _filtered(self, scan: Scan, listed: list[GroupedBy], aliases: Mapping[str, exp.Expr]) -> ScanCompiler:
+        """Groups of records that are compared with noisy values."""
+        scope = scan.scope
+        base = scope.base if scope.computes else scope
+        names = {base.attribute(column) for test in scope.pending for column in columns_of(test)}
+        names = [name for name in scope.domain.canonical(names) if name not in scan.grouping.columns]
+        extra = [GroupedBy(exp.column(name), ColumnKey(name), kind_of(scope.domain[name])) for name in names]
+        # Keys of this scan come first, so that the added columns vary fastest.
+        keys = (*scan.grouping.keys, *(entry.key for entry in extra))
+        grouping = Grouping(scope.domain, keys, scan.grouping.where)
+        self.meter.charge(grouping.steps)
+        fine = Scan(scope, grouping, self.measures)
+        columns = [entry for entry in listed if isinstance(entry.tree, exp.Column)]
+        judge = FineCompiler(self, Scan(base, grouping, self.measures), [*columns, *extra], {})
+        tests = [judge.condition(test) for test in scope.pending]
+        size = int(np.prod([scope.domain[name].size for name in names])) if names else 1
+        index = np.searchsorted(scan.grouping.rows, grouping.rows // size)
+        inner = ScanCompiler(self, fine, [*listed, *extra], {})
+        self.public.append("records are compared with a noisy value: bins are counted by their middle")
+        return FilteredScanCompiler(self, scan, listed, aliases, inner, tests, index)
+
+    def _over_rows(self, source: Relation, tree: exp.Select) -> Relation:
+        """A SELECT over rows of a result."""
+        aliases = _aliases(tree)
+        where = tree.args.get("where")
+        if where is not None:
+            compiler = RowCompiler(self, source, aliases)
+            source = replace(source, filters=(*source.filters, self._kept(compiler, where.this, "WHERE")))
+        if not _grouped(tree):
+            return self._rows_of(RowCompiler(self, source, aliases), tree, grouped=False)
+        if tree.args.get("from_") is None:
+            raise refused("the statement names no table", "add FROM and the table's name")
+        sets = grouping_sets(tree, lambda key: self._resolved(key, tree, lambda n: source.find(n) is not None, aliases))
+        if sets.several:
+            return self._several(sets, tree, lambda keys: GroupedRowCompiler(RowCompiler(self, source, {}), keys, {}))
+        grouped = GroupedRowCompiler(RowCompiler(self, source, aliases), sets.listed[0], aliases)
+        return self._rows_of(grouped, tree, grouped=True)
+
+    def _several(
+        self, sets: Sets, tree: exp.Select, compile_set: Callable[[Sequence[exp.Expr]], SelectCompiler]
+    ) -> Relation:
+        """GROUPING SETS: keys and aggregates of each set, one below the other, and the rest of the SELECT on them."""
+        rewritten, leaves = sets.rewritten(tree)
+        parts = []
+        for keys in sets.listed:
+            compiler = compile_set(keys)
+            fields = []
+            for name, leaf in leaves.items():
+                value = sets.value_of(leaf, keys)
+                expr = (
+                    compiler.constant(value, NULL if value is None else "integer")
+                    if value is not sets
+                    else compiler.expr(leaf)
+                )
+                fields.append(Field(name, expr))
+            exists = compiler.exists
+            parts.append(Relation(compiler.rows, tuple(fields), (), exists))
+        return self._rows_of(RowCompiler(self, union(parts, self.meter), _aliases(rewritten)), rewritten, grouped=True)
+
+    def _resolved(
+        self, tree: exp.Expr, select: exp.Select, is_column: Callable[[str], bool], aliases: Mapping[str, exp.Expr]
+    ) -> exp.Expr:
+        """GROUP BY names a column, else an alias, else a position of the select list."""
+        items = [item.this if isinstance(item, exp.Alias) else item for item in select.expressions]
+        if isinstance(tree, exp.Literal) and not tree.is_string:
+            tree = positioned(tree, items, "GROUP BY")
+        elif isinstance(tree, exp.Column) and tree.args.get("table") is None and not is_column(tree.name):
+            tree = aliases.get(tree.name.lower(), tree)
+        if has_aggregate(tree):
+            raise refused("GROUP BY names an aggregate", "group by a column, and use HAVING for aggregates")
+        if tree.find(exp.Window) is not None:
+            raise refused("GROUP BY names a window function", "use it in an outer SELECT")
+        return tree
+
+    def _kept(self, compiler: SelectCompiler, tree: exp.Expr, clause: str) -> Expr:
+        """A condition on rows; where public values leave it open, it is refused."""
+        found = compiler.condition(tree)
+        for expr in _public_parts(found):
+            if expr.kind == TRUTH and expr.cut and not isinstance(expr.vector, Labels):
+                raise QueryError(f"{clause}: {expr.cut}")
+        return found
+
+    def _rows_of(self, compiler: SelectCompiler, tree: exp.Select, *, grouped: bool) -> Relation:
+        """Select list, HAVING, QUALIFY, DISTINCT, ORDER BY and LIMIT over rows."""
+        compiler.windows = {window.name.lower(): window for window in tree.args.get("windows") or ()}
+        having = tree.args.get("having")
+        if having is not None:
+            if not grouped:
+                raise refused("HAVING needs groups", "use WHERE")
+            if having.this.find(exp.Window) is not None:
+                raise refused("HAVING comes before window functions", "use QUALIFY")
+            compiler.filters.append(self._kept(compiler, having.this, "HAVING"))
+        fields = self._outputs(compiler, tree)
+        filters = list(compiler.filters)
+        qualify = tree.args.get("qualify")
+        if qualify is not None:
+            filters.append(self._kept(compiler, qualify.this, "QUALIFY"))
+        keys = compiler.groups
+        found = Relation(compiler.rows, fields, tuple(filters), compiler.exists, keys)
+        if tree.args.get("distinct") is not None:
+            if isinstance(compiler, ScanCompiler) and not filters and _covers(fields, compiler):
+                return self._finished(found, tree, compiler)
+            return self._finished(self._distinct(found), tree)
+        return self._finished(found, tree, compiler)
+
+    def _distinct(self, found: Relation) -> Relation:
+        """Each combination of public values once."""
+        codes = [key_codes(one.expr, f"DISTINCT {one.name}") for one in found.fields]
+        index, first = row_groups(codes, found.rows)
+        inner = RowCompiler(self, found, {})
+        grouped = GroupedRowCompiler(inner, [exp.column(one.name, quoted=True) for one in found.fields], {})
+        fields = tuple(replace(one, expr=take(one.expr, first)) for one in found.fields)
+        exists = grouped.exists
+        filters: tuple[Expr, ...] = ()
+        if found.filters and (there := exists()) is not None:
+            filters = (there,)
+        assert len(index) == found.rows, "every row has a group"
+        return Relation(len(first), fields, filters, exists)
+
+    def _outputs(self, compiler: SelectCompiler, tree: exp.Select) -> tuple[Field, ...]:
+        """The select list; repeated names get a number."""
+        found: list[Field] = []
+        taken: set[str] = set()
+        numbers: dict[str, int] = {}
+        for item in tree.expressions:
+            for base, expr in self._select_item(compiler, item):
+                name, place = base, numbers.get(base, 2)
+                while name.lower() in taken:
+                    name, place = f"{base}_{place}", place + 1
+                numbers[base] = place
+                taken.add(name.lower())
+                found.append(Field(name, expr))
+        if not found:
+            raise refused("the statement selects nothing", "list what to count")
+        return tuple(found)
+
+    def _select_item(self, compiler: SelectCompiler, item: exp.Expr) -> list[tuple[str, Expr]]:
+        if item.is_star and isinstance(compiler, RowCompiler):
+            return self._star(compiler, item)
+        inner = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(inner, exp.Aliases):
+            raise refused(f"unknown function {shown(inner.this.name)}", "use COUNT, SUM, AVG or a function of these")
+        if isinstance(item, exp.Alias):
+            named = compiler.alias(exp.column(item.alias)) if item.alias.lower() in compiler.aliases else None
+            same = compiler.aliases.get(item.alias.lower()) is inner
+            return [(item.alias, named if named is not None and same else compiler.expr(inner))]
+        return [(title(inner), compiler.expr(inner))]
+
+    def _star(self, compiler: RowCompiler, item: exp.Expr) -> list[tuple[str, Expr]]:
+        star = item if isinstance(item, exp.Star) else item.this
+        only(star, "except_", "replace")
+        owner = None if isinstance(item, exp.Star) else item.args.get("table")
+        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
+        put = {one.alias.lower(): one.this for one in star.args.get("replace") or ()}
+        found = []
+        for field in compiler.relation.fields:
+            if owner is not None and owner.name.lower() not in field.owners:
+                continue
+            if field.name.lower() in left_out:
+                continue
+            replaced = put.get(field.name.lower())
+            found.append((field.name, field.expr if replaced is None else compiler.expr(replaced)))
+        if not found:
+            raise refused(f"{wording(item)} stands for no column", "name the columns")
+        return found
+
+    # ORDER BY, LIMIT, set operations.
+
+    def _finished(self, found: Relation, tree: exp.Expr, compiler: SelectCompiler | None = None) -> Relation:
+        order = self._order(tree.args.get("order"), found, compiler)
+        limit, offset = limits_of(tree)
+        return replace(found, order=order, limit=limit, offset=offset)
+
+    def _order(self, order: exp.Order | None, found: Relation, compiler: SelectCompiler | None) -> tuple[Ranking, ...]:
+        """ORDER BY positions, names of the result, or any expression of its rows."""
+        if order is None:
+            return ()
+        only(order, "expressions")
+        listed: list[Ranking] = []
+        for item in order.expressions:
+            if not isinstance(item, exp.Ordered):
+                raise refused_node(item, "order by result columns")
+            only(item, "this", "desc", "nulls_first")
+            descending, nulls_first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
+            for expr in self._ranked(item.this, found, compiler):
+                listed.append(Ranking(expr, descending, nulls_first))
+        return tuple(listed)
+
+    def _ranked(self, tree: exp.Expr, found: Relation, compiler: SelectCompiler | None) -> list[Expr]:
+        if isinstance(tree, exp.Literal) and not tree.is_string:
+            return [positioned(tree, found.fields, "ORDER BY").expr]
+        if isinstance(tree, (exp.Var, exp.Column)) and tree.name.lower() == "all" and found.find("all") is None:
+            return [one.expr for one in found.fields]
+        if isinstance(tree, exp.Column) and tree.args.get("table") is None:
+            named = [one for one in found.fields if one.name.lower() == tree.name.lower()]
+            if named:
+                return [named[0].expr]
+        if compiler is None:
+            compiler = RowCompiler(self, found, {})
+        return [compiler.expr(tree)]
+
+    def _set_operation(self, tree: exp.SetOperation) -> Relation:
+        only(tree, "this", "expression", "distinct", "with_", "order", "limit", "offset", "by_name")
+        kind = type(tree).__name__.upper()
+        if tree.args.get("by_name"):
+            raise QueryError(CLAUSES["by_name"])
+        if not isinstance(tree, exp.Union):
+            raise refused(f"{kind} compares rows, whose numbers are noisy", "use UNION ALL, or JOIN on public columns")
+        parts = [self.relation(part).closed() for part in _united(tree)]
+        found = union(parts, self.meter)
+        if tree.args.get("distinct"):
+            if any(one.expr.known is None for one in found.fields):
+                raise refused("UNION leaves out equal rows, and noisy numbers are never equal", "use UNION ALL")
+            found = self._distinct(found)
+        return self._finished(found, tree)
+
+
+class SyntheticNeeded(Exception):  # no error: the statement is compiled again with its rows
+    """A statement asks for synthetic rows."""
+
+
+def _grouped(tree: exp.Select) -> bool:
+    if tree.args.get("group") is not None:
+        return True
+    listed = [*tree.expressions, *(tree.args[name] for name in ("having", "qualify", "order") if tree.args.get(name))]
+    return tree.args.get("having") is not None or any(has_aggregate(item) for item in listed)
+
+
+def _aliases(tree: exp.Select) -> dict[str, exp.Expr]:
+    return {item.alias.lower(): item.this for item in tree.expressions if isinstance(item, exp.Alias)}
+
+
+def _expanded(tree: exp.Expr, scope: Scope, aliases: Mapping[str, exp.Expr], meter: Meter) -> exp.Expr:
+    """Aliases in WHERE stand for what they name, unless a column has that name."""
+    if not aliases:
+        return tree
+    used = [
+        column
+        for column in columns_of(tree)
+        if column.args.get("table") is None and not scope.find(column.name) and column.name.lower() in aliases
+    ]
+    if not used:
+        return tree
+    meter.charge(10 * sum(1 for _ in tree.walk()))
+    copied = tree.copy()
+    for column in columns_of(copied):
+        if column.args.get("table") is None and not scope.find(column.name) and column.name.lower() in aliases:
+            meaning = aliases[column.name.lower()]
+            if has_aggregate(meaning):
+                raise refused(f"{wording(column)} is an aggregate, and WHERE looks at one record", "use HAVING")
+            meter.charge(10 * sum(1 for _ in meaning.walk()))
+            put = exp.Paren(this=meaning.copy())
+            if column is copied:
+                return put
+            column.replace(put)
+    return copied
+
+
+def _plain_items(tree: exp.Select, scope: Scope) -> list[exp.Expr]:
+    """The select list of a DISTINCT over records; a star is every column."""
+    found: list[exp.Expr] = []
+    for item in tree.expressions:
+        if item.is_star:
+            found += [exp.column(name, quoted=True) for name in scope.columns]
+        else:
+            found.append(item.this if isinstance(item, exp.Alias) else item)
+    return found
+
+
+def _in_base(tree: exp.Expr, scope: Scope) -> exp.Expr:
+    """An expression over renamed or qualified columns, in terms of the table's own."""
+    copied = tree.copy()
+    for column in columns_of(copied):
+        column.replace(exp.column(scope.attribute(column), quoted=True))
+    return copied
+
+
+def _united(tree: exp.Expr) -> list[exp.Expr]:
+    """The SELECTs of a chain of UNIONs of one kind; no recursion, for chains are long."""
+    parts: list[exp.Expr] = []
+    waiting = [tree]
+    distinct = bool(tree.args.get("distinct"))
+    while waiting:
+        node = waiting.pop()
+        plain = not any(node.args.get(name) for name in ("order", "limit", "offset", "with_"))
+        if node is tree or (isinstance(node, exp.Union) and bool(node.args.get("distinct")) is distinct and plain):
+            waiting += [node.expression, node.this]
+        else:
+            parts.append(node)
+    return parts
+
+
+def _paired(test: exp.EQ, sides: tuple[RowCompiler, RowCompiler]) -> tuple[Expr, Expr]:
+    """The sides of an equality, each of its own table."""
+    one, other = test.this, test.expression
+    for first, second in ((one, other), (other, one)):
+        try:
+            return sides[0].expr(first), sides[1].expr(second)
+        except QueryError:
+            continue
+    raise refused(f"ON {wording(test)} does not compare a column of each table", "write a.key = b.key")
+
+
+def _public_parts(expr: Expr) -> list[Known]:
+    return [one for one in walk((expr,)) if isinstance(one, Known)]
+
+
+def _covers(fields: Sequence[Field], compiler: ScanCompiler) -> bool:
+    """Whether each combination of shown values is one group."""
+    shown_keys = {id(one.expr) for one in fields}
+    return all(id(column) in shown_keys for _, column in compiler.keyed)
+
+
+def limits_of(tree: exp.Expr) -> tuple[int | None, int]:
+    """LIMIT, or FETCH FIRST, and OFFSET."""
+    limit, offset = tree.args.get("limit"), tree.args.get("offset")
+    found = None
+    if isinstance(limit, exp.Limit):
+        only(limit, "expression")
+        found = whole_constant(limit.expression, "LIMIT", MAX_ROWS)
+    elif isinstance(limit, exp.Fetch):
+        options = limit.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            raise refused("FETCH with PERCENT or TIES is not supported", "use LIMIT and a number")
+        found = 1 if limit.args.get("count") is None else whole_constant(limit.args["count"], "FETCH", MAX_ROWS)
+    elif limit is not None:
+        raise refused_node(limit, "use LIMIT and a number")
+    start = 0
+    if offset is not None:
+        only(offset, "expression")
+        start = whole_constant(offset.expression, "OFFSET", MAX_ROWS)
+    return found, start
+
+
+def positioned(tree: exp.Expr, items: Sequence, clause: str) -> Any:
+    """The select item at a position counted from one."""
+    place = constant(tree)
+    if not isinstance(place, int) or not 1 <= place <= len(items):
+        raise refused(f"{clause} {wording(tree)} is not a position from 1 to {len(items)}", "use a column's name")
+    return items[place - 1]
+
+
+def title(tree: exp.Expr) -> str:
+    """The name of an unnamed column."""
+    if isinstance(tree, exp.Column):
+        return tree.name
+    return " ".join(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split()).lower()

@@ -1,0 +1,423 @@
+"""Relations: small tables with public rows, whose columns are expressions over what is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from reticent.domain.attribute import closest, shown
+from reticent.errors import QueryError
+from reticent.sql.expressions import Binning, Computed, Expr, Known, Presence, Run, Sum, Taken
+from reticent.sql.grouping import Key
+from reticent.sql.meter import CELLS_A_STEP, Meter
+from reticent.sql.ordering import Limited, Ranking
+from reticent.sql.refusals import refused
+from reticent.sql.scan import Scan
+from reticent.sql.vectors import (
+    INTEGER,
+    NULL,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    Bins,
+    Labels,
+    Truth,
+    Vector,
+    stacked,
+    taken,
+    to_labels,
+    to_truth,
+)
+
+MAX_RELATION = 2**17
+"""Rows of one table of a plan."""
+ROW_STEPS = 2
+"""Of looking up one row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A column; `owners` are the qualifiers it may carry."""
+
+    name: str
+    expr: Expr
+    owners: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Relation:
+    """Rows that may be there, and the conditions under which they are."""
+
+    rows: int
+    fields: tuple[Field, ...]
+    filters: tuple[Expr, ...] = ()
+    """Conditions of HAVING, WHERE, QUALIFY and LIMIT, by estimate where they are not decided."""
+    exists: Callable[[], Expr | None] = lambda: None
+    """Whether a row exists at all: a group of the domain may have no records."""
+    groups: Grouped | None = None
+    """The scan whose groups its rows are, where they are just these."""
+    order: tuple[Ranking, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    note: str = ""
+    """What is to be said where it is shown."""
+
+    def closed(self) -> Relation:
+        """As a source of another SELECT: LIMIT becomes a condition, and the order is forgotten."""
+        if self.limit is None and not self.offset:
+            return replace(self, order=(), note="")
+        kept = Limited(self.order, presence_of(self.filters, self.rows), self.limit, self.offset, self.rows)
+        return replace(self, filters=(kept,), order=(), limit=None, offset=0, note="")
+
+    def named(self, name: str, columns: Sequence[str] = ()) -> Relation:
+        """Under an alias, which may also list new column names."""
+        if len(columns) > len(self.fields):
+            raise refused(f"{len(columns)} names for {len(self.fields)} columns", "list at most as many")
+        owner = frozenset({name.lower()} - {""})
+        fields = tuple(
+            Field(columns[place] if place < len(columns) else one.name, one.expr, owner)
+            for place, one in enumerate(self.fields)
+        )
+        return replace(self, fields=fields)
+
+    def find(self, name: str, owner: str | None = None) -> Field | None:
+        """The column with a name; None if there is none."""
+        found = [
+            one
+            for one in self.fields
+            if one.name.lower() == name.lower() and (owner is None or owner.lower() in one.owners)
+        ]
+        if len(found) > 1 and len({id(one.expr) for one in found}) > 1:
+            raise refused(f"the column {shown(name)} is in several tables", "write the table's name before it")
+        return found[0] if found else None
+
+    def column(self, name: str, owner: str | None) -> Field:
+        found = self.find(name, owner)
+        if found is not None:
+            return found
+        owners = sorted({one for fields in self.fields for one in fields.owners})
+        if owner is not None and owner.lower() not in owners:
+            known = f"here it is called {' or '.join(owners)}" if owners else "leave it out"
+            raise refused(f"unknown table {shown(owner)}", known)
+        raise QueryError(f"unknown column {shown(name)}{closest(name, [one.name for one in self.fields])}")
+
+    def presence(self, filters: Sequence[Expr] | None = None, *, existing: bool = True) -> Expr | None:
+        """Whether each row is there."""
+        listed = list(self.filters if filters is None else filters)
+        if existing and (exists := self.exists()) is not None:
+            listed.append(exists)
+        return presence_of(listed, self.rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """The groups of a scan, with the column of each key."""
+
+    scan: Scan
+    keys: tuple[tuple[Expr, Key], ...]
+
+    def key(self, expr: Expr) -> Key | None:
+        return next((key for column, key in self.keys if column is expr), None)
+
+
+def presence_of(conditions: Sequence[Expr], rows: int) -> Expr | None:
+    return Presence(tuple(conditions), rows) if conditions else None
+
+
+def key_codes(expr: Expr, what: str) -> np.ndarray:
+    """A number for each value of a public column; equal values have equal ones."""
+    vector = expr.known
+    if isinstance(vector, Bins):
+        return vector.codes
+    labels = None if vector is None else to_labels(vector, expr.kind)
+    if labels is None:
+        raise refused(f"{what} is noisy, and rows are compared by it", "use public columns, such as those of GROUP BY")
+    return Labels.of([_normal(value) for value in labels.values]).codes[labels.codes]
+
+
+def _normal(value: Any) -> Any:
+    """1 and 1.0 are one value of a column."""
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def row_groups(codes: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """The group of each row, and the first row of each group, in the order of their first rows."""
+    if not codes:
+        return np.zeros(rows, dtype=np.int64), np.zeros(1, dtype=np.int64)
+    table = np.stack(codes, axis=1)
+    _, first, index = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks[index.ravel()], first[order]
+
+
+@dataclass(frozen=True, eq=False)
+class Stacked(Expr):
+    """Columns of several tables, one below the other."""
+
+    children: tuple[Expr, ...] = field()
+    kind: str = field()
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return sum(child.rows for child in self.children)
+
+    def evaluate(self, run: Run) -> Vector:
+        return stacked([run.of(child) for child in self.children], self.kind)
+
+
+def stack_columns(columns: Sequence[Expr], kind: str) -> Expr:
+    if all(column.known is not None for column in columns):
+        cut = next((column.cut for column in columns if isinstance(column, Known) and column.cut), "")
+        return Known(stacked([column.known for column in columns], kind), kind, cut)  # type: ignore[misc]
+    return Stacked(tuple(columns), kind)
+
+
+def common_kind(kinds: Sequence[str], name: str) -> str:
+    """The kind of a column that several tables share."""
+    found = {kind for kind in kinds if kind != NULL}
+    if len(found) <= 1:
+        return found.pop() if found else NULL
+    if found <= {INTEGER, NUMBER, TRUTH}:
+        return NUMBER
+    if TEXT in found:
+        raise refused(f"the column {name} holds text in one SELECT and numbers in another", "use one kind")
+    raise refused(f"the column {name} holds values of different kinds", "use one kind")
+
+
+def union(parts: Sequence[Relation], meter: Meter) -> Relation:
+    """UNION ALL."""
+    widths = {len(part.fields) for part in parts}
+    if len(widths) > 1:
+        raise refused("the SELECTs of a UNION have different numbers of columns", "list as many in each")
+    rows = sum(part.rows for part in parts)
+    if rows > MAX_RELATION:
+        raise refused(f"a UNION of {rows} rows; at most {MAX_RELATION}", "ask its parts one by one")
+    meter.charge((1 + rows // CELLS_A_STEP) * 4 * widths.copy().pop())
+    fields = []
+    for place, first in enumerate(parts[0].fields):
+        columns = [part.fields[place].expr for part in parts]
+        kinds = [column.kind for column in columns]
+        if any(isinstance(column.known, Bins) for column in columns) and TEXT in kinds:
+            columns = [_labelled(column) for column in columns]
+            kinds = [column.kind for column in columns]
+        fields.append(Field(first.name, stack_columns(columns, common_kind(kinds, first.name)), first.owners))
+    filters: tuple[Expr, ...] = ()
+    if any(part.filters for part in parts):
+        filters = (stack_columns([_or_true(presence_of(part.filters, part.rows), part.rows) for part in parts], TRUTH),)
+
+    def exists() -> Expr | None:
+        found = [part.exists() for part in parts]
+        if all(one is None for one in found):
+            return None
+        return stack_columns([_or_true(one, part.rows) for one, part in zip(found, parts, strict=True)], TRUTH)
+
+    return Relation(rows, tuple(fields), filters, exists)
+
+
+def _or_true(expr: Expr | None, rows: int) -> Expr:
+    return Known(Labels.constant(True, rows), TRUTH) if expr is None else expr
+
+
+def _labelled(column: Expr) -> Expr:
+    """A column of bins as the texts that show them."""
+    if isinstance(column.known, Bins):
+        labels = column.known.labelled()
+        return Known(Labels(labels.codes, tuple(v if v is None else str(v) for v in labels.values)), TEXT)
+    return column
+
+
+def join(
+    left: Relation, right: Relation, keys: Sequence[tuple[Expr, Expr]], kind: str, merged: Sequence[str], meter: Meter
+) -> Relation:
+    """An inner, left, right or full join on equal public columns; without keys every pair of rows."""
+    pairs = _matches(left, right, keys, meter)
+    one, other = pairs
+    if kind in ("LEFT", "FULL"):
+        lonely = np.setdiff1d(np.arange(left.rows), one)
+        one, other = np.concatenate([one, lonely]), np.concatenate([other, np.full(len(lonely), -1)])
+    if kind in ("RIGHT", "FULL"):
+        lonely = np.setdiff1d(np.arange(right.rows), pairs[1])
+        one, other = np.concatenate([one, np.full(len(lonely), -1)]), np.concatenate([other, lonely])
+    if kind != "INNER" and any(side.filters for side in (left, right)):
+        raise refused(f"{kind} JOIN of rows that are chosen by noisy values", "use JOIN, or leave HAVING and LIMIT out")
+    rows = len(one)
+    if rows > MAX_RELATION:
+        raise refused(f"the join has {rows} rows; at most {MAX_RELATION}", "join fewer rows")
+    meter.charge((1 + rows // CELLS_A_STEP) * 2 * (len(left.fields) + len(right.fields)))
+    fields = _joined_fields(left, right, one, other, merged, rows)
+    filters = [take(f, picks) for side, picks in ((left, one), (right, other)) for f in side.filters]
+
+    def exists() -> Expr | None:
+        found = [
+            Computed(_there, (take(expr, picks),), rows, TRUTH) if (picks < 0).any() else take(expr, picks)
+            for side, picks in ((left, one), (right, other))
+            if (expr := side.exists()) is not None
+        ]
+        return presence_of(found, rows)
+
+    return Relation(rows, fields, tuple(filters), exists)
+
+
+def _there(vector: Vector) -> Truth:
+    """A row of NULLs on one side of an outer join is there whenever the other side is."""
+    truth = to_truth(vector)
+    alone = truth.null & ~truth.true & ~truth.false
+    return Truth(np.where(alone, 1.0, truth.value), truth.true | alone, truth.false & ~alone, truth.null & ~alone)
+
+
+def take(expr: Expr, picks: np.ndarray) -> Expr:
+    """Some rows of a column."""
+    if isinstance(expr, Known):
+        return Known(taken(expr.vector, picks), expr.kind, expr.cut, expr.declared)
+    return Taken(expr, picks)
+
+
+def _joined_fields(
+    left: Relation, right: Relation, one: np.ndarray, other: np.ndarray, merged: Sequence[str], rows: int
+) -> tuple[Field, ...]:
+    shared = {name.lower() for name in merged}
+    fields = []
+    for field_ in left.fields:
+        expr = take(field_.expr, one)
+        owners = field_.owners
+        if field_.name.lower() in shared:
+            twin = right.column(field_.name, None)
+            owners = owners | twin.owners
+            if (one < 0).any():
+                mine, theirs = expr.known, take(twin.expr, other).known
+                assert mine is not None, "keys of joins are public"
+                assert theirs is not None, "keys of joins are public"
+                expr = Known(_filled(mine, theirs), field_.expr.kind)
+        fields.append(Field(field_.name, expr, owners))
+    for field_ in right.fields:
+        if field_.name.lower() not in shared:
+            fields.append(Field(field_.name, take(field_.expr, other), field_.owners))
+    return tuple(fields)
+
+
+def _filled(one: Vector, other: Vector) -> Vector:
+    """The key of either side of a full join."""
+    pair = [vector.labelled() if isinstance(vector, (Bins, Truth)) else vector for vector in (one, other)]
+    sides = [vector.listed() for vector in pair if isinstance(vector, Labels)]
+    return Labels.of([a if a is not None else b for a, b in zip(*sides, strict=True)])
+
+
+def _matches(
+    left: Relation, right: Relation, keys: Sequence[tuple[Expr, Expr]], meter: Meter
+) -> tuple[np.ndarray, np.ndarray]:
+    if left.rows * right.rows > MAX_RELATION and not keys:
+        raise refused(f"every pair of {left.rows} and {right.rows} rows", "join on a column")
+    meter.charge(ROW_STEPS * (left.rows + right.rows) * max(1, len(keys)))
+    if not keys:
+        one, other = np.meshgrid(np.arange(left.rows), np.arange(right.rows), indexing="ij")
+        return one.ravel(), other.ravel()
+    codes = []
+    for first, second in keys:
+        pairs = ((first, second), (second, first))
+        both = [_key_values(one, "a column of ON or USING", other) for one, other in pairs]
+        numbers: dict[Any, int] = {}
+        listed = [[-1 if v is None else numbers.setdefault(v, len(numbers)) for v in side] for side in both]
+        codes.append([np.array(side, dtype=np.int64) for side in listed])
+    places: dict[tuple[int, ...], list[int]] = {}
+    for row, key in enumerate(zip(*(pair[1].tolist() for pair in codes), strict=True)):
+        if -1 not in key:
+            places.setdefault(key, []).append(row)
+    one, other = [], []
+    for row, key in enumerate(zip(*(pair[0].tolist() for pair in codes), strict=True)):
+        matches = places.get(key, ())
+        one += [row] * len(matches)
+        other += matches
+        if len(one) > MAX_RELATION:
+            raise refused(f"the join has more than {MAX_RELATION} rows", "join on more columns")
+    return np.array(one, dtype=np.int64), np.array(other, dtype=np.int64)
+
+
+def _key_values(expr: Expr, what: str, other: Expr | None = None) -> list[Any]:
+    """The values of a public column; bins are compared as such with bins of the same kind."""
+    vector = expr.known
+    twin = None if other is None else other.known
+    if isinstance(vector, Bins) and isinstance(twin, Bins) and twin.attribute == vector.attribute:
+        return vector.listed()
+    labels = None if vector is None else to_labels(vector, expr.kind)
+    if labels is None:
+        kind = "noisy" if vector is None else "in bins of several values"
+        raise refused(f"{what} is {kind}", "use public columns of single values, such as categories of GROUP BY")
+    return [_normal(value) for value in labels.listed()]
+
+
+@dataclass(frozen=True, eq=False)
+class Member(Expr):
+    """x IN (SELECT ...): whether a row of the other table with the same public value is there."""
+
+    matches: np.ndarray = field()
+    """For each row the number of its value among those of the other table; -1 where it has none, -2 for NULL."""
+    owners: np.ndarray = field()
+    """For each row of the other table the number of its value."""
+    presence: Expr | None = field()
+    kind: str = TRUTH
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return len(self.matches)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return () if self.presence is None else (self.presence,)
+
+    def evaluate(self, run: Run) -> Truth:
+        size = int(self.owners.max(initial=-1)) + 2
+        parts = [np.zeros(size) for _ in range(3)]
+        if self.presence is None:
+            listed: tuple[np.ndarray, ...] = (np.ones(len(self.owners)),) * 3
+        else:
+            truth = run.truth(self.presence).is_true()
+            listed = (truth.holds.astype(float), truth.true.astype(float), truth.sure.astype(float))
+        for found, part in zip(parts, listed, strict=True):
+            np.maximum.at(found, self.owners, part)
+        value, possible, sure = (np.where(self.matches >= 0, part[self.matches], 0.0) for part in parts)
+        null = self.matches == -2
+        return Truth(np.where(null, np.nan, value), (possible > 0) & ~null, (sure == 0) & ~null, null)
+
+
+def member(expr: Expr, other: Relation, meter: Meter) -> Expr:
+    """Whether each value of a public column is one of another table's."""
+    if len(other.fields) != 1:
+        raise refused("a subquery of IN has several columns", "select one")
+    meter.charge(ROW_STEPS * (expr.rows + other.rows))
+    numbers: dict[Any, int] = {}
+    column = other.fields[0].expr
+    listed = _key_values(column, "the column of a subquery of IN", expr)
+    for value in listed:
+        if value is not None:
+            numbers.setdefault(value, len(numbers))
+    owners = np.array([numbers.get(value, len(numbers)) for value in listed], dtype=np.int64)
+    mine = _key_values(expr, "a column compared by IN", column)
+    matches = np.array([-2 if value is None else numbers.get(value, -1) for value in mine], dtype=np.int64)
+    return Member(matches, owners, other.presence())
+
+
+def coarsened(found: Sum, scan: Scan, coarse: Scan) -> Sum:
+    """The same sum of measures over coarser groups, read where that is free."""
+    measures = scan.measures
+    terms = []
+    for coefficient, place in found.terms:
+        measure = measures.found[place]
+        new = coarse.place(measure.where, measure.weight, aside=True)
+        terms.append((coefficient, new))
+        binning = measures.binned.get(place)
+        if binning is not None and new not in measures.binned:
+            counted = measures.found[binning.present]
+            reach = None if binning.reach is None else measures.found[binning.reach]
+            measures.binned[new] = Binning(
+                binning.column,
+                binning.radius,
+                binning.ratio,
+                coarse.place(counted.where, counted.weight, aside=True),
+                None if reach is None else coarse.place(reach.where, reach.weight, aside=True),
+            )
+    return Sum(tuple(terms), coarse.rows, found.kind)

@@ -1,0 +1,310 @@
+"""Window functions over the rows of a result: shares of a total, running totals, ranks, the row before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from reticent.sql.expressions import Expr, Run, array_steps
+from reticent.sql.intervals import Interval
+from reticent.sql.ordering import Ranking, rank_positions, signed_keys
+from reticent.sql.reduction import Reducer, Weight
+from reticent.sql.vectors import INTEGER, NUMBER, Bins, Labels, Truth, Vector, taken, to_interval
+
+ROW_STEPS = 10
+"""Of placing one row in its part."""
+MAX_FRAMES = 2**21
+"""Rows of all frames of one window function together."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which rows of its part a row looks at, counted from itself; with `peers`, rows of equal keys go together."""
+
+    start: float
+    end: float
+    peers: bool
+
+    @property
+    def whole(self) -> bool:
+        return self.start == -np.inf and self.end == np.inf
+
+
+WHOLE = Frame(-np.inf, np.inf, False)
+RUNNING = Frame(-np.inf, 0.0, True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sorted:
+    """The rows of one part in the order of their estimates."""
+
+    rows: np.ndarray
+    peers: np.ndarray
+    """A number for each row, the same for rows of equal keys."""
+    certain: np.ndarray
+    """Whether the rows up to each are certainly those before all later ones."""
+
+
+@dataclass(frozen=True, eq=False)
+class Windowed(Expr):
+    """What all window functions have: parts, an order, and which rows are there."""
+
+    operands: tuple[Expr, ...] = field()
+    presence: Expr | None = field()
+    parts: np.ndarray = field()
+    """The part of each row: public."""
+    order: tuple[Ranking, ...] = field()
+    kind: str = field()
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return len(self.parts)
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        keys = tuple(ranking.expr for ranking in self.order)
+        return (*self.operands, *keys, *(() if self.presence is None else (self.presence,)))
+
+    @property
+    def cost(self) -> int:
+        sorted_ = array_steps(self.rows) * (40 + 20 * len(self.order))
+        return sorted_ + ROW_STEPS * self.rows + self._framed_steps()
+
+    def _framed_steps(self) -> int:
+        return 0
+
+    def there(self, run: Run) -> Truth | None:
+        return None if self.presence is None else run.truth(self.presence).is_true()
+
+    def sorted_parts(self, run: Run, kept: np.ndarray) -> list[_Sorted]:
+        """Only rows that are kept."""
+        keys = [signed_keys(run.of(ranking.expr), ranking) for ranking in self.order]
+        rows = np.flatnonzero(kept)
+        rows = rows[np.lexsort((*(key[rows] for key in reversed(keys)), self.parts[rows]))]
+        found = []
+        for members in np.split(rows, np.flatnonzero(np.diff(self.parts[rows])) + 1):
+            if members.size:
+                table = np.stack([key[members] for key in keys], axis=1) if keys else np.zeros((len(members), 1))
+                changes = np.any(np.diff(table, axis=0) != 0, axis=1)
+                peers = np.concatenate([[0], np.cumsum(changes)])
+                found.append(_Sorted(members, peers, self._certain(run, members)))
+        return found
+
+    def _certain(self, run: Run, members: np.ndarray) -> np.ndarray:
+        """Where nothing but public keys, or numbers that are far enough apart, decide the order."""
+        found = np.ones(len(members), dtype=bool)
+        noisy = next((ranking for ranking in self.order if ranking.expr.known is None), None)
+        if noisy is None:
+            return found
+        leading = self.order[: self.order.index(noisy)]
+        numbers = run.numbers(noisy.expr)
+        low, high = (numbers.low, numbers.high) if not noisy.descending else (-numbers.high, -numbers.low)
+        unclear = numbers.maybe_null
+        low, high = np.where(unclear, -np.inf, low)[members], np.where(unclear, np.inf, high)[members]
+        changes = np.zeros(len(members) - 1, dtype=bool)
+        for ranking in leading:
+            changes |= np.diff(signed_keys(run.of(ranking.expr), ranking)[members]) != 0
+        starts = [0, *(np.flatnonzero(changes) + 1), len(members)]
+        for first, last in pairwise(starts):
+            upto = np.maximum.accumulate(high[first:last])
+            after = np.minimum.accumulate(low[first:last][::-1])[::-1]
+            found[first : last - 1] = upto[:-1] < after[1:]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class WindowAggregate(Windowed):
+    """SUM, AVG, COUNT and the like over each row's frame."""
+
+    reducer: Reducer = field()
+    frame: Frame = WHOLE
+    tight: Expr | None = None
+    """The same number as a measure of its own, which may be known better."""
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        inner = Windowed.children.fget(self)  # type: ignore[attr-defined]
+        return inner if self.tight is None else (*inner, self.tight)
+
+    def _framed_steps(self) -> int:
+        return 30 * array_steps(frame_rows(self.parts, self.frame))
+
+    def evaluate(self, run: Run) -> Vector:
+        truth = self.there(run)
+        weight = Weight.of(truth, self.rows)
+        operands = [run.of(operand) for operand in self.operands]
+        if self.frame.whole:
+            groups = int(self.parts.max(initial=-1)) + 1
+            found = taken(self.reducer(operands, weight, (self.parts, groups)), self.parts)
+        else:
+            found = self._framed(run, operands, weight)
+        if self.tight is not None and isinstance(found, Interval):
+            better = run.numbers(self.tight)
+            return found.meet(Interval(found.value, better.low, better.high))
+        return found
+
+    def _framed(self, run: Run, operands: Sequence[Vector], weight: Weight) -> Vector:
+        """Each frame is a group of its own, and its rows are listed."""
+        listed, owners = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        certain = np.ones(self.rows, dtype=bool)
+        for part in self.sorted_parts(run, np.ones(self.rows, dtype=bool)):
+            for place, row in enumerate(part.rows.tolist()):
+                first, last = self._ends(part, place)
+                listed.append(part.rows[first : last + 1])
+                owners.append(np.full(len(listed[-1]), row))
+                certain[row] = (first == 0 or part.certain[first - 1]) and (last < 0 or bool(part.certain[last]))
+        rows = np.concatenate(listed)
+        picked = Weight(weight.value[rows], weight.sure[rows], weight.possible[rows])
+        groups = (np.concatenate(owners), self.rows)
+        found = self.reducer([taken(operand, rows) for operand in operands], picked, groups)
+        if certain.all():
+            return found
+        if isinstance(found, Labels):
+            return Labels(found.codes, found.values, certain if found.certain is None else certain & found.certain)
+        numbers = to_interval(found)
+        return numbers.where(certain, Interval.unknown(numbers.value))
+
+    def _ends(self, part: _Sorted, place: int) -> tuple[int, int]:
+        last = len(part.rows) - 1
+        if self.frame.peers:
+            own = part.peers[place]
+            start = 0 if self.frame.start == -np.inf else int(np.searchsorted(part.peers, own, "left"))
+            end = last if self.frame.end == np.inf else int(np.searchsorted(part.peers, own, "right")) - 1
+            return start, end
+        start = 0 if self.frame.start == -np.inf else max(0, place + int(self.frame.start))
+        end = last if self.frame.end == np.inf else min(last, place + int(self.frame.end))
+        return start, end
+
+
+@dataclass(frozen=True, eq=False)
+class Rank(Windowed):
+    """RANK, DENSE_RANK, ROW_NUMBER, PERCENT_RANK, CUME_DIST and NTILE."""
+
+    what: str = field()
+    buckets: int = 1
+
+    def evaluate(self, run: Run) -> Interval:
+        truth = self.there(run)
+        found = rank_positions(run, self.order, self.parts, truth)
+        kept = np.ones(self.rows, dtype=bool) if truth is None else truth.holds
+        rank = Interval(found.before + 1, found.least + 1, found.most + 1)
+        if self.what == "rank":
+            return rank
+        numbered = np.full(self.rows, np.nan)
+        dense = np.full(self.rows, np.nan)
+        exact = all(ranking.expr.known is not None for ranking in self.order)
+        for part in self.sorted_parts(run, kept):
+            numbered[part.rows] = np.arange(1.0, len(part.rows) + 1)
+            dense[part.rows] = part.peers + 1.0
+        numbered = np.where(np.isnan(numbered), found.before + 1, numbered)
+        row = Interval(numbered, numbered, numbered) if exact and truth is None else Interval(
+            numbered, found.least + 1, found.level_most + 1
+        )  # fmt: skip
+        if self.what == "row_number":
+            return row
+        if self.what == "dense_rank":
+            dense = np.where(np.isnan(dense), found.before + 1, dense)
+            if exact and truth is None:
+                return Interval.exact(dense)
+            return Interval(dense, np.minimum(dense, 1.0 + (found.least > 0)), np.maximum(dense, found.most + 1))
+        return self._relative(rank, row, found.before + found.level, found, truth)
+
+    def _relative(
+        self, rank: Interval, row: Interval, upto: np.ndarray, found: object, truth: Truth | None
+    ) -> Interval:
+        weight = Weight.of(truth, self.rows)
+        size = int(self.parts.max(initial=-1)) + 1
+        parts = (weight.value >= 0.5, weight.sure, weight.possible)
+        totals = [np.bincount(self.parts, part.astype(float), size)[self.parts] for part in parts]
+        count = Interval(*totals)
+        one = Interval.exactly(1.0, self.rows)
+        if self.what == "percent_rank":
+            value = np.where(count.value > 1, (rank.value - 1) / np.maximum(count.value - 1, 1.0), 0.0)
+            plain = ((rank - one) / (count - one)).clipped(0.0, 1.0)
+            return Interval(value, np.minimum(plain.low, value), np.maximum(plain.high, value))
+        if self.what == "cume_dist":
+            level_most = found.level_most  # type: ignore[attr-defined]
+            place = Interval(upto, rank.low, level_most + 1)
+            plain = (place / count).clipped(0.0, 1.0)
+            if all(ranking.expr.known is not None for ranking in self.order) and truth is None:
+                return Interval.exact(plain.value)
+            return plain
+        value = _bucket(row.value, count.value, self.buckets)
+        low, high = _bucket(row.low, count.high, self.buckets), _bucket(row.high, count.low, self.buckets)
+        return Interval(value, np.minimum(low, value), np.maximum(high, value))
+
+
+def _bucket(row: np.ndarray, count: np.ndarray, buckets: int) -> np.ndarray:
+    """NTILE: the first buckets have one row more where they cannot be equal."""
+    size, more = np.divmod(np.maximum(count, 1.0), buckets)
+    large = more * (size + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = np.where(size > 0, more + np.floor((row - 1 - large) / size), buckets - 1.0)
+    found = np.where(row <= large, np.floor((row - 1) / (size + 1)), rest)
+    return np.clip(found + 1, 1.0, buckets)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour(Windowed):
+    """LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE: a column of another row of the same part."""
+
+    place: Callable[[int, int], int] = field()
+    """From a row's place in its part and the part's last place to that of the other row; outside there is none."""
+
+    def evaluate(self, run: Run) -> Vector:
+        truth = self.there(run)
+        kept = np.ones(self.rows, dtype=bool) if truth is None else truth.holds
+        picks = np.full(self.rows, -1, dtype=np.int64)
+        certain = np.ones(self.rows, dtype=bool) if truth is None else truth.decided.copy()
+        for part in self.sorted_parts(run, kept):
+            last = len(part.rows) - 1
+            decided = np.concatenate([[True], part.certain])
+            alone = decided[:-1] & (decided[1:] | (np.arange(last + 1) == last))
+            whole = truth is None or bool(truth.decided[part.rows].all())
+            for place, row in enumerate(part.rows.tolist()):
+                other = self.place(place, last)
+                inside = 0 <= other <= last
+                picks[row] = part.rows[other] if inside else -1
+                certain[row] &= whole and bool(alone[place]) and (not inside or bool(alone[other]))
+        found = taken(run.of(self.operands[0]), picks)
+        if len(self.operands) > 1:
+            found = self._filled(found, run.of(self.operands[1]), picks < 0)
+        if certain.all():
+            return found
+        if isinstance(found, (Labels, Bins)):
+            labels = found.labelled() if isinstance(found, Bins) else found
+            sure = certain if labels.certain is None else certain & labels.certain
+            return Labels(labels.codes, labels.values, sure)
+        numbers = to_interval(found)
+        return numbers.where(certain, Interval.unknown(numbers.value))
+
+    def _filled(self, found: Vector, default: Vector, missing: np.ndarray) -> Vector:
+        """Where there is no such row, the default."""
+        if isinstance(found, Labels) and isinstance(default, Labels):
+            codes = np.where(missing, default.codes + len(found.values), found.codes)
+            return Labels(codes, (*found.values, *default.values), found.certain)
+        return to_interval(default).where(missing, to_interval(found))
+
+
+RANKS = {
+    "rank": INTEGER,
+    "dense_rank": INTEGER,
+    "row_number": INTEGER,
+    "ntile": INTEGER,
+    "percent_rank": NUMBER,
+    "cume_dist": NUMBER,
+}
+"""Kinds of the rank functions."""
+
+
+def frame_rows(parts: np.ndarray, frame: Frame) -> int:
+    """How many rows all frames hold together, at most."""
+    if frame.whole:
+        return len(parts)
+    sizes = np.bincount(parts).astype(float)
+    if np.isfinite(frame.start) and np.isfinite(frame.end) and not frame.peers:
+        return int((np.minimum(sizes, max(frame.end - frame.start + 1, 0)) * sizes).sum())
+    return int((sizes * sizes).sum())

@@ -1,0 +1,49 @@
+"""The page of shares says what the code does."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+from reticent.knowledge.shares import KINDS, SESSION_WIDE, session_share
+from reticent.releases.adaptive import Adaptive
+from reticent.releases.budgeting import TOTAL_SHARE
+from reticent.releases.typical import TYPICAL_SHARE as RELEASED_SHARE
+from reticent.sessions.investments import INVESTED_SHARE
+from reticent.sessions.start import WARM_SHARE
+from reticent.sessions.warm_start import AUDIT_SHARE, CHEAP_SHARE, TYPICAL_SHARE
+
+PAGE = Path(__file__).parents[2] / "docs" / "budget.md"
+
+
+def stated() -> dict[str, Fraction]:
+    rows = re.findall(r"^\| ([^|]+?) \| (\d+/\d+)[^|]*\|", PAGE.read_text(), re.MULTILINE)
+    return {name: Fraction(share) for name, share in rows}
+
+
+def test_budget_shares_are_those_of_the_code() -> None:
+    page = stated()
+    assert page["session, warm start"] == Fraction(WARM_SHARE)
+    assert page["session, first certificate"] == AUDIT_SHARE
+    assert page["session, first typical error"] == TYPICAL_SHARE
+    assert page["session, number of records"] == TOTAL_SHARE
+    assert page["session told nothing, investments"] == INVESTED_SHARE
+    assert page["session told nothing, certificate for predicates"] == CHEAP_SHARE
+    assert page["release, certificates"] == Adaptive().audit_share
+    assert page["release, typical error"] == RELEASED_SHARE
+
+
+def test_failure_shares_are_those_of_the_code() -> None:
+    page = stated()
+    assert page["what a question buys for itself"] == 1 - SESSION_WIDE
+    kinds = dict(
+        zip(
+            ("certificates", "typical", "derived"),
+            (name for name in page if "j-th" in name),
+            strict=True,
+        )
+    )
+    for kind, name in kinds.items():
+        assert page[name] == SESSION_WIDE * KINDS[kind]
+        assert session_share(kind, 3) == page[name] / 12

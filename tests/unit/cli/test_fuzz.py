@@ -1,0 +1,199 @@
+"""Every command under fuzzed arguments and files: one line and an exit code that is the caller's, never a fault."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.cli_people import write_people
+
+from reticent.cli import INTERNAL, main
+
+BUDGET = ("--epsilon", "1", "--delta", "1e-9")
+WORDS = [
+    *("", "-1", "0", "1", "0.5", "2", "1e-9", "1e309", "nan", "inf", "-inf", "1e-320", "10000000000000000000000", "x"),
+    *("%", "1%", "-5%", "1e5%", "\x00", "a\nb", "é", "\ud800", "n" * 400, "'", '"', ";", "--", "-h", "../gone"),
+    *("marginals:2", "marginals:99", "ranges:age", "ranges:", "marginals:1+ranges:age", "people.toml", "people.csv"),
+    *(
+        "people.release",
+        "bad.release",
+        "bad.toml",
+        "bad.json",
+        "bad.csv",
+        "bad.sql",
+        "p.ledger",
+        "bad.ledger",
+        "nowhere/x",
+    ),
+    *(
+        "/dev/null",
+        "/dev/full",
+        "rows.csv",
+        "rows.parquet",
+        "r.html",
+        "SELECT COUNT(*) FROM t",
+        "SELECT AVG(age) FROM t",
+    ),
+    *("SELECT", "SELECT SUM(age) FROM t GROUP BY sex", "SELECT COUNT(*) FROM t WHERE age > 99", "http://[", "http://"),
+    *(
+        "adaptive",
+        "mwem",
+        "textbook",
+        "dualquery",
+        "add-remove",
+        "replace-one",
+        "sex",
+        "age",
+        "nobody",
+        "postgresql://x",
+    ),
+]
+TABLE = ("people.csv", "--domain", "people.toml")
+COMMANDS: list[tuple[str, ...]] = [
+    ("check", *TABLE, "--records", "2000", "--person", "age", "--json"),
+    ("check", *TABLE, "--query", "x"),
+    ("plan", "--records", "2000", "--domain", "people.toml", *BUDGET, "--queries", "10", "--error", "0.1"),
+    ("plan", "--records", "9", "--domain", "people.toml", "--rho", "0.1", "--confidence", "0.9", "--json"),
+    ("ask", "people.release", "SELECT COUNT(*) FROM t", "--json"),
+    ("ask", "people.release", "SELECT COUNT(*) FROM t", "--error", "10", "--confidence", "0.9", "--key", "k"),
+    ("ask", "http://127.0.0.1:9", "SELECT COUNT(*) FROM t", "--table", "t", "--error", "10", "--max-price", "1"),
+    ("shell", "people.release", "--json"),
+    ("shell", *TABLE, *BUDGET, "--ledger", "new.ledger", "--warm-start", "0", "--error", "10", "--yes"),
+    ("ledger", "show", "p.ledger", "--anchor", "p.ledger.anchor", "--json"),
+    ("ledger", "verify", "p.ledger", "--anchor", "p.ledger.anchor"),
+    ("serve", *TABLE, *BUDGET, "--ledger", "new.ledger", "--port", "99999", "--tick", "1", "--readers", "0"),
+    ("serve", "--config", "bad.toml", "--host", "x", "--port", "99999"),
+    ("audit", "--seconds", "0"),
+    ("release", *TABLE, *BUDGET, "--workload", "marginals:9", "--algorithm", "mwem", "--rounds", "1", "--ledger", "l"),
+    ("release", *TABLE, *BUDGET, "--out", "rows.txt", "--rows", "5", "--save", "s.release", "--report", "r.html"),
+    ("release", "bad.csv", "--domain", "bad.toml", *BUDGET, "--records", "3", "--neighbours", "add-remove"),
+    ("demo", "--out", "people.csv"),
+]
+"""None of them spends much or listens: `release`, `demo` and `serve` are refused unless the fuzz mends them."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, release_file: Path) -> Path:
+    import reticent as rt
+
+    found = tmp_path_factory.mktemp("fuzz")
+    write_people(found)
+    shutil.copy(release_file, found / "people.release")
+    table = rt.Table.read(found / "people.csv", rt.Domain.read(found / "people.toml"))
+    rt.Session.open(found / "p.ledger", table, rt.Budget(epsilon=1, delta=1e-9), warm_start=0).close()
+    return found
+
+
+def damaged(data: bytes, source: random.Random) -> bytes:
+    raw = bytearray(data)
+    for _ in range(source.randint(1, 8)):
+        kind, place = source.random(), source.randrange(max(1, len(raw)))
+        if kind < 0.5 and raw:
+            raw[place] = source.randrange(256)
+        elif kind < 0.7:
+            raw[place:place] = source.choice([b"\x00", b"\n", b"[", b"{", b'"', b"=", b"9" * 400, b"\xff\xfe", b"'"])
+        elif kind < 0.9:
+            del raw[place : place + source.randint(1, 60)]
+        else:
+            raw = raw[:place]
+    return bytes(raw)
+
+
+def spoiled(folder: Path, source: random.Random) -> None:
+    """The files with `bad` in their names, damaged anew."""
+    good = {
+        "bad.release": "people.release",
+        "bad.toml": "people.toml",
+        "bad.csv": "people.csv",
+        "bad.ledger": "p.ledger",
+    }
+    name, origin = source.choice(list(good.items()))
+    (folder / name).write_bytes(damaged((folder / origin).read_bytes(), source))
+    if source.random() < 0.3:
+        with zipfile.ZipFile(folder / "people.release") as archive:
+            parts = {entry: archive.read(entry) for entry in archive.namelist()}
+        chosen = source.choice(list(parts))
+        parts[chosen] = damaged(parts[chosen], source)
+        with zipfile.ZipFile(folder / "bad.release", "w") as archive:
+            for entry, data in parts.items():
+                archive.writestr(entry, data)
+    (folder / "bad.json").write_bytes(damaged(b'[["age", "sex"], {"attributes": ["age"], "weight": 2}]', source))
+    (folder / "bad.sql").write_bytes(damaged(b"SELECT COUNT(*) FROM t WHERE age >= 45; SELECT AVG(age) FROM t", source))
+
+
+def fuzzed(source: random.Random) -> list[str]:
+    words = list(source.choice(COMMANDS))
+    for _ in range(source.choice([1, 1, 2, 3])):
+        place, kind = source.randrange(1, len(words) + 1), source.random()
+        if kind < 0.6 and place < len(words):
+            words[place] = source.choice(WORDS)
+        elif kind < 0.8:
+            words.insert(place, source.choice(WORDS))
+        elif place < len(words):
+            del words[place]
+    return words
+
+
+def costly(words: list[str]) -> bool:
+    """What would really publish, listen, or try every mechanism takes seconds: other tests do that."""
+    if words[0] in ("demo", "audit"):
+        return "people.csv" not in words and "0" not in words
+    if words[0] == "serve":
+        return "99999" not in words
+    return words[0] == "release" and "marginals:9" not in words and "rows.txt" not in words and "bad.csv" not in words
+
+
+class Lines(io.StringIO):
+    """Standard input that is no terminal."""
+
+
+def statements(source: random.Random) -> str:
+    return "\n".join(
+        source.choice([*WORDS, "\\cost", "\\error 1%", "\\error", "\\domain", "\\budget"]) for _ in range(3)
+    )
+
+
+def called(words: list[str], text: str) -> tuple[int, str]:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", Lines(text))
+        try:
+            main(words)
+        except SystemExit as stopped:
+            return int(stopped.code or 0), err.getvalue()
+    raise AssertionError("main returned")
+
+
+def calls(count: int, folder: Path) -> Iterator[tuple[list[str], int, str]]:
+    source = random.Random(count)
+    for _ in range(count):
+        words = fuzzed(source)
+        if costly(words):
+            continue
+        spoiled(folder, source)
+        yield words, *called(words, statements(source))
+        for made in ("new.ledger", "l"):
+            for path in folder.glob(f"{made}*"):
+                path.unlink()
+
+
+@pytest.mark.parametrize("count", [120, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_no_command_ends_in_a_fault(folder: Path, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("RETICENT_TOKEN", "x")
+    monkeypatch.setattr("reticent.client.ATTEMPTS", 1)
+    codes = set()
+    for words, code, said in calls(count, folder):
+        assert code != INTERNAL, (words, said)
+        assert code in (0, 2, 3), (words, said)
+        assert "Traceback" not in said
+        lines = [line for line in said.splitlines() if line]
+        assert code == 0 or (len(lines) == 1 and lines[0].startswith("reticent: ")), (words, said)
+        codes.add(code)
+    assert codes >= {0, 2}

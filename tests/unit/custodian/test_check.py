@@ -1,0 +1,145 @@
+"""The custodian learns exactly what did not fit, and is told not to publish it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from datetime import date, datetime
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from reticent.custodian.check import WARNING, check, refuse_misfits
+from reticent.domain import Attribute, Categorical, Domain, Integer, Numeric
+from reticent.errors import QueryError, SourceError
+
+DOMAIN = Domain(
+    age=Numeric(edges=[0, 18, 65], whole=True),
+    sex=Categorical(["f", "m"]),
+    visits=Integer(3),
+    seen=Numeric(edges=[date(2000, 1, 1), date(2020, 12, 31)], nullable=True),
+)
+ROWS = pa.table(
+    {
+        "age": ["17", "65", "65.5", "66", "-1", "x", None],
+        "sex": ["f", "m", "F", None, "m", "m", ""],
+        "visits": [0.0, 1.5, 2.0, 3.0, -1.0, float("nan"), None],
+        "seen": [datetime(2020, 12, 31, 23), datetime(2021, 1, 1), None, None, None, None, datetime(1999, 1, 1)],
+        "who": ["a", "a", "b", None, "c", "c", None],
+    }
+)
+EXPECTED = {"age": (1, 1, 2), "sex": (1, 2, 0), "visits": (2, 3, 0), "seen": (4, 0, 2)}
+
+
+def test_counts_of_what_did_not_fit() -> None:
+    found = check(ROWS, DOMAIN, person="who", records=4)
+    assert {fit.attribute: (fit.null, fit.unfit, fit.outside) for fit in found.attributes} == EXPECTED
+    assert (found.rows, found.units, found.nameless) == (7, 3, 2)
+    assert not any(fit.fits for fit in found.attributes)
+    text = str(found)
+    assert text.startswith(WARNING)
+    assert "records=4 was declared but there are 3" in text
+    assert "2 rows name no person" in text
+    assert found.to_dict()["warning"] == WARNING
+
+
+def test_records_as_the_unit() -> None:
+    found = check(ROWS, DOMAIN, records=7)
+    assert (found.rows, found.units, found.nameless) == (7, 7, 0)
+    assert "declared" not in str(found)
+
+
+def test_a_fitting_table() -> None:
+    rows = pa.table({"a": [0, 1, 2]})
+    assert check(rows, Domain(a=3)).attributes[0].fits
+
+
+def test_missing_columns_are_named() -> None:
+    with pytest.raises(SourceError, match="no column 'b'"):
+        check(pa.table({"a": [1]}), Domain(a=3, b=2))
+
+
+def test_what_fits_nowhere_is_counted_against_the_limit() -> None:
+    """Values that fit nowhere, nulls of a column that has none, and values outside edges that are not clamped."""
+    domain = Domain(
+        a=Categorical(["x"]),
+        b=Categorical(["x"], nullable=True),
+        c=Numeric(edges=[0, 1], outside="other"),
+        d=Integer(2),
+    )
+    rows = pa.table(
+        {"a": ["x", None, None, "x"], "b": ["x", None, None, "y"], "c": [0.5, 2, 3, None], "d": [0, 1, 1, 0]}
+    )
+    found = check(rows, domain)
+    assert {fit.attribute: fit.unplaced for fit in found.attributes} == {"a": 2, "b": 1, "c": 3, "d": 0}
+    assert found.over == ("a", "c")
+    assert check(rows, domain, limit=0.5).over == ("c",)
+    assert check(rows, domain, limit=0).over == ("a", "b", "c")
+    with pytest.raises(SourceError, match="column 'a' and 1 more fits nowhere") as raised:
+        refuse_misfits(rows, domain)
+    assert "--accept-misfits" in str(raised.value)
+    refuse_misfits(pa.table({"a": ["x"], "b": [None], "c": [0.5], "d": [0]}), domain)
+
+
+HINTS = [
+    (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "31/12/2010", "dd/mm/yyyy"),
+    (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "31.12.10", 'format = "%d.%m.%y"'),
+    (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "12/31/2010 11:59 PM", 'format = "%m/%d/%Y %I:%M %p"'),
+    (Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)]), "5-Mar-2010", 'format = "%d-%b-%Y"'),
+    (Numeric(edges=[0, 1]), "0,5", "decimal comma"),
+    (Numeric(edges=[0, 1]), "1,234,567", "thousands"),
+    (Numeric(edges=[0, 1]), "$12", "currency"),
+    (Numeric(edges=[0, 1]), "12%", "percentage"),
+    (Numeric(edges=[0, 1]), "€ 1.234,50", 'units = "€", thousands = ".", decimal = ","'),
+    (Numeric(edges=[0, 1]), "1’234", 'thousands = "\'"'),
+    (Numeric(edges=[0, 1]), "12 kg", 'units = "kg"'),
+    (Numeric(edges=[0, 1]), "NA", 'missing = ["NA"]'),
+    (Categorical(["Male"]), "male ", "case or blanks alone: strip = true, casefold = true"),
+    (Categorical(["Male", "Female"]), "F", 'aliases = {"F" = "Female"}'),
+    (Categorical([True, False]), "yes", 'truth value: aliases = {"yes" = true}'),
+]
+
+
+def test_hints_are_rules_that_read_the_text() -> None:
+    """What a hint says may be written into the domain, and then the value fits."""
+    for attribute, text, _ in HINTS:
+        (fit,) = check(pa.table({"a": [text]}), Domain(a=attribute)).attributes
+        assert fit.hint is not None
+        rules = fit.hint.partition(": ")[2]
+        entry = attribute.to_dict() | tomllib.loads("\n".join(_pairs(rules)))
+        (mended,) = check(pa.table({"a": [text]}), Domain.from_dict({"a": entry})).attributes
+        assert mended.unfit == 0, (text, rules)
+
+
+def _pairs(rules: str) -> list[str]:
+    return re.split(r", (?=[a-z]+ = )", rules)
+
+
+def test_several_hints_and_what_lies_outside() -> None:
+    rows = pa.table({"a": ["NA", "1,5", "1,5", "2,5", "7", "-3"]})
+    (fit,) = check(rows, Domain(a=Numeric(edges=[0, 5]))).attributes
+    assert (
+        fit.hint == 'looks like a decimal comma: decimal = ","; looks like a mark for missing values: missing = ["NA"]'
+    )
+    assert set(fit.beyond) == {"'7'", "'-3'"}
+    assert "outside its edges, such as" in str(check(rows, Domain(a=Numeric(edges=[0, 5]))))
+    assert check(rows, Domain(a=Numeric(edges=[0, 5])), examples=0).attributes[0].examples == ()
+    with pytest.raises(QueryError, match="examples"):
+        check(rows, Domain(a=Numeric(edges=[0, 5])), examples=-1)
+
+
+@pytest.mark.parametrize(("attribute", "text", "hint"), HINTS)
+def test_examples_come_with_a_hint(attribute: Attribute, text: str, hint: str) -> None:
+    for rows in (pa.table({"a": [text]}), pd.DataFrame({"a": pd.Series([text, b"x"], dtype=object)})):
+        (fit,) = check(rows, Domain(a=attribute)).attributes
+        assert repr(text) in fit.examples
+        assert fit.hint is not None
+        assert hint in fit.hint
+
+
+def test_examples_are_the_commonest_and_few() -> None:
+    rows = pa.table({"a": [f"v{i % 10}" for i in range(100)] + ["often"] * 20})
+    (fit,) = check(rows, Domain(a=Categorical(["x"]))).attributes
+    assert fit.examples == ("'often'", "'v0'", "'v1'", "'v2'", "'v3'")
+    assert "a: such as 'often', 'v0'" in str(check(rows, Domain(a=Categorical(["x"]))))

@@ -1,0 +1,213 @@
+"""What a ledger leaves on the disk: made whole or not at all, whole after a clean stop, read without a trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from reticent.cli.copies import back_up, restore_backup
+from reticent.errors import LedgerError
+from reticent.kernel.accounting import Budget
+from reticent.kernel.ledger import store as store_module
+from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.ledger.store import SqliteStore
+from reticent.kernel.ledger.verify import opening, verify
+
+IDENTITY = {"domain": "files", "records": 100}
+BUDGET = Budget(rho=1)
+COST = 10
+
+
+def opened(path: Path, **options: object) -> Ledger:
+    return Ledger.open(path, identity=IDENTITY, budget=BUDGET, **options)  # pyright: ignore[reportArgumentType]
+
+
+def spend(ledger: Ledger, *keys: str) -> None:
+    for key in keys:
+        ledger.settle(ledger.reserve(key, "measure", COST, {"q": key}), {"value": key})
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_after_a_clean_stop_the_ledger_is_one_whole_file_even_with_a_reader(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    ledger = opened(path)
+    reader = SqliteStore(path, mode="ro")
+    spend(ledger, "a", "b")
+    assert reader.rows(0)
+    ledger.close()
+    shutil.copy(path, tmp_path / "copy")
+    assert verify(tmp_path / "copy").history.spent == 2 * COST
+    assert (tmp_path / "a.ledger-wal").stat().st_size == 0
+    reader.close()
+    opened(path).close()
+    assert names(tmp_path) == {"a.ledger", "a.ledger.lock", "a.ledger.anchor", "copy"}
+
+
+def test_a_copy_without_its_log_is_named_as_what_it_is(tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.ledger", tmp_path / "b.ledger"
+    ledger = opened(path)
+    with closing(sqlite3.connect(copy)) as stub:  # what a copy of a file looked like whose log was never moved
+        stub.execute("PRAGMA journal_mode=WAL")
+    spend(ledger, "a")
+    ledger.close()
+    shutil.copy(tmp_path / "a.ledger.anchor", tmp_path / "b.ledger.anchor")
+    with pytest.raises(LedgerError, match="copied without its -wal"):
+        verify(copy)
+    with pytest.raises(LedgerError, match=r"0 events, its anchor saw 3: a file copied without its -wal"):
+        opened(copy)
+    assert opening(copy) is None
+
+
+@pytest.mark.parametrize("stub", ["empty", "schema", "log"])
+def test_a_stub_of_an_interrupted_creation_is_created_anew(tmp_path: Path, stub: str) -> None:
+    path = tmp_path / "a.ledger"
+    if stub == "empty":
+        path.touch()
+    else:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            if stub == "log":
+                connection.execute("PRAGMA journal_mode=WAL")
+            for migrate in store_module.MIGRATIONS:
+                migrate(connection)
+            connection.execute("PRAGMA user_version=2")
+            if stub == "log":  # as a killed process leaves it
+                for end in ("", "-wal", "-shm"):
+                    shutil.copy(f"{path}{end}", tmp_path / f"killed{end}")
+        if stub == "log":
+            for end in ("", "-wal", "-shm"):
+                shutil.move(tmp_path / f"killed{end}", f"{path}{end}")
+    with pytest.raises(LedgerError, match="holds no events"):
+        verify(path)
+    with opened(path) as ledger:
+        spend(ledger, "a")
+    assert verify(path).history.spent == COST
+
+
+def test_a_newer_schema_is_told_apart_from_a_stub(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    opened(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA user_version=9")
+    for reader in (lambda: opened(path), lambda: verify(path)):
+        with pytest.raises(LedgerError, match="upgrade reticent"):
+            reader()
+
+
+def test_creation_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed at the last step before the rename: no ledger is there, and the next opening makes one."""
+    path, replace = tmp_path / "a.ledger", os.replace
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        opened(path)
+    assert not path.exists()
+    monkeypatch.setattr(os, "replace", replace)
+    with opened(path) as ledger:
+        spend(ledger, "a")
+    assert names(tmp_path) == {"a.ledger", "a.ledger.lock", "a.ledger.anchor"}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_only_the_owner_may_read_what_a_ledger_keeps(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with opened(tmp_path / "a.ledger") as ledger:
+            spend(ledger, "a")
+            back_up(tmp_path / "a.ledger", tmp_path / "copy")
+            modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    finally:
+        os.umask(before)
+    assert {"a.ledger", "a.ledger-wal", "a.ledger-shm", "a.ledger.lock", "a.ledger.anchor", "copy"} == set(modes)
+    assert set(modes.values()) == {0o600}
+
+
+def test_verifying_leaves_nothing_behind_and_needs_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    with opened(path) as ledger:
+        spend(ledger, "a")
+    before = names(tmp_path)
+    stamps = {name: (tmp_path / name).stat().st_mtime_ns for name in before}
+    verify(path)
+    assert names(tmp_path) == before
+    assert {name: (tmp_path / name).stat().st_mtime_ns for name in before} == stamps
+
+
+def test_a_killed_writers_log_is_read_without_shared_memory(tmp_path: Path) -> None:
+    """As on a read-only mount of a copy: file and log are there, nothing may be created beside them."""
+    path, away = tmp_path / "a.ledger", tmp_path / "away"
+    away.mkdir()
+    ledger = opened(path)
+    spend(ledger, "a", "b")
+    for end in ("", "-wal", ".anchor"):
+        shutil.copy(f"{path}{end}", away / f"a.ledger{end}")
+    ledger.close()
+    before = names(away)
+    assert verify(away / "a.ledger").history.spent == 2 * COST
+    assert names(away) == before
+
+
+def test_verifying_looks_at_every_blob(tmp_path: Path) -> None:
+    path = tmp_path / "a.ledger"
+    with opened(path) as ledger:
+        one, other = ledger.put_blob(b"one"), ledger.put_blob(b"other")
+        ledger.append("snapshot", {"digest": one})
+        ledger.append("answer", {"key": "k", "analyst": "ann", "blob": other})
+        ledger.append("start", {"release": "f" * 64, "audits": 0})
+    assert verify(path).damaged == ("start of event 4 (missing)",)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE blobs SET data = x'00'")
+        connection.commit()
+    assert set(verify(path).damaged) == {
+        "snapshot of event 2",
+        "answer of event 3",
+        "start of event 4 (missing)",
+    }
+
+
+def test_a_backup_taken_in_use_restores_and_the_anchor_remembers_more(tmp_path: Path) -> None:
+    path, copy = tmp_path / "a.ledger", tmp_path / "copy"
+    with opened(path) as ledger:
+        spend(ledger, "a")
+        assert back_up(path, copy).history.spent == COST
+        spend(ledger, "b")
+        with pytest.raises(LedgerError, match="in use"):
+            restore_backup(copy, path)
+    with pytest.raises(LedgerError, match="nothing to restore"):
+        restore_backup(copy, path)
+    with pytest.raises(LedgerError, match="exists already"):
+        back_up(path, copy)
+    path.write_bytes(b"ruined")
+    statement, problem, aside = restore_backup(copy, path)
+    assert statement.history.spent == COST
+    assert problem is not None
+    assert "rolled back" in problem
+    assert aside is not None
+    assert aside.read_bytes() == b"ruined"
+    with pytest.raises(LedgerError, match="rolled back"):
+        opened(path)
+    with opened(path, accept_rollback=True) as ledger:
+        assert ledger.spent == 2 * COST
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_cannot_close_its_parents_ledger(tmp_path: Path) -> None:
+    with opened(tmp_path / "a.ledger") as ledger:
+        child = os.fork()
+        if child == 0:
+            ledger.close()
+            os._exit(0)
+        os.waitpid(child, 0)
+        spend(ledger, "a")
+        ledger.verify()
