@@ -206,7 +206,9 @@ def test_a_connection_fits_as_its_session_does(service: Service) -> None:
             assert model.error is not None
             assert model.error <= 0.35
             assert session.cost(fresh, error=0.35) == 0.0
-        with pytest.raises(rt.BudgetError):
+        with pytest.raises(rt.BudgetError):  # some minimiser would do, for more than the whole budget
+            session.minimize(fresh, error=0.02)
+        with pytest.raises(rt.QueryError, match="nothing certifies"):  # and none at any price
             session.minimize(fresh, error=0.0005)
         rows = [{"sex": "Male"}]
         assert 17 <= model.predict(rows)[0] <= 90
