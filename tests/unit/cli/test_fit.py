@@ -34,15 +34,23 @@ def losses(people: Path) -> None:
     (people / "losses.toml").write_text(LOSSES)
 
 
+def spent(call: Call) -> float:
+    return call("ledger", "show", "people.ledger", "--json").json["spent"] / 1e9
+
+
 def test_a_table_is_fitted_within_an_error_at_the_price_named(people: Path, call: Call) -> None:
     words = ("fit", *TABLE, "--error", "0.2")
     price = call(*words, "--cost", "--json").json["price"]
+    before = spent(call)
     shown = call(*words, "--out", "models.json")
     assert shown.code == 0
     assert "smoker = yes" in shown.out
     models = [Model.from_dict(fields) for fields in json.loads((people / "models.json").read_text())]
     assert [model.certified for model in models] == [True, True]
-    assert 0 < sum(model.price for model in models) <= price
+    # Where the start happens to certify both models, they are free and were announced as free.
+    assert sum(model.price for model in models) == pytest.approx(spent(call) - before, abs=1e-12)
+    assert spent(call) - before <= price + 1e-12
+    assert (price > 0) == (spent(call) > before)
     assert call(*words, "--json").json[0]["price"] == 0
 
 
