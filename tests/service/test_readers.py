@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -10,12 +11,16 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import httpx
 import pytest
+import uvicorn
 from tests.service.serving import COUNT, Server, bearer, secret_of
 
 from reticent.kernel.ledger.verify import verify
+from reticent.service.metrics import Metrics
+from reticent.service.readers.shared_listener import REST_SECONDS, SharedListenerServer
 
 FREE = [
     {"query": COUNT},
@@ -160,3 +165,19 @@ def test_a_stopped_server_with_readers_leaves_one_whole_ledger(serve: Callable[.
     copy = server.folder / "copy.ledger"
     shutil.copy(ledger, copy)
     assert verify(copy).history.spent > 0
+
+
+@pytest.mark.parametrize("held", [0, 3], ids=["its turn", "ahead of the others"])
+def test_a_reader_without_descriptors_rests(held: int) -> None:
+    """The connection that nobody could accept woke it again at once: a full core for as long as it waited."""
+    listener, loop, metrics = Mock(), Mock(), Metrics(rows=2)
+    listener.accept.side_effect = OSError(errno.EMFILE, "too many open files")
+    server = SharedListenerServer(uvicorn.Config(Mock(), log_config=None), listener, metrics)
+    server._loop = loop
+    server.server_state.connections.update(Mock() for _ in range(held))
+    server._watch()
+    server._ready()
+    if held:
+        loop.call_later.call_args.args[1]()
+    assert loop.method_calls[-2][0] == "remove_reader"
+    assert loop.call_later.call_args.args == (REST_SECONDS, server._watch)

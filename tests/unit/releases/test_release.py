@@ -9,16 +9,20 @@ import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.small_tables import skewed
 
 import reticent as rt
 from reticent.errors import DomainError, QueryError
 from reticent.kernel.ledger.events import sha256
+from reticent.kernel.ledger.ledger import Ledger
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.outcome import Progress
 
@@ -326,3 +330,40 @@ def test_a_budget_of_ten_units_is_refused_as_too_little(algorithm: Any) -> None:
     with pytest.raises(rt.BudgetError, match="rho 1e-08 cannot pay for") as refused:
         rt.release(private, rt.marginals(DOMAIN, 1), rt.Budget(rho=1e-8), algorithm=algorithm)
     assert refused.value.requested > refused.value.remaining
+
+
+def test_a_count_over_many_wide_attributes_does_not_lose_the_release() -> None:
+    wide = rt.Domain(**{f"a{i}": 60 for i in range(7)})
+    generator = np.random.default_rng(0)
+    rows = rt.Table.of(pa.table({name: generator.integers(0, 60, 2000) for name in wide.names}), wide)
+    one = reduce(and_, (rt.col(name) == 1 for name in wide.names[:5]))
+    workload = rt.Workload([rt.count(one), rt.marginal("a0", "a1")])
+    release = rt.release(rows, workload, rt.Budget(epsilon=1, delta=1e-9))
+    assert release.answer(rt.marginal("a0", "a1")).certified
+
+
+def test_pairs_too_wide_to_hold_are_refused_before_anything_is_spent() -> None:
+    wide = rt.Domain(a=10_000, b=10_000)
+    budget = rt.Budget(rho=0.1)
+    rows = rt.Table.of(pa.table({"a": [1, 2, 3], "b": [1, 2, 3]}), wide)
+    ledger = Ledger.memory(identity=rows.identity, budget=budget)
+    with pytest.raises(rt.QueryError, match="coarser bins"):
+        rt.release(rows, rt.marginals(wide, 2), budget, ledger=ledger)
+    assert ledger.spent == 0
+
+
+def test_a_refused_budget_names_amounts_in_its_own_unit() -> None:
+    with pytest.raises(rt.BudgetError) as refused:
+        rt.release(skewed(), rt.marginals(DOMAIN, 2), rt.Budget(rho=4e-9))
+    assert refused.value.remaining <= 4e-9 < refused.value.requested < 1e-7
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert (str(again), again.requested) == (str(refused.value), refused.value.requested)
+
+
+def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    release = rt.release(skewed(), rt.marginals(DOMAIN, 1), rt.Budget(rho=0.1))
+    for write in (release.save, release.report):
+        with pytest.raises(rt.ReticentError, match="cannot be written"):
+            write(tmp_path / "missing" / "file")
+        with pytest.raises(rt.ReticentError, match="cannot be written"):
+            write(tmp_path)

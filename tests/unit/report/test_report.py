@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.small_tables import skewed
 
 import reticent as rt
 from reticent.knowledge.estimates import told
@@ -259,3 +260,10 @@ def test_what_cannot_be_drawn_is_refused(release: rt.Release, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(rt.QueryError, match="pip install matplotlib"):
         release.answer(rt.marginal("age")).plot()
+
+
+@pytest.mark.parametrize("budget", [rt.Budget(epsilon=1000), rt.Budget(epsilon=1000, delta=1e-9), rt.Budget(rho=1000)])
+def test_a_budget_that_promises_nothing_is_still_reported(tmp_path: Path, budget: rt.Budget) -> None:
+    with rt.Session.open(None, skewed(100), budget) as session:
+        assert "e^" in session.report(tmp_path / "s.html").read_text()
+        assert session.describe()["generalisation"]["expected_bias"] == 1

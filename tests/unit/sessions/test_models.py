@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from tests.published import Published
 from tests.session_tables import table
+from tests.small_tables import mixed
 
 import reticent as rt
 from reticent.hypotheses.dense.dense import DenseHypothesis
@@ -305,3 +306,14 @@ def test_a_batch_with_a_kinked_loss_is_bought_one_by_one() -> None:
     with rt.Session.open(None, table(weight=1000), rt.Budget(rho=2), warm_start=0) as session:
         models = session.minimize(asked, error=0.3)
     assert all(model.certified and model.error <= 0.3 for model in models)
+
+
+def test_models_use_the_tightest_certificate_not_the_newest() -> None:
+    loss = rt.Squared(features=["x"], label="y")
+    with rt.Session.open(None, mixed(), rt.Budget(rho=1), warm_start=0.5) as session:
+        session.certify("predicates", order=2, amount=0.1)
+        good = session.minimize(loss).error
+        session.ask(rt.marginal("z"), error=0.00005)
+        session.certify("predicates", order=2, amount=1e-6)
+        assert session.minimize(loss).error == good
+        assert session.cost(loss, error=good * 1.01) == 0

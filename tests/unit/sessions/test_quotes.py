@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 from tests.faults.payments import LOSSES, Disk, Killed, opened
 from tests.session_tables import table
+from tests.small_tables import skewed, uniform
 
 import reticent as rt
 from reticent.errors import BudgetError, QueryError
 from reticent.kernel.accounting import NANO
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Range
+from reticent.queries.linear import Range, Weighted
 from reticent.sessions.quote import Certify, Free, Measure, Split
 from reticent.sessions.session import Session
 
@@ -173,3 +174,30 @@ def test_nobody_pays_for_what_was_bought_since_the_quote() -> None:
         spent = session.spent
         assert session.carry_out(slow).price == 0
         assert session.spent == spent
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        rt.count((rt.col("a") >= 1) & (rt.col("b") == 2)),
+        rt.count(rt.col("a") == 1),
+        rt.marginal("a", "b"),
+        Groups(["b"], rt.col("a") >= 1),
+    ],
+    ids=["count", "cell", "marginal", "groups"],
+)
+def test_an_error_of_more_than_a_half_is_refused_unspent(query: Any) -> None:
+    """It was charged and then failed: no bound beyond a half counts as an answer."""
+    session = Session.open(None, uniform(3000, seed=1), rt.Budget(rho=5), warm_start=0.0)
+    spent = session.spent
+    with pytest.raises(QueryError, match=r"ask for one below 0\.5"):
+        session.ask(query, error=0.6, key="wide")
+    assert session.spent == spent
+
+
+def test_the_cost_of_a_batch_bounds_its_charge() -> None:
+    batch = [Weighted({"a": [i / 60, 0.5, 0.9 - i / 80]}) for i in range(60)]
+    with rt.Session.open(None, skewed(), rt.Budget(rho=1), warm_start=0) as session:
+        most = session.cost(batch, error=0.01)
+        session.ask_all(batch, error=0.01)
+        assert 0 < session.spent <= most

@@ -11,6 +11,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[1]))
 
 from tests.session_tables import DOMAIN, table
+from tests.small_tables import skewed
 
 import reticent as rt
 from reticent.errors import KeyReusedError
@@ -18,7 +19,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.statistics import AnswerErrors, MaxError
-from reticent.queries.linear import Range
+from reticent.queries.linear import Range, Weighted
 from reticent.sessions.session import Session
 
 BUDGET = rt.Budget(rho=2)
@@ -131,3 +132,16 @@ def test_requests_in_the_words_of_earlier_versions_are_found() -> None:
     assert ledger.spent == spent
     with pytest.raises(KeyReusedError):
         curator.measure([AnswerErrors((BOX,), other, DOMAIN, state)], noise, key="release:0:audit:cells")
+
+
+def test_a_resumed_session_knows_what_waits_for_a_refit(tmp_path: Path) -> None:
+    rows, budget = skewed(), rt.Budget(rho=1)
+    with rt.Session.open(tmp_path / "l", rows, budget, warm_start=0) as session:
+        session.ask(rt.marginal("b"), error=0.01)
+        session.ask(rt.count((rt.col("a") == 1) | (rt.col("c") == 1)), error=0.01)
+        session.ask_all([Weighted({"a": [i / 60, 0.5, 0.9 - i / 80]}) for i in range(60)], error=0.4)
+        waiting = session.state.knowledge.unfitted
+    with rt.Session.open(tmp_path / "l", rows, budget, warm_start=0) as session:
+        assert session.state.knowledge.unfitted == waiting == 2
+        measured = session.state.knowledge.marginals[0].values
+        np.testing.assert_allclose(session.release().answer(rt.marginal("b")).value, measured, atol=0.02)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.session_tables import forbidden, of_codes
+from tests.small_tables import DOMAIN, uniform
 
 import reticent as rt
 from reticent.domain import Domain
@@ -203,3 +204,23 @@ def test_rows_of_persons_are_planned_for_what_one_person_moves(engine: str) -> N
         answer = session.ask(rt.count(rt.col("x").isin(codes)))
         assert answer.certified
         assert abs(answer.value - np.isin(values, codes).mean()) <= answer.error
+
+
+def test_a_resumed_threshold_engine_keeps_the_confidence_it_was_planned_for(tmp_path: Path) -> None:
+    """The stated confidence was that of the last opening, the constants those of the first."""
+    held, budget = uniform(200_000), rt.Budget(epsilon=2.0, delta=1e-9)
+    for confidence in (0.5, 0.99999):
+        path = tmp_path / "ledger"
+        with Session.open(path, held, budget, engine="tuned", queries=50, confidence=confidence) as session:
+            assert session.ask(rt.count(rt.col("a") <= 1)).confidence == 0.5
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.9, 0.9999])
+def test_tested_groups_hold_no_surer_than_the_engine(confidence: float) -> None:
+    """Each group was tested with the engine's own failure probability; the whole was said to hold as asked."""
+    codes = {name: np.arange(300_000) % DOMAIN[name].size for name in DOMAIN.names}
+    table = of_codes(DOMAIN, codes)
+    with Session.open(None, table, rt.Budget(rho=2), engine="tuned", queries=50, confidence=0.9) as session:
+        answer = session.ask(Groups(["b"], rt.col("a") >= 1), confidence=confidence)
+    assert answer.certified
+    assert answer.confidence == pytest.approx(min(confidence, 0.9))

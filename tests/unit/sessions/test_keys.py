@@ -1,0 +1,67 @@
+"""A key stands for one request at one price; what is free leaves no trace in the ledger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.small_tables import mixed, skewed, uniform
+
+import reticent as rt
+from reticent.errors import KeyReusedError
+from reticent.sessions.models import charged
+from reticent.sessions.session import Session
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session.open(None, uniform(3000, seed=1), rt.Budget(rho=5), warm_start=0.0)
+
+
+@pytest.mark.parametrize("second", ["COUNT(*) FROM t WHERE b = 2", "COUNT(*), AVG(b) FROM t WHERE b = 3"])
+def test_a_key_belongs_to_one_statement(session: Session, second: str) -> None:
+    """The second one was answered within the errors of the first, or failed without a word about the key."""
+    session.ask("SELECT COUNT(*) FROM t WHERE a >= 1 AND b = 2", error="5%", key="k")
+    spent = session.spent
+    with pytest.raises(KeyReusedError):
+        session.ask(f"SELECT {second}", error="0.5%", key="k")
+    with pytest.raises(KeyReusedError):
+        session.ask("SELECT COUNT(*) FROM t WHERE a >= 1 AND b = 2", error="0.5%", key="k")
+    assert session.spent == spent
+
+
+def test_a_key_buys_models_of_one_error(session: Session) -> None:
+    """The same key audited, and paid, once more for every other error."""
+    loss = rt.Logistic(features=["a", "b"], label="c", radius=1.0)
+    model = session.minimize(loss, error=0.3, key="m")
+    spent = session.spent
+    with pytest.raises(KeyReusedError):
+        session.minimize(loss, error=0.1, key="m")
+    assert np.array_equal(session.minimize(loss, error=0.3, key="m").theta, model.theta)
+    assert session.spent == spent > 0
+
+
+def test_a_keyed_fit_is_priced_whole_however_often_it_is_asked() -> None:
+    loss = rt.Squared(features=["x"], label="y")
+    with rt.Session.open(None, mixed(), rt.Budget(rho=1), warm_start=0) as session:
+        first, again = (session.minimize(loss, error=0.05, key="alice/k", analyst="alice") for _ in range(2))
+        assert first.to_dict() == again.to_dict()
+        assert first.price == session.spent_by("alice") > 0
+        assert session.budget.amount(charged(session.state, "alice/k")) == first.price
+
+
+def test_free_keyed_statements_leave_no_trace(tmp_path: Path) -> None:
+    with rt.Session.open(tmp_path / "l", skewed(), rt.Budget(rho=1), warm_start=0.5) as session:
+        before = sum(1 for _ in session.state.ledger.events())
+        for turn in range(3):
+            session.ask("SELECT a, COUNT(*) FROM t GROUP BY a", error="20%", key=f"k{turn}")
+        assert sum(1 for _ in session.state.ledger.events()) == before
+
+
+def test_free_answers_name_no_ledger_event() -> None:
+    with rt.Session.open(None, skewed(), rt.Budget(rho=1), warm_start=0.5) as session:
+        assert session.ask(rt.count(rt.col("a") == 1)).ledger_id is None
+        query = rt.count((rt.col("a") == 1) | (rt.col("c") == 1))
+        assert session.ask(query, error=0.0003).ledger_id is not None
+        assert session.ask(query, error=0.0003).ledger_id is None
