@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,7 +121,8 @@ def life(order: dict[str, Any], say: int) -> None:
         tell(error=str(error))
 
 
-def main() -> None:
+def serve(life: Callable[[dict[str, Any], int], None]) -> None:
+    """One forked life for each line of orders; `patience` kills it after so many seconds."""
     for line in sys.stdin:
         order = json.loads(line)
         child = os.fork()
@@ -138,4 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(life)

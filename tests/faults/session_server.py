@@ -6,7 +6,6 @@ As `crash_server.py`, for whole sessions: warm start, audit, purchases, batches 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.faults.crash_server import WRITE, Steps, arm
+from tests.faults.crash_server import WRITE, Steps, arm, serve
 from tests.session_tables import DOMAIN, table
 
 import reticent as rt
@@ -74,17 +73,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for options in OPTIONS.values():  # compiled and loaded once, before any fork
         Session.open(None, ROWS, BUDGET, **options).ask(question(3))
-    for line in sys.stdin:
-        order = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            say = os.open(order["say"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            try:
-                life(order, say)
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(json.dumps({"killed": os.WIFSIGNALED(status)}), flush=True)
+    serve(life)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ every algorithm. The number `domain` of a line names the table, so every life of
 from __future__ import annotations
 
 import json
-import os
 import sys
 import warnings
 from functools import lru_cache, reduce
@@ -17,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import numpy as np
-from tests.faults.crash_server import WRITE, Steps, arm
+from tests.faults.crash_server import WRITE, Steps, arm, serve
 from tests.session_tables import of_codes
 
 import reticent as rt
@@ -154,17 +153,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     warm = {"domain": 1, "fatal": 0, "path": None, "anchor": None, "numbers": [0, 1], "engine": "tuned"}
     ask(warm, wide_table(1), lambda **fact: None)  # compiled and loaded once, before any fork
-    for line in sys.stdin:
-        order = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            say = os.open(order["say"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-            try:
-                life(order, say)
-            finally:
-                os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(json.dumps({"killed": os.WIFSIGNALED(status)}), flush=True)
+    serve(life)
 
 
 if __name__ == "__main__":

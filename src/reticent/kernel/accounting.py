@@ -126,46 +126,35 @@ def epsilon_of(rho: Real, delta: Real) -> float:
 def rho_of(epsilon: Real, delta: Real) -> float:
     """The largest rho whose tight conversion stays at or below epsilon at delta, rounded down (spec 3.1)."""
     target, d = float(exact(epsilon, "epsilon")), _probability(delta)
-    low, high = 0.0, target
-    while high > 0 and epsilon_of(high, d) <= target:
-        low, high = high, 2 * high
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if middle in (low, high) or high - low <= 1e-14 * high:
-            break
-        low, high = (middle, high) if epsilon_of(middle, d) <= target else (low, middle)
-    return low
+    return _turning(lambda rho: epsilon_of(rho, d) <= target, target)[0]
 
 
 def gaussian_epsilon_of(rho: Real, delta: Real) -> float:
     """The epsilon at delta of mu-GDP with mu^2 / 2 = rho, rounded up (Dong, Roth, Su 2022, Cor. 2.13)."""
     mu, log_delta = math.sqrt(2 * max(float(exact(rho, "rho")), 1e-300)), _log(_probability(delta))
-    low, high = 0.0, 1.0
-    if _log_gaussian_delta(low, mu) <= log_delta:
+    if _log_gaussian_delta(0.0, mu) <= log_delta:
         return 0.0
-    while _log_gaussian_delta(high, mu) > log_delta:
-        low, high = high, 2 * high
-    for _ in range(200):
-        middle = 0.5 * (low + high)
-        if middle in (low, high) or high - low <= 1e-14 * high:
-            break
-        low, high = (low, middle) if _log_gaussian_delta(middle, mu) <= log_delta else (middle, high)
-    return high
+    return _turning(lambda epsilon: _log_gaussian_delta(epsilon, mu) > log_delta, 1.0)[1]
 
 
 def gaussian_rho_of(epsilon: Real, delta: Real) -> float:
     """The largest mu^2 / 2 that implies (epsilon, delta), rounded down."""
     target, log_delta = float(exact(epsilon, "epsilon")), _log(_probability(delta))
-    low, high = 0.0, rho_of(epsilon, delta)
-    while _log_gaussian_delta(target, math.sqrt(2 * high)) <= log_delta:
+    start = rho_of(epsilon, delta)
+    return _turning(lambda rho: _log_gaussian_delta(target, math.sqrt(2 * rho)) <= log_delta, start)[0]
+
+
+def _turning(holds: Callable[[float], bool], high: float) -> tuple[float, float]:
+    """Where `holds`, true at 0, turns false: two floats next to each other there, searched upwards from `high`."""
+    low = 0.0
+    while high > 0 and holds(high):
         low, high = high, 2 * high
     for _ in range(200):
         middle = 0.5 * (low + high)
         if middle in (low, high) or high - low <= 1e-14 * high:
             break
-        within = _log_gaussian_delta(target, math.sqrt(2 * middle)) <= log_delta
-        low, high = (middle, high) if within else (low, middle)
-    return low
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
 
 
 def _log_gaussian_delta(epsilon: float, mu: float) -> float:

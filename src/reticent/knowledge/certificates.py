@@ -13,7 +13,7 @@ from reticent.kernel.mechanisms.base import restore
 from reticent.kernel.statistics import Kind
 from reticent.knowledge.outlines import outline
 from reticent.knowledge.shares import Shares
-from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.tails import largest_error, noise_failure
 from reticent.queries.forms import Dense, Form
 
 Bound = TypeVar("Bound", bound="ErrorBound")
@@ -58,13 +58,18 @@ class Certificate:
         return self.bound_at(self.confidence)
 
     def bound_at(self, confidence: float) -> float:
-        """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1)."""
+        """The bound of `largest_error`; audits of one session share its failure probability."""
         known = self._bounds.get(confidence)
         if known is None:
             failure = noise_failure(confidence, self.records_error) * Shares(self.joint).certificate(self.index)
-            stray = reach(self._noise, failure) / self.records if failure > 0 else inf
-            error = max(0.0, self.reading + stray) + self.slack
-            known = (error + self.records_error) / (1 - self.records_error) if self.records_error < 1 else inf
+            known = largest_error(
+                self.reading,
+                self._noise,
+                failure,
+                slack=self.slack,
+                records=self.records,
+                records_error=self.records_error,
+            )
             if len(self._bounds) >= KEPT_BOUNDS:
                 self._bounds.clear()
             self._bounds[confidence] = known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import comb, lgamma, log, sqrt
+from math import comb, inf, lgamma, log, sqrt
 from numbers import Real
 from statistics import NormalDist
 
@@ -45,6 +45,19 @@ def reach(noise: Noise, failure: float) -> float:
 def noise_failure(confidence: float, records_error: float) -> float:
     """How often noise may stray at this confidence; a noisy number of records takes its share first, perhaps all."""
     return max(0.0, 1 - confidence - (RECORDS_FAILURE if records_error > 0 else 0.0))
+
+
+def largest_error(
+    reading: float, noise: Noise, failure: float, *, slack: float, records: float, records_error: float
+) -> float:
+    """(M + z s) / n from the noisy reading M / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1).
+
+    Infinite where no chance of failure is left for the noise, or the number of records is hardly known.
+    """
+    if not failure > 0 or not records_error < 1:
+        return inf
+    error = max(0.0, reading + reach(noise, failure) / records) + slack
+    return (error + records_error) / (1 - records_error)
 
 
 def counted(total: float, sd: float, *, pure: bool) -> tuple[float, float]:

@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import fine
 from reticent.knowledge.outlines import KEPT_CODES, KEPT_VECTORS
 from reticent.knowledge.shares import session_share
-from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.tails import largest_error, noise_failure
 from reticent.queries.distribution import MOST_QUESTIONS, SEED_BYTES, WHOLE, Distribution, Questions, has_ranges
 from reticent.queries.forms import Form, Product
 
@@ -65,7 +64,7 @@ class TypicalError:
         return self.bound_at(self.confidence)
 
     def bound_at(self, confidence: float) -> float:
-        """(M + z s) / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)), as for certificates (spec 1.1)."""
+        """The bound of `largest_error`, as for certificates."""
         found = self._bounds.get(confidence)
         if found is None:
             found = self._bounds[confidence] = self._bound_at(confidence)
@@ -79,10 +78,9 @@ class TypicalError:
     def _bound_at(self, confidence: float) -> float:
         share = float(session_share("typical", self.index))
         failure = noise_failure(confidence, self.records_error) * share - (SAMPLING_FAILURE if self.drawn else 0.0)
-        if not failure > 0 or not self.records_error < 1:
-            return inf
-        error = max(0.0, self.reading + reach(self._noise, failure) / self.records) + self.slack
-        return (error + self.records_error) / (1 - self.records_error)
+        return largest_error(
+            self.reading, self._noise, failure, slack=self.slack, records=self.records, records_error=self.records_error
+        )
 
     @property
     def drawn(self) -> bool:

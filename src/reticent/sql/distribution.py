@@ -66,6 +66,11 @@ class Cells:
             raise refused(f"{shape[0]} groups of {shape[1]} values of {name}", "group by fewer or coarser columns")
         return cls(fine.count(where), owners, columns, shape)
 
+    @property
+    def cost(self) -> int:
+        """Of reading this table and one result from each of its rows."""
+        return 20 * array_steps(math.prod(self.shape))
+
     def table(self, run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, least and most; several codes in one column add up."""
         found = run.numbers(self.counted)
@@ -92,7 +97,7 @@ class Distinct(Expr):
 
     @property
     def cost(self) -> int:
-        return 20 * array_steps(math.prod(self.cells.shape))
+        return self.cells.cost
 
     def evaluate(self, run: Run) -> Interval:
         value, least, most = self.cells.table(run)
@@ -114,7 +119,7 @@ class Mode(Expr):
 
     @property
     def cost(self) -> int:
-        return 20 * array_steps(math.prod(self.cells.shape))
+        return self.cells.cost
 
     def evaluate(self, run: Run) -> Vector:
         value, least, most = self.cells.table(run)
@@ -150,7 +155,7 @@ class QuantileExpr(Expr):
 
     @property
     def cost(self) -> int:
-        return 40 * array_steps(math.prod(self.cells.shape)) + 4 * len(self.cuts) * array_steps(self.rows)
+        return 2 * self.cells.cost + 4 * len(self.cuts) * array_steps(self.rows)
 
     @property
     def extent(self) -> tuple[float, float]:

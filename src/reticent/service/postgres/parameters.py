@@ -13,7 +13,8 @@ from reticent.domain.numeric import Numeric
 from reticent.service.postgres.commands import Read
 from reticent.service.postgres.lexer import Token
 from reticent.service.postgres.messages import WireType
-from reticent.service.postgres.types import ARRAYS, BOOL, DATE, ELEMENTS, FLOAT8, INT4, INT8, TEXT, TIMESTAMP
+from reticent.service.postgres.types import ARRAYS, BOOL, DATE, ELEMENTS, FLOAT8, INT4, INT8, KINDS, TEXT, TIMESTAMP
+from reticent.sql.vectors import kind_of
 
 _STATED = {
     "int": INT4,
@@ -38,17 +39,7 @@ _COMPARING = ("=", "<", ">", "<=", ">=", "<>", "!=")
 
 def column_type(attribute: Attribute) -> WireType:
     """How the catalog calls a column's values."""
-    if isinstance(attribute, Numeric):
-        if attribute.kind == "number":
-            return INT8 if attribute.whole else FLOAT8
-        return DATE if attribute.kind == "date" else TIMESTAMP
-    if isinstance(attribute, Categorical):
-        if attribute.kind == "text":
-            return TEXT
-        if attribute.kind == "truth values":
-            return BOOL
-        return INT8 if all(isinstance(value, int) for value in attribute.values) else FLOAT8
-    return INT8
+    return KINDS[kind_of(attribute)]
 
 
 def parameter_types(command: Read, stated: Sequence[int], domain: Domain | None) -> tuple[int, ...]:

@@ -10,17 +10,8 @@ from typing import Any
 
 from reticent.service.postgres.failures import FEATURE, Refusal
 from reticent.service.postgres.messages import WireType, data_row, row_description
-from reticent.service.postgres.types import BOOL, DATE, FLOAT8, INT8, TEXT, TIMESTAMP, binary_of, wire_text
+from reticent.service.postgres.types import BOOL, DATE, FLOAT8, INT8, KINDS, TEXT, TIMESTAMP, binary_of, wire_text
 
-_KINDS = {
-    "number": FLOAT8,
-    "integer": INT8,
-    "text": TEXT,
-    "truth": BOOL,
-    "date": DATE,
-    "timestamp": TIMESTAMP,
-}
-"""Types of the columns that a result states itself."""
 UNNAMED = "?column?"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
 _CALL = re.compile(r"([a-z_][a-z0-9_]*)\(.*\)", re.DOTALL)
@@ -100,9 +91,9 @@ def _shown(name: str, sql: str) -> str:
 def _type_of(values: Sequence[Any], stated: str | None, *, aggregate: bool) -> WireType:
     """The stated type where all values have it: a label such as `(other)` makes a column of numbers one of text."""
     kinds = {type(value) for value in values if value is not None}
-    if stated in _KINDS:
+    if stated in KINDS:
         # A count is whole, but its noisy value need not be.
-        kind = FLOAT8 if aggregate and stated == "integer" else _KINDS[stated]
+        kind = FLOAT8 if aggregate and stated == "integer" else KINDS[stated]
         return kind if kinds <= _PYTHON[kind.oid] and (kind not in _DATES or _dated(values)) else TEXT
     if aggregate and kinds <= {int, float}:
         return FLOAT8

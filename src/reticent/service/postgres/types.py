@@ -31,6 +31,8 @@ TIMESTAMP = WireType(1114, 8)
 TIMESTAMPTZ = WireType(1184, 8)
 NUMERIC = WireType(1700, -1)
 
+KINDS = {"number": FLOAT8, "integer": INT8, "text": TEXT, "truth": BOOL, "date": DATE, "timestamp": TIMESTAMP}
+"""Wire types of the kinds of columns that statements know."""
 ARRAYS: dict[int, int] = {16: 1000, 18: 1002, 19: 1003, 20: 1016, 21: 1005, 23: 1007, 25: 1009, 26: 1028, 701: 1022}
 """OID of the array of each type."""
 ELEMENTS = {array: element for element, array in ARRAYS.items()} | {1015: 1043, 1021: 700, 1231: 1700, 1182: 1082}
