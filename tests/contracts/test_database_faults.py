@@ -29,7 +29,7 @@ from reticent.sources import ReadProgress, Table
 CELL = "plugh"
 DOMAIN = Domain(a=3, b=2)
 BUDGET = Budget(epsilon=1.0)
-SOON = 15.0
+SOON = 120.0
 
 
 @pytest.fixture

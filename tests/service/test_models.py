@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -249,9 +248,19 @@ def test_a_fit_takes_as_long_as_its_work_says_whatever_it_really_took(
     assert not any(works[1:])
 
 
-def test_paid_models_leave_at_a_tick(tmp_path: Path) -> None:
+def test_paid_models_leave_at_a_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[tuple[float, float]] = []
+
+    async def wait(ticks: Ticks) -> None:
+        left.append((ticks.period, spent()))
+
+    monkeypatch.setattr(Ticks, "wait", wait)
     with running_app(tmp_path, tick=0.4) as ticking:
+        session = ticking.tables["survey"].session
+
+        def spent() -> float:
+            return session.spent
+
         reply = post(ticking, "minimise", {"loss": AGE.to_dict(), "error": 0.3}, key="tick")
-        left = time.monotonic() % 0.4
         assert reply.json()["result"]["price"] > 0
-        assert left < 0.2
+        assert left == [(0.4, spent())], "one tick, after the charge"

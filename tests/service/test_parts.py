@@ -6,9 +6,9 @@ import asyncio
 import io
 import json
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,28 +44,47 @@ def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
         buckets.take("a")
 
 
-def test_paid_answers_leave_at_multiples_of_the_tick() -> None:
-    period = 0.05
+class Clock:
+    """A clock that only sleeping moves: what waits for how long is exact on the busiest machine."""
 
-    async def leave() -> float:
-        await Ticks(period).wait()
-        return time.monotonic() % period
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(ticks, "time", self)
+        monkeypatch.setattr(ticks, "asyncio", SimpleNamespace(sleep=self.pause))
 
-    late = [asyncio.run(leave()) for _ in range(5)]
-    assert min(late) < period / 2  # a busy machine may wake late, never early
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        assert seconds >= 0
+        self.now += seconds
+
+    async def pause(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+
+def test_paid_answers_leave_at_multiples_of_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    for arrival in (0.0, 0.125, 0.3, 1.249, 7.99):
+        clock.now = arrival
+        asyncio.run(Ticks(0.25).wait())
+        assert clock.now == pytest.approx(0.25 * (arrival // 0.25 + 1), abs=1e-12)
+    asyncio.run(Ticks(0.0).wait())
+    assert clock.now == 8
 
 
 def test_the_paying_thread_is_held_for_what_the_public_work_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
     monkeypatch.setattr(ticks, "seconds_per_cell", lambda: 1e-6)
-    for spent in (0.0, 0.05):
-        begun = time.monotonic()
-        time.sleep(spent)
+    for spent in (0.0, 0.05, 0.1, 3.0):
+        begun = clock.now
+        clock.now += spent
         Ticks(0.01).hold(begun, 100_000)
-        assert 0.1 <= time.monotonic() - begun < 1
-    begun = time.monotonic()
+        assert clock.now - begun == pytest.approx(max(0.1, spent))
+    begun = clock.now
     Ticks(0.0).hold(begun, 100_000)
     Ticks(0.01).hold(begun, 0)
-    assert time.monotonic() - begun < 0.05
+    assert clock.now == begun
     assert ticks.longest() == pytest.approx(1e-6 * MOST_WORK)
 
 

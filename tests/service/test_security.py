@@ -167,69 +167,72 @@ def test_oversized_bodies_are_refused_before_they_are_read(service: Service) -> 
 def test_slow_bodies_are_let_go(tmp_path: Path) -> None:
     with running_app(tmp_path, body_seconds=0.3) as service:
         url = service.client.base_url
-        with socket.create_connection((url.host, url.port), timeout=10) as wire:
+        with socket.create_connection((url.host, url.port), timeout=60) as wire:
             token = service.alice["Authorization"]
             wire.sendall(
                 f"POST {ASK} HTTP/1.1\r\nHost: x\r\nAuthorization: {token}\r\nContent-Length: 50\r\n\r\n{{".encode()
             )
-            started = time.monotonic()
             assert b" 408 " in wire.recv(4096).split(b"\r\n")[0] + b" "
-            assert time.monotonic() - started < 5
 
 
-def dribbled(url: httpx.URL, pieces: list[bytes], pause: float) -> tuple[bytes, float]:
-    """Everything the server says while the pieces trickle in, and how long it listened."""
-    started = time.monotonic()
-    said = b""
-    with socket.create_connection((url.host, url.port or 80), timeout=10) as wire:
+TRICKLE = 400
+"""Pieces, one every twentieth of a second: twenty seconds, forty times what a head may take here."""
+
+
+def dribbled(url: httpx.URL, pieces: list[bytes], pause: float) -> tuple[bytes, int]:
+    """Everything the server says while the pieces trickle in, and how many it took; it must hang up in the end."""
+    said, sent = b"", 0
+    with socket.create_connection((url.host, url.port or 80), timeout=60) as wire:
         try:
             for piece in pieces:
                 wire.sendall(piece)
+                sent += 1
                 time.sleep(pause)
-        except OSError:
+        except ConnectionError:
             pass  # the server has hung up; what it said is still there to read
         try:
             while part := wire.recv(4096):
                 said += part
-        except OSError:
+        except ConnectionError:
             pass
-    return said, time.monotonic() - started
+    return said, sent
 
 
 @pytest.mark.parametrize(
     "pieces",
     [
-        [b"GET /health HTTP/1.1\r\nHost: x\r\n", *[b"X-Slow: 1\r\n"] * 60],
-        [b"GET /health HTTP/1.1\r\nX: ", *[b"a"] * 60],
-        [b"\r\n"] * 60,
-        [b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", *[b"G"] + [b"E"] * 60],
+        [b"GET /health HTTP/1.1\r\nHost: x\r\n", *[b"X-Slow: 1\r\n"] * TRICKLE],
+        [b"GET /health HTTP/1.1\r\nX: ", *[b"a"] * TRICKLE],
+        [b"\r\n"] * TRICKLE,
+        [b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n", *[b"G"] + [b"E"] * TRICKLE],
     ],
     ids=["lines", "bytes", "nothing but line ends", "the second request"],
 )
 def test_dribbled_headers_are_cut_off(tmp_path: Path, pieces: list[bytes]) -> None:
     with running_app(tmp_path, head_seconds=0.5) as service:
-        said, seconds = dribbled(service.client.base_url, pieces, 0.05)
+        said, sent = dribbled(service.client.base_url, pieces, 0.05)
         assert b"HTTP/1.1 408 Request Timeout" in said or b"HTTP/1.1 400" in said
-        assert seconds < 2.5
+        assert sent < len(pieces), "the head's time ends, however often a piece of it comes"
         assert service.client.get("/health").status_code == 200
 
 
 def test_a_silent_connection_is_closed_and_an_idle_one_may_ask_again(tmp_path: Path) -> None:
     with running_app(tmp_path, head_seconds=0.3) as service:
-        said, seconds = dribbled(service.client.base_url, [], 0)
-        assert (said, seconds < 2) == (b"", True)
+        assert dribbled(service.client.base_url, [], 0) == (b"", 0)
         assert service.client.get("/health").status_code == 200
         time.sleep(0.6)  # longer than a head may take: between two requests nothing is late
-        request = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
-        said, _ = dribbled(service.client.base_url, [request, b"", request], 0.4)
+        first, last = (
+            b"GET /health HTTP/1.1\r\nHost: x\r\n" + rest for rest in (b"\r\n", b"Connection: close\r\n\r\n")
+        )
+        said, _ = dribbled(service.client.base_url, [first, b"", last], 0.4)
         assert said.count(b"HTTP/1.1 200 OK") == 2
 
 
 def test_endless_headers_are_cut_off(service: Service) -> None:
     lines = [b"GET /health HTTP/1.1\r\nHost: x\r\n", *[b"X-Long: " + b"a" * 4000 + b"\r\n"] * 40]
-    said, seconds = dribbled(service.client.base_url, lines, 0.005)
+    said, sent = dribbled(service.client.base_url, lines, 0.005)
     assert b" 413 " in said.split(b"\r\n")[0] + b" " or said == b""  # a reset may swallow the words
-    assert seconds < 5
+    assert sent < len(lines)
 
 
 def test_headers_cannot_be_injected_or_doubled(service: Service) -> None:

@@ -32,10 +32,10 @@ def test_all_marginals() -> None:
 
 def test_large_workloads_are_never_materialised() -> None:
     wide = Domain({f"x{place}": 1000 for place in range(100)})
-    started = time.perf_counter()
+    started = time.process_time()
     workload = marginals(wide, 3)
     assert len(workload) == math.comb(100, 3) * 10**9
-    assert time.perf_counter() - started < LARGEST_SECONDS
+    assert time.process_time() - started < LARGEST_SECONDS
     assert marginals(Domain({f"x{place}": 1000 for place in range(10)}), 10).size == 1000**10
     with pytest.raises(QueryError, match=r"use workload\.size"):
         len(marginals(Domain({f"x{place}": 1000 for place in range(10)}), 10))

@@ -122,12 +122,12 @@ CRAFTED = [
 def test_a_crafted_entry_is_refused_at_load(
     parts: dict[str, bytes], path: tuple[Any, ...], value: Any, named: str
 ) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(rt.ReticentError) as refused:
         rt.Release.from_bytes(changed(parts, path, value), "p.release")
     assert str(refused.value).startswith("p.release: ")
     assert named in str(refused.value)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_what_was_saved_loads_and_is_the_same(parts: dict[str, bytes]) -> None:

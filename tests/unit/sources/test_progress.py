@@ -32,7 +32,8 @@ ROWS = pa.table({"a": [0, 1, 2, 2], "b": [0, 1, 0, 1]})
 BUDGET = Budget(epsilon=1.0)
 # Hours of grouping, so that only an interruption can end it within a test.
 ENDLESS = "SELECT x.range % 3 AS a, (x.range * y.range) % 2 AS b FROM range(10000000) AS x, range(10000000) AS y"
-SOON = 10.0
+SOON = 120.0
+"""Seconds, far below the hours and far above what a busy machine makes of half a second."""
 
 
 @pytest.fixture

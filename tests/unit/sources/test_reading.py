@@ -372,9 +372,9 @@ def test_many_columns_are_read_in_linear_time() -> None:
     taken = []
     for width in (4_000, 16_000):
         frame = pa.table({f"c{i}": pa.nulls(1) for i in range(width)} | {"a": [1]})
-        start = time.perf_counter()
+        start = time.process_time()
         Table.of(frame, Domain(a=2), records=1)
-        taken.append(time.perf_counter() - start)
+        taken.append(time.process_time() - start)
     assert taken[1] < 9 * taken[0]
 
 
