@@ -9,14 +9,14 @@ import numpy as np
 from sqlglot import exp
 
 from reticent.queries import Everything, Predicate, Weights, all_of
-from reticent.queries.numbers import bin_reach, scaled_numbers
+from reticent.queries.numbers import allowed_codes, bin_ends, bin_reach, scaled_numbers
 from reticent.sql import distribution, moments
 from reticent.sql.builder import NODE_STEPS
 from reticent.sql.cells import on_cells
 from reticent.sql.conditions import condition
 from reticent.sql.constants import is_constant, number
-from reticent.sql.expressions import Binning, Clipped, Computed, Expr, Known, MeanExpr, Partly, Sum
-from reticent.sql.grouping import reachable
+from reticent.sql.expressions import Binning, Clipped, Computed, Expr, Extent, Known, MeanExpr, Partly, Sum
+from reticent.sql.grouping import ColumnKey, compile_steps, reachable
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import only, refused, refused_node, wording
 from reticent.sql.scan import Scan
@@ -158,7 +158,9 @@ class Aggregator:
         total, (low, high) = self.sum(exp.Sum(this=tree.this.copy()), where), self._extent(tree.this)
         counted = self.number_of(both((where, Selection(self._present(tree.this)))))
         quotient = Computed(_quotient, (total, counted), self.scan.rows, NUMBER)
-        return Clipped(quotient, low, high)
+        found = self._pieces(tree.this)
+        extent = None if isinstance(found, Variable) else self._allowed_extent(self._listed(found, where.widest))
+        return Clipped(quotient, low, high, extent)
 
     def _pieces(self, tree: exp.Expr) -> list[Piece] | Variable:
         """A sum of columns, or any number that is bounded in each cell."""
@@ -238,7 +240,47 @@ class Aggregator:
         extents = [piece.extent(domain) for piece in listed]
         bottom = self.scan.place(any_piece(listed, domain))
         low, high = min(low for low, _ in extents), max(high for _, high in extents)
-        return MeanExpr(self._linear(listed), bottom, low, high, max(map(self._radius, listed)))
+        radius, extent = max(map(self._radius, listed)), self._allowed_extent(listed)
+        return MeanExpr(self._linear(listed), bottom, low, high, radius, extent=extent)
+
+    def _allowed_extent(self, listed: list[Piece]) -> Extent | None:
+        """Between which numbers the mean of each group lies, by the bins that conditions and groups allow."""
+        ends = [self._piece_extent(piece) for piece in listed]
+        if not ends:
+            return None
+        return Extent(np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0))
+
+    def _piece_extent(self, piece: Piece) -> tuple[np.ndarray, np.ndarray]:
+        least = most = np.full(self.scan.rows, piece.constant)
+        present = piece.present(self.scan.domain)
+        for name, coefficient in piece.columns.items():
+            ends = self._column_extent(name, present)
+            low, high = ends if coefficient >= 0 else ends[::-1]
+            least, most = least + coefficient * low, most + coefficient * high
+        return least, most
+
+    def _column_extent(self, name: str, present: Predicate) -> tuple[np.ndarray, np.ndarray]:
+        """The smallest and largest number that a column can have in each group."""
+        domain, grouping, meter = self.scan.domain, self.scan.grouping, self.scan.meter
+        attribute, (_, lower, upper) = domain[name], scaled_numbers(domain, name)
+        numbers, cells = attribute.representatives, domain.cells(grouping.columns)
+        assert numbers is not None, "scaled"
+        ends = np.array([bin_ends(attribute, code) for code in range(attribute.known)])
+        if name in grouping.columns:
+            codes = grouping.codes(ColumnKey(name), grouping.rows)
+            inside = codes < attribute.known
+            own = ends[np.where(inside, codes, 0)].T
+            return np.where(inside, own[0], lower), np.where(inside, own[1], upper)
+        found = []
+        for chosen in grouping.combinations:
+            where = all_of((present, chosen))
+            meter.charge(compile_steps(where, domain, cells))
+            allowed = allowed_codes(where.compile(domain, meter), name, domain)[: attribute.known]
+            reached = ends[allowed & ~np.isnan(numbers[: attribute.known])]
+            low, high = (float(reached[:, 0].min()), float(reached[:, 1].max())) if len(reached) else (lower, upper)
+            found.append(np.tile([[low], [high]], cells))
+        least, most = np.concatenate(found, axis=1)[:, grouping.rows]
+        return least, most
 
     def _extent(self, tree: exp.Expr) -> tuple[float, float]:
         """The smallest and the largest number a record can have."""

@@ -100,6 +100,24 @@ class Run:
         return total
 
 
+@dataclass(frozen=True, eq=False)
+class Extent:
+    """The smallest and largest number that the mean of each row can be, by the bins that its condition allows."""
+
+    least: np.ndarray
+    most: np.ndarray
+
+    def cut(self, found: Interval) -> Interval:
+        """No value outside, and no bound; where a bound contradicts the extent it failed, and the extent remains."""
+        low, high = np.maximum(found.low, self.least), np.minimum(found.high, self.most)
+        empty = low > high
+        low, high = np.where(empty, self.least, low), np.where(empty, self.most, high)
+        bounded = np.isfinite(found.low) & np.isfinite(found.high)
+        value = np.where(bounded, np.clip(found.value, low, high), np.clip(found.value, self.least, self.most))
+        ends = np.where(bounded, low, found.low), np.where(bounded, high, found.high)
+        return Interval(value, *ends, found.null)
+
+
 class Expr:
     """One column over a fixed number of rows."""
 
@@ -229,6 +247,7 @@ class MeanExpr(Expr):
     high: float
     radius: float = 0.0
     kind: str = NUMBER
+    extent: Extent | None = None
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -251,12 +270,13 @@ class MeanExpr(Expr):
         unknown = np.full(self.rows, np.inf)
         bottom = run.measures[self.bottom]
         maybe = ~(bottom.low > 0)
-        return Interval(
+        mean = Interval(
             np.where(bottom.value > 0, found.value, np.nan),
             np.where(known, found.low, -unknown),
             np.where(known, found.high, unknown),
             maybe if maybe.any() else None,
         )
+        return mean if self.extent is None else self.extent.cut(mean)
 
     def centred(self, run: Run) -> Interval:
         """The mean with what is known of it, also where that is no more than the range."""
@@ -329,6 +349,7 @@ class Clipped(Expr):
     inner: Expr
     low: float
     high: float
+    extent: Extent | None = None
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -342,7 +363,8 @@ class Clipped(Expr):
         found = run.numbers(self.inner).clipped(self.low, self.high)
         idle = (found.low <= self.low) & (found.high >= self.high) & (self.high > self.low)
         low, high = np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high)
-        return Interval(found.value, low, high, found.null)
+        found = Interval(found.value, low, high, found.null)
+        return found if self.extent is None else self.extent.cut(found)
 
 
 @dataclass(frozen=True, eq=False)

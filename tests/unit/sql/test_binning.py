@@ -7,7 +7,12 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
+from reticent.knowledge.answer import Answer
+from reticent.queries.base import Query
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Marginal, Total
 from reticent.sql import ResultTable
+from reticent.sql.statement import compile_sql
 
 RECORDS = 4000
 BUDGET = rt.Budget(epsilon=4, delta=1e-9)
@@ -181,3 +186,43 @@ def test_persons_have_means_and_no_sums() -> None:
         session.ask("SELECT g, 2 * SUM(x) FROM t GROUP BY g", error=100)
     assert session.spent == spent
     assert session.ask("SELECT COUNT(*) FROM t").rows[0][0] == 500
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("SELECT AVG(x) FROM t WHERE x >= 50", 50.0, 100.0),
+        ("SELECT g, AVG(x) FROM t WHERE x < 50 GROUP BY g", 0.0, 50.0),
+        ("SELECT AVG(10 - x) FROM t WHERE x >= 50", -90.0, -40.0),
+        (
+            "SELECT CASE WHEN x < 50 THEN 'low' ELSE 'high' END AS c, AVG(x) FROM t GROUP BY 1 HAVING c = 'high'",
+            50,
+            100,
+        ),
+        ("SELECT x, AVG(x) FROM t WHERE x < 50 GROUP BY x", 0.0, 50.0),
+        ("SELECT AVG(x) FROM t WHERE x > 60", 50.0, 100.0),
+        ("SELECT AVG(CASE WHEN g = 'a' THEN x ELSE -5 END) FROM t WHERE x >= 50", -5.0, 100.0),
+    ],
+)
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.09, 0.2, 1.0])
+def test_no_mean_lies_outside_the_bins_that_its_condition_allows(
+    text: str, least: float, most: float, share: float
+) -> None:
+    """Total and count are moved into their own intervals: their quotient may leave the bins, and is moved back."""
+    domain = rt.Domain(
+        x=rt.Numeric(edges=COARSE, other=False, nullable=False), g=rt.Categorical(["a", "b"], other=False)
+    )
+    statement = compile_sql(text, domain)
+
+    def noisy(query: Query) -> Answer:
+        shape = domain.shape_of(query.names) if isinstance(query, (Groups, Marginal)) else ()
+        of_numbers = isinstance(query, Total) or (isinstance(query, Groups) and not query.counts)
+        value = np.full(shape, share if of_numbers else 0.1)
+        stated = {"error": 0.05, "confidence": 0.95, "origin": "derived", "certified": True}
+        return Answer("", value, None, interval=(value - 0.05, value + 0.05), **stated)
+
+    table = statement.run(noisy, records=1000)
+    assert table.rows
+    for row, errors in zip(table.rows, table.errors, strict=True):
+        assert least <= float(row[-1]) <= most
+        assert errors[-1] is None or (errors[-1] <= most - least)
