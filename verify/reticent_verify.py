@@ -145,6 +145,11 @@ def sensitivity(statistic: dict, neighbours: str):
         return Fraction(1), Fraction(1)  # values in [0, 1], a maximum or an order statistic of their errors
     if "bin offsets" in statistic or "clipped sums" in statistic:  # one entry moves by at most a half, up or down
         return (Fraction(1), Fraction(1)) if two else (Fraction(1, 2), Fraction(1, 4))
+    if "residual" in statistic:
+        sizes, cells, freedom = residual_parts(statistic)
+        kept, least = Fraction(freedom, cells), min(sizes.values(), default=0)
+        far = 2 * kept * Fraction(least, least - 1) if two and sizes else kept
+        return kept * 2 ** len(sizes) * (2 if two and sizes else 1), far
     if "excess risks of" in statistic:
         size = (2 if two else 1) + EXCESS_ALLOWANCE + Fraction(statistic.get("hidden", 0))
         return size, size**2
@@ -206,17 +211,71 @@ def check_delta(event: dict, price: Price) -> None:
     need(logged <= most, f"event {number}: its threshold fails less often than was charged")
 
 
+def residual_parts(statistic: dict) -> tuple[dict, int, int]:
+    """Size of each attribute, cells, and the product of sizes less one."""
+    named = statistic["residual"]
+    sizes = dict(zip(named["marginal"], named["shape"], strict=True))
+    need(all(type(size) is int and size > 1 for size in sizes.values()), "a residual of an attribute of one code")
+    need(len(sizes) == len(named["marginal"]), "a residual names an attribute twice")
+    return sizes, math.prod(sizes.values()), math.prod(size - 1 for size in sizes.values())
+
+
+def largest_move(group: list) -> int:
+    """The most over all sets D of attributes that differ of the sum of w (k - k(D)) (docs/proofs/residuals.md)."""
+    every = {name: size for sizes, _ in group for name, size in sizes.items()}
+    bits = {name: 1 << place for place, name in enumerate(every)}
+    sums = [0] * 2 ** len(every)
+    for sizes, weight in group:
+        sums[sum(bits[name] for name in sizes)] += weight
+    for name, bit in bits.items():
+        for place in (place for place in range(len(sums)) if not place & bit):
+            a, b = sums[place], sums[place | bit]
+            sums[place], sums[place | bit] = a + (every[name] - 1) * b, a - b
+    return sums[0] - min(sums)
+
+
+def worst_of_residuals(measured: list, two: bool) -> Fraction:
+    """Half of the most that neighbours move residuals, squared, weighted by precisions; rounded up as documented."""
+    parts = [(*residual_parts(statistic), precision) for statistic, precision in measured]
+    total = sum(math.ceil(2**60 * precision / cells * freedom) for _, cells, freedom, precision in parts)
+    unit = Fraction(2) ** (120 - total.bit_length())
+    weights = [(sizes, freedom, math.ceil(unit * precision / cells)) for sizes, cells, freedom, precision in parts]
+    if not two:
+        return sum(freedom * weight for _, freedom, weight in weights) / (2 * unit)
+    alone, groups = Fraction(sum(weight for sizes, _, weight in weights if not sizes), 2), []
+    for sizes, weight in ((sizes, weight) for sizes, _, weight in weights if sizes):
+        joined = next((g for g in groups if len(g[0] | set(sizes)) <= max(16, len(sizes))), None)
+        if joined is None:
+            groups.append(joined := (set(), []))
+        joined[0].update(sizes)
+        joined[1].append((sizes, weight))
+    return (alone + sum(largest_move(members) for _, members in groups)) / unit
+
+
+def residual_price(measured: list, neighbours: str, rows: int) -> Price:
+    """Of residuals with normal noise, together."""
+    prices = [(statistic, noise_price(mechanism, (1, 1))) for statistic, mechanism in measured]
+    two, known = neighbours == "replace-one", all(price.gaussian is not None for _, price in prices)
+    rho = worst_of_residuals([(statistic, 2 * price.rho) for statistic, price in prices], two)
+    exact = worst_of_residuals([(s, 2 * price.gaussian) for s, price in prices], two) if known else None
+    return Price(None, rho * rows**2, None if exact is None else exact * rows**2)
+
+
 def price_of(verb: str, request: dict, neighbours: str, rows: int):
     """The price that the request's own description implies; None where the description does not determine it."""
     if verb == "measure":
         total = FREE
         need(len(request["statistics"]) == len(request["mechanisms"]) > 0, "statistics and mechanisms do not pair up")
+        together = []
         for statistic, mechanism in zip(request["statistics"], request["mechanisms"], strict=True):
+            if "residual" in statistic and mechanism["mechanism"] == "Gaussian":
+                together.append((statistic, mechanism))
+                continue
             moved = sensitivity(statistic, neighbours)
             if moved is None:
                 return None
             total = total + noise_price(mechanism, (moved[0] * rows, moved[1] * rows**2))
-        return total
+        return total + residual_price(together, neighbours, rows) if together else total
     if verb == "select":
         (mechanism,) = request["mechanisms"]
         if mechanism["mechanism"] == "Thresholded":

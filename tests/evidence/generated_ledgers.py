@@ -30,6 +30,7 @@ from reticent.kernel.statistics import CellScores, MaxError
 from reticent.kernel.table import Table
 from reticent.queries.distribution import Distribution, Questions
 from reticent.queries.groups import Groups
+from reticent.queries.residual import Residual
 
 BUDGETS = (
     rt.Budget(epsilon=1.0, delta=1e-9),
@@ -52,6 +53,7 @@ QUERIES = (
     rt.marginal("c"),
     rt.mean("c"),
 )
+RESIDUALS = tuple(map(Residual, [(), ("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("a", "b", "c")]))
 ANALYSTS = (None, "ann", "bob")
 GUESSES = (
     MaxError("cells", (("a",),), (np.full(4, 500.0),)),
@@ -154,7 +156,10 @@ def _operate(rng: random.Random, ledger: Ledger, curator: Curator, budget: rt.Bu
     analyst = rng.choice(ANALYSTS)
     scale = Fraction(rng.randint(50, 5000), rng.randint(1, 7))
     noise = Laplace(scale) if budget.pure or rng.random() < 0.3 else Gaussian(scale)
-    match rng.randrange(7):
+    match rng.randrange(8):
+        case 7:
+            chosen = rng.sample(RESIDUALS, rng.randint(1, len(RESIDUALS)))
+            curator.measure(chosen, [replaced(noise, rng) for _ in chosen], key=key, analyst=analyst)
         case 0 | 1:
             asked = [rng.choice(QUERIES).resolve(DOMAIN) for _ in range(rng.randint(1, 3))]
             curator.measure(asked, noise, key=key, analyst=analyst)
@@ -170,6 +175,12 @@ def _operate(rng: random.Random, ledger: Ledger, curator: Curator, budget: rt.Bu
             ledger.set_cap(rng.choice(["ann", "bob"]), rng.randint(0, budget.limit))
         case _:
             ledger.append("note", {"number": rng.randint(0, 9)}, blobs=[rng.randbytes(20)])
+
+
+def replaced(noise: Laplace | Gaussian, rng: random.Random) -> Laplace | Gaussian:
+    """The same noise or one of another scale."""
+    factor = Fraction(rng.randint(2, 9), 4)
+    return Laplace(noise.scale * factor) if isinstance(noise, Laplace) else Gaussian(noise.sigma * factor)
 
 
 def edit(path: Path, rng: random.Random) -> str:

@@ -33,6 +33,7 @@ from reticent.kernel.minimizers.families import (
 from reticent.kernel.minimizers.phased import PhasedERM
 from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
 from reticent.kernel.order_statistic import ErrorQuantile
+from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     AnswerErrors,
     CellScores,
@@ -416,6 +417,21 @@ BUGS: Sequence[Planted] = [
     Planted("a marginal counted twice", wrapped(MarginalCounts, "evaluate", doubled), using(MarginalCounts)),
     Planted("a record in every group", wrapped(GroupCounts, "evaluate", every_group), using(GroupCounts)),
     Planted("a block counted twice", wrapped(BlockCounts, "evaluate", doubled), using(BlockCounts)),
+    Planted("a residual counted twice", wrapped(ResidualCounts, "evaluate", doubled), using(ResidualCounts)),
+    Planted(
+        "residuals of a record replaced, priced as one added",
+        wrapped(curator_module, "joint_price", lambda original, measured, _: original(measured, "add-remove")),
+        using(ResidualCounts, **REPLACE),
+    ),
+    Planted(
+        "residuals for the price of the dearest",
+        wrapped(
+            curator_module,
+            "joint_price",
+            lambda original, measured, kind: max((original([one], kind) for one in measured), key=lambda p: p.rho),
+        ),
+        using(ResidualCounts),
+    ),
     Planted("scores counted twice", wrapped(CellScores, "evaluate", doubled), using(CellScores)),
     Planted("conjunctions counted twice", wrapped(ConjunctionScores, "evaluate", doubled), using(ConjunctionScores)),
     Planted("half the sensitivity of a marginal", halved_marginal, using(MarginalCounts, GroupCounts, **REPLACE)),

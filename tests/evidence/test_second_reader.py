@@ -29,7 +29,7 @@ from reticent.kernel.ledger import chain
 from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Thresholded
 
-LONGEST = 600
+LONGEST = 650
 
 
 def ours(path: Path, anchor: Path | None = None) -> int | None:

@@ -18,6 +18,7 @@ from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace
 from reticent.kernel.order_statistic import ErrorQuantile
+from reticent.kernel.residual_counts import ResidualCounts, joint_price
 from reticent.kernel.statistics import (
     AnswerErrors,
     CellScores,
@@ -33,6 +34,7 @@ from reticent.queries.distribution import WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal, Weighted
 from reticent.queries.predicate import col
+from reticent.queries.residual import Residual
 
 DOMAIN = Domain({"a": 2, "b": 3})
 BUDGET = Budget(rho=1)
@@ -81,6 +83,7 @@ def statistics() -> list[Statistic]:
         GroupCounts(Groups(["a"], col("a") >= 0, "b"), DOMAIN),
         BlockCounts(("b",), (2,), DOMAIN),
         BlockCounts(("a", "b"), (2, 2), DOMAIN),
+        *(ResidualCounts(Residual(names), DOMAIN) for names in ((), ("a",), ("b",), ("a", "b"))),
         MaxError("cells", sets, guesses),
         MaxError("boxes", sets, guesses),
         MaxError("predicates", sets, guesses),
@@ -125,6 +128,31 @@ def check_persons(kind: str) -> None:
         pairs = [((*beside, *one), (*beside, *other)) for one, other in itertools.permutations(persons, 2)]
     for statistic in statistics():
         check_moves(statistic, kind, pairs, lambda rows: exact_counts(table(rows, kind)), GRID)
+
+
+def told(noise: Gaussian, move: np.ndarray, steps: int) -> Fraction:
+    """Half of the squared distance that noise has to hide, in its variances: zCDP of this one move."""
+    return Fraction(int((np.ravel(move).astype(object) ** 2).sum()), 2 * steps**2) / noise.sigma**2
+
+
+def check_residuals_together(kind: str) -> None:
+    """The joint price of residuals covers what each pair of neighbours tells, and some pair tells nearly all of it."""
+    names = ((), ("a",), ("b",), ("a", "b")) if kind == "add-remove" else (("a",), ("b",), ("a", "b"))
+    asked = [ResidualCounts(Residual(listed), DOMAIN) for listed in names]
+    pairs = [(tuple(sorted(one)), tuple(sorted(other))) for one, other in neighbours_of(kind)]
+    known = {rows: [s.evaluate(exact_counts(table(rows, kind)), 1) for s in asked] for pair in pairs for rows in pair}
+    rng = np.random.default_rng(5)
+    for _ in range(8):
+        noises = [Gaussian(Fraction(int(size), 4)) for size in rng.integers(2, 60, len(asked))]
+        priced = joint_price(list(zip(asked, noises, strict=True)), kind).rho
+        most = max(
+            sum(
+                told(noise, here - there, statistic.cells)
+                for noise, here, there, statistic in zip(noises, known[one], known[other], asked, strict=True)
+            )
+            for one, other in pairs
+        )
+        assert most <= priced <= most * (1 + Fraction(1, 10**9)), f"priced {float(priced):g}, told {float(most):g}"
 
 
 def is_scores(statistic: object) -> bool:
@@ -246,6 +274,8 @@ CHECKS: dict[str, Callable[[], None]] = {
     "sensitivities under add-remove": lambda: check_sensitivities("add-remove"),
     "sensitivities of persons under replace-one": lambda: check_persons("replace-one"),
     "sensitivities of persons under add-remove": lambda: check_persons("add-remove"),
+    "residuals together under replace-one": lambda: check_residuals_together("replace-one"),
+    "residuals together under add-remove": lambda: check_residuals_together("add-remove"),
     "charged before sampled": check_charged_before_sampled,
     "threshold paid again": check_threshold_is_paid_again,
     "only a bit leaves": check_only_a_bit_leaves_the_comparison,

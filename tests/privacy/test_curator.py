@@ -15,7 +15,7 @@ from tests.privacy.curator_checks import BUDGET, CHECKS, DOMAIN, curator
 
 from reticent.errors import BudgetError, LedgerError, QueryError
 from reticent.kernel import curator as module
-from reticent.kernel import order_statistic, statistics
+from reticent.kernel import order_statistic, residual_counts, statistics
 from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.curator import Curator, Settled
 from reticent.kernel.group_counts import GroupCounts
@@ -23,6 +23,7 @@ from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms import noise
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
 from reticent.kernel.order_statistic import ErrorQuantile
+from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import AnswerErrors, CellScores, MaxError
 from reticent.queries.distribution import Questions
 from reticent.queries.linear import Count, Marginal
@@ -133,6 +134,32 @@ def draw_list_from_table(patch: Patch) -> None:
     patch.setattr(order_statistic.ErrorQuantile, "evaluate", evaluate)
 
 
+def double_residual(patch: Patch) -> None:
+    original = ResidualCounts.evaluate
+    patch.setattr(ResidualCounts, "evaluate", lambda self, source, grid: 2 * original(self, source, grid))
+
+
+def halve_residual(patch: Patch) -> None:
+    original = ResidualCounts.sensitivity
+    patch.setattr(ResidualCounts, "sensitivity", lambda self, _: original(self, "add-remove"))
+
+
+def mean_pair(patch: Patch) -> None:
+    """Averaged over all records that may come in place of one, residuals move by twice what one record adds."""
+    patch.setattr(
+        residual_counts, "_largest_move", lambda group: sum(weight * statistic.freedom for statistic, weight in group)
+    )
+
+
+def each_by_itself(patch: Patch) -> None:
+    """Safe, but too much: the check holds the price against what some pair of neighbours tells."""
+    patch.setattr(residual_counts, "_groups", lambda weights: [[entry] for entry in weights])
+
+
+def round_down(patch: Patch) -> None:
+    patch.setattr(residual_counts, "ceil", lambda value: int(value * Fraction(999, 1000)))
+
+
 MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
     ("charge after sampling", charge_after_sampling, "charged before sampled"),
     ("threshold redrawn free after a restart", free_second_threshold, "threshold paid again"),
@@ -154,6 +181,11 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
         lambda patch: patch.setattr(BlockCounts, "evaluate", overlapping_blocks),
         "sensitivities under add-remove",
     ),
+    ("a residual counted twice", double_residual, "sensitivities under add-remove"),
+    ("a residual's own price halved", halve_residual, "sensitivities under replace-one"),
+    ("the mean pair of records in place of the worst", mean_pair, "residuals together under replace-one"),
+    ("each residual priced by itself", each_by_itself, "residuals together under replace-one"),
+    ("weights of residuals rounded down", round_down, "residuals together under add-remove"),
     (
         "total variation without its larger half",
         lambda patch: patch.setattr(

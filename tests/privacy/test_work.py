@@ -32,6 +32,7 @@ from reticent.kernel.minimizers import phased
 from reticent.kernel.minimizers import solvers as minimizer_steps
 from reticent.kernel.minimizers.excess_risk import ExcessRisk, ExcessRisks
 from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer, RidgeGLM
+from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     AnswerErrors,
     CellScores,
@@ -47,6 +48,7 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, count
 from reticent.queries.predicate import col
+from reticent.queries.residual import Residual
 
 SOURCE = str(Path(reticent.__file__).parent)
 DOMAIN = Domain({"a": 3, "b": 2, "y": 2})
@@ -135,6 +137,7 @@ def statistics() -> list[Any]:
         MarginalCounts(Marginal(("a", "y")), DOMAIN),
         GroupCounts(Groups(("a",), col("b") == 1), DOMAIN),
         BlockCounts(("a", "y"), (2, 1), DOMAIN),
+        ResidualCounts(Residual(("a", "y")), DOMAIN),
         *(MaxError(kind, tuple(everything), guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors(queries, np.array([3.0, 2.0]), DOMAIN),
         CellScores(sets=tuple(everything), offsets=tuple(-g for g in guesses)),

@@ -21,6 +21,7 @@ from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussia
 from reticent.kernel.minimizers import excess_risk
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.order_statistic import ErrorQuantile
+from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     AnswerErrors,
     CellScores,
@@ -37,6 +38,7 @@ from reticent.queries.distribution import WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Conjunction, Count, Marginal, Weighted
 from reticent.queries.predicate import col
+from reticent.queries.residual import Residual
 from reticent.queries.workload import Workload, marginals
 from reticent.releases.dualquery.dualquery import DualQuery
 from reticent.releases.dualquery.query_player import query_player
@@ -71,6 +73,7 @@ def _statistics() -> list[Statistic]:
         MarginalCounts(Marginal(("a", "b")), DOMAIN),
         GroupCounts(Groups(["b"], col("a") == 1), DOMAIN),
         BlockCounts(("a", "b"), (1, 2), DOMAIN),
+        *(ResidualCounts(Residual(names), DOMAIN) for names in SETS),
         *(MaxError(kind, SETS, guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),
         ErrorQuantile(asked, guesses, 3 * WHOLE // 4),

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from reticent.kernel.minimizers.families import (
 from reticent.kernel.minimizers.phased import PhasedERM
 from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
 from reticent.kernel.order_statistic import ErrorQuantile
+from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     KINDS,
     AnswerErrors,
@@ -58,6 +60,7 @@ from reticent.queries.distribution import SEED_BYTES, WHOLE, Distribution, Quest
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal, Weighted
 from reticent.queries.predicate import Predicate, col
+from reticent.queries.residual import Residual
 from reticent.queries.scalars import ScalarQueries
 from reticent.queries.workload import Workload, marginals
 from reticent.releases.adaptive import Adaptive
@@ -197,6 +200,13 @@ def _blocks(rng: random.Random, public: Public) -> BlockCounts:
     return BlockCounts(names, [rng.randint(1, size) for size in domain.shape_of(names)], domain)
 
 
+def _residuals(rng: random.Random, public: Public) -> list[Residual]:
+    """All sets inside one of up to three attributes, or some of them."""
+    names = public.domain.canonical(rng.sample(public.domain.names, rng.randint(1, min(3, len(public.domain.names)))))
+    inside = [subset for order in range(len(names) + 1) for subset in combinations(names, order)]
+    return [Residual(subset) for subset in rng.sample(inside, rng.randint(1, len(inside)))]
+
+
 def _cells(rng: random.Random, public: Public) -> CellScores:
     sets = some_sets(rng, public.domain)
     guesses = some_guesses(rng, public.domain, sets, public.records)
@@ -282,6 +292,7 @@ MAKERS: Mapping[type, tuple[tuple[str, ...], Maker]] = {
         lambda rng, public: Groups(rng.choice(some_sets(rng, public.domain)), some_predicate(rng, public.domain)),
     ),
     BlockCounts: (("measure",), _blocks),
+    ResidualCounts: (("measure",), _residuals),
     MaxError: (
         ("measure", "exceeds"),
         lambda rng, public: MaxError(
@@ -327,7 +338,11 @@ def _carried_out(curator: Curator, verb: str, make: Maker, public: Public, rng: 
     if verb == "measure":
         scale = Fraction(rng.randint(20, 400), rng.randint(1, 5))
         others = [some_query(rng, public.domain) for _ in range(rng.randrange(2))]
-        noise = Laplace(scale) if curator.budget.pure or rng.random() < 0.5 else Gaussian(scale)
+        kind = Laplace if curator.budget.pure or rng.random() < 0.5 else Gaussian
+        if isinstance(made, list):
+            noises = [kind(scale * Fraction(rng.randint(2, 9), 4)) for _ in made]
+            return list(curator.measure(made, noises, key=key).values)
+        noise = kind(scale)
         return list(curator.measure([made, *others], noise, key=key).values)
     if verb == "select":
         selection = Exponential(Fraction(rng.randint(1, 30), 100))

@@ -44,6 +44,7 @@ from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer
 from reticent.kernel.minimizers.solvers import refuse_long
 from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
 from reticent.kernel.order_statistic import ErrorQuantile
+from reticent.kernel.residual_counts import ResidualCounts, joint_price
 from reticent.kernel.statistics import (
     FLOATS,
     STATISTICS,
@@ -57,6 +58,7 @@ from reticent.kernel.table import Table, exact_counts
 from reticent.queries.base import Linear
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 
 OTHER_STATISTICS = (
     BlockCounts,
@@ -67,11 +69,12 @@ OTHER_STATISTICS = (
     ClippedSums,
     ExcessRisk,
     ExcessRisks,
+    ResidualCounts,
 )
 """Statistics of modules of their own."""
 
 Noise = Laplace | Gaussian
-Asked = Linear | Marginal | Groups | Statistic
+Asked = Linear | Marginal | Groups | Residual | Statistic
 
 SCORES = (CellScores, ConjunctionScores, LinearScores, ExcessRisks)
 """Lists whose sensitivity is that of each entry alone: candidates to select from, never numbers to measure."""
@@ -196,7 +199,10 @@ class Curator:
         key: str | None = None,
         analyst: str | None = None,
     ) -> Settled:
-        """Noisy values in records, one array per query; several queries are one event and their prices add."""
+        """Noisy values in records, one array per query; several queries are one event and their prices add.
+
+        Residuals with normal noise have one price together, which is less (docs/proofs/residuals.md).
+        """
         statistics, mechanisms, price = self._priced(queries, mechanism)
         request = {
             "statistics": [statistic.describe() for statistic in statistics],
@@ -357,14 +363,19 @@ class Curator:
         mechanisms = list(mechanism) if isinstance(mechanism, Sequence) else [mechanism] * len(statistics)
         if not statistics or len(mechanisms) != len(statistics):
             raise QueryError(f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one each, at least one")
-        price = Price.free()
+        price, together = Price.free(), []
         for statistic, noise in zip(statistics, mechanisms, strict=True):
             _of_the_kernel(noise, Laplace, Gaussian)
-            price = price + noise.price(self.sensitivity(statistic))
+            if isinstance(statistic, ResidualCounts) and isinstance(noise, Gaussian):
+                together.append((statistic, noise))
+            else:
+                price = price + noise.price(self.sensitivity(statistic))
+        if together:
+            price = price + joint_price(together, self.neighbours) * (self.most or 1) ** 2
         return statistics, mechanisms, price
 
     def _statistic(self, query: Asked) -> Statistic:
-        if isinstance(query, (Linear, Marginal, Groups)):
+        if isinstance(query, (Linear, Marginal, Groups, Residual)):
             return counted_statistic(query, self.domain)
         if type(query) in SCORES:
             raise QueryError(f"{type(query).__name__} are scores to select from; measure a single statistic instead")
@@ -447,10 +458,12 @@ class Curator:
         return self._ledger.settle(reservation, {"values": values})
 
 
-def counted_statistic(query: Linear | Marginal | Groups, domain: Domain) -> Statistic:
+def counted_statistic(query: Linear | Marginal | Groups | Residual, domain: Domain) -> Statistic:
     """What the kernel counts to answer a question."""
     if isinstance(query, Marginal):
         return MarginalCounts(query, domain)
+    if isinstance(query, Residual):
+        return ResidualCounts(query, domain)
     return GroupCounts(query, domain) if isinstance(query, Groups) else LinearCount(query, domain)
 
 

@@ -1,0 +1,150 @@
+"""Residuals of marginals as whole numbers, and the price of several measured together (docs/proofs/residuals.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil, prod
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.errors import QueryError
+from reticent.kernel.accounting import Price
+from reticent.kernel.mechanisms.base import Gaussian, Sensitivity
+from reticent.kernel.statistics import FINE_PERSONS
+from reticent.kernel.table import CountSource
+from reticent.queries.residual import Residual
+
+__all__ = ["RESIDUAL_CELLS", "ResidualCounts", "joint_price"]
+
+RESIDUAL_CELLS = FINE_PERSONS
+"""The most cells of a residual. It multiplies counts by no more than this: no whole number leaves int64."""
+TOGETHER = 16
+"""Attributes of residuals whose exact joint price is sought among all ways in which two records may differ."""
+PRICE_BITS = 60
+"""Binary digits of a sum of prices; roundings upward are below its last one for each cell."""
+
+
+class ResidualCounts:
+    """A marginal's table with the mean along every axis taken off, times its number of cells: whole numbers.
+
+    One unit of its integers is a record divided by `cells`, so that values in records are the residual itself.
+    """
+
+    def __init__(self, residual: Residual, domain: Domain) -> None:
+        self.attributes = residual.canonical(domain)
+        self.shape = domain.shape_of(self.attributes)
+        self.cells = prod(self.shape)
+        self.domain = domain
+        if self.attributes and min(self.shape) < 2:
+            raise QueryError(f"the residual of {', '.join(self.attributes)} is zero: an attribute has one code only")
+        if self.cells > RESIDUAL_CELLS:
+            raise QueryError(
+                f"the residual of {', '.join(self.attributes)} has {self.cells} cells; at most {RESIDUAL_CELLS}: "
+                "measure the marginal"
+            )
+
+    def resolution(self, person_grid: int) -> int:
+        return self.cells
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        """Of this residual alone. A record has the product over attributes of 1 - 1/d on its code, -1/d on others."""
+        kept = Fraction(self.freedom, self.cells)
+        whole = kept * 2 ** len(self.shape)
+        if neighbours == "add-remove":
+            return Sensitivity(l1=whole, l2_squared=kept)
+        if not self.shape:
+            return Sensitivity.scalar()
+        least = min(self.shape)
+        return Sensitivity(l1=2 * whole, l2_squared=2 * kept * Fraction(least, least - 1))
+
+    @property
+    def freedom(self) -> int:
+        """How many of its cells are free: the squared length of what one record adds, times the cells."""
+        return prod(size - 1 for size in self.shape)
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        if not self.attributes:
+            return np.asarray(source.total(), dtype=np.int64)
+        values = source.marginal(self.attributes)
+        for axis, size in enumerate(self.shape):
+            values = size * values - values.sum(axis=axis, keepdims=True)
+        return values
+
+    def describe(self) -> dict[str, object]:
+        return {"residual": {"marginal": list(self.attributes), "shape": list(self.shape)}}
+
+
+def joint_price(measured: Sequence[tuple[ResidualCounts, Gaussian]], neighbours: str) -> Price:
+    """Of residuals with normal noise, released together: exact, or rounded up.
+
+    Two records that differ in many attributes move some residuals far and others little, so that the sum of each
+    residual's own worst case is too much. Residuals are taken in the given order; each joins the first group that
+    then has no more than TOGETHER attributes, and of every group the worst pair of records is found.
+    """
+    # What noise costs on one number that moves by one; excess over continuous noise included where it is known.
+    prices = [noise.price(Sensitivity.scalar()) for _, noise in measured]
+    rho = _worst(measured, [2 * price.rho for price in prices], neighbours)
+    exact = [2 * price.gaussian for price in prices if price.gaussian is not None]
+    known = len(exact) == len(prices)
+    return Price(None, rho, gaussian=_worst(measured, exact, neighbours) if known else None)
+
+
+def _worst(
+    measured: Sequence[tuple[ResidualCounts, Gaussian]], precisions: Sequence[Fraction], neighbours: str
+) -> Fraction:
+    """Half of the most that two neighbours move all residuals, squared and weighted by precisions.
+
+    In units of `2^-shift`, which keep all sums in int64; weights are rounded up, and no residual's part of a sum is
+    negative, so that the result is rounded up too. A number of records is only measured where it is private: it is
+    charged by itself.
+    """
+    counted = [(statistic, t / statistic.cells) for (statistic, _), t in zip(measured, precisions, strict=True)]
+    total = sum(ceil(2**PRICE_BITS * weight * statistic.freedom) for statistic, weight in counted)
+    unit = Fraction(2) ** (2 * PRICE_BITS - total.bit_length())
+    weights = [(statistic, ceil(unit * weight)) for statistic, weight in counted]
+    if neighbours == "add-remove":
+        return sum(weight * statistic.freedom for statistic, weight in weights) / (2 * unit)
+    alone = sum(weight for statistic, weight in weights if not statistic.attributes)
+    groups = _groups([entry for entry in weights if entry[0].attributes])
+    return (Fraction(alone, 2) + sum(map(_largest_move, groups))) / unit
+
+
+Weighted = tuple[ResidualCounts, int]
+
+
+def _groups(weights: Sequence[Weighted]) -> list[list[Weighted]]:
+    groups: list[tuple[set[str], list[Weighted]]] = []
+    for statistic, weight in weights:
+        own = set(statistic.attributes)
+        for names, members in groups:
+            if len(names | own) <= max(TOGETHER, len(own)):
+                names |= own
+                members.append((statistic, weight))
+                break
+        else:
+            groups.append((own, [(statistic, weight)]))
+    return [members for _, members in groups]
+
+
+def _largest_move(group: Sequence[Weighted]) -> int:
+    """The largest over all sets D of attributes in which two records differ of `sum w (k - k(D))`.
+
+    `k` is the product of d - 1 over a residual's attributes; `k(D)` has -1 in the place of those in D. One transform
+    over {0, 1} for each attribute gives `sum w k(D)` for all D at once.
+    """
+    sizes: dict[str, int] = {}
+    for statistic, _ in group:
+        sizes |= dict(zip(statistic.attributes, statistic.shape, strict=True))
+    axis = {name: i for i, name in enumerate(sizes)}
+    sums = np.zeros((2,) * len(sizes), dtype=np.int64)
+    for statistic, weight in group:
+        place = [0] * len(sizes)
+        for name in statistic.attributes:
+            place[axis[name]] = 1
+        sums[tuple(place)] += weight
+    for name, i in axis.items():
+        without, within = np.take(sums, 0, axis=i), np.take(sums, 1, axis=i)
+        sums = np.stack([without + (sizes[name] - 1) * within, without - within], axis=i)
+    return int(sums.flat[0]) - int(sums.min())
