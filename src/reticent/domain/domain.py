@@ -115,14 +115,46 @@ class Domain(Mapping[str, Attribute]):
         return hashlib.sha256(text.encode()).hexdigest()
 
     def index(self, name: str) -> int:
-        """Place of an attribute in the domain's order."""
+        """The position of an attribute in the domain.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The position, from 0.
+
+        Raises:
+            DomainError: The name is not in the domain.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> domain.index("sex")
+            1
+        """
         try:
             return self.positions[name]
         except (KeyError, TypeError):
             raise DomainError(f"unknown attribute {shown(name)}{closest(str(name), self.names)}") from None
 
     def canonical(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The names in the domain's order."""
+        """Sort names into the order of the domain.
+
+        Args:
+            names: Attribute names.
+
+        Returns:
+            The names, sorted.
+
+        Raises:
+            DomainError: A name is not in the domain, or repeated.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> domain.canonical(["sex", "age"])
+            ('age', 'sex')
+        """
         if isinstance(names, str):
             raise DomainError(f"attributes {shown(names)} must be a list of names, not one text")
         places = sorted(self.index(name) for name in names)
@@ -132,11 +164,43 @@ class Domain(Mapping[str, Attribute]):
         return tuple(self.names[place] for place in places)
 
     def shape_of(self, names: Iterable[str]) -> tuple[int, ...]:
-        """Sizes of the named attributes, in the order given."""
+        """Sizes of the named attributes, in the order given.
+
+        Args:
+            names: Attribute names.
+
+        Returns:
+            One size for each.
+
+        Raises:
+            DomainError: A name is not in the domain.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> domain.shape_of(["sex", "age"])
+            (2, 10)
+        """
         return tuple(self.shape[self.index(name)] for name in names)
 
     def cells(self, names: Iterable[str]) -> int:
-        """Number of cells of the marginal over the named attributes."""
+        """Number of cells of the marginal over the named attributes.
+
+        Args:
+            names: Attribute names.
+
+        Returns:
+            The product of their sizes.
+
+        Raises:
+            DomainError: A name is not in the domain.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> domain.cells(["age", "sex"])
+            20
+        """
         return math.prod(self.shape_of(names))
 
     def __getitem__(self, name: str) -> Attribute:
@@ -164,7 +228,17 @@ class Domain(Mapping[str, Attribute]):
         return f"Domain({listed}; {self.size} cells)"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that `from_dict`, JSON and TOML understand."""
+        """Describe the domain in plain values for JSON and TOML.
+
+        Returns:
+            The description; `from_dict` is the inverse.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> rt.Domain.from_dict(domain.to_dict()) == domain
+            True
+        """
         found: dict[str, Any] = {DISCOVERED: [dict(paid) for paid in self.discovered]} if self.discovered else {}
         if self.impossible:
             found[IMPOSSIBLE] = [rule.text for rule in self.impossible]
@@ -179,7 +253,22 @@ class Domain(Mapping[str, Attribute]):
 
     @classmethod
     def from_dict(cls, description: Mapping[str, Any]) -> Domain:
-        """The inverse of `to_dict`; also `{"column": size}`."""
+        """The domain of a description that `to_dict` returned; also of `{"column": size}`.
+
+        Args:
+            description: Plain values, as JSON and TOML hold them.
+
+        Returns:
+            The domain.
+
+        Raises:
+            DomainError: The description is no domain's.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Domain.from_dict({"a": 3, "b": 2}).size
+            6
+        """
         if not isinstance(description, Mapping):
             raise DomainError("a domain description must map names to attributes")
         entries, rules = without_rules(description)
@@ -193,11 +282,44 @@ class Domain(Mapping[str, Attribute]):
 
     @classmethod
     def read(cls, path: str | Path) -> Domain:
-        """Read a .toml or .json file."""
+        """Read a domain from a .toml or .json file.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The domain.
+
+        Raises:
+            DomainError: The file cannot be read, or describes no domain; the message names the file.
+
+        Example:
+            >>> import tempfile
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     domain.write(f"{folder}/people.toml")
+            ...     rt.Domain.read(f"{folder}/people.toml") == domain
+            True
+        """
         return read_description(path, cls.from_dict)
 
     def write(self, path: str | Path) -> None:
-        """Write a .toml or .json file that `read` turns back into the same domain."""
+        """Write a .toml or .json file; `read` turns it back into the same domain.
+
+        Args:
+            path: The file to write; its ending decides the format.
+
+        Raises:
+            DomainError: The file cannot be written, or has another ending.
+
+        Example:
+            >>> import tempfile
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     domain.write(f"{folder}/people.json")
+        """
         path = _named(path)
         if path.suffix.lower() == ".json":
             text = json.dumps(_for_people(self.to_dict()), indent=2, ensure_ascii=False) + "\n"

@@ -353,13 +353,36 @@ class Budget:
         return self if size == 1 else Budget(rho=self.rho / size**2, noise=noise)
 
     def amount(self, units: int) -> float:
-        """Ledger units as epsilon (pure) or rho, for display."""
+        """Convert ledger units to epsilon (pure budgets) or rho, for display.
+
+        Args:
+            units: Ledger units, of which a thousand million make one.
+
+        Returns:
+            The amount.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(rho=1).amount(250_000_000)
+            0.25
+        """
         return units / NANO
 
     def guarantee(self, units: int | None = None) -> dict[str, Any]:
-        """What `units` (default: all) guarantee: pure epsilon, or rho and epsilon at several deltas.
+        """What spending `units` guarantees: pure epsilon, or rho and epsilon at several deltas.
 
-        What mechanisms may fail with is part of each delta; a delta that is no larger says nothing and is left out.
+        Each delta includes the failure probability of the mechanisms; deltas no larger than that are left out.
+
+        Args:
+            units: Ledger units; by default the whole budget.
+
+        Returns:
+            Plain values.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(epsilon=1).guarantee()
+            {'epsilon': 1.0}
         """
         spent = self.limit if units is None else units
         if self.pure:
@@ -377,7 +400,19 @@ class Budget:
         return stated | ({"mu": math.sqrt(2 * rho)} if self.gaussian else {})
 
     def describe(self, units: int | None = None) -> str:
-        """One line for reports."""
+        """The budget in one line, for reports.
+
+        Args:
+            units: Ledger units spent; by default the whole budget.
+
+        Returns:
+            The text.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(epsilon=1).describe()
+            'pure epsilon 1'
+        """
         facts = self.guarantee(units)
         if self.pure:
             return f"pure epsilon {facts['epsilon']:.6g}"
@@ -387,7 +422,16 @@ class Budget:
         return f"zCDP rho {facts['rho']:.6g}{curve}{approximate}: {pairs}"
 
     def to_dict(self) -> dict[str, str]:
-        """The parameters as the custodian wrote them, exact; `from_dict` restores an equal budget."""
+        """The parameters as the custodian wrote them, exact.
+
+        Returns:
+            The fields; `from_dict` restores an equal budget.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(epsilon=1).to_dict()
+            {'epsilon': '1'}
+        """
         terms = {"approximate": str(self.approximate)} if self.approximate else {}
         terms |= {"noise": GAUSSIAN} if self.gaussian else {}
         if self.epsilon is None:
@@ -396,6 +440,22 @@ class Budget:
 
     @classmethod
     def from_dict(cls, written: Mapping[str, str]) -> Budget:
+        """Restore a budget from the fields that `to_dict` returned.
+
+        Args:
+            written: The fields.
+
+        Returns:
+            The budget.
+
+        Raises:
+            QueryError: A field is unknown or no number.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget.from_dict({"epsilon": "1"})
+            Budget(epsilon=1)
+        """
         known = {"epsilon", "delta", "rho", "approximate", "noise"}
         if not isinstance(written, Mapping) or not set(written) <= known:
             raise QueryError("a written budget has epsilon, epsilon and delta, or rho, perhaps approximate or noise")

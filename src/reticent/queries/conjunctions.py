@@ -102,13 +102,40 @@ class Conjunctions:
         return totals
 
     def literals_of(self, index: int) -> dict[str, int]:
-        """One conjunction as a mapping from attribute to code."""
+        """One conjunction as a mapping from attribute to code.
+
+        Args:
+            index: Its position in the list.
+
+        Returns:
+            The mapping.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> rt.Conjunctions.of_cells(domain, [("sex",)]).literals_of(1)
+            {'sex': 1}
+        """
         pairs = zip(self.attributes[index].tolist(), self.codes[index].tolist(), strict=True)
         return {self.domain.names[attribute]: code for attribute, code in pairs if attribute != ABSENT}
 
     @classmethod
     def of_cells(cls, domain: Domain, sets: Sequence[tuple[str, ...]]) -> Conjunctions:
-        """Every cell of every marginal, in C order, set after set."""
+        """Every cell of the given marginals as a conjunction, set after set.
+
+        Args:
+            domain: The domain.
+            sets: Attribute names of each marginal.
+
+        Returns:
+            The list, each marginal in C order.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> len(rt.Conjunctions.of_cells(domain, [("age", "sex")]))
+            20
+        """
         width = max((len(names) for names in sets), default=0)
         attributes, codes = [], []
         for names in sets:
@@ -125,7 +152,24 @@ class Conjunctions:
 
     @classmethod
     def stack(cls, parts: Sequence[Conjunctions]) -> Conjunctions:
-        """Several lists over one domain as one, in order."""
+        """Join several lists over one domain into one, in order.
+
+        Args:
+            parts: The lists.
+
+        Returns:
+            The joined list.
+
+        Raises:
+            QueryError: There is no list, or they have different domains.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> sexes = rt.Conjunctions.of_cells(domain, [("sex",)])
+            >>> len(rt.Conjunctions.stack([sexes, sexes]))
+            4
+        """
         width = max((part.width for part in parts), default=0)
         if width == 0 or any(part.domain != parts[0].domain for part in parts):
             raise QueryError("only conjunctions over one domain can be stacked; give at least one list")

@@ -266,7 +266,22 @@ class Column:
         return Comparison(self.name, ">=", literal(value, self.name))
 
     def isin(self, values: Iterable[Any]) -> Predicate:
-        """Equal to one of the values; a whole-number bin counts when all of its integers are listed."""
+        """Equal to one of the values. A bin of whole numbers counts when all of its integers are listed.
+
+        Args:
+            values: The values.
+
+        Returns:
+            A condition.
+
+        Raises:
+            QueryError: The values are no list.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.count(rt.col("region").isin(["north", "east"]))
+            count(region in ["east", "north"])
+        """
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise QueryError(f"{name_text(self.name)}: isin needs a list of values, not {type(values).__name__}")
         listed = tuple(literal(value, self.name) for value in values)
@@ -279,15 +294,46 @@ class Column:
         return Comparison(self.name, "in", listed)
 
     def between(self, low: Any, high: Any) -> Predicate:
-        """At least `low` and at most `high`, as in SQL."""
+        """At least `low` and at most `high`, as in SQL.
+
+        Args:
+            low: The smallest value.
+            high: The largest value.
+
+        Returns:
+            A condition.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.count(rt.col("age").between(40, 64))
+            count((age <= 64 and age >= 40))
+        """
         return (self >= low) & (self <= high)
 
     def is_null(self) -> Predicate:
-        """In the `(null)` code, which a column has only if it is declared nullable."""
+        """The value is missing. Only a column that is declared nullable has a code for this.
+
+        Returns:
+            A condition.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.count(rt.col("age").is_null())
+            count(age is null)
+        """
         return Comparison(self.name, "is_null")
 
     def is_known(self) -> Predicate:
-        """One of the declared values or bins: neither `(null)` nor `(other)`."""
+        """The value is one of the declared values or bins: neither `(null)` nor `(other)`.
+
+        Returns:
+            A condition.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.count(rt.col("age").is_known())
+            count(age is known)
+        """
         return Comparison(self.name, "is_known")
 
     def __repr__(self) -> str:

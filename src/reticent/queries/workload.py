@@ -90,7 +90,23 @@ class Workload:
         yield from zip(self.queries, self.query_weights, strict=True)
 
     def on(self, domain: Domain) -> Workload:
-        """The same workload bound to a domain: names checked, marginals in its order, means resolved."""
+        """Bind the workload to a domain: names are checked, marginals sorted, means resolved.
+
+        Args:
+            domain: The domain.
+
+        Returns:
+            The bound workload.
+
+        Raises:
+            DomainError: A name is not in the domain.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> len(rt.Workload([rt.marginal("sex", "age")]).on(domain))
+            20
+        """
         if self.domain is domain:
             return self
         bound = object.__new__(Workload)
@@ -130,7 +146,20 @@ class Workload:
         return bool(self.marginals or self.ranges or self.queries)
 
     def attribute_sets(self, domain: Domain) -> dict[tuple[str, ...], float]:
-        """The marginals from which everything can be answered, with the summed weights of what needs them."""
+        """The marginals from which the whole workload can be answered.
+
+        Args:
+            domain: The domain.
+
+        Returns:
+            The summed weight of the entries that need each set of attributes.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> list(rt.marginals(domain, 2).attribute_sets(domain))
+            [('age', 'sex')]
+        """
         sets: dict[tuple[str, ...], float] = {}
         for part, weight in self.on(domain)._weighted():
             names = part if isinstance(part, tuple) else domain.canonical(part.attributes)
@@ -138,7 +167,20 @@ class Workload:
         return sets
 
     def scalars(self, domain: Domain) -> Iterator[Linear]:
-        """Every scalar query, one by one and lazily: for tests and small workloads."""
+        """Every scalar query of the workload, one by one: for tests and small workloads.
+
+        Args:
+            domain: The domain.
+
+        Returns:
+            An iterator.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> sum(1 for _ in rt.marginals(domain, 1).scalars(domain))
+            12
+        """
         bound = self.on(domain)
         for names in bound.marginals:
             for codes in itertools.product(*(range(size) for size in domain.shape_of(names))):
@@ -172,7 +214,17 @@ class Workload:
         return f"Workload({parts})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `Workload.from_dict` is the inverse (unbound)."""
+        """Describe the workload in plain values for JSON.
+
+        Returns:
+            The description; `from_dict` is the inverse.
+
+        Example:
+            >>> import reticent as rt
+            >>> workload = rt.Workload([rt.marginal("a", "b")])
+            >>> rt.Workload.from_dict(workload.to_dict())
+            Workload(1 marginals, 0 range sets, 0 queries)
+        """
         return {
             "marginals": [list(names) for names in self.marginals],
             "marginal_weights": list(self.marginal_weights),
@@ -182,7 +234,22 @@ class Workload:
 
     @classmethod
     def from_dict(cls, description: Any) -> Workload:
-        """The inverse of `to_dict`; weights may be left out."""
+        """Restore a workload from the values that `to_dict` returned; weights may be left out.
+
+        Args:
+            description: Plain values, as JSON holds them.
+
+        Returns:
+            The workload, not bound to a domain.
+
+        Raises:
+            QueryError: The description is no workload's.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Workload.from_dict({"marginals": [["a", "b"]]})
+            Workload(1 marginals, 0 range sets, 0 queries)
+        """
         if not isinstance(description, Mapping) or not set(description) <= _KEYS:
             raise QueryError(f"a workload is an object with the keys {', '.join(sorted(_KEYS))}")
         sets, queries = description.get("marginals", []), description.get("queries", [])
@@ -198,7 +265,24 @@ class Workload:
 
     @classmethod
     def parse(cls, text: str, domain: Domain) -> Workload:
-        """`marginals:3`, `ranges:age`, `prefixes:age`, joined by +, or the name of a workload file."""
+        """Read a workload from text, as on the command line.
+
+        Args:
+            text: `marginals:3`, `ranges:age`, `prefixes:age`, several joined by +, or the name of a workload file.
+            domain: The domain to bind it to.
+
+        Returns:
+            The workload.
+
+        Raises:
+            QueryError: The text is no workload.
+
+        Example:
+            >>> import reticent as rt
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10), other=False), sex=2)
+            >>> rt.Workload.parse("marginals:2+ranges:age", domain)
+            Workload(1 marginals, 1 range sets, 0 queries)
+        """
         from reticent.queries.files import parse_workload
 
         return parse_workload(text, domain)

@@ -148,7 +148,26 @@ class Model:
         return f"{self.loss.label} = {named}"
 
     def features(self, rows: Any) -> np.ndarray:
-        """One column per feature: numbers scaled by the declared bounds, missing ones in the middle."""
+        """The matrix of features: numbers scaled by the declared bounds, missing ones in the middle.
+
+        Args:
+            rows: As for `predict`.
+
+        Returns:
+            One row for each row, one column for each feature.
+
+        Raises:
+            QueryError: A column is missing.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> len(model.features({"age": [25, 60]}))
+            2
+        """
         columns = _columns(rows, self.feature_names_in_)
         count = max((len(values) for values in columns.values()), default=1)
         cached: dict[Factor, np.ndarray] = {}
@@ -161,12 +180,50 @@ class Model:
         return matrix
 
     def decision_function(self, rows: Any) -> np.ndarray:
-        """<theta, features> per row; one column for each class of a multinomial loss."""
+        """The margin `<theta, features>` of each row; one column for each class of a multinomial loss.
+
+        Args:
+            rows: As for `predict`.
+
+        Returns:
+            The margins.
+
+        Raises:
+            QueryError: A column is missing.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> model.decision_function({"age": [25, 60]}).shape
+            (2,)
+        """
         margins = self.features(rows) @ by_output(self.problem, self.theta).T
         return margins if self.loss.task == "class" else margins[:, 0]
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The label on its original scale, or the likeliest class."""
+        """Predict the label on its original scale, or the likeliest class.
+
+        Args:
+            rows: A data frame, an Arrow table or a mapping from column name to values.
+
+        Returns:
+            One prediction for each row.
+
+        Raises:
+            QueryError: A column is missing.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> len(model.predict({"age": [25, 60]}))
+            2
+        """
         if self.loss.task == "mean":
             raise QueryError("a mean predicts nothing; read model.theta")
         if self.loss.task == "margin":
@@ -180,7 +237,26 @@ class Model:
         return offset + scale * self.loss.predicted(margin)
 
     def predict_proba(self, rows: Any) -> np.ndarray:
-        """Chances of the classes, in the order of `classes_`; logistic and multinomial losses only."""
+        """Predict the probability of each class; logistic and multinomial losses only.
+
+        Args:
+            rows: As for `predict`.
+
+        Returns:
+            One row for each row, one column for each class in the order of `classes_`.
+
+        Raises:
+            QueryError: The loss gives no probabilities.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> model.predict_proba({"age": [25, 60]}).shape
+            (2, 2)
+        """
         margin = self.decision_function(rows) if self.loss.kind in ("logistic", "multinomial") else None
         if margin is None:
             raise QueryError(f"{self.loss.kind} loss gives no probabilities; use rt.Logistic or rt.Multinomial")
@@ -246,7 +322,20 @@ class Model:
         return Tags(estimator_type=kind, target_tags=TargetTags(required=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready, with the public description of the attributes it needs."""
+        """Plain values for JSON, with the public description of the attributes that the model needs.
+
+        Returns:
+            The fields; `from_dict` is the inverse.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> rt.Model.from_dict(model.to_dict()).loss == model.loss
+            True
+        """
         own = {name: self.domain[name] for name in self.problem.attributes}
         return {
             "loss": self.loss.to_dict(),
@@ -266,16 +355,70 @@ class Model:
         }
 
     def to_json(self) -> str:
+        """`to_dict` as JSON text.
+
+        Returns:
+            The text; `from_json` is the inverse.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> rt.Model.from_json(model.to_json()).loss == model.loss
+            True
+        """
         return json.dumps(self.to_dict())
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Model:
+        """Restore a model from the fields that `to_dict` returned.
+
+        Args:
+            fields: The fields.
+
+        Returns:
+            The model.
+
+        Raises:
+            QueryError: The fields are no model's.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> rt.Model.from_dict(model.to_dict()).positive
+            'smoker = yes'
+        """
         plain = {key: value for key, value in fields.items() if key not in ("names", "coefficients", "positive")}
         own = {"loss": loss_from_dict(fields["loss"]), "domain": Domain.from_dict(fields["domain"])}
         return cls(**(plain | own))
 
     @classmethod
     def from_json(cls, text: str) -> Model:
+        """Restore a model from the text that `to_json` returned.
+
+        Args:
+            text: The text.
+
+        Returns:
+            The model.
+
+        Raises:
+            QueryError: The text is no model's.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> rt.Model.from_json(model.to_json()).positive
+            'smoker = yes'
+        """
         return cls.from_dict(json.loads(text))
 
     def _repr_html_(self) -> str:

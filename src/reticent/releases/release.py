@@ -368,7 +368,24 @@ class Release:
         return max((bound.confidence for bound in (*self.certificates, *self.guarantees)), default=USUAL_CONFIDENCE)
 
     def answer(self, query: Query) -> Answer:
-        """Free and unlimited: a function of the released hypothesis."""
+        """Answer one query from the released hypothesis. This is free, any number of times.
+
+        Args:
+            query: A query built with `rt.count`, `rt.marginal` and the like.
+
+        Returns:
+            The answer, with a bound on its error where one is certified.
+
+        Raises:
+            QueryError: The query does not fit the domain.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> made.answer(rt.count(rt.col("a") == 1)).certified
+            True
+        """
         asked = checked_query(query)
         found = free_answer(self.knowledge, Request(asked, confidence=self.confidence))
         assert found is not None, "without a wanted error there is an answer"
@@ -396,6 +413,13 @@ class Release:
 
         Raises:
             QueryError: The question cannot be answered; the message says why, and what can be asked instead.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> made.ask("SELECT COUNT(*) FROM people").rows
+            ((3000.0,),)
         """
         if not isinstance(question, (str, StatisticQuery)):
             return self.answer(question)
@@ -415,7 +439,18 @@ class Release:
         return found.drawn_from(TableSample(self.knowledge, statement, self.replicated))
 
     def expected_variation(self) -> dict[tuple[str, ...], float]:
-        """An estimate, not a bound, of the total variation of each measured marginal."""
+        """Estimate, without a guarantee, the total variation of each measured marginal.
+
+        Returns:
+            A number for each set of attributes.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> list(made.expected_variation())
+            [('a',)]
+        """
         return expected_variation(self.hypothesis, self.measurements)
 
     def replicates(self, count: int = 80, *, seed: int = PUBLIC_SEED, progress: Report | bool = True) -> Release:
@@ -491,8 +526,18 @@ class Release:
             independent: Draw rows independently, where a procedure assumes it.
             replicates: How many columns of replicate weights; made with `replicates()` unless the release holds them.
 
+        Returns:
+            Rows with the names and values of the domain.
+
         Raises:
             QueryError: If rows are too few for the weights, or the weights too uneven for the rows.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> made.synthesize(10, seed=1).num_rows
+            10
         """
         least = 1 if replicates is None else LEAST_ROWS_RATIO * max(1, round(self.records))
         rows = max(least, round(self.records)) if rows is None else whole_number(rows, "rows", 1, MOST_ROWS)
@@ -512,7 +557,26 @@ class Release:
         return synthesize(self.hypothesis, rows, np.random.default_rng(seed), asked=asked, independent=independent)
 
     def minimize(self, loss: ConvexLoss) -> Model:
-        """The minimiser of a convex loss on the released hypothesis, with its certificate where one covers it."""
+        """Fit a model: the minimiser of a convex loss on the released hypothesis. This is free.
+
+        Args:
+            loss: For example `rt.Logistic(features=[...], label=...)`.
+
+        Returns:
+            The model, with a bound on its excess risk where a certificate covers the loss.
+
+        Raises:
+            QueryError: The loss does not fit the domain.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> rows = pyarrow.table({"age": [23, 41, 67] * 1000, "smoker": ["yes", "no", "no"] * 1000})
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), smoker=rt.Categorical(["no", "yes"]))
+            >>> made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+            >>> model = made.minimize(rt.Logistic(features=["age"], label="smoker"))
+            >>> model.positive
+            'smoker = yes'
+        """
         from reticent.releases.models import free_model
 
         return free_model(self.knowledge, loss, self.confidence).drawn_from(self.replicated)
@@ -537,6 +601,18 @@ class Release:
 
         Returns:
             The path.
+
+        Raises:
+            ReticentError: The file cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     made.report(f"{folder}/release.html").name
+            'release.html'
         """
         from reticent.report import Cover, write_release
 
@@ -551,7 +627,26 @@ class Release:
         return plot_release(self, names)
 
     def save(self, path: str | Path) -> Path:
-        """One file: domain, hypothesis, transcript, prices, versions; no secrets."""
+        """Write the release to one file: domain, hypothesis, transcript, prices, versions. It holds no secrets.
+
+        Args:
+            path: The file to write.
+
+        Returns:
+            The path.
+
+        Raises:
+            ReticentError: The file cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     made.save(f"{folder}/people.release").name
+            'people.release'
+        """
         return write_file(named_path(path, "census.release"), self.to_bytes())
 
     @property
@@ -563,7 +658,18 @@ class Release:
         return sha256(self._with(None).to_bytes())
 
     def to_bytes(self) -> bytes:
-        """What `save` writes; the same release always has the same bytes."""
+        """The bytes that `save` writes; the same release always has the same bytes.
+
+        Returns:
+            The bytes.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> made.to_bytes() == made.to_bytes()
+            True
+        """
         manifest = {
             "format": FORMAT,
             "domain": self.domain.to_dict(),
@@ -596,7 +702,27 @@ class Release:
 
     @classmethod
     def load(cls, path: str | Path) -> Release:
-        """Reads what `save` wrote; refuses other files in one line."""
+        """Read a file that `save` wrote.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The release: same bytes, same answers.
+
+        Raises:
+            ReticentError: The file cannot be read, or is no release of this version.
+
+        Example:
+            >>> import tempfile
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     loaded = rt.Release.load(made.save(f"{folder}/people.release"))
+            >>> loaded.to_bytes() == made.to_bytes()
+            True
+        """
         path = named_path(path, "census.release")
         with reading_file(path):
             if path.stat().st_size > LARGEST_CONTENT:
@@ -606,7 +732,25 @@ class Release:
 
     @classmethod
     def from_bytes(cls, packed: bytes, path: str = "these bytes") -> Release:
-        """The inverse of `to_bytes`; `path` is used in messages."""
+        """Read the bytes that `to_bytes` returned.
+
+        Args:
+            packed: The bytes.
+            path: What error messages call them.
+
+        Returns:
+            The release.
+
+        Raises:
+            ReticentError: The bytes are no release of this version.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(epsilon=1, delta=1e-9))
+            >>> rt.Release.from_bytes(made.to_bytes()).domain == table.domain
+            True
+        """
         content = read_release(packed, path)
         outcome = Outcome(
             content.hypothesis,

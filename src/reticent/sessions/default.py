@@ -20,7 +20,7 @@ from reticent.knowledge.request import Request
 from reticent.knowledge.tails import noise_failure, noise_within
 from reticent.queries.base import Linear
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal
+from reticent.queries.linear import Marginal, Mean, Ratio
 from reticent.sessions.engine import SessionEngine
 from reticent.sessions.investments import Investments, question_name
 from reticent.sessions.journal import ASK
@@ -45,7 +45,8 @@ class DefaultEngine(SessionEngine):
         """None for ledgers of earlier versions, which buy every cell with its marginal."""
 
     def given(self, quote: Free) -> None:
-        if self.investments is not None and isinstance(quote.result, Answer):
+        # Without a wanted error nothing would have been bought, so nothing was saved.
+        if quote.request.error is not None and self.investments is not None and isinstance(quote.result, Answer):
             self.investments.free(quote.request, quote.result, quote.known)
 
     def may_audit(self, key: str, cost: int) -> bool:
@@ -69,7 +70,7 @@ class DefaultEngine(SessionEngine):
 
     def quote_part(self, request: Request) -> Quote:
         """A mean may be of the rows' own numbers, where bins hide most of the wanted error."""
-        found = quote_mean(self, request)
+        found = quote_mean(self, request) if isinstance(request.question, (Mean, Ratio)) else None
         return super().quote_part(request) if found is None else found
 
     def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:

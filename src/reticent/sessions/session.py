@@ -314,10 +314,10 @@ class Session:
             from reticent.sql.population import TableSample
 
             return answer.drawn_from(TableSample(self.state.knowledge, asked))
-        neighbours = self.state.curator.neighbours
-        query = asked.resolve(self.domain)
+        state = self.state
+        query = asked.resolve(state.domain)
         return answer.drawn_from(
-            Sample(self.state.knowledge, query, None, lambda: budget_of(self.publications), neighbours)
+            Sample(state.knowledge, query, None, lambda: budget_of(self.publications), state.neighbours)
         )
 
     def ask_all(
@@ -505,12 +505,19 @@ class Session:
     # -- certifying and publishing ---------------------------------------------------------------------------
 
     def refit(self) -> bool:
-        """Fit the working hypothesis to everything measured so far, which is free.
+        """Fit the working hypothesis to everything measured so far. This is free.
 
-        `certify` and `release` do it by themselves: only then does the hypothesis speak for the session.
+        `certify` and `release` call it themselves.
 
         Returns:
             Whether there was anything new to fit.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1))
+            >>> session.refit()
+            False
         """
         return self.answering.refit()
 
@@ -634,11 +641,22 @@ class Session:
         return each_ledger_once(own, *self.state.journal.elsewhere, *found)
 
     def describe(self) -> dict[str, Any]:
-        """Public facts: what is guaranteed, what is spent, what is certified."""
+        """Public facts about the session: its guarantee, what is spent, what is certified.
+
+        Returns:
+            Plain values, ready for JSON.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1))
+            >>> session.describe()["engine"]
+            'default'
+        """
         return describe_session(self)
 
     def set_cap(self, analyst: str, amount: float) -> None:
-        """Limit what one analyst may spend in all.
+        """Limit the total that one analyst may spend.
 
         Args:
             analyst: As named in `ask(..., analyst=)`.
@@ -646,6 +664,12 @@ class Session:
 
         Raises:
             QueryError: The amount is not between 0 and the budget.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1))
+            >>> session.set_cap("ann", 0.1)
         """
         require(analyst, str, "analyst", "the analyst's name")
         self.state.ledger.set_cap(analyst, self._units(amount, "a cap"))
@@ -660,12 +684,45 @@ class Session:
         return int(number * NANO)
 
     def spent_by(self, analyst: str) -> float:
-        """What one analyst has spent, in the budget's unit."""
+        """The amount that one analyst has spent, in the budget's unit.
+
+        Args:
+            analyst: As named in `ask(..., analyst=)`.
+
+        Returns:
+            The amount; 0 for a name that never paid.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1))
+            >>> session.spent_by("ann")
+            0.0
+        """
         require(analyst, str, "analyst", "the analyst's name")
         return self.budget.amount(self.state.ledger.spent_by(analyst))
 
     def report(self, path: str | Path) -> Path:
-        """One self-contained HTML page: what was spent, what is guaranteed, what is certified."""
+        """Write a self-contained HTML page: what was spent, what is guaranteed, what is certified.
+
+        Args:
+            path: The file to write.
+
+        Returns:
+            The path.
+
+        Raises:
+            ReticentError: The file cannot be written.
+
+        Example:
+            >>> import tempfile
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     session.report(f"{folder}/session.html").name
+            'session.html'
+        """
         from reticent.report import write_session
 
         return write_session(self, named_path(path))
@@ -683,7 +740,14 @@ class Session:
         return session_summary(self)
 
     def close(self) -> None:
-        """Close the ledger; what free answers have saved is written down before, unless that fails."""
+        """Close the ledger. What free answers have saved is written down first, unless that fails.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1))
+            >>> session.close()
+        """
         with suppress(ReticentError):
             self.answering.written()
         self.state.ledger.close()

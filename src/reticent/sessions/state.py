@@ -41,6 +41,8 @@ class State:
         self.curator = curator
         self.journal = journal
         self.ledger = journal.ledger
+        self.domain: Domain = curator.domain
+        self.neighbours = curator.neighbours
         self.lock = threading.RLock()
         self._knowledge = knowledge
         self._unindexed = 0
@@ -49,10 +51,6 @@ class State:
     def knowledge(self) -> Knowledge:
         """An immutable value; the next purchase puts another one in its place."""
         return self._knowledge
-
-    @property
-    def domain(self) -> Domain:
-        return self.curator.domain
 
     @property
     def budget(self) -> Budget:

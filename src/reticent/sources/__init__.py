@@ -150,7 +150,13 @@ class Table(kernel.Table):
             return _built(cls, open_object(data, domain, name, person), declared, stopwatch)
 
     def close(self) -> None:
-        """Let go of a database that still counts for this table; a table held in memory has nothing to close."""
+        """Close a database that still counts for this table; a table held in memory has nothing to close.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> table.close()
+        """
         if isinstance(self._source, OnDemand | UndeclaredValues):
             self._source.close()
 

@@ -120,6 +120,15 @@ class Ledger:
 
         Raises:
             LedgerError: No ledger, another table's, another budget's, edited, rolled back, or in use.
+
+        Example:
+            >>> import tempfile
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     with rt.Ledger.open(f"{folder}/l", identity=table.identity, budget=rt.Budget(rho=1)) as ledger:
+            ...         ledger.spent
+            0
         """
         file, marks = places(path, anchor)
         with ExitStack() as undo, io_errors(file):
@@ -154,7 +163,20 @@ class Ledger:
 
     @classmethod
     def memory(cls, budget: Budget, identity: Payload | None = None) -> Ledger:
-        """The same rules without a file, for a release whose budget nothing else shares."""
+        """A ledger without a file, for a release whose budget is shared with nothing else.
+
+        Args:
+            budget: The whole budget.
+            identity: Public facts of the table; `table.identity` of a `Table`.
+
+        Returns:
+            The ledger.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).remaining
+            1000000000
+        """
         return cls(MemoryStore(), None, identity=identity or {}, budget=budget)
 
     def _begin(self, anchor: Anchor | None, identity: Payload, accept_rollback: bool, created: bool) -> None:
@@ -224,10 +246,35 @@ class Ledger:
         return self._history.remaining()
 
     def remaining_for(self, analyst: str | None) -> int:
-        """What this analyst can still spend under cap and limit."""
+        """Nano-units that one analyst can still spend under the cap and the budget.
+
+        Args:
+            analyst: The name; None for spending that is nobody's.
+
+        Returns:
+            The amount.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).remaining_for("ann")
+            1000000000
+        """
         return self._history.remaining(analyst)
 
     def spent_by(self, analyst: str) -> int:
+        """Nano-units that one analyst has spent.
+
+        Args:
+            analyst: The name.
+
+        Returns:
+            The amount; 0 for a name that never paid.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).spent_by("ann")
+            0
+        """
         return self._history.spent_by.get(analyst, 0)
 
     @property
@@ -455,7 +502,15 @@ class Ledger:
             after = rows[-1][0]
 
     def verify(self) -> None:
-        """LedgerError unless the stored chain replays to exactly the live state; others may pay meanwhile."""
+        """Check that the stored chain replays to exactly the live state; others may pay meanwhile.
+
+        Raises:
+            LedgerError: It does not.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).verify()
+        """
         replayed = History.replay(self.events())
         with self._using():
             for event in stored_events(self._store, replayed.sequence):
@@ -480,7 +535,12 @@ class Ledger:
                 self._store.discard(digest)
 
     def close(self) -> None:
-        """Free file and lock; what is pending stays charged."""
+        """Release the file and its lock; pending reservations stay charged.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).close()
+        """
         with self._mutex:
             if os.getpid() != self._process:
                 return  # a forked child shares the parent's descriptors: they are not its own to close
