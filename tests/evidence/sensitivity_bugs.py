@@ -183,7 +183,7 @@ def scale_forgotten(original: Any, self: ExcessRisks, source: Any, person_grid: 
 
 
 def scale_forgotten_plant(patch: Patch) -> None:
-    patch.setattr(excess_risk.ExcessRisks, "__post_init__", lambda self: None)
+    patch.setattr(excess_risk, "_refuse_small", lambda scale, least: None)
     wrapped(ExcessRisks, "evaluate", scale_forgotten)(patch)
 
 

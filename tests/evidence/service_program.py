@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from reticent.auditing.programs import RHO, Program, some_loss, some_sql
+from reticent.auditing.made_losses import EVERY, some_loss
+from reticent.auditing.programs import RHO, Program, some_sql
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.table import Table
-from reticent.losses.losses import Logistic, Squared
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.logging import Log
@@ -82,7 +82,7 @@ def _question(rng: random.Random, domain: Domain) -> tuple[str, dict[str, Any]]:
         case 1:
             return "ask", {"query": {"query": "marginal", "attributes": [name]}, "error": 0.2}
         case 2:
-            return "minimise", {"loss": some_loss(rng, domain, Squared, Logistic).to_dict(), "error": 1.0}
+            return "minimise", {"loss": some_loss(rng, domain, *EVERY).to_dict(), "error": 1.0}
         case 3:
             return "cost", {"query": {"query": "count"}, "error": 0.01}
         case _:

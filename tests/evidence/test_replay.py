@@ -11,6 +11,8 @@ import pytest
 from tests.evidence.sensitivity_bugs import BUGS, Planted
 from tests.evidence.service_program import SERVICE
 
+from reticent.auditing import programs
+from reticent.auditing.made_losses import EVERY, some_loss
 from reticent.auditing.neighbours import neighbourhood, random_domain
 from reticent.auditing.observation import kernel_minimizers, kernel_statistics
 from reticent.auditing.programs import MAKERS, PROGRAMS, Program, verbs
@@ -21,7 +23,9 @@ from reticent.kernel.discovery.medians import MedianScores
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import MECHANISMS, Gaussian, Thresholded
 from reticent.kernel.minimizers.excess_risk import ExcessRisk, ExcessRisks
+from reticent.kernel.minimizers.families import NoisyGradientDescent
 from reticent.kernel.table import Table
+from reticent.losses.losses import LOSSES
 from reticent.queries.linear import Count
 
 ALL = {**PROGRAMS, "service": SERVICE}
@@ -78,6 +82,16 @@ def test_every_part_is_replayed_on_neighbours_that_it_tells_apart(kind: type) ->
         if kind in replay.parts and share > enough:
             return
     pytest.fail(f"{share:.2f} of a price told in {TRIES} pairs")
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=lambda loss: loss.kind)
+def test_every_loss_is_minimised_on_neighbours_that_it_tells_apart(loss: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert loss in EVERY
+    monkeypatch.setattr(programs, "some_loss", lambda rng, domain, *kinds: some_loss(rng, domain, loss))
+    for part in (NoisyGradientDescent, ExcessRisk):
+        shares = (replay_pair(part_of(part), seed).share for seed in range(TRIES))
+        # From zero a class' gradient is at most half of what its slope allows: a quarter of the price.
+        assert any(share > LITTLE.get(part, 0.2) for share in shares), part.__name__
 
 
 def test_every_mechanism_takes_part() -> None:

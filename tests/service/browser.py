@@ -88,10 +88,16 @@ class Browser:
         self.click("[data-found]")
 
     def type(self, css: str, text: str, *, clear: bool = True) -> None:
-        element = self.find(css)
+        """Into an empty field it is typed again where the page was drawn anew meanwhile."""
         if clear:
-            self.call("POST", f"/element/{element}/clear")
+            self.until(lambda: self._typed(self.find(css), text), f"cannot type into {css}")
+        else:
+            self.call("POST", f"/element/{self.find(css)}/value", {"text": text})
+
+    def _typed(self, element: str, text: str) -> bool:
+        self.call("POST", f"/element/{element}/clear")
         self.call("POST", f"/element/{element}/value", {"text": text})
+        return self.call("GET", f"/element/{element}/property/value") == text
 
     def press(self, keys: str) -> None:
         steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]

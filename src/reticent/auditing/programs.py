@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from reticent.auditing.made_losses import EVERY, GENERALISED, some_loss
 from reticent.auditing.neighbours import Neighbourhood, neighbourhood, random_domain, undeclared
 from reticent.discovery.discover import DiscoverySearch
 from reticent.domain import Domain, Numeric, Undeclared
@@ -51,7 +52,7 @@ from reticent.kernel.statistics import (
     MaxError,
 )
 from reticent.kernel.table import Neighbours, Table, Unit
-from reticent.losses.losses import ConvexLoss, Hinge, Huber, Logistic, MeanVector, Ridge, Squared
+from reticent.losses.losses import MeanVector, Ridge, Squared
 from reticent.planning.convex import ENGINES as CONVEX_ENGINES
 from reticent.planning.convex import convex_plan
 from reticent.queries.conjunctions import Conjunctions
@@ -171,18 +172,6 @@ def some_guesses(rng: random.Random, domain: Domain, sets: Any, size: float) -> 
     )
 
 
-def some_loss(rng: random.Random, domain: Domain, *kinds: type) -> ConvexLoss:
-    names, kind = list(domain.names), rng.choice(kinds)
-    label = rng.choice([name for name in names if not isinstance(domain[name], Numeric)])
-    features = rng.sample([name for name in names if name != label], rng.randint(1, len(names) - 1))
-    if kind is MeanVector:
-        return MeanVector(features=features)
-    options: dict[str, Any] = {"ridge": rng.choice([0.05, 0.5])} if kind is Ridge or rng.random() < 0.5 else {}
-    if kind in (Logistic, Hinge):
-        options["positive"] = rng.randrange(domain[label].size)
-    return kind(features=features, label=label, radius=rng.choice([0.5, 2.0]), **options)
-
-
 def _errors_of_answers(rng: random.Random, public: Public) -> AnswerErrors:
     queries = tuple(some_query(rng, public.domain) for _ in range(rng.randint(1, 3)))
     return AnswerErrors(queries, np.array([rng.uniform(0, public.records) for _ in queries]), public.domain)
@@ -264,7 +253,7 @@ def _sums(rng: random.Random, public: Public) -> ClippedSums:
 
 def _risks(kind: type) -> Maker:
     def make(rng: random.Random, public: Public) -> Any:
-        losses = tuple(some_loss(rng, public.domain, *LOSSES) for _ in range(1 if rng.random() < 0.6 else 2))
+        losses = tuple(some_loss(rng, public.domain, *EVERY) for _ in range(1 if rng.random() < 0.6 else 2))
         problems = [loss.on(public.domain) for loss in losses]
         corners = [rng.choice([0.0, 1.0, -1.0]) * np.eye(p.dimension)[0] * p.radius for p in problems]
         scales = tuple(problem.scale * rng.choice([1.0, 3.0]) for problem in problems)
@@ -283,7 +272,6 @@ def _minimizer(kind: type, *losses: type) -> Maker:
     return make
 
 
-LOSSES = (Squared, Ridge, Logistic, Hinge, Huber, MeanVector)
 MAKERS: Mapping[type, tuple[tuple[str, ...], Maker]] = {
     LinearCount: (("measure",), lambda rng, public: some_query(rng, public.domain)),
     MarginalCounts: (("measure",), lambda rng, public: Marginal(rng.choice(some_sets(rng, public.domain)))),
@@ -311,12 +299,12 @@ MAKERS: Mapping[type, tuple[tuple[str, ...], Maker]] = {
     LargestError: (("measure",), _largest),
     ExcessRisk: (("measure", "exceeds"), _risks(ExcessRisk)),
     ExcessRisks: (("select",), _risks(ExcessRisks)),
-    NoisyGradientDescent: (("minimize",), _minimizer(NoisyGradientDescent, *LOSSES)),
-    LongDescent: (("minimize",), _minimizer(LongDescent, *LOSSES)),
-    OutputPerturbation: (("minimize",), _minimizer(OutputPerturbation, Ridge, MeanVector)),
-    PhasedERM: (("minimize",), _minimizer(PhasedERM, *LOSSES)),
-    UnconstrainedGLM: (("minimize",), _minimizer(UnconstrainedGLM, Logistic, Hinge, Huber)),
-    RidgeGLM: (("minimize",), _minimizer(RidgeGLM, Logistic, Hinge, Huber)),
+    NoisyGradientDescent: (("minimize",), _minimizer(NoisyGradientDescent, *EVERY)),
+    LongDescent: (("minimize",), _minimizer(LongDescent, *EVERY)),
+    OutputPerturbation: (("minimize",), _minimizer(OutputPerturbation, Ridge, MeanVector, *GENERALISED)),
+    PhasedERM: (("minimize",), _minimizer(PhasedERM, *EVERY)),
+    UnconstrainedGLM: (("minimize",), _minimizer(UnconstrainedGLM, *GENERALISED)),
+    RidgeGLM: (("minimize",), _minimizer(RidgeGLM, *GENERALISED)),
     SufficientStatistics: (("minimize",), _minimizer(SufficientStatistics, Squared, Ridge)),
 }
 """Everything that may be computed from rows: the verbs that take it, and how to make one of many shapes."""
@@ -425,9 +413,9 @@ def _ask(session: Session, rng: random.Random, engine: str, key: str | None, sql
         case 4:
             return session.ask_all([some_query(rng, domain) for _ in range(3)], error=0.3)
         case 5:
-            return session.minimize(some_loss(rng, domain, *LOSSES), error=rng.choice([0.5, 2.0]), key=key)
+            return session.minimize(some_loss(rng, domain, *EVERY), error=rng.choice([0.5, 2.0]), key=key)
         case 6:
-            losses = [some_loss(rng, domain, Squared, Logistic) for _ in range(2)]
+            losses = [some_loss(rng, domain, *EVERY) for _ in range(2)]
             return session.minimize(losses, error=1.0)
         case 7:
             return session.cost(Marginal(names[:1]), error=0.05)
@@ -455,7 +443,7 @@ def convex(table: Table, budget: Budget, rng: random.Random) -> Iterator[object]
     """The papers' online mechanism for convex losses."""
     curator = Curator(table, Ledger.memory(identity=table.identity, budget=budget))
     domain, records = table.domain, float(table.records or 10)
-    losses = [some_loss(rng, domain, Squared, Logistic, Huber) for _ in range(3)]
+    losses = [some_loss(rng, domain, *EVERY) for _ in range(3)]
     hypothesis = DenseHypothesis(domain)
     # Planned for a table large enough to certify something: here only what is charged and told counts.
     task = Task(tuple(losses), domain, table.neighbours, 1e9, 5, 0.1, hypothesis.log_size)
@@ -468,7 +456,7 @@ def convex(table: Table, budget: Budget, rng: random.Random) -> Iterator[object]
 
 
 def _convex_pmw(rng: random.Random, table: Table) -> ConvexPMW:
-    return ConvexPMW([some_loss(rng, table.domain, Squared, Logistic, Huber) for _ in range(3)], rounds=2)
+    return ConvexPMW([some_loss(rng, table.domain, *EVERY) for _ in range(3)], rounds=2)
 
 
 def discovering(table: Table, budget: Budget, rng: random.Random) -> Iterator[object]:
