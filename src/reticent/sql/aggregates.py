@@ -117,15 +117,15 @@ class Aggregator:
         if isinstance(tree.this, exp.Star):
             only(tree.this)
         elif tree.this is not None:
-            counted = self._present(tree.this)
+            counted = self._present(tree.this, where)
         return self.number_of(both((where, Selection(counted))))
 
-    def _present(self, tree: exp.Expr) -> Predicate:
+    def _present(self, tree: exp.Expr, where: Selection) -> Predicate:
         tree, scope = self.scope.inlined(tree)
         try:
             return present_where(tree, scope)
         except (NonLinearError, CutError):
-            return _not_null(tree, scope)
+            return _not_null(tree, scope, where.widest)
 
     def count_if(self, tree: exp.Expr, where: Selection) -> Expr:
         only(tree, "this")
@@ -148,30 +148,30 @@ class Aggregator:
             return self._sum(tree.this, where.true)
         opened = where.open(self.scan.domain)
         sure, open_ = self._sum(tree.this, where.true), self._sum(tree.this, opened)
-        least, most = self._extent(tree.this)
+        least, most = self._extent(tree.this, where.widest)
         return Partly(sure, open_, self.scan.count(opened), where.share, least, most)
 
     def mean(self, tree: exp.Expr, where: Selection) -> Expr:
         only(tree, "this")
         if where.exact:
             return self._mean(tree, where.true)
-        total, (low, high) = self.sum(exp.Sum(this=tree.this.copy()), where), self._extent(tree.this)
-        counted = self.number_of(both((where, Selection(self._present(tree.this)))))
+        total, (low, high) = self.sum(exp.Sum(this=tree.this.copy()), where), self._extent(tree.this, where.widest)
+        counted = self.number_of(both((where, Selection(self._present(tree.this, where)))))
         quotient = Computed(_quotient, (total, counted), self.scan.rows, NUMBER)
         found = self._pieces(tree.this)
         extent = None if isinstance(found, Variable) else self._allowed_extent(self._listed(found, where.widest))
         return Clipped(quotient, low, high, extent)
 
-    def _pieces(self, tree: exp.Expr) -> list[Piece] | Variable:
-        """A sum of columns, or any number that is bounded in each cell."""
+    def _pieces(self, tree: exp.Expr, where: Predicate) -> list[Piece] | Variable:
+        """A sum of columns, or any number that is bounded in each cell of a selection."""
         tree, scope = self.scope.inlined(tree)
         try:
             return pieces(tree, scope)
         except (NonLinearError, CutError):
-            return Variable.of(tree, scope)
+            return Variable.of(tree, scope, where)
 
     def _sum(self, tree: exp.Expr, where: Predicate) -> Sum:
-        found = self._pieces(tree)
+        found = self._pieces(tree, where)
         if isinstance(found, Variable):
             return sum_of(self.scan, found, where)
         return self._linear(self._listed(found, where), self._kind(tree))
@@ -226,7 +226,7 @@ class Aggregator:
         return sum(abs(weight) * bin_reach(form, name, domain)[0] for name, weight in piece.columns.items())
 
     def _mean(self, tree: exp.Expr, where: Predicate) -> MeanExpr:
-        found, domain = self._pieces(tree.this), self.scan.domain
+        found, domain = self._pieces(tree.this, where), self.scan.domain
         if isinstance(found, Variable):
             cells = found.within(where)
             if not cells.any():
@@ -282,9 +282,9 @@ class Aggregator:
         least, most = np.concatenate(found, axis=1)[:, grouping.rows]
         return least, most
 
-    def _extent(self, tree: exp.Expr) -> tuple[float, float]:
-        """The smallest and the largest number a record can have."""
-        found = self._pieces(tree)
+    def _extent(self, tree: exp.Expr, where: Predicate) -> tuple[float, float]:
+        """The smallest and the largest number a record of a selection can have."""
+        found = self._pieces(tree, where)
         if isinstance(found, Variable):
             if not found.mask.any():
                 return 0.0, 0.0
@@ -414,7 +414,7 @@ class Aggregator:
         only(tree, "this")
         sample = not isinstance(tree, (exp.StddevPop, exp.VariancePop))
         root = isinstance(tree, (exp.Stddev, exp.StddevPop, exp.StddevSamp))
-        return moments.deviation(self.scan, self._variable(tree.this), where.decided(), sample=sample, root=root)
+        return moments.deviation(self.scan, self._variable(tree.this, where), where.decided(), sample=sample, root=root)
 
     def pair(self, tree: exp.Expr, where: Selection) -> Expr:
         """COVAR, CORR and REGR: the first argument is y, the second x."""
@@ -422,19 +422,19 @@ class Aggregator:
         second = tree.args.get("expression")
         if second is None:
             raise refused(f"{wording(tree)} needs two columns", "name both")
-        y, x = self._variable(tree.this), self._variable(second)
+        y, x = self._variable(tree.this, where), self._variable(second, where)
         return moments.pair(self.scan, y, x, where.decided(), moments.PAIRS[type(tree)])
 
-    def _variable(self, tree: exp.Expr) -> Variable:
-        return Variable.of(tree, self.scope)
+    def _variable(self, tree: exp.Expr, where: Selection) -> Variable:
+        return Variable.of(tree, self.scope, where.widest)
 
 
 def _quotient(total: Vector, counted: Vector) -> Vector:
     return to_interval(total) / to_interval(counted)
 
 
-def _not_null(tree: exp.Expr, scope: Scope) -> Predicate:
-    """Where any expression has a value."""
+def _not_null(tree: exp.Expr, scope: Scope, where: Predicate) -> Predicate:
+    """Where any expression has a value, among the records of a selection."""
     if isinstance(tree, exp.Column):
         return not_null(scope.attribute(tree), scope.domain)
     cells = on_cells(tree, scope)
@@ -445,8 +445,12 @@ def _not_null(tree: exp.Expr, scope: Scope) -> Predicate:
     if isinstance(vector, Labels):
         return cells.predicate(~vector.null)
     numbers = to_interval(vector)
-    if (numbers.maybe_null & numbers.number).any():
-        raise CutError(f"{wording(tree)} may be NULL within a bin; leave it out with WHERE, at the edges of bins")
+    open_ = numbers.maybe_null & numbers.number
+    if open_.any() and cells.names:
+        open_ &= reachable(where.compile(scope.domain, scope.meter), cells.names, scope.domain).ravel()
+    if open_.any():
+        place = cells.bins_of(int(open_.argmax()))
+        raise CutError(f"{wording(tree)} may be NULL within {place}; leave it out with WHERE, at the edges of bins")
     return cells.predicate(numbers.number)
 
 

@@ -93,7 +93,11 @@ class OnCells:
         open_ = np.flatnonzero(~certain) if certain is not None else np.zeros(0, dtype=int)
         if not open_.size:
             return ""
-        codes = np.unravel_index(int(open_[0]), self.scope.domain.shape_of(self.names))
+        return self.bins_of(int(open_[0]))
+
+    def bins_of(self, cell: int) -> str:
+        """The bins that a cell lies in."""
+        codes = np.unravel_index(cell, self.scope.domain.shape_of(self.names))
         found = []
         for name, code in zip(self.names, codes, strict=True):
             attribute = self.scope.domain[name]

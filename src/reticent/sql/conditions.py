@@ -7,11 +7,13 @@ cells of the columns that it names.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from sqlglot import exp
 
-from reticent.domain import Categorical, Numeric
+from reticent.domain import Attribute, Categorical, Numeric
 from reticent.domain.attribute import closest, shown
 from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, col
@@ -23,7 +25,7 @@ from reticent.sql.patterns import Matcher
 from reticent.sql.refusals import CONDITIONS, only, refused, refused_node, wording
 from reticent.sql.scope import Scope
 from reticent.sql.selection import Selection, both, either, otherwise
-from reticent.sql.vectors import NULL, NUMERIC, TEXT, Labels, to_truth, without_other
+from reticent.sql.vectors import INTEGER, NULL, NUMBER, NUMERIC, TEXT, Labels, kind_of, to_truth, without_other
 
 _COMPARE: dict[type[exp.Expr], Callable[[Column, object], Predicate]] = {
     exp.EQ: Column.__eq__,
@@ -156,7 +158,8 @@ def _comparison(node: exp.Expr, scope: Scope) -> Selection:
         left, right, kind = right, left, _MIRRORED[type(node)]
     if not isinstance(left, exp.Column) or not is_constant(right):
         return _general(node, scope)
-    name, value = scope.attribute(left), constant(right)
+    name = scope.attribute(left)
+    value = _read(constant(right), scope.domain[name])
     if value is None:
         test = "IS NOT NULL" if kind is exp.NEQ else "IS NULL"
         raise refused(f"{wording(node)} is never true", f"use {wording(left)} {test}")
@@ -199,10 +202,11 @@ def _in(node: exp.Expr, scope: Scope) -> Selection:
     left = _bare(node.this)
     if not isinstance(left, exp.Column) or not all(is_constant(item) for item in node.expressions):
         return _general(node, scope)
-    values = [constant(item) for item in node.expressions]
+    name = scope.attribute(left)
+    values = [_read(constant(item), scope.domain[name]) for item in node.expressions]
     if any(value is None for value in values):
         raise refused(f"{wording(node)} lists NULL, which never matches", "add OR ... IS NULL")
-    return _plain(col(scope.attribute(left)).isin(values), node, scope)
+    return _plain(col(name).isin(values), node, scope)
 
 
 def _between(node: exp.Expr, scope: Scope) -> Selection:
@@ -214,10 +218,12 @@ def _between(node: exp.Expr, scope: Scope) -> Selection:
     left = _bare(node.this)
     if not isinstance(left, exp.Column) or not (is_constant(low) and is_constant(high)):
         return _general(node, scope)
-    column = col(scope.attribute(left))
+    name = scope.attribute(left)
+    column, attribute = col(name), scope.domain[name]
     above = exp.GTE(this=left.copy(), expression=low.copy())
     below = exp.LTE(this=left.copy(), expression=high.copy())
-    return both([_plain(column >= constant(low), above, scope), _plain(column <= constant(high), below, scope)])
+    least, most = _read(constant(low), attribute), _read(constant(high), attribute)
+    return both([_plain(column >= least, above, scope), _plain(column <= most, below, scope)])
 
 
 def _is(node: exp.Expr, scope: Scope) -> Selection:
@@ -244,7 +250,9 @@ def _distinct_from(node: exp.Expr, scope: Scope) -> Selection:
     same = Selection(column.is_null()) if value is None else _plain(column == value, node, scope)
     if not same.exact or same.stated_false is not None:
         return _general(node, scope)
-    return same if isinstance(node, exp.NullSafeEQ) else Selection(otherwise(same.true, scope.domain))
+    # Never unknown: where it is not true it is false.
+    found = Selection(same.true, otherwise(same.true, scope.domain))
+    return found if isinstance(node, exp.NullSafeEQ) else ~found
 
 
 def _like(node: exp.Expr, scope: Scope, escape: str = "") -> Selection:
@@ -281,6 +289,17 @@ def _escaped(node: exp.Expr, scope: Scope) -> Selection:
         raise refused(f"{wording(node)} needs one character after ESCAPE", "write ESCAPE '!'")
     inner = _like(node.this, scope, mark)
     return ~inner if node.this.args.get("negate") else inner
+
+
+def _read(value: Any, attribute: Attribute) -> Any:
+    """A number written as text is one beside a column of numbers, as databases read it: age = '30'."""
+    if not isinstance(value, str) or kind_of(attribute) not in (INTEGER, NUMBER):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return number if isfinite(number) else value
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

@@ -17,7 +17,7 @@ from reticent.sql import calendar, scalars
 from reticent.sql.builder import NOT_CONSTANT, OPERATORS, Builder, Duration, Function, constant_of, read_texts
 from reticent.sql.expressions import Expr
 from reticent.sql.intervals import Curve, Interval
-from reticent.sql.patterns import Matcher
+from reticent.sql.patterns import REGULAR_STEPS, Matcher, matching_texts
 from reticent.sql.refusals import only, refused, wording
 from reticent.sql.vectors import (
     DATE,
@@ -64,7 +64,8 @@ def _text_function(scalar: Callable[..., Any], names: tuple[str, ...], kind: str
         only(tree, *names, "expressions", "safe", "coalesce", "charset")
         operands = [builder.expr(tree.args[name]) for name in names if tree.args.get(name) is not None]
         operands += [builder.expr(item) for item in tree.expressions]
-        return builder.call(Function(tree.key.upper(), scalar, None, kind, strict=strict), operands, tree)
+        name = "||" if isinstance(tree, exp.DPipe) else tree.key.upper()
+        return builder.call(Function(name, scalar, None, kind, strict=strict), operands, tree)
 
     return build
 
@@ -108,6 +109,27 @@ def _like(builder: Builder, tree: exp.Expr, escape: str = "") -> Expr:
         builder.meter.charge(sum(matcher.steps(value) for value in vector.values if value is not None))
     found = builder.call(Function("LIKE", matcher.matches, None, TRUTH, steps=1), (operand,), tree)
     return _negated(builder, found, tree)
+
+
+def _regular(builder: Builder, tree: exp.Expr) -> Expr:
+    """Regular expressions as DuckDB reads them (RE2), whose matches take time linear in the text."""
+    only(tree, "this", "expression", "flag", "full_match")
+    pattern, flag = constant_of(builder.expr(tree.expression)), tree.args.get("flag")
+    flags = "" if flag is None else constant_of(builder.expr(flag))
+    if not isinstance(pattern, str) or flags not in ("", "c", "i"):
+        raise refused(f"{wording(tree)} needs a pattern, and no option but 'i'", "write a text such as '^A'")
+    operand = builder.expr(tree.this)
+    if operand.kind not in (TEXT, NULL):
+        raise refused(f"{wording(tree)}: regular expressions need text", "use =, IN or BETWEEN")
+    vector = operand.known
+    texts = [value for value in vector.values if isinstance(value, str)] if isinstance(vector, Labels) else []
+    builder.meter.charge(sum(map(len, texts)) + len(pattern) * REGULAR_STEPS)
+    whole = isinstance(tree, (exp.RegexpFullMatch, exp.SimilarTo))
+    ignore_case = flags == "i" or isinstance(tree, exp.RegexpILike)
+    found = matching_texts(pattern, texts, whole=whole, ignore_case=ignore_case)
+    if found is None:
+        raise refused(f"{wording(tree)} is no regular expression of RE2", "use LIKE or IN")
+    return builder.call(Function("REGEXP", found.__contains__, None, TRUTH, steps=1), (operand,), tree)
 
 
 def _negated(builder: Builder, found: Expr, tree: exp.Expr) -> Expr:
@@ -720,6 +742,7 @@ _TEXT_HANDLERS: dict[type[exp.Expr], Any] = {
     exp.Like: _like,
     exp.ILike: _like,
     exp.Escape: _escaped,
+    **dict.fromkeys((exp.RegexpLike, exp.RegexpILike, exp.RegexpFullMatch, exp.SimilarTo), _regular),
 }
 
 _NUMBER_HANDLERS: dict[type[exp.Expr], Any] = {

@@ -14,6 +14,7 @@ from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.sql.describe import Explained, Shown, show_of
 from reticent.sql.refusals import ONLY_SELECT, STATEMENTS, refused, wording
+from reticent.sql.shorthand import spelled_out
 
 MAX_TEXT = 100_000
 """Characters of one statement."""
@@ -32,6 +33,12 @@ class _Parser(DuckDB.Parser):
 
     TERM: ClassVar = {token: node for token, node in DuckDB.Parser.TERM.items() if token is not TokenType.MOD}
     FACTOR: ClassVar = {**DuckDB.Parser.FACTOR, TokenType.MOD: exp.Mod}
+
+
+class _Tokenizer(DuckDB.Tokenizer):
+    """Names may stand in backticks, as other databases write them: nothing else has one."""
+
+    IDENTIFIERS: ClassVar = ['"', "`"]
 
 
 # The parser's warnings quote the analyst's text: no place for it is a server's log. Refusals say what is wrong.
@@ -104,7 +111,7 @@ def table_of(text: str) -> str | None:
 def _parsed(text: str) -> list[exp.Expr | None]:
     dialect = Dialect.get_or_raise("duckdb")
     try:
-        tokens = dialect.tokenize(text)
+        tokens = _Tokenizer(dialect=dialect).tokenize(text)
         first = tokens[0].text.upper() if tokens else ""
         if first in STATEMENTS:
             raise QueryError(_not_a_question(first))
@@ -157,7 +164,7 @@ def _query(tree: exp.Expr) -> exp.Expr:
         tree = tree.this
     if isinstance(tree, (exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.Pivot)):
         _refuse_ambiguous(tree)
-        return tree
+        return spelled_out(tree)
     word = type(tree).__name__.upper()
     raise QueryError(_not_a_question(word))
 

@@ -1,13 +1,15 @@
-"""SQL's LIKE in time linear in the text, whatever the pattern: no pattern can make a match backtrack."""
+"""SQL's LIKE and regular expressions in time linear in the text: no pattern can make a match backtrack."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 ANYTHING = "%"
 ANY_ONE = "_"
+REGULAR_STEPS = 10
+"""Of reading one character of a regular expression."""
 WORD_BITS = 2048
 """Bits of a state that one step of Python's integers passes over."""
 
@@ -78,3 +80,16 @@ def _read(pattern: str, escape: str) -> Iterator[tuple[str, bool]]:
             yield next(characters, escape), False
         else:
             yield character, True
+
+
+def matching_texts(pattern: str, texts: Sequence[str], *, whole: bool, ignore_case: bool) -> frozenset[str] | None:
+    """Those texts that a regular expression of RE2 matches, as a whole or in some part; None where it is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    written = rf"\A(?:{pattern})\z" if whole else pattern
+    try:
+        found = pc.match_substring_regex(pa.array([*texts, ""], pa.string()), written, ignore_case=ignore_case)
+    except pa.ArrowInvalid:
+        return None
+    return frozenset(text for text, matched in zip(texts, found.to_pylist(), strict=False) if matched)

@@ -95,7 +95,7 @@ CONDITIONS = _each(
         "Exists Any All",
         "a subquery would join; ask it on its own, or list values: IN (1, 2)",
     ),
-    ("RegexpLike RegexpILike RegexpFullMatch SimilarTo Glob", "regular expressions are not supported; use LIKE or IN"),
+    ("Glob", "patterns of file names are not supported; use LIKE or IN"),
     ("Placeholder Parameter SessionParameter", "parameters have no value here; write the value itself"),
     ("Tuple Array Struct", "lists of columns cannot be compared; compare them one by one with AND"),
     ("Window RowNumber Rank DenseRank Ntile", "window functions rank records; use ORDER BY and LIMIT on aggregates"),

@@ -14,6 +14,7 @@ from reticent.queries import Predicate, Weights, all_of, col
 from reticent.queries.numbers import allowed_codes, scaled_numbers
 from reticent.sql.cells import MAX_CELLS, OnCells, on_cells
 from reticent.sql.expressions import Binning, MeanExpr, Sum
+from reticent.sql.grouping import reachable
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused, wording
 from reticent.sql.scan import Scan
@@ -46,8 +47,8 @@ class Variable:
         return cls((name,), bounds_of(attribute), present, kind_of(attribute), domain, name)
 
     @classmethod
-    def of(cls, tree: exp.Expr, scope: Scope) -> Variable:
-        """A numeric expression over one record."""
+    def of(cls, tree: exp.Expr, scope: Scope, where: Predicate) -> Variable:
+        """A numeric expression over one record of a selection."""
         tree, scope = scope.inlined(tree)
         while isinstance(tree, exp.Paren):
             tree = tree.this
@@ -57,10 +58,10 @@ class Variable:
             if kind not in NUMERIC or scope.domain[name].representatives is None:
                 raise refused(f"{wording(tree)} has no numbers", "count its values instead")
             return cls.of_column(name, scope.domain)
-        return cls.of_cells(on_cells(tree, scope), tree)
+        return cls.of_cells(on_cells(tree, scope), tree, where)
 
     @classmethod
-    def of_cells(cls, cells: OnCells, tree: exp.Expr) -> Variable:
+    def of_cells(cls, cells: OnCells, tree: exp.Expr, where: Predicate) -> Variable:
         known = cells.known
         if known is None:
             raise refused(
@@ -68,16 +69,17 @@ class Variable:
             )
         if known.kind not in (*NUMERIC, NULL):
             raise refused(f"{wording(tree)} is not a number", "use COUNT, or a column of numbers")
-        numbers = to_interval(known.vector)
-        if numbers.null is not None and (numbers.null & numbers.number).any():
-            where = known.cut if known.cut.startswith("the bin") else "a bin"
-            raise CutError(f"{wording(tree)} may be NULL within {where}; leave it out with WHERE, at the edges of bins")
-        if (
-            not np.isfinite(np.where(numbers.number, numbers.low, 0.0)).all()
-            or not np.isfinite(np.where(numbers.number, numbers.high, 0.0)).all()
-        ):
+        numbers, domain = to_interval(known.vector), cells.scope.domain
+        if cells.names and (_perhaps_null(numbers) | _unbounded(numbers)).any():
+            # Only then: what was bought before under the whole expression keeps its text.
+            allowed = reachable(where.compile(domain, cells.scope.meter), cells.names, domain).ravel()
+            numbers = numbers.where(allowed, Interval.exact(np.full(len(allowed), np.nan)))
+        if (open_ := _perhaps_null(numbers)).any():
+            place = cells.bins_of(int(open_.argmax()))
+            raise CutError(f"{wording(tree)} may be NULL within {place}; leave it out with WHERE, at the edges of bins")
+        if _unbounded(numbers).any():
             raise refused(f"{wording(tree)} has no bound in some bin", "use WHERE to leave it out")
-        return cls(cells.names, numbers, cells.predicate(numbers.number), known.kind, cells.scope.domain)
+        return cls(cells.names, numbers, cells.predicate(numbers.number), known.kind, domain)
 
     @cached_property
     def mask(self) -> np.ndarray:
@@ -116,6 +118,15 @@ class Variable:
         if vectors is None:
             return Weights(((self.names, tensor),))
         return Weights(tuple(((name,), vector) for name, vector in zip(self.names, vectors, strict=True)))
+
+
+def _perhaps_null(numbers: Interval) -> np.ndarray:
+    """Cells some of whose records may have a number and others none."""
+    return np.zeros(len(numbers.value), dtype=bool) if numbers.null is None else numbers.null & numbers.number
+
+
+def _unbounded(numbers: Interval) -> np.ndarray:
+    return numbers.number & ~(np.isfinite(numbers.low) & np.isfinite(numbers.high))
 
 
 def factors_of(tensor: np.ndarray) -> list[np.ndarray] | None:

@@ -44,6 +44,46 @@ DATES = Domain(
     stamp=Numeric(edges=[datetime.datetime(2024, 1, 1, hour) for hour in (0, 6, 12, 18)], other=False),
     kind=Categorical(["a", "b"], other=False),
 )  # fmt: skip
+TRIPS = Domain(
+    payment_type=Categorical(
+        ["Cash", "Credit Card", "Mobile", "Prcard", "No Charge", "Unknown", "Dispute"], nullable=True, other=False
+    ),
+    airport=Categorical([True, False], other=False),
+    shift=Integer(21),
+    pickup_area=Integer(3),
+    fare=Numeric(edges=[0, 10, 20, 30, 40, 50, 60], other=False),
+    tips=Numeric(edges=[0, 2, 5, 20], nullable=True, other=False),
+    trip_total=Numeric(edges=[0, 50, 150], other=False),
+    trip_miles=Numeric(edges=[0, 2, 40], other=False),
+    trip_seconds=Numeric(edges=[0, 300, 7200], whole=True, other=False),
+    pickup_date=Numeric(
+        edges=[*(datetime.date(2021, month, 1) for month in range(1, 13)), datetime.date(2021, 12, 31)], other=False
+    ),
+)
+"""Like the table of ../shared/data/sql/analysts.sql, with coarser bins."""
+ORDERS = Domain(
+    {
+        "Order Date": Numeric(
+            edges=[
+                *(datetime.date(2022 + number // 4, 3 * (number % 4) + 1, 1) for number in range(6)),
+                datetime.date(2023, 7, 1),
+            ],
+            nullable=True,
+            other=False,
+        ),
+        "Customer Segment": Categorical(["Consumer", "Corporate", "Home Office"], other=False),
+        "Unit Price": Numeric(edges=[0, 2.5, 5, 10, 25, 100], other=False),
+        "qty": Integer(6),
+        "profit": Numeric(edges=[-200, -50, 0, 50, 200], nullable=True, other=False),
+        "is_gift": Categorical([True, False], nullable=True, other=False),
+        "group": Categorical(["a", "B", "ß ok", "it's"], nullable=True, other=False),
+        "shipped_at": Numeric(
+            edges=[*(datetime.datetime(2023, 1, 1, hour) for hour in (0, 6, 12, 18)), datetime.datetime(2023, 1, 2)],
+            other=False,
+        ),
+    }
+)
+"""Names with spaces and capitals, a keyword as a name, negative numbers, quotes in texts, times of day."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +92,8 @@ class Exact:
 
     domain: Domain
     seed: int
+    name: str = "t"
+    """Of the table in statements."""
 
     @cached_property
     def codes(self) -> np.ndarray:
@@ -87,12 +129,12 @@ class Exact:
 
     @cached_property
     def decoded(self) -> duckdb.DuckDBPyConnection:
-        """The decoded table under the name `t`."""
+        """The decoded table under its name."""
         columns: dict[str, Any] = {}
         for place, name in enumerate(self.domain.names):
             values = [self.domain[name].value(code) for code in range(self.domain[name].size)]
             columns[name] = pa.array([values[code] for code in self.codes[:, place]])
-        return connected(columns)
+        return connected(columns, self.name)
 
     def raw(self, within: str, seed: int) -> duckdb.DuckDBPyConnection:
         """Rows whose numbers lie anywhere in their bins: evenly, at the lower ends, or at both ends."""
@@ -108,7 +150,7 @@ class Exact:
                 else:
                     values.append(attribute.value(code))
             columns[name] = pa.array(values)
-        return connected(columns)
+        return connected(columns, self.name)
 
     def ask(self, text: str) -> ResultTable:
         """The statement on the exact view."""
@@ -146,10 +188,10 @@ def _drawn(attribute: Numeric, code: int, draw: float) -> Any:
     return int(number) if attribute.whole else float(number)
 
 
-def connected(columns: dict[str, Any]) -> duckdb.DuckDBPyConnection:
+def connected(columns: dict[str, Any], name: str = "t") -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     connection.register("decoded", pa.table(columns))
-    connection.execute("CREATE TABLE t AS SELECT * FROM decoded")
+    connection.execute(f"CREATE TABLE {name} AS SELECT * FROM decoded")
     return connection
 
 
@@ -161,6 +203,16 @@ def people() -> Exact:
 @cache
 def calendar() -> Exact:
     return Exact(DATES, 7)
+
+
+@cache
+def trips() -> Exact:
+    return Exact(TRIPS, 3, "trips")
+
+
+@cache
+def orders() -> Exact:
+    return Exact(ORDERS, 5, "orders")
 
 
 def view() -> Published:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from tests.unit.sql.sql_analysts import REFUSED_ORDERS, REFUSED_TRIPS
 from tests.unit.sql.sql_refusals import REFUSED
-from tests.unit.sql.sql_table import DOMAIN, ask
+from tests.unit.sql.sql_table import DOMAIN, Exact, ask, orders, people, trips
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
@@ -15,10 +18,17 @@ LEAST_REASONS = 120
 LONGEST_LINE = 300
 
 
-@pytest.mark.parametrize(("text", "reason"), REFUSED)
-def test_a_refusal_names_the_reason_and_the_remedy(text: str, reason: str) -> None:
+EVERY = [
+    *((people, *refusal) for refusal in REFUSED),
+    *((trips, *refusal) for refusal in REFUSED_TRIPS),
+    *((orders, *refusal) for refusal in REFUSED_ORDERS),
+]
+
+
+@pytest.mark.parametrize(("table", "text", "reason"), EVERY)
+def test_a_refusal_names_the_reason_and_the_remedy(table: Callable[[], Exact], text: str, reason: str) -> None:
     with pytest.raises(QueryError) as caught:
-        ask(text)
+        table().ask(text)
     message = str(caught.value)
     assert reason in message
     assert "\n" not in message
@@ -28,8 +38,8 @@ def test_a_refusal_names_the_reason_and_the_remedy(text: str, reason: str) -> No
 
 
 def test_enough_reasons_are_distinct() -> None:
-    assert len(REFUSED) >= LEAST_REFUSALS
-    assert len({reason for _, reason in REFUSED}) >= LEAST_REASONS
+    assert len(EVERY) >= LEAST_REFUSALS
+    assert len({reason for _, _, reason in EVERY}) >= LEAST_REASONS
 
 
 def test_too_many_groups_are_refused_before_anything_is_computed() -> None:
