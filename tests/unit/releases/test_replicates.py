@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,13 @@ import pytest
 import reticent as rt
 from reticent.cli import cli
 from reticent.errors import QueryError, ReticentError
+from reticent.hypotheses import DenseHypothesis
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.fitting import loglinear
 from reticent.hypotheses.replicates import Replicates, difference, drawn_table
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.releases import replicates as making
+from reticent.releases.replicates import made_replicates
 
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
 ROWS = 4000
@@ -246,3 +251,28 @@ def test_impossible_cells_do_not_widen_the_rest() -> None:
     release = rt.release(table, rt.marginals(domain, 2), BUDGET).replicates(10)
     spread = held(release).marginal(("a",)).std(axis=0)
     assert spread.max() < 4 * np.sqrt(2 / 9 / 3000)
+
+
+def test_replicates_take_the_path_of_the_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their values carry the noise twice: held against noise once, fits were taken for worse than the measurements."""
+    domain, generator = rt.Domain(dict.fromkeys("abcde", 4)), np.random.default_rng(5)
+    rows = generator.integers(0, 4, (3000, 5))
+    rows[:, 1] = np.where(generator.random(3000) < 0.5, rows[:, 0], rows[:, 1])
+    counts = np.zeros(domain.shape)
+    np.add.at(counts, tuple(rows.T), 1)
+    measurements = [
+        Measurement(rt.marginal(*names), table + generator.normal(0, 0.02, table.shape), 0.02)
+        for names in combinations(domain.names, 2)
+        for table in [DenseHypothesis(domain, counts).marginal(names)]
+    ]
+    begun = []
+    start = loglinear.proportional_start
+    monkeypatch.setattr(loglinear, "proportional_start", lambda *given: (begun.append(1), start(*given))[1])
+    published = DenseHypothesis(domain)
+    published.fit(measurements)
+    assert not begun, "this release is kept as it was fitted"
+    made_replicates(published, measurements, records=3000, public_records=True, count=10)
+    assert not begun
+    monkeypatch.setattr(loglinear, "PERTURBED", 1.0)
+    made_replicates(published, measurements, records=3000, public_records=True, count=10)
+    assert begun

@@ -60,6 +60,9 @@ LEGS = (40, 160, 400, 1400)
 LEAST_LEG = 30
 """A leg that stopped on small progress after fewer steps had a good preconditioner: another leg is not tried."""
 
+PERTURBED = 2.0
+"""Variances of noise, and of interactions around their prior centre, between a replicate's values and its prior: those
+of the release and its own. A fit that a release would keep is then kept by its replicates (population.md, claim 6)."""
 FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
 """Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
 missed by the fit."""
@@ -357,7 +360,7 @@ def fit_loglinear(
         problem.centre = _flat(redraw.centres(terms), terms)
     furthest = max(map(_furthest, measurements), default=0.0) if method == "map" and prior is None else None
     reached = _Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest)
-    consistent = _comparable(problem, method, prior, terms, base)
+    consistent = _comparable(problem, method, prior, terms, base, 1.0 if redraw is None else PERTURBED)
     if consistent is None:
         point = reached.descend(problem, point)
     else:
@@ -442,7 +445,7 @@ def _with_wide_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
 
 
 def _comparable(
-    problem: FitProblem, method: str, prior: Prior | None, terms: dict[Key, Term], base: Base
+    problem: FitProblem, method: str, prior: Prior | None, terms: dict[Key, Term], base: Base, variances: float
 ) -> _Compared | None:
     """The comparison with least squares, where the prior is empirical and the engine holds cells or records."""
     if method != "map" or prior is not None or not isinstance(problem.engine, Rescaling):
@@ -451,7 +454,7 @@ def _comparable(
     if consistent is None:
         return None
     scales = {names: term.scale for (names, text), term in terms.items() if not text}
-    return _Compared(problem, consistent, consistent.freedom(base, scales))
+    return _Compared(problem, consistent, consistent.freedom(base, scales), variances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,6 +465,8 @@ class _Compared:
     consistent: Consistent
     freedom: float
     """How many of the measured numbers the prior leaves to the measurements."""
+    variances: float
+    """Of the recorded noise in the measured values: one, or two for a replicate."""
 
     def descend(self, reached: _Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
@@ -496,7 +501,7 @@ class _Compared:
         for names, (_, sd) in self.problem.measured_marginals.items():
             away = found[self.problem.parameters(names)] - self.consistent.marginal(names)[0].ravel()
             distance += float(away @ away) / (sd * sd)
-        return distance - self.consistent.rank + 2 * freedom
+        return distance / self.variances - self.consistent.rank + 2 * freedom
 
 
 class _Reached:
