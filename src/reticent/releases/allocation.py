@@ -26,6 +26,7 @@ from reticent.hypotheses.fitting.prior import (
     shrunk,
     without_impossible,
 )
+from reticent.hypotheses.fitting.smoothness import smooth_part
 
 __all__ = ["Allocation", "prior_variances"]
 
@@ -114,8 +115,9 @@ def prior_variances(
     """Of every residual's cells, in records squared: how far it may lie from what lower orders predict.
 
     Free: released numbers only. A parameter of scale s moves a cell q by q s; the scale of a set is learnt from its
-    own departures, and where these are drowned from those of the other sets of its order. Of single attributes
-    nothing is known beforehand.
+    own departures, and where these are drowned from those of the other sets of its order. Of a pair that is smooth
+    along an ordered attribute these are variances of cosines instead of cells: the low frequencies are worth measuring
+    where every cell drowns. Of single attributes nothing is known beforehand.
     """
     known = without_impossible(domain, [(domain.canonical(m.query.attributes), m.values, m.sd) for m in measurements])
     base = product_base(domain, known)
@@ -126,6 +128,7 @@ def prior_variances(
     pairs: dict[Set, np.ndarray] = {}
     expected: dict[Set, np.ndarray] = {}
     losses: dict[Set, np.ndarray] = {}
+    smooth: dict[Set, np.ndarray] = {}
     for names in sorted((s for s in sets if len(s) > 1), key=len):
         expected[names] = expected_from_pairs(base, pairs, names)
         merged = collapse(covering[names], names)
@@ -134,6 +137,8 @@ def prior_variances(
         losses[names] = scale_losses((merged[0] - expected[names]) ** 2, expected[names] ** 2, merged[1], SCALE_GRID)
         if len(names) == 2:
             pairs[names] = shrunk(*merged, expected[names])
+            if (part := smooth_part(domain, names, *merged, expected[names])) is not None:
+                smooth[names] = records**2 * part.variances(expected[names])
     scales: dict[Set, float] = {}
     typical = 1.0
     for order in sorted({len(s) for s in expected}):
@@ -143,7 +148,8 @@ def prior_variances(
         if members:
             scales |= dict(zip(members, _pooled(np.stack([losses[s] for s in members])), strict=True))
         typical = float(np.mean([scale for s, scale in scales.items() if len(s) == order]))
-    return [None if len(s) == 1 else (records * scales[s]) ** 2 * _centred_squares(expected[s] ** 2) for s in sets]
+    rough = {s: (records * scales[s]) ** 2 * _centred_squares(expected[s] ** 2) for s in scales if s not in smooth}
+    return [None if len(s) == 1 else smooth[s] if s in smooth else rough[s] for s in sets]
 
 
 def _pooled(losses: np.ndarray) -> np.ndarray:

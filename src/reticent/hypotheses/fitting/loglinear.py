@@ -19,6 +19,7 @@ import numpy as np
 from reticent.errors import QueryError
 from reticent.hypotheses.base import FitReport, Measurement
 from reticent.hypotheses.fitting.prior import (
+    LEAST_SCALE,
     Base,
     Prior,
     collapse,
@@ -37,6 +38,7 @@ from reticent.hypotheses.fitting.proportional import (
     proportional_start,
 )
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
+from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
 from reticent.queries.linear import Marginal
 
 if TYPE_CHECKING:
@@ -96,10 +98,34 @@ class Term:
     scale: float
     form: np.ndarray | None = None
     free: bool = False
+    smooth: SmoothPart | None = None
+    """Of the smooth part of a marginal's parameters, which has a term of its own (`smoothness.py`)."""
 
     @property
     def order(self) -> int:
         return len(self.attributes)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it has a parameter for every cell of its marginal."""
+        return self.form is None and self.smooth is None
+
+    @property
+    def scales(self) -> np.ndarray:
+        """The prior scale of every parameter."""
+        return np.full(self.values.size, self.scale) if self.smooth is None else self.smooth.scales
+
+    def table(self, part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """What its parameters add to the logarithm of every cell."""
+        if self.smooth is not None:
+            return self.smooth.table(part)
+        return part.reshape(shape) if self.form is None else part[0] * self.form
+
+    def statistic(self, marginal: np.ndarray) -> np.ndarray | float:
+        """The adjoint: of its marginal, what its parameters see."""
+        if self.smooth is not None:
+            return self.smooth.coefficients(marginal)
+        return marginal.ravel() if self.form is None else np.vdot(self.form, marginal)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +156,7 @@ class Redraw:
         replicates of cells that noise drowns would be too close together (docs/proofs/population.md, claim 7).
         """
         return {
-            key: term.scale * self.generator.standard_t(DEGREES, term.values.size)
+            key: term.scales * self.generator.standard_t(DEGREES, term.values.size)
             for key, term in terms.items()
             if term.order > 1
         }
@@ -205,11 +231,11 @@ class FitProblem:
         ends = np.cumsum([0, *sizes])
         self.places = [slice(a, b) for a, b in pairwise(ends)]
         self.size = int(ends[-1])
-        self._parameters = {t.attributes: p for t, p in zip(terms, self.places, strict=True) if t.form is None}
+        self._parameters = {t.attributes: p for t, p in zip(terms, self.places, strict=True) if t.whole}
         self.targets = np.concatenate([term.values.ravel() for term in terms]) if terms else np.empty(0)
         self.measured_precision = np.repeat([0.0 if term.free else term.sd**-2.0 for term in terms], sizes)
         self.precision = self.measured_precision
-        self.ridge = np.repeat([term.scale**-2.0 for term in terms], sizes)
+        self.ridge = np.concatenate([np.zeros(0), *(term.scales**-2.0 for term in terms)])
         self.centre = np.zeros(self.size)
         """Where the prior is centred: at the base, but for a replicate."""
         self._point = np.zeros(self.size)
@@ -222,7 +248,7 @@ class FitProblem:
     @property
     def measured_marginals(self) -> dict[Set, tuple[np.ndarray, float]]:
         """Values and noise of every marginal that was measured itself."""
-        return {t.attributes: (t.values, t.sd) for t in self.terms if t.form is None and not t.free}
+        return {t.attributes: (t.values, t.sd) for t in self.terms if t.whole and not t.free}
 
     def place(self, attributes: Set) -> int:
         """Of a set among those of the engine."""
@@ -258,8 +284,7 @@ class FitProblem:
         arrays: list[np.ndarray | None] = [None] * len(self.sets)
         for term, place in zip(self.terms, self.places, strict=True):
             index = self._place[term.attributes]
-            part = flat[place]
-            array = part.reshape(self._shapes[index]) if term.form is None else part[0] * term.form
+            array = term.table(flat[place], self._shapes[index])
             known = arrays[index]
             arrays[index] = array if known is None else known + array
         return [np.zeros(s) if a is None else a for a, s in zip(arrays, self._shapes, strict=True)]
@@ -268,8 +293,7 @@ class FitProblem:
         """The adjoint of `spread`: every term's statistic."""
         flat = np.empty(self.size)
         for term, place in zip(self.terms, self.places, strict=True):
-            marginal = marginals[self._place[term.attributes]]
-            flat[place] = marginal.ravel() if term.form is None else np.vdot(term.form, marginal)
+            flat[place] = term.statistic(marginals[self._place[term.attributes]])
         return flat
 
     def potentials(self, flat: np.ndarray) -> list[np.ndarray]:
@@ -311,7 +335,11 @@ class FitProblem:
 
     def preconditioner(self, flat: np.ndarray) -> np.ndarray:
         """Inverse diagonal of the Gauss-Newton Hessian; the half stands for the coupling of overlapping sets."""
-        return 1.0 / (0.5 * self.statistics(flat) ** 2 * self.precision + self.pull(flat))
+        curvature = self.statistics(flat) ** 2 * self.precision
+        for term, place in zip(self.terms, self.places, strict=True):
+            if term.smooth is not None:
+                curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
+        return 1.0 / (0.5 * curvature + self.pull(flat))
 
 
 def fit_loglinear(
@@ -349,12 +377,14 @@ def fit_loglinear(
     if prior is None:
         learn = _with_learnt_scales if method == "staged" else _with_wide_scales
         terms = learn(terms, base) if redraw is None else _with_scales_of(redraw, terms, domain)
+        if method == "map" and redraw is None:
+            terms = with_smooth_parts(terms, base, domain)
     if method == "staged":
         from reticent.hypotheses.fitting.staged import fit_staged
 
         return fit_staged(terms, base, make_engine, start, progress)
     problem = _problem(method, list(terms.values()), base, make_engine, DEGREES if prior is None else None)
-    known = {} if start is None else start.parameters
+    known = {} if start is None else with_lost_parts(start.parameters, terms, domain)
     point = _flat(known if redraw is None else _rebased(known, start, base), terms)
     if redraw is not None:
         problem.centre = _flat(redraw.centres(terms), terms)
@@ -412,7 +442,10 @@ def _with_scales_of(redraw: Redraw, terms: dict[Key, Term], domain: Domain) -> d
     drawn = terms_of(redraw.choices, domain, Prior())
     base = product_base(domain, [(t.attributes, t.values, t.sd) for t in drawn.values() if t.form is None])
     learnt = _with_wide_scales({key: drawn[key] for key in terms if key in drawn}, base)
-    return {key: replace(term, scale=learnt[key].scale) if key in learnt else term for key, term in terms.items()}
+    learnt = with_smooth_parts(learnt, base, domain)
+    parts = {key: _smooth_term(terms[key[0], ""], t.smooth) for key, t in learnt.items() if t.smooth is not None}
+    scaled = {key: replace(term, scale=learnt[key].scale) if key in learnt else term for key, term in terms.items()}
+    return scaled | parts
 
 
 def _with_learnt_scale(term: Term, base: Base) -> Term:
@@ -444,6 +477,41 @@ def _with_wide_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
     return widened
 
 
+SMOOTH = "smooth part"
+"""The text of the keys of smooth parts; no query has it."""
+
+
+def with_smooth_parts(terms: dict[Key, Term], base: Base, domain: Domain) -> dict[Key, Term]:
+    """A smooth part for every measured pair whose departures from the base are smooth along an ordered attribute.
+
+    The scale of the cells' own part is then that of what is not smooth, half way as for other pairs.
+    """
+    grown = dict(terms)
+    for (names, text), term in terms.items():
+        if text or term.free or term.order != 2:
+            continue
+        smooth = smooth_part(domain, names, term.values, term.sd, base.table(names))
+        if smooth is not None:
+            rough = max(smooth.smoothness.rough, LEAST_SCALE)
+            grown[names, ""] = replace(term, scale=sqrt(Prior().scale(2) * rough))
+            grown[names, SMOOTH] = _smooth_term(term, smooth)
+    return grown
+
+
+def _smooth_term(term: Term, smooth: SmoothPart) -> Term:
+    return replace(term, scale=smooth.smoothness.amplitude, free=True, smooth=smooth)
+
+
+def with_lost_parts(known: Mapping[Key, np.ndarray], terms: dict[Key, Term], domain: Domain) -> dict[Key, np.ndarray]:
+    """A start's parameters, those of smooth parts that are smooth no longer moved to the cells."""
+    moved = dict(known)
+    for names, text in known:
+        if text == SMOOTH and (names, SMOOTH) not in terms and (names, "") in terms:
+            table = cosine_table(domain, names, moved.pop((names, SMOOTH)))
+            moved[names, ""] = moved.get((names, ""), 0.0) + table.ravel()
+    return moved
+
+
 def _comparable(
     problem: FitProblem, method: str, prior: Prior | None, terms: dict[Key, Term], base: Base, variances: float
 ) -> _Compared | None:
@@ -454,7 +522,9 @@ def _comparable(
     if consistent is None:
         return None
     scales = {names: term.scale for (names, text), term in terms.items() if not text}
-    return _Compared(problem, consistent, consistent.freedom(base, scales), variances)
+    parts = {term.attributes: term.smooth for term in terms.values() if term.smooth is not None}
+    smooth = {names: part.variances(base.table(names)) for names, part in parts.items()}
+    return _Compared(problem, consistent, consistent.freedom(base, scales, smooth), variances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,24 +541,24 @@ class _Compared:
     def descend(self, reached: _Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
 
-        A warm start that is there already stays.
+        A warm start that is as near to the measurements as that start stays, where they decide more than the prior.
         """
         rank = self.consistent.rank
-        if warm and self._risk(point, rank) <= (1 + NEAR) * self._risk(self._nearer(point), rank):
-            return reached.rest(self.problem, point)
         if self.freedom <= NEARER * rank:
             found = reached.descend(self.problem, point)
             if self._risk(found, self.freedom) <= rank:
                 return found
-        near = self._nearer(point)
+        near = proportional_start(self.problem, self.consistent, point)
+        if warm and self._risk(point, rank) <= (1 + NEAR) * self._risk(near, rank):
+            return reached.rest(self.problem, point)
+        near = self._nearer(point, near)
         found = reached.descend(self.problem, near)
         return found if self._risk(found, self.freedom) <= self._risk(near, rank) else reached.rest(self.problem, near)
 
-    def _nearer(self, point: np.ndarray) -> np.ndarray:
+    def _nearer(self, point: np.ndarray, near: np.ndarray) -> np.ndarray:
         """The start by proportional fitting, unless the objective is no less there: some records may be missing."""
-        found = proportional_start(self.problem, self.consistent, point)
         self.problem.at_level(0)
-        return found if self.problem.value(found) < self.problem.value(point) else point
+        return near if self.problem.value(near) < self.problem.value(point) else point
 
     def _risk(self, point: np.ndarray, freedom: float) -> float:
         """Stein's unbiased estimate of the squared error, in variances of the noise; that of least squares is the rank.

@@ -63,7 +63,8 @@ LEAST_KEPT = 0.01
 """Of the expected weight of a cell that was measured empty or below."""
 SWEEPS = 4
 """Of proportional fitting: the scales read off it are on a grid of factors of a quarter."""
-SCALE_GRID = np.geomspace(0.03, 3.0, 21)
+LEAST_SCALE = 0.03
+SCALE_GRID = np.geomspace(LEAST_SCALE, 3.0, 21)
 
 
 def empirical_scale(values: np.ndarray, sd: float, expected: np.ndarray) -> float:

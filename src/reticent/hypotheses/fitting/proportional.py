@@ -99,17 +99,20 @@ class Consistent:
             variance += share * share / self.precisions[inner] * prod(1 - 1 / size for size in residual.shape)
         return table, sqrt(variance)
 
-    def freedom(self, base: Base, scales: Mapping[Set, float]) -> float:
+    def freedom(self, base: Base, scales: Mapping[Set, float], smooth: Mapping[Set, np.ndarray] | None = None) -> float:
         """How many of these numbers the measurements decide under a prior, and not the prior.
 
         A parameter of scale s moves a cell q by q s: with precision t the share `v t / (1 + v t)`, `v = (q s)^2`, of a
-        cell's distance from the base is followed. Of sets without a scale, as single attributes, all of it.
+        cell's distance from the base is followed. Of sets without a scale, as single attributes, all of it. Sets in
+        `smooth` have these v instead, of their coefficients.
         """
         decided = 0.0
         for names, residual in self.residuals.items():
             share = 1.0
             if len(names) > 1 and names in scales:
-                signal = self.precisions[names] * (scales[names] * base.table(names)) ** 2
+                known = None if smooth is None else smooth.get(names)
+                variances = (scales[names] * base.table(names)) ** 2 if known is None else known
+                signal = self.precisions[names] * variances
                 share = float(np.mean(signal / (1 + signal)))
             decided += share * _freedom(residual) if names else 0.0
         return decided
