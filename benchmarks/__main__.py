@@ -22,6 +22,8 @@ SUITES = {
     "nist": "NIST's score of synthetic rows",
     "contingency": "Contingency tables of the MWEM paper",
     "grid": "The default release beside linear mechanisms",
+    "convergence": "Published cells beside their own measurements",
+    "downstream": "Models trained on synthetic rows",
     "ranges": "Ranges of ordered attributes beside trees and wavelets",
     "population": "Intervals for the population",
     "pgm": "Offline release beside private-pgm",

@@ -411,6 +411,7 @@ def _names(measurement: Measurement, domain: Domain) -> Set:
 def _fit_notes(fitted: FitReport) -> dict[str, Any]:
     return {
         "fit": fitted.message or "converged",
+        "converged": fitted.converged,
         "objective": fitted.objective,
         "iterations": fitted.iterations,
         "misfit": fitted.misfit,

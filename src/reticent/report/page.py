@@ -23,6 +23,7 @@ from reticent.report.words import (
     analysis_rows,
     certificate_sentence,
     epsilon_rows,
+    fit_sentence,
     for_one_person,
     generalisation_sentence,
     guarantee_sentence,
@@ -92,6 +93,7 @@ def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[
         ""
         if release.knowledge.certified or release.losses
         else "<p>No error bound was bought: answers carry no certificate.</p>",
+        f'<p class="warning">{escape(unfitted)}</p>' if (unfitted := fit_sentence(release.notes)) else "",
         _rules(release.domain),
         _rows([("Records", f"{release.records:,.0f}"), *privacy_rows(facts)]),
         f"<details><summary>How it was computed</summary>{_rows(_algorithm(release))}</details>",

@@ -165,6 +165,16 @@ def losses_sentence(certificate: LossCertificate, confidence: float) -> str:
     )
 
 
+def fit_sentence(notes: Mapping[str, Any]) -> str:
+    """What a reader must know of a fit that has not converged; "" of one that has."""
+    if notes.get("converged", True):
+        return ""
+    return (
+        f"The published distribution is not the best fit to what was measured ({notes['fit']}): some figures may be"
+        " further from the table than its noise explains. Privacy and certified errors are not affected."
+    )
+
+
 def analysis_rows(notes: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Epsilon of a DualQuery run by each of its analyses; on a secret sample, that of the run alone (002)."""
     rows = []

@@ -267,3 +267,16 @@ def test_a_budget_that_promises_nothing_is_still_reported(tmp_path: Path, budget
     with rt.Session.open(None, skewed(100), budget) as session:
         assert "e^" in session.report(tmp_path / "s.html").read_text()
         assert session.describe()["generalisation"]["expected_bias"] == 1
+
+
+def test_a_fit_that_has_not_converged_is_said(release: rt.Release, release_page: str, tmp_path: Path) -> None:
+    """Under a heading of its own sentence, with the reason; nothing of the kind on the page of one that has."""
+    from dataclasses import replace
+
+    assert release.notes["converged"] is (release.notes["fit"] == "converged")
+    reason = "not converged: a measured cell is 9.9 standard deviations of its noise off"
+    missed = replace(release, notes=release.notes | {"converged": False, "fit": reason})
+    page = missed.report(tmp_path / "m.html").read_text(encoding="utf-8")
+    assert f"not the best fit to what was measured ({reason})" in page
+    reached = replace(release, notes=release.notes | {"converged": True, "fit": "converged"})
+    assert "not the best fit" not in reached.report(tmp_path / "c.html").read_text(encoding="utf-8")

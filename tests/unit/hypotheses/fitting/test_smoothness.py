@@ -11,7 +11,7 @@ from reticent.hypotheses.dense.engine import DenseEngine
 from reticent.hypotheses.fitting import loglinear
 from reticent.hypotheses.fitting.loglinear import SMOOTH, FitProblem, fit_loglinear, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base
-from reticent.hypotheses.fitting.smoothness import SmoothPart, Smoothness, learn_smoothness, ordered_codes, smooth_part
+from reticent.hypotheses.fitting.smoothness import Smoothness, SmoothPart, learn_smoothness, ordered_codes, smooth_part
 from reticent.queries.linear import Marginal
 
 DOMAIN = Domain(
@@ -108,7 +108,8 @@ def test_the_power_of_the_frequency_is_found(runs: tuple[int, int]) -> None:
         part = SmoothPart((60, 20), runs, Smoothness(3.0, decline, 0.0))
         values = expected * (1 + part.table(part.scales * generator.normal(size=1200)))
         found = learn_smoothness(values + generator.normal(0, 1e-5, values.shape), 1e-5, expected, runs)
-        assert found is not None and abs(found.decline - decline) <= 0.5
+        assert found is not None
+        assert abs(found.decline - decline) <= 0.5
         assert 1.5 < found.amplitude < 6.0
 
 
