@@ -138,17 +138,24 @@ def _in_groups(domain: Domain, sets: Sequence[Set], targets: Sequence[Set]) -> l
 
 def noises_costing(curator: Curator, sets: Sequence[Set], precisions: Sequence[float], units: int) -> list[Gaussian]:
     """Noise with precisions in these proportions whose joint price is at most `units`; nearly all of them."""
-    asked = [Residual(s) for s in sets]
-    factor = 1.0
+    asked, factor = [Residual(s) for s in sets], 1.0
+
+    def scaled() -> list[Gaussian]:
+        return [Gaussian(_sigma(factor * precision, curator.budget.gaussian)) for precision in precisions]
+
+    def cost(noises: Sequence[Gaussian]) -> int:
+        return curator.budget.cost(curator.price(asked, noises))
+
+    noises = scaled()
     for _ in range(ATTEMPTS):
-        noises = [Gaussian(_sigma(factor * precision, curator.budget.gaussian)) for precision in precisions]
-        cost = curator.budget.cost(curator.price(asked, noises))
-        if units * NEARLY <= cost <= units:
-            break
-        factor *= units / max(cost, 1) * (1 - ROOM)
-    while curator.budget.cost(curator.price(asked, noises)) > units:
+        found = cost(noises)
+        if units * NEARLY <= found <= units:
+            return noises
+        factor *= units / max(found, 1) * (1 - ROOM)
+        noises = scaled()
+    while cost(noises) > units:
         factor *= NEARLY
-        noises = [Gaussian(_sigma(factor * precision, curator.budget.gaussian)) for precision in precisions]
+        noises = scaled()
     return noises
 
 

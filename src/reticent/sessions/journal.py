@@ -377,7 +377,7 @@ class Journal:
         return 0 if event is None else event.payload["count"]
 
     def published(self) -> list[Bought]:
-        """Marginals and residuals that releases on this ledger measured on the whole table, in the order they were paid.
+        """Marginals and residuals that releases on this ledger measured on the whole table, as they were paid.
 
         None where the session started from a release, perhaps this one: nothing is learned twice.
         """
