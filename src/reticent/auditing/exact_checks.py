@@ -21,7 +21,7 @@ from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussia
 from reticent.kernel.minimizers import excess_risk
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.order_statistic import ErrorQuantile
-from reticent.kernel.residual_counts import ResidualCounts
+from reticent.kernel.residual_counts import ResidualCounts, joint_price
 from reticent.kernel.statistics import (
     AnswerErrors,
     CellScores,
@@ -99,6 +99,27 @@ def sensitivities(neighbours: Neighbours) -> str:
             far = Fraction(int(total(move)), grid), Fraction(int(total(move**2)), grid**2)
             if far[0] > declared.l1 or far[1] > declared.l2_squared:
                 return f"{type(statistic).__name__} moves by {float(far[0]):g}, priced for {float(declared.l1):g}"
+    return ""
+
+
+def residuals_together(neighbours: Neighbours) -> str:
+    """Residuals measured together cost what the worst pair of neighbours tells, no less and hardly more."""
+    names = [("a",), ("b",), ("a", "b")]
+    asked = [ResidualCounts(Residual(listed), DOMAIN) for listed in names]
+    pairs = list(every_pair(neighbours))
+    tables = {counts: four_cell_table(counts, neighbours) for pair in pairs for counts in pair}
+    values = {c: [s.evaluate(exact_counts(t), 1).astype(object) for s in asked] for c, t in tables.items()}
+    for sigmas in ((3, 5, 2), (9, 2, 4), (5, 4, 30)):
+        price = joint_price([(s, Gaussian(sigma)) for s, sigma in zip(asked, sigmas, strict=True)], neighbours).rho
+        told = max(
+            sum(
+                Fraction(int(((here - there) ** 2).sum()), 2 * sigma**2 * statistic.cells**2)
+                for here, there, sigma, statistic in zip(values[one], values[other], sigmas, asked, strict=True)
+            )
+            for one, other in pairs
+        )
+        if not told <= price <= told * (1 + Fraction(1, 10**9)):
+            return f"residuals tell {float(told):g} together and are charged {float(price):g}"
     return ""
 
 
@@ -185,6 +206,8 @@ def _rounds_as_planned() -> str:
 CHECKS: dict[str, Callable[[], str]] = {
     "sensitivities, one record replaced": lambda: sensitivities("replace-one"),
     "sensitivities, one record added": lambda: sensitivities("add-remove"),
+    "residuals together, one record replaced": lambda: residuals_together("replace-one"),
+    "residuals together, one record added": lambda: residuals_together("add-remove"),
     "charges are rounded up": _rounding,
     "the ledger is charged before noise is drawn": _charged_first,
     "every selection pays": _every_draw_pays,

@@ -15,15 +15,16 @@ from reticent.queries.forms import Dense, Product
 if TYPE_CHECKING:
     from reticent.domain import Domain
     from reticent.queries.linear import Linear, Marginal
+    from reticent.queries.residual import Residual
 
 __all__ = ["FitReport", "Hypothesis", "Measurement", "average", "form_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A released noisy answer, in fractions: one number for a query, one array for a marginal."""
+    """A released noisy answer, in fractions: one number for a query, one array for a marginal or a residual."""
 
-    query: Linear | Marginal
+    query: Linear | Marginal | Residual
     values: np.ndarray
     sd: float
     noise: Mapping[str, str] | None = None

@@ -10,6 +10,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.fitting.consistent import as_marginals
 from reticent.hypotheses.fitting.prior import Prior
 from reticent.queries.linear import Marginal
 
@@ -41,7 +42,7 @@ def expected_variation(
 
 def told(domain: Domain, measurements: Sequence[Measurement]) -> list[Measurement]:
     """Measured marginals, then small sets that only sums of their noisy cells tell about."""
-    found = [m for m in measurements if isinstance(m.query, Marginal)]
+    found = [m for m in as_marginals(measurements, domain) if isinstance(m.query, Marginal)]
     direct = {domain.canonical(m.query.attributes) for m in found}
     for measurement in list(found):
         names = domain.canonical(measurement.query.attributes)

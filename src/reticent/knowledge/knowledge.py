@@ -228,6 +228,8 @@ class Knowledge:
     """By digest of the loss."""
     means: Mapping[str, tuple[RawMean, ...]] = field(default_factory=dict)
     """Of the rows' own numbers, by digest of the question."""
+    residuals: tuple[Measurement, ...] = ()
+    """What releases measured of residuals."""
     unfitted: int = 0
     """Purchases since the working hypothesis was last fitted to everything."""
     fitted: int = 0
@@ -269,6 +271,15 @@ class Knowledge:
     def with_marginal(self, measured: MeasuredMarginal, *, fitted: bool = False) -> Knowledge:
         marginals = (*self.marginals, measured.ranked(1 + len(self.marginals)))
         return replace(self, marginals=marginals, unfitted=self.unfitted + (not fitted))
+
+    def with_residuals(
+        self, measured: Sequence[Measurement], marginals: Sequence[MeasuredMarginal], *, fitted: bool = False
+    ) -> Knowledge:
+        """Residuals, for fits, and the marginals that they make, for derived answers."""
+        known = replace(self, residuals=(*self.residuals, *measured))
+        for marginal in marginals:
+            known = known.with_marginal(marginal, fitted=fitted)
+        return known.with_current(known.current) if fitted else known
 
     def with_groups(self, measured: MeasuredGroups, *, fitted: bool = False) -> Knowledge:
         return replace(self, groups=(*self.groups, measured), unfitted=self.unfitted + (not fitted))
@@ -315,7 +326,9 @@ class Knowledge:
 
     def measurements(self) -> list[Measurement]:
         """Everything measured, as a fit takes it."""
-        found = [Measurement(Marginal(m.attributes), m.values, m.sd, m.noise.describe()) for m in self.marginals]
+        own = [m for m in self.marginals if not m.combined]
+        found = [Measurement(Marginal(m.attributes), m.values, m.sd, m.noise.describe()) for m in own]
+        found += self.residuals
         for repeats in self.queries.values():
             found += [
                 Measurement(m.query, np.asarray(m.value), m.noise.sd / self.records, m.noise.describe())

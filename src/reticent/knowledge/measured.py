@@ -64,6 +64,9 @@ class MeasuredMarginal:
     rank: int = 1
     declared: bool = True
     shares: Shares = SINGLE
+    combined: bool = False
+    """Its cells come from residuals: `noise` bounds their sums (docs/proofs/residuals.md, claim 8), a fit reads the
+    residuals themselves."""
 
     @cached_property
     def sd(self) -> float:
@@ -115,10 +118,10 @@ class MeasuredMarginal:
         """The least of the bounds that hold for a plain sum of so many cells."""
         failure = self._chosen(confidence)
         bounds = [self._any_sum(chosen, failure)]
-        if kind == "cell":
+        if kind == "cell" and not self.combined:
             own = self._failure(confidence) * self.shares.own if self.declared else failure
             bounds.append(reach(self.noise, own / (2 * self.values.size)) / self.records)
-        elif kind == "box":
+        elif kind in ("cell", "box"):
             bounds.append(self._box_sum(chosen, failure))
         return min(bounds)
 

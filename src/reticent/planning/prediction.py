@@ -17,8 +17,10 @@ from reticent.domain import Domain
 from reticent.errors import ReticentError
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.fitting.consistent import centred
 from reticent.hypotheses.fitting.loglinear import Redraw
 from reticent.kernel.counting.boxes import largest_box
+from reticent.queries.residual import Residual
 from reticent.releases.replicates import fresh_noise, refit
 
 Set = tuple[str, ...]
@@ -95,7 +97,8 @@ def refitted_largest(
     if not isinstance(hypothesis, DenseHypothesis) or hypothesis.domain.size > REFITTED_CELLS or not measurements:
         return None
     domain, generator = hypothesis.domain, np.random.default_rng(PUBLIC_SEED)
-    own = hypothesis.marginals([domain.canonical(m.query.attributes) for m in measurements])
+    tables = hypothesis.marginals([domain.canonical(m.query.attributes) for m in measurements])
+    own = [centred(t) if isinstance(m.query, Residual) else t for m, t in zip(measurements, tables, strict=True)]
     drawn = [fresh_noise(measured, generator) for measured in measurements]
     told = list(zip(measurements, own, drawn, strict=True))
     alike = [replace(measured, values=here + noise) for measured, here, noise in told]

@@ -9,7 +9,7 @@ marginal is a weighted sum of these. The division of the budget minimises the su
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import combinations
 from math import prod
 
@@ -17,18 +17,19 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.fitting.consistent import Departure, centred_squares, consistent_of
 from reticent.hypotheses.fitting.prior import (
     SCALE_GRID,
+    Base,
     collapse,
     expected_from_pairs,
     product_base,
-    scale_losses,
-    shrunk,
     without_impossible,
 )
 from reticent.hypotheses.fitting.smoothness import smooth_part
+from reticent.queries.residual import Residual
 
-__all__ = ["Allocation", "prior_variances"]
+__all__ = ["Allocation", "binned", "departures_of", "prior_variances"]
 
 Set = tuple[str, ...]
 
@@ -63,10 +64,16 @@ class Allocation:
         """Of every residual, given those of the marginals."""
         return np.bincount(self._inner, measured[self._outer] * self._share, len(self.sets))
 
-    def fill(self, budget: float, measured: np.ndarray, variances: Sequence[np.ndarray | None]) -> np.ndarray:
-        """Precisions to add to those `measured`, `budget` in all; `variances` are those of residuals, None: unknown."""
-        spread, counts = _binned(variances, self._cells)
-        before = self.precisions(measured)
+    def fill(
+        self, budget: float, measured: np.ndarray, residuals: np.ndarray, variances: Sequence[np.ndarray | None]
+    ) -> np.ndarray:
+        """Precisions to add to those `measured`, `budget` in all.
+
+        `residuals` are precisions of residuals that were measured by themselves, `variances` those of residuals' cells
+        beforehand, None: unknown.
+        """
+        spread, counts = binned(variances, self._cells)
+        before = self.precisions(measured) + residuals
         added = np.full(len(self.sets), budget / len(self.sets))
         for _ in range(ITERATIONS):
             known = (before + self.precisions(added))[:, None]
@@ -93,7 +100,7 @@ def _subsets(names: Set, among: Collection[Set]) -> list[Set]:
     return [a for a in among if set(a) <= set(names)]
 
 
-def _binned(variances: Sequence[np.ndarray | None], cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def binned(variances: Sequence[np.ndarray | None], cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Each residual's variances as a few values and how many cells have them."""
     values, counts = np.ones((len(variances), BINS)), np.zeros((len(variances), BINS))
     for row, variance in enumerate(variances):
@@ -119,25 +126,21 @@ def prior_variances(
     along an ordered attribute these are variances of cosines instead of cells: the low frequencies are worth measuring
     where every cell drowns. Of single attributes nothing is known beforehand.
     """
-    known = without_impossible(domain, [(domain.canonical(m.query.attributes), m.values, m.sd) for m in measurements])
-    base = product_base(domain, known)
-    covering: dict[Set, list[tuple[Set, np.ndarray, float]]] = {s: [] for s in sets}
-    for entry in known:
-        for inner in _subsets(entry[0], covering):
-            covering[inner].append(entry)
+    base, departures = departures_of(measurements, domain, sets)
     pairs: dict[Set, np.ndarray] = {}
     expected: dict[Set, np.ndarray] = {}
     losses: dict[Set, np.ndarray] = {}
     smooth: dict[Set, np.ndarray] = {}
     for names in sorted((s for s in sets if len(s) > 1), key=len):
         expected[names] = expected_from_pairs(base, pairs, names)
-        merged = collapse(covering[names], names)
-        if merged is None:
+        departure = departures(names, expected[names])
+        if departure is None:
             continue
-        losses[names] = scale_losses((merged[0] - expected[names]) ** 2, expected[names] ** 2, merged[1], SCALE_GRID)
+        losses[names] = departure.losses()
         if len(names) == 2:
-            pairs[names] = shrunk(*merged, expected[names])
-            if (part := smooth_part(domain, names, *merged, expected[names])) is not None:
+            pairs[names] = departure.shrunk()
+            part = smooth_part(domain, names, expected[names] + departure.away, departure.sd, expected[names])
+            if part is not None:
                 smooth[names] = records**2 * part.variances(expected[names])
     scales: dict[Set, float] = {}
     typical = 1.0
@@ -148,8 +151,43 @@ def prior_variances(
         if members:
             scales |= dict(zip(members, _pooled(np.stack([losses[s] for s in members])), strict=True))
         typical = float(np.mean([scale for s, scale in scales.items() if len(s) == order]))
-    rough = {s: (records * scales[s]) ** 2 * _centred_squares(expected[s] ** 2) for s in scales if s not in smooth}
-    return [None if len(s) == 1 else smooth[s] if s in smooth else rough[s] for s in sets]
+    rough = {s: (records * scales[s]) ** 2 * centred_squares(expected[s] ** 2) for s in scales if s not in smooth}
+    return [None if len(s) < 2 else smooth[s] if s in smooth else rough[s] for s in sets]
+
+
+def departures_of(
+    measurements: Sequence[Measurement], domain: Domain, sets: Sequence[Set], *, own: bool = False
+) -> tuple[Base, Callable[[Set, np.ndarray], Departure | None]]:
+    """The model without interactions, and how far what was measured of a set lies from what is expected of it.
+
+    Where residuals were measured, of the set's residual; else of its cells, by the set's `own` marginals only or by
+    larger ones too.
+    """
+    if any(isinstance(m.query, Residual) for m in measurements):
+        joined = consistent_of(measurements, domain)
+        base = product_base(
+            domain, [((name,), *joined.marginal((name,))) for name in domain.names if joined.knows((name,))]
+        )
+
+        def of_residual(names: Set, expected: np.ndarray) -> Departure | None:
+            if names not in joined.precisions:
+                return None
+            values, sd = joined.residuals[names], joined.precisions[names] ** -0.5
+            return Departure.from_expected(values, sd, expected, residual=True)
+
+        return base, of_residual
+    known = without_impossible(domain, [(domain.canonical(m.query.attributes), m.values, m.sd) for m in measurements])
+    covering: dict[Set, list[tuple[Set, np.ndarray, float]]] = {s: [] for s in sets}
+    for entry in known:
+        for inner in [entry[0]] if own else _subsets(entry[0], covering):
+            if inner in covering:
+                covering[inner].append(entry)
+
+    def of_cells(names: Set, expected: np.ndarray) -> Departure | None:
+        merged = collapse(covering[names], names)
+        return None if merged is None else Departure.from_expected(*merged, expected, residual=False)
+
+    return product_base(domain, known), of_cells
 
 
 def _pooled(losses: np.ndarray) -> np.ndarray:
@@ -166,11 +204,3 @@ def _pooled(losses: np.ndarray) -> np.ndarray:
                 best, chosen = found, prior
     posterior = likely * chosen
     return np.sqrt((posterior @ SCALE_GRID**2) / posterior.sum(axis=1))
-
-
-def _centred_squares(squares: np.ndarray) -> np.ndarray:
-    """The diagonal of P diag(x) P over prod(1 - 1/d), where P takes off the mean along every axis."""
-    for axis, size in enumerate(squares.shape):
-        squares = (1 - 2 / size) * squares + squares.sum(axis=axis, keepdims=True) / size**2
-        squares = squares / (1 - 1 / size) if size > 1 else squares
-    return squares

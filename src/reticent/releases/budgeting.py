@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,14 +20,22 @@ from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity, rest
 from reticent.kernel.statistics import of_one_marginal
 from reticent.knowledge.tails import counted
 from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 from reticent.releases.levels import LevelPlan
+from reticent.releases.residual_plan import noises_costing
 from reticent.releases.steps import Steps
 
 __all__ = ["Collection", "Noisy", "divide", "noise_costing"]
 
 Set = tuple[str, ...]
-Asked = tuple[Set, tuple[int, ...]]
-"""A marginal, and the widths of its blocks of codes; none where every code is counted."""
+
+
+class Asked(NamedTuple):
+    """A marginal, blocks of its codes where they have widths, or its residual."""
+
+    attributes: Set
+    widths: tuple[int, ...] = ()
+    residual: bool = False
 
 
 def divide(units: int, weights: Sequence[float]) -> list[int]:
@@ -61,25 +68,28 @@ def too_little(units: int, budget: Budget, what: str, *, needed: int) -> BudgetE
 
 
 class Noisy(NamedTuple):
-    """A released marginal in records, and the noise of each cell; of blocks of codes where `widths` says so."""
+    """Released numbers in records, and the noise of each cell."""
 
-    attributes: Set
+    asked: Asked
     values: np.ndarray
     noise: Noise
-    widths: tuple[int, ...] = ()
+
+    @property
+    def attributes(self) -> Set:
+        return self.asked.attributes
 
     @property
     def whole(self) -> bool:
-        """Whether its cells are single codes."""
-        return not self.widths
+        """Whether its cells are counts of single codes."""
+        return not self.asked.widths and not self.asked.residual
 
 
 def _recorded(request: Mapping[str, Any]) -> tuple[list[Asked], list[Noise]]:
     """Which marginals a request names and with which noise: what another processor's floats might choose otherwise."""
     asked = []
     for described in request["statistics"]:
-        blocks = described.get("blocks", described)
-        asked.append((tuple(blocks["marginal"]), tuple(blocks.get("widths", ()))))
+        named = described.get("blocks") or described.get("residual") or described
+        asked.append(Asked(tuple(named["marginal"]), tuple(named.get("widths", ())), "residual" in described))
     return asked, [restore(described) for described in request["mechanisms"]]  # pyright: ignore[reportReturnType]
 
 
@@ -90,6 +100,7 @@ class Collection:
         self._curator = curator
         self.steps = Steps(curator, allowance, key)
         self.allowance = allowance
+        self.key = key
         self.noisy: list[Noisy] = []
         self.plans: Mapping[Set, LevelPlan] = {}
         """Sets that are measured in levels of blocks: what they pay is divided among these."""
@@ -112,6 +123,11 @@ class Collection:
         return self._curator.moved(of_one_marginal(self._curator.neighbours))
 
     @property
+    def replacing(self) -> bool:
+        """Whether neighbours differ in one record replaced, and not in one added."""
+        return self._curator.neighbours == "replace-one"
+
+    @property
     def public_records(self) -> bool:
         """Whether the number of records is known beforehand, as under replace-one."""
         return self._curator.records is not None
@@ -129,6 +145,29 @@ class Collection:
         asked, noises = self._planned(units) if begun is None else _recorded(begun)
         self._pay(key, asked, noises, sum(units.values()))
 
+    def measure_residuals(self, name: str, precisions: Mapping[Set, float], units: int) -> None:
+        """Measure residuals with precisions in these proportions, at the joint price of `units`."""
+        key = self.steps.begin(name)
+        begun = self._curator.begun(key)
+        if begun is None:
+            share = self.steps.share(units)
+            if share < 1 or share > self.left:
+                raise too_little(max(0, self.left), self._curator.budget, f"{len(precisions)} residuals", needed=1)
+            asked: list[Asked] = [Asked(names, residual=True) for names in precisions]
+            noises: list[Noise] = [*noises_costing(self._curator, list(precisions), list(precisions.values()), share)]
+        else:
+            asked, noises = _recorded(begun)
+        self._pay(key, asked, noises, units)
+
+    def begun(self, name: str) -> bool:
+        """Whether a step was begun before: it goes on as it began."""
+        return self._curator.begun(self._curator.successor(f"{self.key}:{name}")[0]) is not None
+
+    def price_of_residuals(self, precisions: Mapping[Set, float]) -> float:
+        """What residuals of these precisions cost together, in budget units."""
+        noises = [Gaussian(Fraction(precision**-0.5)) for precision in precisions.values()]
+        return float(self._curator.price([Residual(names) for names in precisions], noises).rho) * NANO
+
     def resume(self, name: str) -> bool:
         """Go on with a step that an earlier version began, as it began; False if there is none."""
         key = self.steps.begin(name)
@@ -138,13 +177,16 @@ class Collection:
         return begun is not None
 
     def _pay(self, key: str, asked: Sequence[Asked], noises: Sequence[Noise], planned: int | None) -> None:
-        counted = [self._counted(names, widths) for names, widths in asked]
+        counted = [self._counted(one) for one in asked]
         settled = self._curator.measure(counted, noises, key=key)
         self.steps.paid(settled.cost, planned)
-        for (names, widths), values, noise in zip(asked, settled.values, noises, strict=True):
-            self.noisy.append(Noisy(names, np.asarray(values, dtype=np.float64), noise, widths))
+        for one, values, noise in zip(asked, settled.values, noises, strict=True):
+            self.noisy.append(Noisy(one, np.asarray(values, dtype=np.float64), noise))
 
-    def _counted(self, names: Set, widths: tuple[int, ...]) -> Marginal | BlockCounts:
+    def _counted(self, asked: Asked) -> Marginal | BlockCounts | Residual:
+        if asked.residual:
+            return Residual(asked.attributes)
+        names, widths = asked.attributes, asked.widths
         return BlockCounts(names, widths, self._curator.domain) if widths else Marginal(names)
 
     def _planned(self, units: Mapping[Set, int]) -> tuple[list[Asked], list[Noise]]:
@@ -160,17 +202,27 @@ class Collection:
         """The units of a set, divided among its levels where it has some; levels that would get none are left out."""
         plan = self.plans.get(names)
         if plan is None:
-            return {(names, ()): units}
+            return {Asked(names): units}
         parts = zip(plan.widths, divide(units, plan.shares), strict=True)
         return {
-            (names, widths if max(widths) > 1 else ()): share for widths, share in parts if share or max(widths) == 1
+            Asked(names, widths if max(widths) > 1 else ()): share
+            for widths, share in parts
+            if share or max(widths) == 1
         }
 
     def precisions(self) -> dict[Set, float]:
-        """Inverse variances of what was measured, in records, summed over repetitions."""
+        """Inverse variances of measured marginals, in records, summed over repetitions."""
+        return self._precisions(residual=False)
+
+    def residual_precisions(self) -> dict[Set, float]:
+        """Of measured residuals; those that marginals tell are not among them."""
+        return self._precisions(residual=True)
+
+    def _precisions(self, *, residual: bool) -> dict[Set, float]:
         found: dict[Set, float] = {}
-        for noisy in filter(attrgetter("whole"), self.noisy):
-            found[noisy.attributes] = found.get(noisy.attributes, 0.0) + noisy.noise.sd**-2.0
+        for noisy in self.noisy:
+            if noisy.asked.residual == residual and not noisy.asked.widths:
+                found[noisy.attributes] = found.get(noisy.attributes, 0.0) + noisy.noise.sd**-2.0
         return found
 
     @property
@@ -178,17 +230,20 @@ class Collection:
         """The number of records and a bound on its relative error: public, or the mean of all measured totals."""
         if self._curator.records is not None:
             return float(self._curator.records), 0.0
-        total = collapse(((n.attributes, n.values, n.noise.sd) for n in self.noisy), ())
+        # Every table's cells add up to it, those of residuals to nothing; but the residual of no attribute is it.
+        told = (n for n in self.noisy if not n.asked.residual or not n.attributes)
+        total = collapse(((n.attributes, n.values, n.noise.sd) for n in told), ())
         assert total is not None  # a run measures before it asks
         return counted(float(total[0]), total[1], pure=self._curator.budget.pure)
 
     def measurements(self) -> list[Measurement]:
-        """Marginals as fractions of the table."""
+        """Marginals and residuals as fractions of the table."""
         count, _ = self.records
         return [
-            Measurement(Marginal(n.attributes), n.values / count, n.noise.sd / count, n.noise.describe())
+            Measurement(query(n.attributes), n.values / count, n.noise.sd / count, n.noise.describe())
             for n in self.noisy
-            if n.whole
+            for query in ([Residual] if n.asked.residual else [Marginal])
+            if not n.asked.widths
         ]
 
     def tables(self) -> dict[Set, Measurement]:
@@ -198,7 +253,7 @@ class Collection:
         for names in dict.fromkeys(n.attributes for n in self.noisy if n.attributes in self.plans):
             shape = self._curator.domain.shape_of(names)
             levels = [
-                FitLevel(n.widths or (1,) * len(names), n.values, n.noise.sd)
+                FitLevel(n.asked.widths or (1,) * len(names), n.values, n.noise.sd)
                 for n in self.noisy
                 if n.attributes == names
             ]

@@ -12,10 +12,11 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.fitting.prior import collapse, empirical_scale, product_base, without_impossible
 from reticent.hypotheses.junction_tree.elimination import triangulate
 from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 from reticent.queries.workload import Workload
+from reticent.releases.allocation import departures_of
 
 __all__ = ["Interaction", "closure", "interactions", "measured_sets", "pairs_of_a_tree", "target_sets"]
 
@@ -68,25 +69,16 @@ class Interaction:
 
 def interactions(measurements: Sequence[Measurement], domain: Domain) -> dict[Set, Interaction]:
     """How far each measured pair is from independence, noise taken off."""
-    measured = [(domain.canonical(m.query.attributes), m.values, m.sd) for m in measurements if _marginal(m)]
-    known = without_impossible(domain, measured)
-    base = product_base(domain, known)
+    told = [m for m in measurements if isinstance(m.query, (Marginal, Residual))]
+    pairs = dict.fromkeys(domain.canonical(m.query.attributes) for m in told if len(m.query.attributes) == 2)
+    base, departures = departures_of(told, domain, list(pairs), own=True)
     found = {}
-    for pair in dict.fromkeys(attributes for attributes, _, _ in known if len(attributes) == 2):
-        merged = collapse([entry for entry in known if entry[0] == pair], pair)
-        assert merged is not None  # the pair itself is among the known
-        values, sd = merged
-        expected = base.table(pair)
-        scale = empirical_scale(values, sd, expected)
-        signal = (expected * scale) ** 2
-        # the posterior mean of each cell's departure, were the others known
-        departure = (values - expected) * signal / (signal + sd * sd)
-        found[pair] = Interaction(scale, float(np.abs(departure).sum()) / 2)
+    for pair in pairs:
+        departure = departures(pair, base.table(pair))
+        if departure is not None:
+            # the posterior mean of each cell's departure, were the others known
+            found[pair] = Interaction(departure.scale, float(np.abs(departure.believed()).sum()) / 2)
     return found
-
-
-def _marginal(measurement: Measurement) -> bool:
-    return isinstance(measurement.query, Marginal)
 
 
 def pairs_of_a_tree(domain: Domain, gains: Mapping[Set, float], limit: int) -> list[Set]:

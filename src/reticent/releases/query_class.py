@@ -20,6 +20,7 @@ from reticent.kernel.statistics import CellScores
 from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Conjunction, Marginal
+from reticent.queries.residual import Residual
 from reticent.queries.scalars import READ_CELLS, ScalarQueries
 from reticent.queries.workload import Workload
 
@@ -61,7 +62,8 @@ class QueryClass:
 
         The hypothesis follows from what was released before, `past`, but for its last bits.
         """
-        released = [(measured.query.digest, float(measured.values), measured.sd) for measured in past]
+        told = ((measured.query, measured) for measured in past)
+        released = [(query.digest, float(m.values), m.sd) for query, m in told if not isinstance(query, Residual)]
         state = hashlib.sha256(repr(released).encode()).hexdigest()
         if self.queries.cells_only:
             guesses = [marginal * records for marginal in hypothesis.marginals(self.queries.sets)]

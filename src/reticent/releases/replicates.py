@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.fitting.consistent import centred
 from reticent.hypotheses.fitting.histogram import estimate, is_drowned
 from reticent.hypotheses.fitting.loglinear import LogLinear, Redraw
 from reticent.hypotheses.fitting.prior import collapse
@@ -28,6 +29,7 @@ from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.mechanisms.base import Laplace, restore
 from reticent.knowledge.outcome import Progress, Report, silent
 from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
@@ -55,13 +57,18 @@ def made_replicates(
     if not measurements:
         raise QueryError("this release holds no measurements to perturb: replicates need those of rt.Adaptive()")
     sets = [hypothesis.domain.canonical(m.query.attributes) for m in measurements]
-    own = hypothesis.marginals(sets)
+
+    def measured_of(held: Hypothesis) -> list[np.ndarray]:
+        told = zip(measurements, held.marginals(sets), strict=True)
+        return [centred(cells) if isinstance(m.query, Residual) else cells for m, cells in told]
+
+    own = measured_of(hypothesis)
     start = _start(hypothesis, measurements)
     seeds = np.random.SeedSequence(seed).spawn(count)
 
     def one(place: int) -> dict[tuple[str, ...], np.ndarray]:
         generator = np.random.default_rng(seeds[place])
-        drawn = drawn_table(hypothesis, max(1, round(records)), generator).marginals(sets)
+        drawn = measured_of(drawn_table(hypothesis, max(1, round(records)), generator))
         choices, perturbed = [], []
         for measured, there, here in zip(measurements, drawn, own, strict=True):
             noise = fresh_noise(measured, generator)
@@ -112,7 +119,8 @@ def refit(
 
 def _histogram(domain: Domain, measurements: Sequence[Measurement]) -> bool:
     """Whether all that was measured is every cell of the universe, once."""
-    return len(measurements) == 1 and domain.canonical(measurements[0].query.attributes) == domain.names
+    alone = len(measurements) == 1 and isinstance(measurements[0].query, Marginal)
+    return alone and domain.canonical(measurements[0].query.attributes) == domain.names
 
 
 def _posterior(domain: Domain, measurements: Sequence[Measurement]) -> bool:
@@ -133,7 +141,8 @@ def _is_laplace(measured: Measurement) -> bool:
 
 def _counted(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Divided by the total they tell, as under add-remove, where the number of records is measured too."""
-    known = [(tuple(m.query.attributes), m.values, m.sd) for m in measurements if isinstance(m.query, Marginal)]
+    told = [m for m in measurements if isinstance(m.query, Marginal) or m.query == Residual(())]
+    known = [(tuple(m.query.attributes), m.values, m.sd) for m in told]
     found = collapse(known, ())
     total = 1.0 if found is None else max(float(found[0]), 1e-3)
     return [replace(m, values=m.values / total, sd=m.sd / total) for m in measurements]

@@ -13,6 +13,7 @@ from reticent.domain import Domain
 from reticent.knowledge.outcome import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
+from reticent.releases.residual_plan import ResidualPlan, measurable
 
 __all__ = ["STEPS", "first_shares", "measure_in_rounds"]
 
@@ -62,7 +63,8 @@ def measure_in_rounds(
     at_once = at_once or max(map(len, sets)) == 1
     rounds = _rounds(collection.pure, len(sets), units, at_once)
     former = [collection.resume(name) for name in FORMER_STEPS]
-    allocation = Allocation(domain, sets, _targets(sets, targets))
+    asked = _targets(sets, targets)
+    allocation, plan = Allocation(domain, sets, asked), _residual_plan(collection, domain, sets, asked, at_once)
     for place, share in enumerate(rounds):
         # Without a loss this is what the earlier rounds planned, to the unit: a round that was begun goes on.
         spend = int(units * share) - (int(units * rounds[place - 1]) if place else 0)
@@ -72,8 +74,55 @@ def measure_in_rounds(
             continue
         report(Progress(place, STEPS, f"measuring {len(sets)} marginals", collection.spent_share))
         first = place == 0 and not any(former)
+        name = f"round {place + 1}"
+        precisions = None
+        if plan is not None and not collection.begun(name):
+            precisions = _residual_precisions(collection, domain, plan, allocation, spend, first)
+        if precisions is not None:
+            collection.measure_residuals(name, precisions, spend)
+            continue
         shares = first_shares(domain, sets, spend) if first else _planned(collection, domain, allocation, spend)
-        collection.measure(f"round {place + 1}", shares)
+        collection.measure(name, shares)
+
+
+def _residual_plan(
+    collection: Collection, domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float], at_once: bool
+) -> ResidualPlan | None:
+    """Residuals serve normal noise, tables without rules or levels, and runs that need no marginals by themselves."""
+    if at_once or collection.pure or collection.plans or domain.impossible or not measurable(domain, sets):
+        return None
+    return ResidualPlan(domain, sets, targets, total=not collection.public_records)
+
+
+def _residual_precisions(
+    collection: Collection, domain: Domain, plan: ResidualPlan, allocation: Allocation, units: int, first: bool
+) -> dict[Set, float] | None:
+    """Precisions to add by water-filling; None where marginals are expected to serve the workload better.
+
+    That may be under replace-one only: a replaced record may move several residuals as far as it can, but not all
+    marginals. Both plans' expected errors follow from public facts.
+    """
+    variances: list[np.ndarray | None] = [None] * len(plan.sets)
+    known, direct = plan.told_by(collection.precisions()), collection.residual_precisions()
+    known += [direct.get(s, 0.0) for s in plan.sets]
+    if not first:
+        count, _ = collection.records
+        variances = prior_variances(collection.measurements(), domain, plan.sets, max(count, 1.0))
+    budget = collection.sd(units) ** -2.0
+    added = plan.fill(budget, known, variances)
+    if not collection.public_records:
+        # Certificates divide by the number of records, which fractions hardly depend on.
+        added[plan.sets.index(())] = max(added[plan.sets.index(())], float(TOTAL_SHARE) * budget)
+    kept = [i for i, t in enumerate(added * plan.price) if t >= LEAST_SHARE * budget / len(added)]
+    chosen = {plan.sets[i]: float(added[i]) for i in kept}
+    if collection.replacing:
+        spread = dict(zip(plan.sets, variances, strict=True))
+        marginals = allocation.fill(budget, *_known(collection, allocation), [spread.get(s) for s in allocation.sets])
+        told = plan.told_by(dict(zip(allocation.sets, marginals, strict=True)))
+        ours = np.array([chosen.get(s, 0.0) for s in plan.sets]) * (units / collection.price_of_residuals(chosen))
+        if plan.objective(known + told, variances) < plan.objective(known + ours, variances):
+            return None
+    return chosen
 
 
 def _rounds(pure: bool, sets: int, units: int, at_once: bool) -> tuple[float, ...]:
@@ -95,10 +144,8 @@ def _targets(sets: Sequence[Set], targets: Mapping[Set, float]) -> dict[Set, flo
 def _planned(collection: Collection, domain: Domain, allocation: Allocation, units: int) -> dict[Set, int]:
     """Units by water-filling, given what was measured so far."""
     count, _ = collection.records
-    known = collection.precisions()
-    measured = np.array([known.get(s, 0.0) for s in allocation.sets])
     variances = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
-    added = allocation.fill(collection.sd(units) ** -2.0, measured, variances)
+    added = allocation.fill(collection.sd(units) ** -2.0, *_known(collection, allocation), variances)
     weights = np.sqrt(added) if collection.pure else added
     if not collection.public_records:
         # Fractions hardly depend on the number of records, so that the plan leaves it to chance.
@@ -107,3 +154,9 @@ def _planned(collection: Collection, domain: Domain, allocation: Allocation, uni
     kept = np.flatnonzero(weights >= LEAST_SHARE * weights.mean())
     shares = divide(units, weights[kept].tolist())
     return {allocation.sets[i]: share for i, share in zip(kept, shares, strict=True) if share > 0}
+
+
+def _known(collection: Collection, allocation: Allocation) -> tuple[np.ndarray, np.ndarray]:
+    """Precisions of marginals and of residuals that were measured."""
+    measured, residuals = collection.precisions(), collection.residual_precisions()
+    return tuple(np.array([found.get(s, 0.0) for s in allocation.sets]) for found in (measured, residuals))  # pyright: ignore[reportReturnType]

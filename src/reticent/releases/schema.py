@@ -31,6 +31,7 @@ from reticent.queries.base import Linear
 from reticent.queries.distribution import Questions
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 from reticent.queries.workload import Workload
 from reticent.releases.candidates import target_sets
 
@@ -256,14 +257,23 @@ def _loss_certificate(entry: Any, domain: Domain) -> LossCertificate:
     return certificate
 
 
+def _measured_query(described: Any) -> Linear | Marginal | Residual:
+    """Residuals are measured and never asked: they are no query for analysts."""
+    if isinstance(described, dict) and described.get("query") == "residual":
+        _require(set(described) == {"query", "attributes"}, "a residual is damaged")
+        return Residual(_texts(described["attributes"], "attributes of a residual"))
+    query = query_from_dict(described)
+    if not isinstance(query, (Linear, Marginal)):
+        raise Malformed("only linear queries, marginals and residuals are measured")
+    return query
+
+
 def _measurement(
     archive: zipfile.ZipFile, sizes: Mapping[str, int], place: int, entry: Any, domain: Domain
 ) -> Measurement:
     _require(isinstance(entry, dict), "a measurement is damaged")
-    query = query_from_dict(entry.get("query"))
-    if not isinstance(query, (Linear, Marginal)):
-        raise Malformed("only linear queries and marginals are measured")
-    shape = domain.shape_of(query.canonical(domain)) if isinstance(query, Marginal) else ()
+    query = _measured_query(entry.get("query"))
+    shape = domain.shape_of(query.canonical(domain)) if isinstance(query, (Marginal, Residual)) else ()
     domain.canonical(query.attributes)
     noise = entry.get("noise")
     if noise is not None:

@@ -26,6 +26,7 @@ from reticent.queries.distribution import Questions
 from reticent.queries.from_dict import linear_from_dict, query_from_dict
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 from reticent.releases.release import PUBLISHED, Release
 
 ASK = "ask:"
@@ -376,7 +377,7 @@ class Journal:
         return 0 if event is None else event.payload["count"]
 
     def published(self) -> list[Bought]:
-        """Marginals that releases on this ledger measured on the whole table, in the order they were paid.
+        """Marginals and residuals that releases on this ledger measured on the whole table, as they were paid.
 
         None where the session started from a release, perhaps this one: nothing is learned twice.
         """
@@ -384,7 +385,7 @@ class Journal:
             return []
         runs = [event.payload["run"] for event in self._events("release") if event.payload.get("sample", 0) is None]
         found = [bought for run in runs for bought in self.bought(f"{run}:")]
-        return [bought for bought in found if all(isinstance(query, Marginal) for query in bought.queries)]
+        return [bought for bought in found if all(isinstance(query, (Marginal, Residual)) for query in bought.queries)]
 
     def bought(self, prefix: str, after: int = 0) -> Iterator[Bought]:
         """Measurements under keys that start with `prefix`, settled after an event, in the order they were paid."""
@@ -439,8 +440,10 @@ class Journal:
         self.ledger.append(kind, payload, blobs=blobs)
 
 
-def _question(described: dict) -> Linear | Marginal | Groups | None:
+def _question(described: dict) -> Linear | Marginal | Groups | Residual | None:
     """The query behind a measured statistic; None for audits, which have no query."""
+    if "residual" in described:
+        return Residual(described["residual"]["marginal"])
     if "marginal" in described:
         return Marginal(described["marginal"])
     if "groups" in described:

@@ -5,7 +5,7 @@ No row is read and nothing is written. Sessions resume by it, and so do the read
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -15,12 +15,14 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import KeyForfeitedError, LedgerError, QueryError
+from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Noise, Settled, counted_statistic, released, unpack_array
 from reticent.kernel.ledger.events import Event
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.minimizers.families import MINIMIZERS
+from reticent.knowledge.combined import combined_marginals
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import Measured, learn, refitted, understand
 from reticent.knowledge.measured import Index, MeasuredMarginal, MeasuredQueries, MeasuredQuery, StoredQueries
@@ -31,6 +33,7 @@ from reticent.losses.losses import ConvexLoss, loss_from_dict
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Mean, OfColumn, Ratio
+from reticent.queries.residual import Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
 
@@ -56,11 +59,37 @@ def with_start(journal: Journal, knowledge: Knowledge, *, fitted: bool) -> Knowl
     """
     if (start := journal.start()) is not None:
         knowledge = learn(knowledge, _of_release(start, knowledge.shares), fitted=True)
+        residuals = [m for m in start.measurements if isinstance(m.query, Residual) and "sample" not in start.notes]
+        knowledge = _with_residuals(knowledge, residuals, fitted=True)
     for bought in journal.bought(WARM):
         knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=True)
+    residuals: list[Measurement] = []
     for bought in journal.published():
-        knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=fitted)
-    return knowledge
+        if any(isinstance(query, Residual) for query in bought.queries):
+            residuals += _residuals_of(journal, knowledge, bought)
+        else:
+            knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=fitted)
+    return _with_residuals(knowledge, residuals, fitted=fitted)
+
+
+def _residuals_of(journal: Journal, knowledge: Knowledge, bought: Bought) -> list[Measurement]:
+    """What a round of a release measured of residuals, as fractions."""
+    settled, count = journal.released(bought, knowledge.domain), knowledge.records
+    told = zip(bought.queries, bought.noises, settled.values, strict=True)
+    return [
+        Measurement(query, np.asarray(values) / count, noise.sd / count, noise.describe())
+        for query, noise, values in told
+        if isinstance(query, Residual)
+    ]
+
+
+def _with_residuals(knowledge: Knowledge, residuals: Sequence[Measurement], *, fitted: bool) -> Knowledge:
+    """All releases together: what they measured of one residual adds up."""
+    if not residuals:
+        return knowledge
+    facts = (knowledge.records, knowledge.records_error, knowledge.shares)
+    made = combined_marginals(residuals, knowledge.domain, *facts)
+    return knowledge.with_residuals(residuals, made, fitted=fitted)
 
 
 def _of_release(release: Release, shares: Shares) -> list[Measured]:

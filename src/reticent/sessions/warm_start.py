@@ -33,7 +33,7 @@ from reticent.knowledge.tails import noise_failure, reach
 from reticent.knowledge.typical import TypicalError, few, listed, measure_typical
 from reticent.planning.prediction import Largest, expected_largest, refitted_largest
 from reticent.queries.distribution import Distribution
-from reticent.queries.linear import Count
+from reticent.queries.linear import Count, Marginal
 from reticent.queries.workload import Workload, marginals
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE, noise_costing, too_little
@@ -342,7 +342,8 @@ def _measured(curator: Curator, journal: Journal) -> Iterator[tuple[tuple[str, .
     for bought in journal.published():
         settled = journal.released(bought, curator.domain)
         for query, noise, values in zip(bought.queries, bought.noises, settled.values, strict=True):
-            yield curator.domain.canonical(query.attributes), np.asarray(values, dtype=np.float64), noise.sd
+            if isinstance(query, Marginal) or not query.attributes:  # cells of other residuals add up to nothing
+                yield curator.domain.canonical(query.attributes), np.asarray(values, dtype=np.float64), noise.sd
 
 
 def default_workload(domain: Domain) -> Workload:

@@ -30,7 +30,7 @@ def left(allocation: Allocation, precisions: np.ndarray) -> float:
 def test_shares_are_at_least_as_good_as_equal_and_as_plain_ones():
     sets = measured_sets(DOMAIN, TARGETS, 2**20)
     allocation = Allocation(DOMAIN, sets, TARGETS)
-    found = allocation.fill(7.0, np.zeros(len(sets)), [None] * len(sets))
+    found = allocation.fill(7.0, np.zeros(len(sets)), np.zeros(len(sets)), [None] * len(sets))
     assert found.sum() == pytest.approx(7)
     assert found.min() >= 0
     plain = np.array([float(s in TARGETS) for s in sets])
@@ -42,8 +42,8 @@ def test_what_is_known_to_be_faint_is_not_measured():
     sets = measured_sets(DOMAIN, TARGETS, 2**20)
     allocation = Allocation(DOMAIN, sets, TARGETS)
     faint = [None if len(s) < 3 else np.full(DOMAIN.shape_of(s), 1e-9) for s in sets]
-    found = allocation.fill(1.0, np.zeros(len(sets)), faint)
-    strong = allocation.fill(1.0, np.zeros(len(sets)), [None] * len(sets))
+    found = allocation.fill(1.0, np.zeros(len(sets)), np.zeros(len(sets)), faint)
+    strong = allocation.fill(1.0, np.zeros(len(sets)), np.zeros(len(sets)), [None] * len(sets))
     triples = np.array([len(s) == 3 and "d" not in s for s in sets])  # a set with d is one without it
     assert found[triples].sum() < 0.1 * strong[triples].sum()
 

@@ -18,21 +18,19 @@ import numpy as np
 
 from reticent.errors import QueryError
 from reticent.hypotheses.base import FitReport, Measurement
-from reticent.hypotheses.fitting.prior import (
-    LEAST_SCALE,
-    Base,
-    Prior,
-    collapse,
-    empirical_scale,
-    expected_from_pairs,
-    likely_scale,
-    product_base,
-    shrunk,
+from reticent.hypotheses.fitting.consistent import (
+    Consistent,
+    Departure,
+    as_marginals,
+    centred,
+    consistent_of,
+    freedom,
+    kept_by_centring,
 )
+from reticent.hypotheses.fitting.prior import LEAST_SCALE, Base, Prior, collapse, expected_from_pairs, product_base
 from reticent.hypotheses.fitting.proportional import (
     NEAR,
     NEARER,
-    Consistent,
     Rescaling,
     consistent_marginals,
     proportional_start,
@@ -40,6 +38,7 @@ from reticent.hypotheses.fitting.proportional import (
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
 from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
@@ -100,6 +99,8 @@ class Term:
     free: bool = False
     smooth: SmoothPart | None = None
     """Of the smooth part of a marginal's parameters, which has a term of its own (`smoothness.py`)."""
+    residual: bool = False
+    """Its values are a marginal's with the mean along every axis taken off."""
 
     @property
     def order(self) -> int:
@@ -114,6 +115,11 @@ class Term:
     def scales(self) -> np.ndarray:
         """The prior scale of every parameter."""
         return np.full(self.values.size, self.scale) if self.smooth is None else self.smooth.scales
+
+    @property
+    def noise_kept(self) -> float:
+        """Of the noise's standard deviation: centring takes a part of it off a residual."""
+        return sqrt(kept_by_centring(self.values.shape)) if self.residual else 1.0
 
     def table(self, part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """What its parameters add to the logarithm of every cell."""
@@ -163,19 +169,27 @@ class Redraw:
 
 
 def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) -> dict[Key, Term]:
-    """Measurements as terms; repeated ones of the same question are merged by inverse variance."""
+    """Measurements as terms; repeated ones of the same question are merged by inverse variance.
+
+    Where residuals were measured, marginals are taken for what they tell of residuals: nothing is lost.
+    """
+    terms = {}
+    if any(isinstance(m.query, Residual) for m in measurements):
+        terms = _residual_terms(measurements, domain, prior)
+        measurements = [m for m in measurements if not isinstance(m.query, (Marginal, Residual))]
     gathered: dict[Key, tuple[np.ndarray, float, np.ndarray | None]] = {}
     for measurement in measurements:
         if isinstance(measurement.query, Marginal):
             attributes, form, text = domain.canonical(measurement.query.attributes), None, ""
         else:
+            assert not isinstance(measurement.query, Residual), "residuals were taken before"
             compiled = measurement.query.compile(domain)
             attributes, form, text = compiled.attributes, compiled.tensor(), measurement.query.text
         values = measurement.values if form is None else np.reshape(measurement.values, 1)
         weight = measurement.sd**-2.0
         total, weights, _ = gathered.get((attributes, text), (0.0, 0.0, None))
         gathered[attributes, text] = (total + weight * values, weights + weight, form)
-    return {
+    return terms | {
         key: Term(
             key[0],
             total / weight,
@@ -188,9 +202,31 @@ def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) 
     }
 
 
+def _residual_terms(measurements: Sequence[Measurement], domain: Domain, prior: Prior) -> dict[Key, Term]:
+    known = consistent_of(measurements, domain)
+    found = {}
+    for names in sorted(known.precisions, key=lambda names: (len(names), [domain.index(name) for name in names])):
+        values, sd = known.residuals[names], known.precisions[names] ** -0.5
+        if names and freedom(values):
+            found[names, ""] = Term(names, values, sd, prior.scale(len(names)), residual=True)
+    return found
+
+
+def _single_marginals(terms: Mapping[Key, Term]) -> list[tuple[Set, np.ndarray, float]]:
+    """What tells the distribution of single attributes: all marginals, or single residuals about their mean."""
+    found = []
+    for term in terms.values():
+        if term.form is None and not term.residual:
+            found.append((term.attributes, term.values, term.sd))
+        elif term.residual and term.order == 1:
+            size = term.values.size
+            found.append((term.attributes, term.values + 1 / size, term.sd * sqrt(1 - 1 / size)))
+    return found
+
+
 def with_free_terms(terms: dict[Key, Term], domain: Domain, prior: Prior) -> dict[Key, Term]:
     """A measured set that is wide, or all there is, also moves the low-order parameters inside it."""
-    measured = [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None]
+    measured = [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None and not t.residual]
     grown = dict(terms)
     for names, _, _ in measured:
         if len(names) <= len(prior.scales) and len(names) < len(domain):
@@ -246,9 +282,9 @@ class FitProblem:
         return self._engine
 
     @property
-    def measured_marginals(self) -> dict[Set, tuple[np.ndarray, float]]:
-        """Values and noise of every marginal that was measured itself."""
-        return {t.attributes: (t.values, t.sd) for t in self.terms if t.whole and not t.free}
+    def measured_sets(self) -> dict[Set, Term]:
+        """Terms of every marginal or residual that was measured itself."""
+        return {t.attributes: t for t in self.terms if t.whole and not t.free}
 
     def place(self, attributes: Set) -> int:
         """Of a set among those of the engine."""
@@ -277,7 +313,8 @@ class FitProblem:
     def misfit(self, flat: np.ndarray) -> float:
         """The largest distance of a measured cell from the fit, in standard deviations of its noise."""
         distances = np.abs(self.statistics(flat) - self.targets) * np.sqrt(self.measured_precision)
-        return float(distances.max(initial=0.0))
+        parts = zip(self.terms, self.places, strict=True)
+        return max((float(distances[place].max()) / term.noise_kept for term, place in parts), default=0.0)
 
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Flat parameters as one array per set; several terms on a set add up."""
@@ -301,6 +338,14 @@ class FitProblem:
         return [a + b for a, b in zip(arrays, self._base, strict=False)] + arrays[len(self._base) :]
 
     def statistics(self, flat: np.ndarray) -> np.ndarray:
+        """What every term measures, at some parameters."""
+        found = self._expected(flat)
+        for term, place in zip(self.terms, self.places, strict=True):
+            if term.residual:
+                found[place] = centred(found[place].reshape(term.values.shape)).ravel()
+        return found
+
+    def _expected(self, flat: np.ndarray) -> np.ndarray:
         return self.gather(self._engine.evaluate(self.potentials(flat))[1])
 
     def value(self, flat: np.ndarray) -> float:
@@ -309,7 +354,10 @@ class FitProblem:
         return 0.5 * float(self._weighted @ residuals) + self.penalty(flat)
 
     def gradient(self) -> np.ndarray:
-        """At the point last valued: d p_c / d lambda is a covariance, so one adjoint pass gives all of it."""
+        """At the point last valued: d p_c / d lambda is a covariance, so one adjoint pass gives all of it.
+
+        Distances of residuals are centred already, which is the adjoint of centring them.
+        """
         pull = self.pull(self._point) * (self._point - self.centre)
         return self.gather(self._engine.covary(self.spread(self._weighted))) + pull
 
@@ -335,7 +383,7 @@ class FitProblem:
 
     def preconditioner(self, flat: np.ndarray) -> np.ndarray:
         """Inverse diagonal of the Gauss-Newton Hessian; the half stands for the coupling of overlapping sets."""
-        curvature = self.statistics(flat) ** 2 * self.precision
+        curvature = self._expected(flat) ** 2 * self.precision
         for term, place in zip(self.terms, self.places, strict=True):
             if term.smooth is not None:
                 curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
@@ -370,8 +418,10 @@ def fit_loglinear(
     times the root of the number of cells, in nats, or after `iterations` in all. The report says converged in the first
     case and, under an empirical prior, in the second; but not if a measured cell is further off than noise leaves one.
     """
+    if method != "map":
+        measurements = as_marginals(measurements, domain)
     terms = terms_of(measurements, domain, prior or Prior())
-    base = product_base(domain, [(t.attributes, t.values, t.sd) for t in terms.values() if t.form is None])
+    base = product_base(domain, _single_marginals(terms))
     if method != "entropy":
         terms = with_free_terms(terms, domain, prior or Prior())
     if prior is None:
@@ -440,7 +490,7 @@ def _with_learnt_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
 def _with_scales_of(redraw: Redraw, terms: dict[Key, Term], domain: Domain) -> dict[Key, Term]:
     """The terms with prior scales learnt from the table that was drawn anew."""
     drawn = terms_of(redraw.choices, domain, Prior())
-    base = product_base(domain, [(t.attributes, t.values, t.sd) for t in drawn.values() if t.form is None])
+    base = product_base(domain, _single_marginals(drawn))
     learnt = _with_wide_scales({key: drawn[key] for key in terms if key in drawn}, base)
     learnt = with_smooth_parts(learnt, base, domain)
     parts = {key: _smooth_term(terms[key[0], ""], t.smooth) for key, t in learnt.items() if t.smooth is not None}
@@ -455,8 +505,11 @@ def _with_learnt_scale(term: Term, base: Base) -> Term:
     """
     if term.order != 2 or term.form is not None:
         return term
-    expected = base.table(term.attributes)
-    return replace(term, scale=sqrt(term.scale * empirical_scale(term.values, term.sd, expected)))
+    return replace(term, scale=sqrt(term.scale * _departure(term, base.table(term.attributes)).scale))
+
+
+def _departure(term: Term, expected: np.ndarray) -> Departure:
+    return Departure.from_expected(term.values, term.sd, expected, residual=term.residual)
 
 
 def _with_wide_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
@@ -466,13 +519,11 @@ def _with_wide_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
     than they are.
     """
     marginals = {term.attributes: term for term in terms.values() if term.form is None}
-    pairs = {
-        names: shrunk(term.values, term.sd, base.table(names)) for names, term in marginals.items() if term.order == 2
-    }
+    pairs = {n: _departure(term, base.table(n)).shrunk() for n, term in marginals.items() if term.order == 2}
     widened = _with_learnt_scales(terms, base)
     for names, term in marginals.items():
         if term.order > 2:
-            scale = likely_scale(term.values, term.sd, expected_from_pairs(base, pairs, names), term.scale)
+            scale = _departure(term, expected_from_pairs(base, pairs, names)).likely_scale(term.scale)
             widened[names, ""] = replace(term, scale=max(term.scale, scale))
     return widened
 
@@ -490,7 +541,8 @@ def with_smooth_parts(terms: dict[Key, Term], base: Base, domain: Domain) -> dic
     for (names, text), term in terms.items():
         if text or term.free or term.order != 2:
             continue
-        smooth = smooth_part(domain, names, term.values, term.sd, base.table(names))
+        expected = base.table(names)
+        smooth = smooth_part(domain, names, expected + _departure(term, expected).away, term.sd, expected)
         if smooth is not None:
             rough = max(smooth.smoothness.rough, LEAST_SCALE)
             grown[names, ""] = replace(term, scale=sqrt(Prior().scale(2) * rough))
@@ -499,7 +551,7 @@ def with_smooth_parts(terms: dict[Key, Term], base: Base, domain: Domain) -> dic
 
 
 def _smooth_term(term: Term, smooth: SmoothPart) -> Term:
-    return replace(term, scale=smooth.smoothness.amplitude, free=True, smooth=smooth)
+    return replace(term, scale=smooth.smoothness.amplitude, free=True, smooth=smooth, residual=False)
 
 
 def with_lost_parts(known: Mapping[Key, np.ndarray], terms: dict[Key, Term], domain: Domain) -> dict[Key, np.ndarray]:
@@ -524,7 +576,7 @@ def _comparable(
     scales = {names: term.scale for (names, text), term in terms.items() if not text}
     parts = {term.attributes: term.smooth for term in terms.values() if term.smooth is not None}
     smooth = {names: part.variances(base.table(names)) for names, part in parts.items()}
-    return _Compared(problem, consistent, consistent.freedom(base, scales, smooth), variances)
+    return _Compared(problem, consistent, consistent.decided(base, scales, smooth), variances)
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,9 +620,10 @@ class _Compared:
         """
         found = self.problem.statistics(point)
         distance = 0.0
-        for names, (_, sd) in self.problem.measured_marginals.items():
-            away = found[self.problem.parameters(names)] - self.consistent.marginal(names)[0].ravel()
-            distance += float(away @ away) / (sd * sd)
+        for names, term in self.problem.measured_sets.items():
+            aim = term.values if term.residual else self.consistent.marginal(names)[0]
+            away = found[self.problem.parameters(names)] - aim.ravel()
+            distance += float(away @ away) / (term.sd * term.sd)
         return distance / self.variances - self.consistent.rank + 2 * freedom
 
 

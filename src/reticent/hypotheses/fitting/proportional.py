@@ -8,24 +8,20 @@ of its set, so that the fit goes on from there, with its prior.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import combinations
-from math import prod, sqrt
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from reticent.hypotheses.fitting.consistent import Consistent, maximal_sets
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from reticent.hypotheses.fitting.loglinear import FitProblem
-    from reticent.hypotheses.fitting.prior import Base
 
 __all__ = [
     "NEAR",
     "NEARER",
-    "Consistent",
     "Rescaling",
     "consistent_marginals",
     "nearest_distribution",
@@ -57,91 +53,6 @@ class Rescaling(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Consistent:
-    """Marginals made consistent by weighted least squares.
-
-    The residual of a set A is the table of A with the mean along every axis taken off. A marginal S of noise sd tells
-    it with noise variance `sd^2 |S| / |A|`; inverse-variance means of residuals are weighted least squares, because
-    residuals of different sets are orthogonal. Values are fractions: the residual of no attribute is 1.
-    """
-
-    residuals: Mapping[Set, np.ndarray]
-    precisions: Mapping[Set, float]
-    """Of each residual's cells before they are centred."""
-
-    @classmethod
-    def of(cls, measured: Mapping[Set, tuple[np.ndarray, float]]) -> Self:
-        """From the values and the noise of each measured marginal."""
-        sums: dict[Set, np.ndarray] = {}
-        weights: dict[Set, float] = {}
-        for names, (values, sd) in measured.items():
-            for kept, inner in _subsets(names):
-                table = _centred(values.sum(axis=_others(names, kept)))
-                weight = table.size / (values.size * sd * sd)
-                sums[inner] = sums.get(inner, 0.0) + weight * table
-                weights[inner] = weights.get(inner, 0.0) + weight
-        return cls({inner: total / weights[inner] for inner, total in sums.items()} | {(): np.ones(())}, weights)
-
-    @property
-    def rank(self) -> int:
-        """How many independent numbers were measured."""
-        return sum(_freedom(residual) for names, residual in self.residuals.items() if names)
-
-    def marginal(self, names: Set) -> tuple[np.ndarray, float]:
-        """A measured marginal, and the noise of its cells."""
-        shape = [self.residuals[name,].size for name in names]
-        table, variance = np.zeros(shape), 0.0
-        for kept, inner in _subsets(names):
-            residual = self.residuals[inner]
-            share = residual.size / table.size
-            table += share * np.expand_dims(residual, _others(names, kept))
-            variance += share * share / self.precisions[inner] * prod(1 - 1 / size for size in residual.shape)
-        return table, sqrt(variance)
-
-    def freedom(self, base: Base, scales: Mapping[Set, float], smooth: Mapping[Set, np.ndarray] | None = None) -> float:
-        """How many of these numbers the measurements decide under a prior, and not the prior.
-
-        A parameter of scale s moves a cell q by q s: with precision t the share `v t / (1 + v t)`, `v = (q s)^2`, of a
-        cell's distance from the base is followed. Of sets without a scale, as single attributes, all of it. Sets in
-        `smooth` have these v instead, of their coefficients.
-        """
-        decided = 0.0
-        for names, residual in self.residuals.items():
-            share = 1.0
-            if len(names) > 1 and names in scales:
-                known = None if smooth is None else smooth.get(names)
-                variances = (scales[names] * base.table(names)) ** 2 if known is None else known
-                signal = self.precisions[names] * variances
-                share = float(np.mean(signal / (1 + signal)))
-            decided += share * _freedom(residual) if names else 0.0
-        return decided
-
-
-def _freedom(residual: np.ndarray) -> int:
-    return prod(size - 1 for size in residual.shape)
-
-
-def _subsets(names: Set) -> list[tuple[tuple[int, ...], Set]]:
-    places = [kept for order in range(len(names) + 1) for kept in combinations(range(len(names)), order)]
-    return [(kept, tuple(names[i] for i in kept)) for kept in places]
-
-
-def _others(names: Set, kept: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(i for i in range(len(names)) if i not in kept)
-
-
-def _centred(table: np.ndarray) -> np.ndarray:
-    for axis in range(table.ndim):
-        table = table - table.mean(axis=axis, keepdims=True)
-    return table
-
-
-def _maximal(sets: Sequence[Set]) -> list[Set]:
-    members = [frozenset(s) for s in sets]
-    return [s for s, mine in zip(sets, members, strict=True) if not any(mine < other for other in members)]
-
-
 def nearest_distribution(values: np.ndarray) -> np.ndarray:
     """The nearest table without negative cells whose sum is one: every cell less a common amount, or zero."""
     falling = np.sort(values, axis=None)[::-1]
@@ -152,8 +63,13 @@ def nearest_distribution(values: np.ndarray) -> np.ndarray:
 
 def consistent_marginals(problem: FitProblem) -> Consistent | None:
     """Of all that a problem measured; None without marginals, or with one of too many attributes."""
-    measured = problem.measured_marginals
-    return Consistent.of(measured) if measured and max(map(len, measured)) <= WIDEST else None
+    measured = problem.measured_sets
+    if not measured or max(map(len, measured)) > WIDEST:
+        return None
+    marginals = [(t.attributes, t.values, t.sd) for t in measured.values() if not t.residual]
+    residuals = [(t.attributes, t.values, t.sd) for t in measured.values() if t.residual]
+    found = Consistent.of(marginals, residuals)
+    return found if all(found.knows(names) for names in maximal_sets(list(measured))) else None
 
 
 def proportional_start(problem: FitProblem, consistent: Consistent, point: np.ndarray) -> np.ndarray:
@@ -165,7 +81,7 @@ def proportional_start(problem: FitProblem, consistent: Consistent, point: np.nd
     assert isinstance(engine, Rescaling)
     flat = point.copy()
     problem.statistics(flat)
-    aims = [_Aim(problem, names, *consistent.marginal(names)) for names in _maximal(list(problem.measured_marginals))]
+    aims = [_Aim(problem, names, *consistent.marginal(names)) for names in maximal_sets(list(problem.measured_sets))]
     before, noise = np.inf, NEAR * consistent.rank
     for _ in range(SWEEPS):
         distance = sum(aim.rescale(engine, flat) for aim in aims)

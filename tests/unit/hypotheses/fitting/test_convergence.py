@@ -8,8 +8,8 @@ import pytest
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.fitting.consistent import Consistent
 from reticent.hypotheses.fitting.loglinear import fit_loglinear
-from reticent.hypotheses.fitting.proportional import Consistent
 from reticent.queries.linear import Marginal
 
 SHAPES = {
@@ -52,7 +52,7 @@ def error(truth: np.ndarray, sd: float, seed: int) -> tuple[float, float, float,
             measurements.append(Measurement(Marginal(names), values, sd))
             if order == 3:
                 triples.append((names, exact))
-    consistent = Consistent.of({domain.canonical(m.query.attributes): (m.values, m.sd) for m in measurements})
+    consistent = Consistent.of((domain.canonical(m.query.attributes), m.values, m.sd) for m in measurements)
     plain = [np.abs(consistent.marginal(names)[0] - exact).sum() / 2 for names, exact in triples]
 
     def engine(sets):

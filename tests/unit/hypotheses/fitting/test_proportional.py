@@ -8,10 +8,10 @@ import pytest
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.fitting.consistent import Consistent
 from reticent.hypotheses.fitting.loglinear import FitProblem, fit_loglinear, terms_of
 from reticent.hypotheses.fitting.prior import Base, Prior, product_base
 from reticent.hypotheses.fitting.proportional import (
-    Consistent,
     consistent_marginals,
     nearest_distribution,
     proportional_start,
@@ -47,7 +47,7 @@ def test_consistent_marginals_are_weighted_least_squares(sets):
     rows = [matrix_of(names) / sd for names, sd in noise.items()] + [np.full((1, DOMAIN.size), 1e7)]
     aims = [(values / sd).ravel() for values, sd in measured.values()] + [np.full(1, 1e7)]
     best = np.linalg.lstsq(np.concatenate(rows), np.concatenate(aims), rcond=None)[0]
-    consistent = Consistent.of(measured)
+    consistent = Consistent.of((names, *known) for names, known in measured.items())
     for names in sets:
         found, _ = consistent.marginal(names)
         assert found.ravel() == pytest.approx(matrix_of(names) @ best, abs=1e-6)
@@ -59,7 +59,7 @@ def test_the_noise_of_a_consistent_marginal_is_what_it_says():
     generator, noise = np.random.default_rng(4), {("a", "b"): 0.3, ("b", "c"): 0.1, ("b",): 0.2}
     zeros = {names: np.zeros(DOMAIN.shape_of(names)) for names in noise}
     drawn = [
-        Consistent.of({n: (zeros[n] + generator.normal(0, sd, zeros[n].shape), sd) for n, sd in noise.items()})
+        Consistent.of((n, zeros[n] + generator.normal(0, sd, zeros[n].shape), sd) for n, sd in noise.items())
         for _ in range(1000)
     ]
     for names in (("a", "b"), ("b", "c")):
@@ -73,11 +73,11 @@ def test_the_noise_of_a_consistent_marginal_is_what_it_says():
 def test_freedom_goes_from_single_attributes_to_the_rank():
     base = Base({name: np.full(size, 1 / size) for name, size in zip(DOMAIN.names, DOMAIN.shape, strict=True)})
     measured = {names: (np.full(DOMAIN.shape_of(names), 1 / DOMAIN.cells(names)), 0.01) for names in SETS}
-    consistent = Consistent.of(measured)
+    consistent = Consistent.of((names, *known) for names, known in measured.items())
     every = [n for k in (1, 2, 3) for n in itertools.combinations(DOMAIN.names, k)]
     singles = sum(size - 1 for size in DOMAIN.shape)
-    assert consistent.freedom(base, dict.fromkeys(every, 1e-9)) == pytest.approx(singles)
-    assert consistent.freedom(base, dict.fromkeys(every, 1e9)) == pytest.approx(consistent.rank)
+    assert consistent.decided(base, dict.fromkeys(every, 1e-9)) == pytest.approx(singles)
+    assert consistent.decided(base, dict.fromkeys(every, 1e9)) == pytest.approx(consistent.rank)
 
 
 def test_the_nearest_distribution_is_nearer_than_any_other():

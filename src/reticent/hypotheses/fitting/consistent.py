@@ -1,0 +1,223 @@
+"""Residuals of marginals: what each measurement tells of them, joined by inverse variances (spec planning.md 1).
+
+The residual of a set A is the table of A with the mean along every axis taken off. A marginal S with noise of variance
+v in each cell tells it with variance `v |S| / |A|` before centring. Residuals of different sets are orthogonal, so that
+inverse-variance means of residuals are weighted least squares on all measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod, sqrt
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.fitting.prior import LEAST_KEPT, SCALE_GRID, likeliest_scale, scale_losses
+from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
+
+if TYPE_CHECKING:
+    from reticent.domain import Domain
+    from reticent.hypotheses.fitting.prior import Base
+
+__all__ = [
+    "Consistent",
+    "Departure",
+    "as_marginals",
+    "centred",
+    "centred_squares",
+    "consistent_of",
+    "freedom",
+    "kept_by_centring",
+    "maximal_sets",
+    "others",
+    "subsets_of",
+]
+
+Set = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Consistent:
+    """Marginals made consistent by weighted least squares; values are fractions: the residual of no attribute is 1."""
+
+    residuals: Mapping[Set, np.ndarray]
+    precisions: Mapping[Set, float]
+    """Of each residual's cells before they are centred."""
+
+    @classmethod
+    def of(
+        cls,
+        measured: Iterable[tuple[Set, np.ndarray, float]],
+        residuals: Iterable[tuple[Set, np.ndarray, float]] = (),
+    ) -> Self:
+        """From the values and the noise of measured marginals, and of measured residuals."""
+        sums: dict[Set, np.ndarray] = {}
+        weights: dict[Set, float] = {}
+
+        def add(names: Set, table: np.ndarray, weight: float) -> None:
+            sums[names] = sums.get(names, 0.0) + weight * centred(table)
+            weights[names] = weights.get(names, 0.0) + weight
+
+        for names, values, sd in measured:
+            for kept, inner in subsets_of(names):
+                table = values.sum(axis=others(names, kept))
+                add(inner, table, table.size / (values.size * sd * sd))
+        for names, values, sd in residuals:
+            add(names, values, sd**-2.0)
+        return cls({inner: total / weights[inner] for inner, total in sums.items()} | {(): np.ones(())}, weights)
+
+    @property
+    def rank(self) -> int:
+        """How many independent numbers were measured."""
+        return sum(freedom(residual) for names, residual in self.residuals.items() if names)
+
+    def marginal(self, names: Set) -> tuple[np.ndarray, float]:
+        """A marginal whose residuals are all known, and the noise of its cells."""
+        shape = [self.residuals[name,].size for name in names]
+        table, variance = np.zeros(shape), 0.0
+        for kept, inner in subsets_of(names):
+            residual = self.residuals[inner]
+            share = residual.size / table.size
+            table += share * np.expand_dims(residual, others(names, kept))
+            if inner in self.precisions:  # the total of fractions is 1 without any noise
+                variance += share * share / self.precisions[inner] * kept_by_centring(residual.shape)
+        return table, sqrt(variance)
+
+    def knows(self, names: Set) -> bool:
+        """Whether all residuals of a marginal were measured."""
+        return all(inner in self.precisions for _, inner in subsets_of(names) if inner)
+
+    def decided(self, base: Base, scales: Mapping[Set, float], smooth: Mapping[Set, np.ndarray] | None = None) -> float:
+        """How many of these numbers the measurements decide under a prior, and not the prior.
+
+        A parameter of scale s moves a cell q by q s: with precision t the share `v t / (1 + v t)`, `v = (q s)^2`, of a
+        cell's distance from the base is followed. Of sets without a scale, as single attributes, all of it. Sets in
+        `smooth` have these v instead, of their coefficients.
+        """
+        total = 0.0
+        for names, residual in self.residuals.items():
+            share = 1.0
+            if len(names) > 1 and names in scales:
+                known = None if smooth is None else smooth.get(names)
+                variances = (scales[names] * base.table(names)) ** 2 if known is None else known
+                signal = self.precisions[names] * variances
+                share = float(np.mean(signal / (1 + signal)))
+            total += share * freedom(residual) if names else 0.0
+        return total
+
+
+def freedom(residual: np.ndarray) -> int:
+    """How many of its cells are free."""
+    return prod(size - 1 for size in residual.shape)
+
+
+def kept_by_centring(shape: Sequence[int]) -> float:
+    """The share of a cell's noise that is left when the mean along every axis is taken off."""
+    return prod(1 - 1 / size for size in shape)
+
+
+def subsets_of(names: Set) -> list[tuple[tuple[int, ...], Set]]:
+    """All subsets of some attributes: their places, and their names."""
+    places = [kept for order in range(len(names) + 1) for kept in combinations(range(len(names)), order)]
+    return [(kept, tuple(names[i] for i in kept)) for kept in places]
+
+
+def others(names: Set, kept: tuple[int, ...]) -> tuple[int, ...]:
+    """The places of all other attributes."""
+    return tuple(i for i in range(len(names)) if i not in kept)
+
+
+def centred(table: np.ndarray) -> np.ndarray:
+    """The mean along every axis taken off."""
+    for axis in range(np.ndim(table)):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
+
+
+def centred_squares(squares: np.ndarray) -> np.ndarray:
+    """The diagonal of P diag(x) P over prod(1 - 1/d), where P takes off the mean along every axis."""
+    for axis, size in enumerate(squares.shape):
+        squares = (1 - 2 / size) * squares + squares.sum(axis=axis, keepdims=True) / size**2
+        squares = squares / (1 - 1 / size) if size > 1 else squares
+    return squares
+
+
+def maximal_sets(sets: Sequence[Set]) -> list[Set]:
+    """Those that lie inside no other."""
+    members = [frozenset(s) for s in sets]
+    return [s for s, mine in zip(sets, members, strict=True) if not any(mine < other for other in members)]
+
+
+def as_marginals(measurements: Sequence[Measurement], domain: Domain) -> list[Measurement]:
+    """The same with marginals in the place of residuals; as they are where there are no residuals.
+
+    Noise of cells of such a marginal is not independent: each has the stated variance by itself.
+    """
+    residuals = [m for m in measurements if isinstance(m.query, Residual)]
+    if not residuals:
+        return list(measurements)
+    known = consistent_of(measurements, domain)
+    sets = maximal_sets([names for names in known.precisions if names and known.knows(names)])
+    rest = [m for m in measurements if not isinstance(m.query, (Residual, Marginal))]
+    return [*(Measurement(Marginal(names), *known.marginal(names)) for names in sets), *rest]
+
+
+def consistent_of(measurements: Sequence[Measurement], domain: Domain) -> Consistent:
+    """Of all marginals and residuals among some measurements."""
+
+    def listed(kind: type) -> list[tuple[Set, np.ndarray, float]]:
+        chosen = [m for m in measurements if isinstance(m.query, kind)]
+        return [(domain.canonical(m.query.attributes), m.values, m.sd) for m in chosen]
+
+    return Consistent.of(listed(Marginal), listed(Residual))
+
+
+@dataclass(frozen=True, eq=False)
+class Departure:
+    """How far a measured marginal or residual lies from what a model without its interaction expects.
+
+    To first order a parameter of scale s moves a cell q by q s, so that squared distances have variance
+    `spread s^2 + sd^2`; those of a residual when divided by what centring leaves.
+    """
+
+    expected: np.ndarray
+    away: np.ndarray
+    squares: np.ndarray
+    spread: np.ndarray
+    sd: float
+
+    @classmethod
+    def from_expected(cls, values: np.ndarray, sd: float, expected: np.ndarray, *, residual: bool) -> Self:
+        if not residual:
+            away = values - expected
+            return cls(expected, away, away**2, expected**2, sd)
+        away = values - centred(expected)
+        return cls(expected, away, away**2 / kept_by_centring(away.shape), centred_squares(expected**2), sd)
+
+    def losses(self) -> np.ndarray:
+        """Minus twice the log-likelihood of every scale of the grid, without its constant."""
+        return scale_losses(self.squares, self.spread, self.sd, SCALE_GRID)
+
+    @property
+    def scale(self) -> float:
+        """The prior scale under which it is likeliest."""
+        return likeliest_scale(self.squares, self.spread, self.sd, SCALE_GRID)
+
+    def likely_scale(self, usual: float) -> float:
+        """The likeliest scale if its logarithm is normal around the usual one's with deviation one, a factor of e."""
+        return float(SCALE_GRID[int(np.argmin(self.losses() + np.log(SCALE_GRID / usual) ** 2))])
+
+    def believed(self) -> np.ndarray:
+        """The part of the distance that the noise warrants, in each cell."""
+        signal = self.spread * self.scale**2
+        return signal / (signal + self.sd**2) * self.away
+
+    def shrunk(self) -> np.ndarray:
+        """A distribution between what was expected and what was measured, as far as the noise warrants."""
+        cells = np.maximum(self.expected + self.believed(), LEAST_KEPT * self.expected)
+        return cells / cells.sum()
