@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from reticent.domain import Domain
 from reticent.domain.domain import IMPOSSIBLE
@@ -351,7 +351,8 @@ class Connection:
         if isinstance(question, (Query, StatisticQuery)):
             return {"query": question.to_dict(), **body}
         if isinstance(question, tuple):
-            return {"losses": [loss.to_dict() for loss in question], **body}
+            losses = cast("tuple[ConvexLoss, ...]", question)
+            return {"losses": [loss.to_dict() for loss in losses], **body}
         return {"loss": question.to_dict(), **body}
 
     def _table_of(self, question: Any) -> str | None:
@@ -405,8 +406,8 @@ def _request(question: Any, error: Any, confidence: float | None, key: str | Non
     elif not isinstance(question, (str, StatisticQuery)):
         from reticent.losses.losses import checked_loss
 
-        batch = isinstance(question, Sequence)
-        asked = tuple(map(checked_loss, question)) if batch else checked_loss(question)
+        batch = cast("Sequence[Any]", question) if isinstance(question, Sequence) else None
+        asked = checked_loss(question) if batch is None else tuple(map(checked_loss, batch))
     return Request(asked, error, USUAL_CONFIDENCE if confidence is None else confidence, key)
 
 
