@@ -168,8 +168,8 @@ def _label(source: str) -> str:
 @click.option("--edges", type=int, default=7, show_default=True, help="Edges of a number or a date: 1, 3, 7, 15, ...")
 @click.option("--values", type=int, default=1, show_default=True, help="With --person: values that one may count for.")
 @click.option("--query", help="SQL that selects the rows; of a file FROM rows.")
-@click.option("--person", help="Column that names the person; each person then weighs one.")
-@click.option("--records", type=int, help="Public number of records, where the reader cannot know it.")
+@click.option("--person", help="Column that identifies the person; each person then counts as one.")
+@click.option("--records", type=int, help="Public number of records, if the source does not state it.")
 @click.option(
     "--neighbours",
     type=click.Choice(["replace-one", "add-remove"]),
