@@ -101,7 +101,7 @@ def _require_text(words: list[str]) -> None:
         try:
             os.fsencode(word)
         except UnicodeEncodeError:
-            raise ReticentError("an argument holds half a character; write it again") from None
+            raise ReticentError("an argument is not valid Unicode text; type it again") from None
 
 
 def _failed(problem: Exception) -> int:

@@ -133,7 +133,7 @@ def _of_kinds(columns: list[ColumnFacts], kinds: Mapping[str, tuple[str, ...]]) 
     stated = {name: kind for kind, names in kinds.items() for name in names}
     for name in stated:
         if name not in {column.name for column in columns}:
-            raise DomainError(f"{name!r} is no column{closest(name, [column.name for column in columns])}")
+            raise DomainError(f"unknown column {name!r}{closest(name, [column.name for column in columns])}")
     return [
         replace(column, kind=KINDS[stated[column.name]], whole=stated[column.name] == "wholes", identifier=False)
         if column.name in stated

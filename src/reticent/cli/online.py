@@ -49,8 +49,8 @@ def ask(
     if is_release(target):
         if only_cost or typical or any(value is not None for value in (table, error, confidence, key, max_price)):
             raise QueryError(
-                "a release answers for free and as well as it can: give the file and the SQL, no options but"
-                " --population and --mode"
+                "answers from a release are free and as accurate as it allows: give the file and the SQL,"
+                " and no options but --population and --mode"
             )
         answer = release_target(target).backend.ask(sql)
         if population is None:

@@ -164,7 +164,7 @@ def wanted_error(text: str) -> float | str:
         number = float(text)
     except ValueError:
         if "%" not in text:
-            raise QueryError(f"{text[:40]} is no error: give a number above 0, or a percentage such as 1%") from None
+            raise QueryError(f"{text[:40]} is not an error: give a number above 0, or a percentage, as 1%") from None
         checked_error(text)
         return text
     checked_error(number)

@@ -154,7 +154,7 @@ class Prompt:
             return
         command = self._commands.get(name.lower())
         if command is None:
-            raise QueryError(f"{name} is no command; \\help lists them")
+            raise QueryError(f"unknown command {name}; \\help lists the commands")
         command(rest.strip())
 
     def _ask(self, sql: str) -> None:

@@ -96,7 +96,7 @@ class Connection:
         import httpx
 
         if not token.isascii() or not token.isprintable():
-            raise QueryError("the token holds characters that no token has: copy it again")
+            raise QueryError("the token contains characters that tokens never have: copy it again")
         headers = {"Authorization": f"Bearer {token.strip()}"}
         self._http: httpx.Client = client or httpx.Client(base_url=url, timeout=timeout)
         self._http.headers.update(headers)
@@ -105,7 +105,7 @@ class Connection:
             if table is None:
                 self.name = self._tables[0] if len(self._tables) == 1 else None
                 if not self._tables:
-                    raise QueryError("this token sees no table: ask the custodian for one that does")
+                    raise QueryError("this token gives access to no table: ask the custodian for another token")
             if self.name is not None:
                 self._facts  # noqa: B018  a wrong name shows now
         except BaseException:
@@ -369,7 +369,7 @@ class Connection:
         if name is None:
             seen = ", ".join(self._tables)
             raise QueryError(
-                f"this token sees {len(self._tables)} tables ({seen}): name one of them, in SQL after FROM"
+                f"this token gives access to {len(self._tables)} tables ({seen}): name one of them, in SQL after FROM"
             )
         return f"/v1/tables/{name}{rest}"
 

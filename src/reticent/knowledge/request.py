@@ -174,7 +174,7 @@ def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float
     counted = _counts(query)
     if isinstance(error, Records):
         if not counted:
-            raise QueryError(f"{query.text} is no count; give its error in the unit of the answer, not in records")
+            raise QueryError(f"{query.text} is not a count; give its error in the unit of the answer, not in records")
         wanted = error.number / count
     else:
         wanted = error.share * spread if isinstance(error, Percent) else error

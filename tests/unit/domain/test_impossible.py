@@ -110,7 +110,7 @@ def test_discovered_domains_keep_rules() -> None:
         (["salary > 3"], 'unknown column "salary"'),
         (["income = 'Q'"], "not one of the 3 declared values"),
         (["age < 15 OR age >= 15 OR age IS NULL OR TRUE"], "true of every record"),
-        (["income = 'N' AND income = 'low'"], "true of no record"),
+        (["income = 'N' AND income = 'low'"], "no record of this domain"),
         (["age < 15 GROUP BY age"], "cannot be read"),
         (["age < 15) UNION SELECT (1"], "one condition"),
         (["count(*) > 3"], "aggregate"),
