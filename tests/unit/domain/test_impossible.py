@@ -114,7 +114,7 @@ def test_discovered_domains_keep_rules() -> None:
         (["age < 15 GROUP BY age"], "cannot be read"),
         (["age < 15) UNION SELECT (1"], "one condition"),
         (["count(*) > 3"], "aggregate"),
-        ([""], "no condition"),
+        ([""], "not a condition"),
         ([7], "not a condition"),
         ([rt.col("age").is_known()], "is_known"),
         ("age < 15", "must be a list"),
