@@ -129,7 +129,7 @@ def plan(
     show_plan(made)
     if needed:
         console.print(
-            f"\nFor an error of {error:g} each would need so many times this {made.budget.unit}, or so many records:",
+            f"\nFor an error of {error:g} each needs this multiple of the {made.budget.unit}, or this many records:",
             markup=False,
         )
         for name, factor in sorted(needed.items(), key=lambda entry: entry[1]):

@@ -128,8 +128,8 @@ def telling_anchor(ledger: str | Path | None, anchor: str | Path | None) -> Iter
     yield
     if new:
         click.echo(
-            f"The anchor is kept beside the ledger, in {ledger}.anchor: whoever restores the folder restores both, and"
-            " no rollback shows. --anchor names a place on another volume.",
+            f"The anchor is kept beside the ledger, in {ledger}.anchor: restoring the folder restores both and hides a"
+            " rollback. Use --anchor to keep it on another volume.",
             err=True,
         )
 
