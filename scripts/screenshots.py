@@ -162,7 +162,7 @@ class Visit:
         self.shoot("analysts")
         window.click_text("Account", "nav a")
         window.click_text("Verify now")
-        window.sees("The ledger is whole")
+        window.sees("The ledger is intact")
         self.shoot("account")
         window.click_text("Releases", "nav a")
         window.type("input[name=title]", "Spring release")

@@ -200,7 +200,7 @@ def test_the_custodian_adds_people_caps_them_verifies_and_publishes(window: Brow
     assert httpx.get(f"{server.url}/v1/me", headers=bearer(fresh), timeout=30).status_code == 401
     window.click_text("Account", "nav a")
     window.click_text("Verify now")
-    window.sees("The ledger is whole")
+    window.sees("The ledger is intact")
     window.sees("whatever is asked")
     shoot(window, "account")
     window.click_text("Releases", "nav a")

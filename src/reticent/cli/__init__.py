@@ -24,16 +24,16 @@ from reticent.errors import ReticentError
 
 COMMANDS = {
     "demo": ("demo", "Publish a real public table: the whole job in a few seconds, offline."),
-    "domain": ("domain", "Draft the description of a table, or find what is missing privately."),
+    "domain": ("domain", "Draft the description of a table, or find missing parts privately."),
     "check": ("data", "Show the custodian what does not fit the domain. Not private."),
-    "plan": ("data", "What each mechanism certifies, before anything is spent."),
+    "plan": ("data", "Show what each mechanism would certify, before anything is spent."),
     "release": ("publish", "Publish synthetic rows, a report and free answers under one budget."),
     "fit": ("fit", "Fit models by minimising convex losses: a release, a server or a table of your own."),
     "serve": ("serve", "Put a table behind HTTP and a web page."),
     "ask": ("online", "Ask a server one question in SQL."),
-    "shell": ("shell", "SQL at a prompt: a release, a server or a table of your own."),
+    "shell": ("shell", "Ask in SQL at a prompt: a release, a server or a table of your own."),
     "ledger": ("ledger", "Show, verify, back up or recover the account of a budget."),
-    "audit": ("audit", "Try to catch this installation breaking its promises."),
+    "audit": ("audit", "Attack the mechanisms of this installation and measure their privacy loss."),
 }
 """Each command's module, and its line in the help."""
 INTERRUPTED = 130
@@ -101,7 +101,7 @@ def _require_text(words: list[str]) -> None:
         try:
             os.fsencode(word)
         except UnicodeEncodeError:
-            raise ReticentError("an argument holds half a character; write it again") from None
+            raise ReticentError("an argument is not valid Unicode text; type it again") from None
 
 
 def _failed(problem: Exception) -> int:

@@ -16,11 +16,11 @@ VIOLATED = 1
 
 
 @click.command()
-@click.option("--deep", is_flag=True, help="About an hour instead of two minutes: smaller faults show.")
-@click.option("--seconds", type=float, help="Processor seconds for a mechanism; an algorithm gets four times that.")
+@click.option("--deep", is_flag=True, help="Run an hour instead of two minutes, to find smaller faults.")
+@click.option("--seconds", type=float, help="Processor seconds for each mechanism; algorithms get four times as many.")
 @json_option
 def audit(deep: bool, seconds: float | None, as_json: bool) -> int:
-    """Run every mechanism and algorithm on made-up neighbouring tables and count what tells them apart.
+    """Run every mechanism and algorithm on invented neighbouring tables and measure how well results tell them apart.
 
     Each line gives the privacy loss that was claimed and the loss that the runs prove (Clopper-Pearson, corrected for
     the number of lines). Exit code 1 if any is above its claim. No table is needed and none is read.

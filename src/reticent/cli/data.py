@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("table", metavar="TABLE")
 @click.option("--domain", "domain_file", required=True, help="Public description of the columns: .toml or .json.")
-@click.option("--query", help="SQL that selects the rows: of a database, or of a file with FROM rows.")
-@click.option("--person", help="Column that names the person.")
+@click.option("--query", help="SQL that selects the rows; for a file, write FROM rows.")
+@click.option("--person", help="Column that identifies the person.")
 @click.option("--records", type=int, help="The number you mean to declare.")
-@click.option("--limit", type=float, help="Fail above this share of a column that fits nowhere.  [default: 0.25]")
-@click.option("--examples", type=int, help="How many values of a column to show that do not fit.  [default: 5]")
+@click.option(
+    "--limit", type=float, help="Fail if more than this share of a column does not fit the domain.  [default: 0.25]"
+)
+@click.option("--examples", type=int, help="Number of misfits to show for each column.  [default: 5]")
 @json_option
 def check(
     table: str,
@@ -63,8 +65,10 @@ def check(
 @click.option("--records", type=int, help="Number of records or persons.")
 @click.option("--domain", "domain_file", required=True, help="Public description of the columns: .toml or .json.")
 @click.option("--losses", help="Plan for convex losses like those of this file, .toml or .json, instead of counts.")
-@click.option("--queries", type=int, help="How many adaptive questions.  [default: 10000; 100 with --losses]")
-@click.option("--confidence", type=float, default=0.95, show_default=True, help="That all of them are met together.")
+@click.option("--queries", type=int, help="Number of adaptive questions.  [default: 10000; 100 with --losses]")
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, help="Probability that all errors hold jointly."
+)
 @click.option(
     "--error",
     type=float,
@@ -85,7 +89,7 @@ def plan(
     rho: float | None,
     as_json: bool,
 ) -> None:
-    """What each mechanism certifies for these public facts, and which one to choose. Touches no data.
+    """Show what each mechanism would certify for these public facts, and which one to choose. Reads no data.
 
     \b
     Example:  reticent plan --records 48842 --domain census.toml --epsilon 1 --delta 1e-9 --queries 10000
@@ -125,7 +129,7 @@ def plan(
     show_plan(made)
     if needed:
         console.print(
-            f"\nFor an error of {error:g} each would need so many times this {made.budget.unit}, or so many records:",
+            f"\nFor an error of {error:g} each needs this multiple of the {made.budget.unit}, or this many records:",
             markup=False,
         )
         for name, factor in sorted(needed.items(), key=lambda entry: entry[1]):

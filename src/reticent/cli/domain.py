@@ -133,7 +133,7 @@ def _of_kinds(columns: list[ColumnFacts], kinds: Mapping[str, tuple[str, ...]]) 
     stated = {name: kind for kind, names in kinds.items() for name in names}
     for name in stated:
         if name not in {column.name for column in columns}:
-            raise DomainError(f"{name!r} is no column{closest(name, [column.name for column in columns])}")
+            raise DomainError(f"unknown column {name!r}{closest(name, [column.name for column in columns])}")
     return [
         replace(column, kind=KINDS[stated[column.name]], whole=stated[column.name] == "wholes", identifier=False)
         if column.name in stated
@@ -168,8 +168,8 @@ def _label(source: str) -> str:
 @click.option("--edges", type=int, default=7, show_default=True, help="Edges of a number or a date: 1, 3, 7, 15, ...")
 @click.option("--values", type=int, default=1, show_default=True, help="With --person: values that one may count for.")
 @click.option("--query", help="SQL that selects the rows; of a file FROM rows.")
-@click.option("--person", help="Column that names the person; each person then weighs one.")
-@click.option("--records", type=int, help="Public number of records, where the reader cannot know it.")
+@click.option("--person", help="Column that identifies the person; each person then counts as one.")
+@click.option("--records", type=int, help="Public number of records, if the source does not state it.")
 @click.option(
     "--neighbours",
     type=click.Choice(["replace-one", "add-remove"]),

@@ -40,15 +40,15 @@ SHOWN = 40
 @click.argument("losses", metavar="LOSSES")
 @click.option("--error", type=float, help="Largest excess risk wanted, in the unit of the loss; may cost.")
 @click.option("--confidence", type=float, help="Probability that the bound holds.")
-@click.option("--key", help="Makes paid models repeatable: the same key is charged once.")
-@click.option("--max-price", type=float, help="For a server: refuse rather than pay more than this.")
+@click.option("--key", help="Idempotency key: the same key is charged once and gets the same models.")
+@click.option("--max-price", type=float, help="For a server: refuse if the price is higher.")
 @click.option("--cost", "only_cost", is_flag=True, help="Print the price instead of fitting.")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the models to this JSON file.")
-@click.option("--table", "served", help="For a server: which table, where the token sees several.")
+@click.option("--table", "served", help="For a server: name of the table, if the token may ask several.")
 @reading_options(domain_required=False)
 @click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
 @anchor_option
-@click.option("--warm-start", type=float, help="For a table: share of the budget spent at first.")
+@click.option("--warm-start", type=float, help="For a table: share of the budget spent when the session opens.")
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -56,7 +56,7 @@ SHOWN = 40
     show_default=True,
     help="For a table: the convex engines answer all losses within one error.",
 )
-@click.option("--queries", type=int, help="With a convex engine: how many losses are coming in all.")
+@click.option("--queries", type=int, help="With a convex engine: number of losses to expect.")
 @budget_options
 @json_option
 def fit(

@@ -23,5 +23,5 @@ class Group(click.Group):
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
             near = get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"{ctx.command_path} --help lists them"
-            ctx.fail(f"{name!r} is no command; {hint}")
+            ctx.fail(f"unknown command {name!r}; {hint}")
         return super().resolve_command(ctx, args)

@@ -35,7 +35,7 @@ anchor_option = click.option("--anchor", help="Where the anchor is kept, if not 
 @anchor_option
 @json_option
 def show(file: str, anchor: str | None, as_json: bool) -> None:
-    """Every event, what it cost, and what is left. Public facts only.
+    """List every event with its cost, and the remaining budget. Public facts only.
 
     \b
     Example:  reticent ledger show census.ledger
@@ -125,7 +125,7 @@ def _published(path: Path, events: tuple[Event, ...]) -> int:
 @click.argument("copy")
 @json_option
 def backup(file: str, copy: str, as_json: bool) -> None:
-    """Copy a ledger whole, also while it is in use. Leave the anchor out of the backup: it must not come back with it.
+    """Copy a whole ledger, even while it is in use. Leave the anchor out of the backup: it must not come back with it.
 
     \b
     Example:  reticent ledger backup census.ledger /backup/census-monday.ledger
@@ -145,7 +145,7 @@ def backup(file: str, copy: str, as_json: bool) -> None:
 @anchor_option
 @json_option
 def restore(copy: str, file: str, anchor: str | None, as_json: bool) -> None:
-    """Put a backup in the place of a lost or damaged ledger. The old file is kept under another name.
+    """Replace a lost or damaged ledger by a backup. The old file is kept under another name.
 
     A backup forgets what was charged since: where its anchor remembers more, the ledger opens only after
     `reticent ledger accept-rollback`.

@@ -13,17 +13,17 @@ from reticent.errors import QueryError
 @click.command()
 @click.argument("target", metavar="URL|FILE.release")
 @click.argument("sql")
-@click.option("--table", help="Which table, where the token sees several.")
+@click.option("--table", help="Name of the table, if the token may ask several.")
 @click.option("--error", help="Wanted error: records for counts, the column's unit for AVG, or 1%; may cost.")
 @click.option("--confidence", type=float, help="Probability that the error bound holds.")
-@click.option("--key", help="Makes a paid answer repeatable: the same key is charged once.")
-@click.option("--max-price", type=float, help="Refuse rather than pay more than this.")
-@click.option("--typical", is_flag=True, help="Also take what 19 of 20 such questions are within --error of, for free.")
-@click.option("--population", type=float, help="Intervals for the population at this confidence; of a release.")
+@click.option("--key", help="Idempotency key: the same key is charged once and gets the same answer.")
+@click.option("--max-price", type=float, help="Refuse if the price is higher.")
+@click.option("--typical", is_flag=True, help="Accept a free answer if 19 of 20 such questions are within --error.")
+@click.option("--population", type=float, help="For a release: intervals for the population at this confidence.")
 @click.option(
     "--mode",
     type=click.Choice(["estimated", "certified"]),
-    help="Of --population; by default estimated with replicates.",
+    help="Kind of --population; default: estimated, if there are replicates.",
 )
 @click.option("--cost", "only_cost", is_flag=True, help="Print the price instead of asking.")
 @json_option
@@ -49,8 +49,8 @@ def ask(
     if is_release(target):
         if only_cost or typical or any(value is not None for value in (table, error, confidence, key, max_price)):
             raise QueryError(
-                "a release answers for free and as well as it can: give the file and the SQL, no options but"
-                " --population and --mode"
+                "answers from a release are free and as accurate as it allows: give the file and the SQL,"
+                " and no options but --population and --mode"
             )
         answer = release_target(target).backend.ask(sql)
         if population is None:

@@ -21,9 +21,7 @@ from reticent.progress.steps import Report
 console = Console(highlight=False, soft_wrap=False)
 
 
-most_option = click.option(
-    "--most", type=int, help="With --person: every row weighs one, of at most so many rows a person."
-)
+most_option = click.option("--most", type=int, help="With --person: count rows, at most this many of each person.")
 
 
 def table_options(function: Callable) -> Callable:
@@ -35,10 +33,10 @@ def reading_options(*, domain_required: bool = True) -> Callable[[Callable], Cal
     """How to read a table."""
     options = [
         click.option("--domain", "domain_file", required=domain_required, help="Public description of the columns."),
-        click.option("--query", help="SQL that selects the rows: of a database, or of a file with FROM rows."),
-        click.option("--person", help="Column that names the person; each person then weighs one."),
+        click.option("--query", help="SQL that selects the rows; for a file, write FROM rows."),
+        click.option("--person", help="Column that identifies the person; each person then counts as one."),
         most_option,
-        click.option("--records", type=int, help="Public number of records, where the reader cannot know it."),
+        click.option("--records", type=int, help="Public number of records, if the source does not state it."),
         click.option(
             "--neighbours",
             type=click.Choice(["replace-one", "add-remove"]),
@@ -61,8 +59,12 @@ def budget_options(function: Callable) -> Callable:
     for option in reversed(
         [
             click.option("--epsilon", type=float, help="Privacy budget epsilon, a total."),
-            click.option("--delta", type=float, help="With --epsilon: (epsilon, delta); without it pure epsilon."),
-            click.option("--rho", type=float, help="Budget in zero-concentrated differential privacy instead."),
+            click.option(
+                "--delta", type=float, help="With --epsilon: (epsilon, delta) privacy; without --delta, pure epsilon."
+            ),
+            click.option(
+                "--rho", type=float, help="Instead of --epsilon: budget in zero-concentrated differential privacy."
+            ),
         ]
     ):
         function = option(function)
@@ -78,16 +80,18 @@ def engine_options(function: Callable) -> Callable:
     for option in reversed(
         [
             click.option("--engine", type=click.Choice(engines), help="How to answer.  [default: default]"),
-            click.option("--queries", type=int, help="How many questions are coming."),
-            click.option("--losses", help="For convex engines: a file of losses like those to come, .toml or .json."),
-            click.option("--support", type=int, help="For threshold engines: learn on so many sampled records."),
+            click.option("--queries", type=int, help="Number of questions to expect."),
+            click.option("--losses", help="For convex engines: a .toml or .json file of losses like those to expect."),
+            click.option("--support", type=int, help="For threshold engines: number of sampled records to learn on."),
             click.option(
                 "--smoothness",
                 type=float,
                 help="Instead of --support: no cell holds more than this share of the table.",
             ),
-            click.option("--gamma", type=float, help="With --smoothness: what sampling may add.  [default: 0.05]"),
-            click.option("--distance", type=float, help="With --smoothness: how far the table is from such a one."),
+            click.option(
+                "--gamma", type=float, help="With --smoothness: error that sampling may add.  [default: 0.05]"
+            ),
+            click.option("--distance", type=float, help="With --smoothness: distance of the table from a smooth one."),
         ]
     ):
         function = option(function)
@@ -113,7 +117,7 @@ def engine_from(
 
 
 anchor_option = click.option(
-    "--anchor", type=click.Path(path_type=Path), help="Where the ledger's anchor is kept; best on another volume."
+    "--anchor", type=click.Path(path_type=Path), help="File of the ledger's anchor; keep it on another volume."
 )
 
 
@@ -124,17 +128,17 @@ def telling_anchor(ledger: str | Path | None, anchor: str | Path | None) -> Iter
     yield
     if new:
         click.echo(
-            f"The anchor is kept beside the ledger, in {ledger}.anchor: whoever restores the folder restores both, and"
-            " no rollback shows. --anchor names a place on another volume.",
+            f"The anchor is kept beside the ledger, in {ledger}.anchor: restoring the folder restores both and hides a"
+            " rollback. Use --anchor to keep it on another volume.",
             err=True,
         )
 
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines and nothing else.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
 
 
 misfits_option = click.option(
-    "--accept-misfits", is_flag=True, help="Go on although much of a column fits nowhere in the domain."
+    "--accept-misfits", is_flag=True, help="Continue although much of a column does not fit the domain."
 )
 
 
@@ -160,7 +164,7 @@ def wanted_error(text: str) -> float | str:
         number = float(text)
     except ValueError:
         if "%" not in text:
-            raise QueryError(f"{text[:40]} is no error: give a number above 0, or a percentage such as 1%") from None
+            raise QueryError(f"{text[:40]} is not an error: give a number above 0, or a percentage, as 1%") from None
         checked_error(text)
         return text
     checked_error(number)

@@ -72,14 +72,18 @@ def algorithm_options(function: Any) -> Any:
     """Every parameter of every offline algorithm; `OPTIONS` says whose each is."""
     options = [
         click.option("--algorithm", type=click.Choice(ALGORITHMS), default="adaptive", show_default=True),
-        click.option("--error", type=float, help="For textbook, dualquery and convex: the error of their theorem."),
+        click.option(
+            "--error", type=float, help="For textbook, dualquery and convex: the error that the theorem guarantees."
+        ),
         click.option("--losses", help="For convex: a file of the losses to serve, .toml or .json."),
         click.option("--start", type=float, help="For convex: share of the budget spent on the workload first."),
-        click.option("--failure", type=float, help="With --error: how often the theorem may fail.  [default: 0.05]"),
+        click.option(
+            "--failure", type=float, help="With --error: probability that the guarantee fails.  [default: 0.05]"
+        ),
         click.option("--rounds", type=int, help="For mwem, dualquery and convex."),
         click.option("--draws", type=int, help="For dualquery: queries drawn in each round."),
         click.option("--step", type=float, help="For dualquery: the step of the query player's weights."),
-        click.option("--sample", help="For dualquery: play on so many secret records, or 'theorem' with --error."),
+        click.option("--sample", help="For dualquery: number of secretly sampled records, or 'theorem' with --error."),
         click.option("--refine", type=float, help="For dualquery: share of the budget for single columns."),
         click.option("--replies", type=int, help="For dualquery: records played in each round."),
         click.option("--memory", type=int, help="For dualquery: rounds whose draws the data player sees."),
@@ -87,7 +91,7 @@ def algorithm_options(function: Any) -> Any:
         click.option("--work", type=int, help="For dualquery: limit of one reply, in moves or nodes."),
         click.option("--seed", type=int, help="For dualquery: public randomness of the data player."),
         click.option(
-            "--model-cells", type=int, help="For adaptive: the largest model of a universe too large to hold."
+            "--model-cells", type=int, help="For adaptive: size limit of the model, for universes too large to hold."
         ),
     ]
     for option in reversed(options):
@@ -104,11 +108,16 @@ def algorithm_options(function: Any) -> Any:
 @budget_options
 @algorithm_options
 @click.option("--out", type=click.Path(path_type=Path), help="Synthetic rows: .parquet or .csv.")
-@click.option("--rows", type=int, help="How many synthetic rows; default: as many as records.")
+@click.option("--rows", type=int, help="Number of synthetic rows; default: the number of records.")
 @click.option(
-    "--replicates", type=int, help="Add replicates, for the population: with --save in the file, with --out as weights."
+    "--replicates", type=int, help="Add replicates, for the population: to the file of --save, as weights to --out."
 )
-@click.option("--save", "save_file", type=click.Path(path_type=Path), help="The whole release, to ask: FILE.release.")
+@click.option(
+    "--save",
+    "save_file",
+    type=click.Path(path_type=Path),
+    help="Save the whole release, for later questions: FILE.release.",
+)
 @click.option("--report", type=click.Path(path_type=Path), help="A self-contained HTML page.")
 @click.option(
     "--custodian-copy",
@@ -116,7 +125,9 @@ def algorithm_options(function: Any) -> Any:
     help="The report with scores against the true rows. NOT PRIVATE: for your eyes only.",
 )
 @misfits_option
-@click.option("--ledger", type=click.Path(path_type=Path), help="Durable account; also lets a crashed run resume.")
+@click.option(
+    "--ledger", type=click.Path(path_type=Path), help="File of the budget's account; a crashed run resumes from it."
+)
 @anchor_option
 @json_option
 def release(

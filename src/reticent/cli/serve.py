@@ -37,11 +37,11 @@ TABLE_NAMES = (
 @click.option("--config", "config_file", help="TOML file with [server] and one [tables.NAME] for each table.")
 @click.option("--domain", help="Public description of the columns.")
 @click.option("--ledger", help="File of the budget's account; made on the first start.")
-@click.option("--anchor", help="Where the ledger's anchor is kept; best on another volume.")
+@click.option("--anchor", help="File of the ledger's anchor; keep it on another volume.")
 @click.option("--query", help="SQL that selects the rows when TABLE is a database URL.")
-@click.option("--person", help="Column that names the person; each person then weighs one.")
+@click.option("--person", help="Column that identifies the person; each person then counts as one.")
 @most_option
-@click.option("--records", type=int, help="Public number of records, where the reader cannot know it.")
+@click.option("--records", type=int, help="Public number of records, if the source does not state it.")
 @click.option(
     "--neighbours", type=click.Choice(["replace-one", "add-remove"]), default="replace-one", show_default=True
 )
@@ -52,13 +52,15 @@ TABLE_NAMES = (
 @click.option("--error", type=float, help="For convex engines: the excess risk to answer within.")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on.  [default: 8000]")
-@click.option("--postgres", type=int, metavar="PORT", help="Port on which PostgreSQL clients may connect, too.")
-@click.option("--readers", type=int, help="Processes that answer what is free.  [default: 0, all in one process]")
-@click.option("--tick", type=float, help="Seconds between the moments at which paid answers leave.  [default: 0.25]")
+@click.option("--postgres", type=int, metavar="PORT", help="Also accept PostgreSQL clients, on this port.")
+@click.option(
+    "--readers", type=int, help="Number of processes that give free answers.  [default: 0, all in one process]"
+)
+@click.option("--tick", type=float, help="Seconds between the times at which paid answers are sent.  [default: 0.25]")
 @click.option("--tls-certificate", help="PEM file; with --tls-key the server speaks HTTPS.")
 @click.option("--tls-key", help="PEM file of the certificate's key.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
-@click.option("--new-custodian-token", is_flag=True, help="Replace the first custodian's token, if it was lost.")
+@click.option("--new-custodian-token", is_flag=True, help="Make a new first custodian token, if it was lost.")
 @misfits_option
 @json_option
 def serve(

@@ -43,10 +43,14 @@ WELCOME = "SQL in one line, or \\help. Tab completes columns and values; \\q or 
 @reading_options(domain_required=False)
 @click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
 @anchor_option
-@click.option("--warm-start", type=float, help="Share of the budget spent at first; by default what suits the table.")
+@click.option(
+    "--warm-start",
+    type=float,
+    help="Share of the budget spent when the session opens; default: by the table's public facts.",
+)
 @engine_options
 @budget_options
-@click.option("--table", "served", help="For a server: which table, where the token sees several.")
+@click.option("--table", "served", help="For a server: name of the table, if the token may ask several.")
 @click.option("--error", help="Wanted error from the start: records for counts, the column's unit for AVG, or 1%.")
 @click.option("--yes", is_flag=True, help="Pay without asking.")
 @json_option
@@ -150,7 +154,7 @@ class Prompt:
             return
         command = self._commands.get(name.lower())
         if command is None:
-            raise QueryError(f"{name} is no command; \\help lists them")
+            raise QueryError(f"unknown command {name}; \\help lists the commands")
         command(rest.strip())
 
     def _ask(self, sql: str) -> None:

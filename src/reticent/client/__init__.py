@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 from reticent.domain import Domain
 from reticent.domain.domain import IMPOSSIBLE
@@ -96,7 +96,7 @@ class Connection:
         import httpx
 
         if not token.isascii() or not token.isprintable():
-            raise QueryError("the token holds characters that no token has: copy it again")
+            raise QueryError("the token contains characters that tokens never have: copy it again")
         headers = {"Authorization": f"Bearer {token.strip()}"}
         self._http: httpx.Client = client or httpx.Client(base_url=url, timeout=timeout)
         self._http.headers.update(headers)
@@ -105,7 +105,7 @@ class Connection:
             if table is None:
                 self.name = self._tables[0] if len(self._tables) == 1 else None
                 if not self._tables:
-                    raise QueryError("this token sees no table: ask the custodian for one that does")
+                    raise QueryError("this token gives access to no table: ask the custodian for another token")
             if self.name is not None:
                 self._facts  # noqa: B018  a wrong name shows now
         except BaseException:
@@ -351,7 +351,8 @@ class Connection:
         if isinstance(question, (Query, StatisticQuery)):
             return {"query": question.to_dict(), **body}
         if isinstance(question, tuple):
-            return {"losses": [loss.to_dict() for loss in question], **body}
+            losses = cast("tuple[ConvexLoss, ...]", question)
+            return {"losses": [loss.to_dict() for loss in losses], **body}
         return {"loss": question.to_dict(), **body}
 
     def _table_of(self, question: Any) -> str | None:
@@ -368,7 +369,7 @@ class Connection:
         if name is None:
             seen = ", ".join(self._tables)
             raise QueryError(
-                f"this token sees {len(self._tables)} tables ({seen}): name one of them, in SQL after FROM"
+                f"this token gives access to {len(self._tables)} tables ({seen}): name one of them, in SQL after FROM"
             )
         return f"/v1/tables/{name}{rest}"
 
@@ -405,8 +406,8 @@ def _request(question: Any, error: Any, confidence: float | None, key: str | Non
     elif not isinstance(question, (str, StatisticQuery)):
         from reticent.losses.losses import checked_loss
 
-        batch = isinstance(question, Sequence)
-        asked = tuple(map(checked_loss, question)) if batch else checked_loss(question)
+        batch = cast("Sequence[Any]", question) if isinstance(question, Sequence) else None
+        asked = checked_loss(question) if batch is None else tuple(map(checked_loss, batch))
     return Request(asked, error, USUAL_CONFIDENCE if confidence is None else confidence, key)
 
 

@@ -67,7 +67,7 @@ class Check:
         """SourceError where an attribute is over the limit; no count and no value is in it, as logs may keep it."""
         for first in self.over[:1]:
             more = f" and {len(self.over) - 1} more" if len(self.over) > 1 else ""
-            raise SourceError(f"over {self.limit:.0%} of column {first!r}{more} fits nowhere in the domain: {remedy}")
+            raise SourceError(f"over {self.limit:.0%} of column {first!r}{more} does not fit the domain: {remedy}")
 
     def __str__(self) -> str:
         lines = [WARNING, f"{self.rows} rows, {self.units} units of privacy"]

@@ -82,7 +82,7 @@ def _ipc_schema(path: Path) -> pa.Schema:
                 stream.seek(0)
                 return pa.ipc.open_stream(stream).schema
     except (pa.ArrowException, OSError):
-        raise SourceError(f"{path.name} is not a whole Arrow file; write it again") from None
+        raise SourceError(f"{path.name} is an incomplete Arrow file; write it again") from None
 
 
 def _arrow(field: pa.Field) -> ColumnFacts:

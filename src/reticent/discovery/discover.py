@@ -121,7 +121,7 @@ def discover(
             if opened is not ledger:
                 opened.close()
     if not found:
-        raise DomainError("no value of these columns is common enough to be shown: declare them, or give more budget")
+        raise DomainError("no value of these columns is frequent enough to be shown: declare them, or give more budget")
     return Domain(found).with_discovered(paid)
 
 

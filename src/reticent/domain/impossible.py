@@ -63,9 +63,9 @@ def _read(rule: Any, domain: Domain) -> Impossible:
     except ReticentError as refusal:
         raise DomainError(f"impossible rule {named}: {refusal}") from None
     if values.all():
-        raise DomainError(f"impossible rule {named}: it is true of every record; declare what cannot be, not what is")
+        raise DomainError(f"impossible rule {named}: every record satisfies it; declare combinations that cannot occur")
     if not values.any():
-        raise DomainError(f"impossible rule {named}: it is true of no record of this domain; leave it out")
+        raise DomainError(f"impossible rule {named}: no record of this domain can satisfy it; leave it out")
     values.setflags(write=False)
     return Impossible(text, tuple(form.attributes), values)
 

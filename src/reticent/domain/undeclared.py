@@ -159,7 +159,7 @@ def _bound(value: Any, kind: Kind) -> Edge:
         "datetime": isinstance(edge, datetime.date),
     }
     if not fits.get(kind, False):
-        raise DomainError(f"bound {shown(value)} is no {kind}; leave it out, or give one")
+        raise DomainError(f"bound {shown(value)} is not a {kind}; give one, or leave it out")
     return edge
 
 

@@ -42,7 +42,7 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     for dtype_text, shape in header["arrays"]:
         dtype = np.dtype(dtype_text)
         if dtype.kind not in "fiu" or not all(isinstance(size, int) and size >= 0 for size in shape):
-            raise ReticentError("a saved hypothesis holds something that is no array of numbers; save it again")
+            raise ReticentError("a saved hypothesis holds a part that is not an array of numbers; save it again")
         count = math.prod(shape)
         if start + count * dtype.itemsize > len(data):
             raise ReticentError("a saved hypothesis is cut short; save it again")

@@ -182,7 +182,7 @@ def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidenc
     found = [knowledge.free(part, half, None) or knowledge.guess(part) for part in parts_of(query)]
     top, bottom = (float(reading.compute()) for reading in found)
     if bottom <= 0:
-        raise QueryError(f"{query.text}: hardly any record satisfies the condition; ask for its count first")
+        raise QueryError(f"{query.text}: too few records satisfy the condition; ask for their count first")
     wanted = share_of(query, error, knowledge.domain)
     most = 1.0 if query.bounded(knowledge.domain) else inf
     part = wanted * bottom / (1 + min(most, max(0.0, top / bottom)) + 3 * wanted)

@@ -102,7 +102,8 @@ class Request(_Fields):
             require(analyst, str, "analyst", "the analyst's name")
         if promise not in PROMISES:
             raise QueryError(f"promise={promise!r} is unknown; give one of {', '.join(map(repr, PROMISES))}")
-        return tuple.__new__(cls, (question, error, confidence, key, analyst, strict, max_price, promise))
+        fields = (question, error, confidence, key, analyst, strict, max_price, promise)
+        return tuple.__new__(cls, fields)  # pyright: ignore[reportUnknownMemberType]
 
     def but(self, **changes: Any) -> Request:
         """The same request with some fields changed, checked like any other."""
@@ -173,7 +174,7 @@ def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float
     counted = _counts(query)
     if isinstance(error, Records):
         if not counted:
-            raise QueryError(f"{query.text} is no count; give its error in the unit of the answer, not in records")
+            raise QueryError(f"{query.text} is not a count; give its error in the unit of the answer, not in records")
         wanted = error.number / count
     else:
         wanted = error.share * spread if isinstance(error, Percent) else error

@@ -18,9 +18,9 @@ _MARGIN = 1 + 1e-9
 
 def check_confidence(confidence: float) -> float:
     """A probability strictly between 0 and 1."""
-    require(confidence, Real, "confidence", "a number strictly between 0 and 1, say 0.95")
+    require(confidence, Real, "confidence", "a number strictly between 0 and 1, for example 0.95")
     if not 0 < confidence < 1:
-        raise QueryError(f"confidence is {confidence}; it must lie strictly between 0 and 1, say 0.95")
+        raise QueryError(f"confidence is {confidence}; it must lie strictly between 0 and 1, for example 0.95")
     return float(confidence)
 
 

@@ -163,7 +163,7 @@ def listed(domain: Domain, distribution: Distribution) -> Questions:
 def rank(questions: Questions, share: float) -> int:
     """The weight that an error must not be exceeded by, so that it speaks for `share` of the distribution."""
     if not 0 < share < 1:
-        raise QueryError(f"share {share} of the questions must lie above 0 and below 1, say 0.95")
+        raise QueryError(f"share {share} of the questions must lie above 0 and below 1, for example 0.95")
     if questions.seed is None:
         # Weights were rounded down, each by less than one.
         return math.ceil(share * WHOLE * (1 + 1e-12))

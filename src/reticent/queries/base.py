@@ -107,9 +107,9 @@ def checked_query(question: Any) -> Query:
     if isinstance(question, Query):
         return question
     if isinstance(question, Predicate):
-        raise QueryError("a condition alone asks nothing; wrap it: rt.count(...) asks how many records meet it")
+        raise QueryError("a condition is not a query; wrap it: rt.count(...) counts the records that meet it")
     if isinstance(question, str):
-        raise QueryError("text is SQL, which only ask(...) takes; here give rt.count, rt.mean or rt.marginal")
+        raise QueryError("SQL text is accepted by ask(...) only; here give rt.count, rt.mean or rt.marginal")
     kind = type(question).__name__
     raise QueryError(f"the question is of type {kind}; give rt.count(...), rt.mean(...), rt.marginal(...) or SQL text")
 

@@ -49,7 +49,7 @@ class ScalarQueries:
         counts = [domain.cells(names) for names in self.sets] + [entry.count(domain) for entry in self.ranges]
         self._starts = [0, *accumulate([*counts, listed])]
         if self.size == 0:
-            raise QueryError("the workload asks nothing; name at least one marginal or query")
+            raise QueryError("the workload is empty; name at least one marginal or query")
 
     @property
     def size(self) -> int:

@@ -49,7 +49,7 @@ class StatisticQuery:
         if self.function == "quantile":
             level = real_number(self.level, "level", "a number between 0 and 1, for example 0.9")
             if not 0 <= level <= 1 or math.isnan(level):
-                raise QueryError(f"level={level!r} is no share of the records; give a number between 0 and 1")
+                raise QueryError(f"level={level!r} is not a share of the records; give a number between 0 and 1")
             object.__setattr__(self, "level", level)
 
     @property

@@ -139,7 +139,7 @@ class Workload:
 
     def __len__(self) -> int:
         if self.size > sys.maxsize:
-            raise QueryError("the workload has more queries than len() can say; use workload.size")
+            raise QueryError("the workload has more queries than len() can return; use workload.size")
         return self.size
 
     def __bool__(self) -> bool:

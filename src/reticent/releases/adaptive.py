@@ -146,7 +146,7 @@ class Adaptive:
         domain = curator.domain
         targets = target_sets(workload, domain)
         if not targets:
-            raise QueryError("the workload asks nothing; name at least one marginal or query")
+            raise QueryError("the workload is empty; name at least one marginal or query")
         self._check_size(domain, targets)
         refuse_beyond(self.memory(domain, targets), "Adaptive", "use coarser attributes or a smaller workload")
         collection = Collection(curator, allowance, key)

@@ -46,9 +46,9 @@ LONGEST_SIDE = 12
 """Of a two-way picture."""
 READING = (
     "Bars are the published shares, in percent of the table. Thin whiskers show the certified error: with the"
-    " confidence stated above the truth lies inside all of them at once. Thick lines show what 19 of 20 such"
-    " questions are within, where that is less. Where nothing is certified, whiskers show the noisy measurement,"
-    " plus and minus two standard deviations of its noise."
+    " confidence stated above the truth lies inside all of them at once. Thick lines show the smaller error that"
+    " 19 of 20 such questions stay within. Without a certificate, whiskers show the noisy measurement, plus and"
+    " minus two standard deviations of its noise."
 )
 WHISKER = 2.0
 """Standard deviations of the noise that a whisker spans on each side."""
@@ -146,8 +146,8 @@ def _custodians(scores: Sequence[tuple[str, str]]) -> str:
     if not scores:
         return ""
     note = (
-        "Custodian's copy, not private: the scores below were computed from the true rows, without noise, and are in no"
-        " budget. Do not pass this copy on; the published report has none of them."
+        "Custodian's copy, not private: the scores below were computed from the true rows, without noise,"
+        " and no budget covers them. Do not pass this copy on; the published report does not contain them."
     )
     return (
         f'<p class="lead warning"><strong>{escape(note)}</strong></p>'

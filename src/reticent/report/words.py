@@ -52,7 +52,7 @@ def promise(budget: Budget, unit: str, neighbours: str) -> str:
     delta, epsilon = min(guarantee["epsilon"].items(), key=lambda pair: abs(pair[0] - float(budget.delta or 1e-9)))
     return (
         f"If any one {unit} {change}, every possible outcome of this publication would be at most {_factor(epsilon)}"
-        f" times as likely as it is now, up to a slip of probability {delta:.0e}."
+        f" times as likely as it is now, plus a probability of {delta:.0e}."
     )
 
 
@@ -79,14 +79,14 @@ def for_one_person(budget: Budget, unit: str, neighbours: str) -> str:
     rest = "or somebody else's" if neighbours == "replace-one" else "or nothing of yours"
     mine = "your record" if unit == "record" else "your rows"
     weight = {
-        "record": "Each record is protected by itself, so somebody with several records is protected less.",
-        "person": "All your rows together weigh as much as one record, however many there are.",
-        "row": "All your rows are protected together, and only a declared number of them counts.",
+        "record": "Each record is protected separately, so a person with several records is protected less.",
+        "person": "All your rows together count as one record, however many there are.",
+        "row": "All your rows are protected together, and at most a declared number of them is counted.",
     }[unit]
     return (
-        f"Whoever tries to tell from this publication whether the table holds {mine} {rest}, and is wrong in"
-        f" {percent(TEST_LEVEL)} of the cases where it does not, is right in at most {percent(power)} of the cases"
-        f" where it does. {weight}"
+        f"Suppose somebody tests from this publication whether the table holds {mine} {rest}, with false alarms in"
+        f" {percent(TEST_LEVEL)} of the cases where it does not. The test detects {mine} in at most {percent(power)} of"
+        f" the cases where it does. {weight}"
     )
 
 
@@ -157,7 +157,7 @@ def losses_sentence(certificate: LossCertificate, confidence: float) -> str:
     count, high = len(certificate.losses), certificate.reading.high(confidence)
     models = f"the models of {count} declared losses" if count > 1 else "the model of the declared loss"
     if not isfinite(high):
-        return f"For {models} nothing is certified: the bound says less than is known of parameters of zero."
+        return f"For {models} nothing is certified: the bound is no better than that of parameters of zero."
     together = " All of these hold together" if count > 1 else " This holds"
     return (
         f"For {models}, the mean loss over all records is at most {high:.4g} above the least that any parameters reach"

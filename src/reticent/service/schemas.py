@@ -206,7 +206,7 @@ class NewToken(Strict):
     name: str = Field(pattern=f"^{PERSON_NAME}$")
     role: Literal["custodian", "analyst"] = "analyst"
     days: float | None = Field(
-        None, gt=0, le=LONGEST_TOKEN_DAYS, description="Valid for so many days; null: until revoked."
+        None, gt=0, le=LONGEST_TOKEN_DAYS, description="Number of days until it expires; null: until revoked."
     )
     tables: list[Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]] | None = Field(None, max_length=MOST_TOKEN_TABLES)
 

@@ -80,7 +80,7 @@ class ConvexEpochs:
                 f"records={plan.records:g} is private under add-remove: measure it, and give the plan records_error="
             )
         if curator.records is not None and (plan.records, plan.records_error) != (curator.records, 0):
-            raise QueryError(f"the plan is for {plan.records:g} records; the table has {curator.records}, exactly")
+            raise QueryError(f"the plan is for {plan.records:g} records, but the table has exactly {curator.records}")
         self.plan = plan
         self.updates, self.opened, self.tests = 0, opened, tests
         if entropy is None:

@@ -89,7 +89,9 @@ class Opening:
         if self.purpose is not None and self.purpose not in PURPOSES:
             raise QueryError(f"purpose={self.purpose!r} is unknown; use {' or '.join(map(repr, PURPOSES))}")
         if self.useful is not None and not 0 < self.useful < 1:
-            raise QueryError(f"useful={self.useful!r} is a share of the table, above 0 and below 1, say {USEFUL}")
+            raise QueryError(
+                f"useful={self.useful!r} must lie above 0 and below 1, for example {USEFUL}: a share of the table"
+            )
         for name, needed in self._unused().items():
             if getattr(self, name) is not None:
                 raise QueryError(f"{name}= has no effect {needed}; leave it out")

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, cast, overload
 
 from reticent.domain import Domain
 from reticent.domain.files import named_path
@@ -357,7 +357,7 @@ class Session:
         require(questions, Sequence, "questions", "a list of queries")
         asked = tuple(map(checked_query, questions))
         request = self.request(asked, error, confidence, None, analyst)
-        found = self.answering.ask(request) if asked else []
+        found: list[Answer] = self.answering.ask(request) if asked else []
         return [self._drawn(answer, query) for answer, query in zip(found, asked, strict=True)]
 
     @overload
@@ -784,4 +784,4 @@ def _checked_losses(loss: Any) -> ConvexLoss | tuple[ConvexLoss, ...]:
         return checked_loss(loss)
     if not loss:
         raise QueryError("a batch needs at least one loss")
-    return tuple(map(checked_loss, loss))
+    return tuple(map(checked_loss, cast("Sequence[Any]", loss)))

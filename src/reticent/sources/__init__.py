@@ -249,7 +249,7 @@ class _Declared:
         if not (isinstance(self.rows, str) and self.rows in get_args(RowsOfPerson)):
             raise SourceError(f"rows={given(self.rows)} is unknown: use 'shared' or 'bounded'")
         if self.rows == "bounded" and (self.person is None or self.most is None):
-            raise SourceError("rows='bounded' needs person=, the column of persons, and most=, say 5 rows of each")
+            raise SourceError("rows='bounded' needs person=, the column of persons, and most=, for example most=5")
         if self.rows == "shared" and self.most is not None:
             raise SourceError(f"most={given(self.most)} has no effect on shared rows: give rows='bounded' with it")
 

@@ -124,7 +124,7 @@ def _fields(header: str, delimiter: str, name: str) -> list[str]:
     try:
         return next(csv.reader([header], delimiter=delimiter), [])
     except csv.Error:
-        raise SourceError(f"{name} has a header line that is no CSV; check its quotes") from None
+        raise SourceError(f"{name} has a header line that is not CSV; check its quotes") from None
     finally:
         csv.field_size_limit(before)
 
@@ -154,4 +154,4 @@ def _arrow_table(location: Path) -> pa.Table:
                 stream.seek(0)
                 return pa.ipc.open_stream(stream).read_all()
     except (pa.ArrowException, OSError):
-        raise SourceError(f"{location.name} is not a whole Arrow file; write it again") from None
+        raise SourceError(f"{location.name} is not a complete Arrow file; write it again") from None

@@ -50,7 +50,7 @@ def targets(
         first = vacuous[0]
         name = statement.fields[first].name
         raise refused(
-            f"an error of {wanted[first]:g} is half the range of {name} or more, which nothing need be paid for",
+            f"an error of {wanted[first]:g} is half the range of {name} or more, which costs nothing to state",
             "ask for a smaller one",
         )
     for place in asked:

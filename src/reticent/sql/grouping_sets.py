@@ -100,7 +100,7 @@ class Sets:
             number = 0
             for item in leaf.expressions:
                 if not any(same_expression(item, key) for key in self.keys):
-                    raise refused(f"{wording(leaf)} names what is not grouped by", "name a column of GROUP BY")
+                    raise refused(f"{wording(leaf)} is of a column that is not grouped", "name a column of GROUP BY")
                 number = number * 2 + (not any(same_expression(item, key) for key in keys))
             return number
         if any(same_expression(leaf, key) for key in self.keys):

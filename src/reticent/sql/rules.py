@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import QueryError, given
 from reticent.queries.forms import Form
 from reticent.queries.predicate import Comparison, Junction, Not, Predicate
 from reticent.sql.conditions import exactly
@@ -28,7 +28,7 @@ def read_rule(rule: Any, domain: Domain) -> tuple[str, Form]:
         rule.compile(domain)  # refuses unknown columns and values in the words of predicates
         rule = condition_text(rule)
     if not isinstance(rule, str) or not rule.strip():
-        raise QueryError(f"{type(rule).__name__} is no condition; write one as in SQL's WHERE, or with rt.col")
+        raise QueryError(f"{given(rule)} is not a condition; write one as in SQL's WHERE, or with rt.col")
     text, meter = rule.strip(), Meter()
     columns = {name.lower(): name for name in domain.names}
     scope = Scope(domain, columns, frozenset(), meter)

@@ -76,7 +76,7 @@ def test_what_fits_nowhere_is_counted_against_the_limit() -> None:
     assert found.over == ("a", "c")
     assert check(rows, domain, limit=0.5).over == ("c",)
     assert check(rows, domain, limit=0).over == ("a", "b", "c")
-    with pytest.raises(SourceError, match="column 'a' and 1 more fits nowhere") as raised:
+    with pytest.raises(SourceError, match="column 'a' and 1 more does not fit") as raised:
         refuse_misfits(rows, domain)
     assert "--accept-misfits" in str(raised.value)
     refuse_misfits(pa.table({"a": ["x"], "b": [None], "c": [0.5], "d": [0]}), domain)

@@ -152,7 +152,7 @@ def test_nothing_common_enough_leaves_a_column_out(tmp_path: Path) -> None:
     frame = pd.DataFrame({"name": [f"n{i}" for i in range(300)], "age": range(300)})
     found = rt.discover(frame, {"name": "text", "age": "number"}, APPROXIMATE, ledger=tmp_path / "d")
     assert found.names == ("age",)
-    with pytest.raises(rt.DomainError, match="common enough"):
+    with pytest.raises(rt.DomainError, match="frequent enough"):
         rt.discover(frame, {"name": "text"}, APPROXIMATE, ledger=tmp_path / "e")
 
 

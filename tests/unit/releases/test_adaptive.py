@@ -191,7 +191,7 @@ def test_refuses_before_spending():
     curator, ledger = opened(budget)
     with pytest.raises(QueryError, match="model_cells=5"):
         Adaptive(dense_cells=1, model_cells=5).run(curator, WORKLOAD, allowance=budget.limit, key=KEY)
-    with pytest.raises(QueryError, match="asks nothing"):
+    with pytest.raises(QueryError, match="workload is empty"):
         Adaptive().run(curator, Workload([]).on(DOMAIN), allowance=budget.limit, key=KEY)
     with pytest.raises(BudgetError):
         Adaptive().run(curator, WORKLOAD, allowance=20, key=KEY)

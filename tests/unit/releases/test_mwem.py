@@ -61,7 +61,7 @@ def test_mwem_refuses_what_it_cannot_do():
         MWEM(rounds=0)
     with pytest.raises(BudgetError):
         MWEM(rounds=20).run(curator, WORKLOAD, allowance=30, key=KEY)
-    with pytest.raises(QueryError, match="asks nothing"):
+    with pytest.raises(QueryError, match="workload is empty"):
         MWEM().run(curator, Workload([]).on(DOMAIN), allowance=budget.limit, key=KEY)
     assert ledger.remaining == budget.limit
 

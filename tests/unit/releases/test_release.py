@@ -281,7 +281,7 @@ def test_a_release_can_be_copied_and_pickled(release: rt.Release, again: Callabl
 @pytest.mark.parametrize(
     ("question", "told"),
     [
-        ("SELECT COUNT(*) FROM t", r"only ask\(...\) takes"),
+        ("SELECT COUNT(*) FROM t", r"accepted by ask\(...\) only"),
         (rt.col("a") == 1, r"wrap it: rt.count\(...\)"),
         (None, "the question is of type NoneType; give rt.count"),
     ],

@@ -235,7 +235,7 @@ BAD = {
     "not parquet": (lambda f: written(f, "a.parquet", SECRET.encode() * 9), {}, "cannot be read"),
     "cut parquet": (truncated, {}, "cannot be read"),
     "damaged parquet": (damaged, {}, "cannot be"),
-    "not arrow": (lambda f: written(f, "a.arrow", SECRET.encode() * 9), {}, "not a whole Arrow file"),
+    "not arrow": (lambda f: written(f, "a.arrow", SECRET.encode() * 9), {}, "not a complete Arrow file"),
     "bad gzip": (lambda f: written(f, "a.csv.gz", b"\x1f\x8b" + SECRET.encode()), {}, "cannot be read"),
     "empty folder": (lambda f: f, {}, "cannot be opened"),
     "missing person": (as_parquet, {"person": "nobody", "records": 3}, "no column 'nobody'"),

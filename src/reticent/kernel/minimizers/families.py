@@ -178,7 +178,7 @@ class LongDescent(NoisyGradientDescent):
 
     def _check(self, problem: Problem) -> None:
         if not descends_compiled(problem):
-            raise QueryError("so many rounds need a list of all cells; use noisy gradient descent")
+            raise QueryError("this many rounds need a list of all cells; use noisy gradient descent")
 
     @property
     def most_rounds(self) -> int:

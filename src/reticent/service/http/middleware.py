@@ -144,7 +144,7 @@ def _single_headers(scope: Scope) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         if name in found and name in (b"authorization", b"idempotency-key", b"content-length"):
-            raise HttpProblem("request", f"the header {name.decode()} is there twice")
+            raise HttpProblem("request", f"the header {name.decode()} is sent twice")
         found[name] = value
     return found
 

@@ -294,7 +294,7 @@ def command_of(text: str, tokens: Sequence[Token]) -> Command:
         raise Refusal(READ_ONLY, f"{word.upper()} cannot be carried out: this database is read-only")
     if word in ("declare", "fetch", "move", "prepare", "execute"):
         raise Refusal(FEATURE, f"{word.upper()} is not supported; use the driver's own prepared statements and portals")
-    raise Refusal(SYNTAX, "this is no statement that can be answered; begin with SELECT, WITH, SHOW or SET")
+    raise Refusal(SYNTAX, "this statement cannot be answered; begin with SELECT, WITH, SHOW or SET")
 
 
 def _setting(text: str, tokens: tuple[Token, ...]) -> Command:

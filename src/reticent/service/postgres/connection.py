@@ -220,7 +220,7 @@ class WireConnection(asyncio.Protocol):
             return
         if self._decoder.held:
             # Bytes from before the handshake could have been put there by somebody else (CVE-2021-23214).
-            raise ProtocolViolation("data after the request for TLS")
+            raise ProtocolViolation("unexpected data after the request for TLS")
         self._write(messages.SSL_YES)
         try:
             self._transport = await self._loop.start_tls(
@@ -244,7 +244,7 @@ class WireConnection(asyncio.Protocol):
         if second is None:
             return None
         if not isinstance(second, Password):
-            raise ProtocolViolation("the password exchange was left")
+            raise ProtocolViolation("the password exchange was abandoned")
         proof = exchange.last(second.content)
         if proof is None or person is None:
             self._count_failure()

@@ -133,7 +133,7 @@ class Fields:
     def _count(self) -> int:
         count = self.int16()
         if count < 0:
-            raise ProtocolViolation("a message counts fewer than no fields")
+            raise ProtocolViolation("a message states a negative number of fields")
         return count
 
     def _value(self) -> bytes | None:
@@ -197,7 +197,7 @@ class Decoder:
             return None
         size = _INT32.unpack_from(self._buffer)[0]
         if not 8 <= size <= STARTUP_LIMIT:
-            raise ProtocolViolation("this is no startup packet of PostgreSQL's protocol")
+            raise ProtocolViolation("not a startup packet of the PostgreSQL protocol")
         if len(self._buffer) < size:
             return None
         code = _INT32.unpack_from(self._buffer, 4)[0]
@@ -211,7 +211,7 @@ class Decoder:
             return None
         kind = bytes(self._buffer[:1])
         if kind not in _READERS and kind[0] not in _PLAIN:
-            raise ProtocolViolation(f"there is no message of type {kind[0]}")
+            raise ProtocolViolation(f"unknown message type {kind[0]}")
         if len(self._buffer) < 5:
             return None
         size = _HEAD.unpack_from(self._buffer)[1] - 4

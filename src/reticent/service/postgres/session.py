@@ -183,7 +183,7 @@ class WireSession:
             (self._portals if message.portal else self._prepared).pop(message.name, None)
             self._send(messages.CLOSE_COMPLETE)
         else:
-            raise ProtocolViolation("a password is sent although nobody asked for one")
+            raise ProtocolViolation("unexpected password message")
 
     def _parse(self, message: Parse) -> None:
         if message.name and message.name in self._prepared:
@@ -341,7 +341,7 @@ class WireSession:
                 self._variables.set("all", None)
                 self._prepared.clear()
             return CommandOutcome(command.tag)
-        raise Refusal(SYNTAX, "this is no statement that can be answered")
+        raise Refusal(SYNTAX, "this statement cannot be answered")
 
     async def _read(self, command: Read, values: Sequence[Any], terms: Terms) -> WireRows:
         return await self._answering.answer(self._asker, command, values, terms)

@@ -8,7 +8,7 @@ import { amount, percent } from "./words.js";
 export async function accountView(view, state) {
   const base = `/v1/tables/${state.table.name}`;
   const place = h("div", { class: "stack" }, busy("Loading the account …"));
-  show(view, h("h1", null, "Account"), h("p", { class: "lead" }, "What has been spent, what is promised, and whether the ledger is whole."), place);
+  show(view, h("h1", null, "Account"), h("p", { class: "lead" }, "What has been spent, what is guaranteed, and whether the ledger is intact."), place);
   try {
     const [spending, certified] = await Promise.all([api.get(`${base}/spending`), api.get(`${base}/certificates`), state.refresh()]);
     show(place, budgetCard(state, spending), spendingCard(spending, state), certificatesCard(certified.certificates), ledgerCard(base, state));
@@ -52,8 +52,8 @@ function ledgerCard(base, { symbol }) {
     try {
       const found = await api.post(`${base}/verification`);
       show(result, found.verified
-        ? h("div", { class: "notice good-notice" }, h("strong", null, "The ledger is whole"), h("p", null, `${found.events} events, every hash right, ${amount(found.spent)} ${symbol} spent, ${found.anchored ? "in step with its anchor" : "but there is no anchor to compare with"}.`))
-        : notice("bad", "The ledger is not whole", found.problem));
+        ? h("div", { class: "notice good-notice" }, h("strong", null, "The ledger is intact"), h("p", null, `${found.events} events, every hash right, ${amount(found.spent)} ${symbol} spent, ${found.anchored ? "in step with its anchor" : "but there is no anchor to compare with"}.`))
+        : notice("bad", "The ledger is damaged", found.problem));
     } catch (error) {
       show(result, refusal(error));
     } finally {

@@ -100,7 +100,7 @@ export function askView(view, state) {
     }
     return h("dl", { class: "quote" },
       h("div", null, h("dt", null, "Price"), h("dd", null, `${amount(cost.price)} ${state.symbol}`, h("small", null, `${percent(cost.price / state.budget.limit)} of the budget`))),
-      h("div", null, h("dt", null, "Share of what is left"), h("dd", null, percent(cost.price / cost.remaining))),
+      h("div", null, h("dt", null, "Share of the remaining budget"), h("dd", null, percent(cost.price / cost.remaining))),
       h("div", null, h("dt", null, "Left afterwards"), h("dd", null, `${amount(cost.remaining - cost.price)} ${state.symbol}`, h("small", null, `${percent((cost.remaining - cost.price) / state.budget.limit)} of the budget`))));
   }
 
@@ -164,11 +164,11 @@ export function askView(view, state) {
     h("fieldset", { class: "precision" }, h("legend", null, "How precise"),
       h("div", { class: "choice" }, free, h("label", { for: "p-free" }, "Best free answer")),
       h("div", { class: "choice" }, bound, h("label", { for: "p-bound" }, "Error at most ±"), wanted, unit, h("span", { class: "quiet" }, ` with ${percent(table.confidence)} confidence`))),
-    price, h("div", { class: "row" }, button, h("span", { class: "hint keys" }, "Ctrl + Enter asks, too.")));
+    price, h("div", { class: "row" }, button, h("span", { class: "hint keys" }, "Or press Ctrl + Enter.")));
   show(columns, filterControls(table, question, changed));
   show(view, h("h1", { class: "hidden-text" }, "Ask a question"),
     h("div", { class: "split" }, h("aside", { "aria-label": "The table" }, about(table), columns), h("div", { class: "work" }, form, answer)));
-  show(answer, h("div", { class: "empty card" }, h("p", null, "The answer will stand here, with a bar for each number and a line for its certified error."),
+  show(answer, h("div", { class: "empty card" }, h("p", null, "The answer will appear here, with a bar for each number and a line for its certified error."),
     h("p", { class: "hint" }, "Choose columns on the left to break the count down, open a column to restrict it, then press Ask.")));
   setMode("build");
 }

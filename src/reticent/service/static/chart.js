@@ -33,7 +33,7 @@ export function bars(entries, title) {
     svg("svg", { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": `${title}: bar chart with error bars; the table below has the same numbers` },
       svg("line", { x1: LABEL, x2: LABEL, y1: 2, y2: height - 4, class: "axis" }), marks),
     entries.some((entry) => (entry.typical ?? null) !== null)
-      ? h("figcaption", { class: "hint" }, "Thin line: the certified bound, of all numbers at once. Thick line: what 19 of 20 such questions are within.") : null);
+      ? h("figcaption", { class: "hint" }, "Thin line: the certified bound, for all numbers at once. Thick line: the error that 19 of 20 such questions stay within.") : null);
 }
 
 function short(text, letters) {

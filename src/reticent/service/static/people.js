@@ -88,7 +88,7 @@ export async function peopleView(view, state) {
   };
   show(view, h("h1", null, "Analysts"), h("p", { class: "lead" }, "Who may ask. All of them draw on one budget; a cap bounds what one person may take of it."),
     h("form", { class: "card", onsubmit: submit, "aria-label": "Add a person" }, h("h2", null, "Add a person"),
-      h("div", { class: "fields" }, field("Name", name, "Lower-case letters, digits, dot, dash."), field("Role", role), field("Valid for, in days", days, "After so many days the token ends.")),
+      h("div", { class: "fields" }, field("Name", name, "Lower-case letters, digits, dot, dash."), field("Role", role), field("Valid for, in days", days, "Days until the token expires.")),
       h("button", { type: "submit", class: "primary" }, "Create token")), problem, list);
   await load().catch((error) => show(list, refusal(error)));
 }
