@@ -25,11 +25,13 @@ from reticent.kernel.table import Table
 from reticent.queries.base import Linear
 from reticent.queries.linear import Range
 
-QUERIES, RUNS, FAILURE = 500, 50, 0.05
+QUERIES, RUNS, FAILURE = 500, 3, 0.05
+LONG = {("kdd99", "TextbookPMW")}
+"""Left out: a release takes minutes, as each of its hundreds of rounds scores every query on drawn records."""
 BUDGET = rt.Budget(rho=20)
 """Far more than anybody should spend: with less the papers' constants say nothing about tables of this size."""
 ALGORITHMS: dict[str, Callable[[], Any]] = {
-    "MWEM": lambda: rt.MWEM(rounds=30),
+    "MWEM": lambda: rt.MWEM(rounds=100),
     "TextbookPMW": lambda: rt.TextbookPMW(error=0.1, failure=FAILURE),
     "DualQuery": lambda: rt.DualQuery(rounds=200, draws=10, step=0.3),
 }
@@ -37,7 +39,7 @@ ROUNDING = 1e-9
 INTRODUCTION = """500 queries of each table: boxes of up to three attributes, disjunctions of two tests, and means. Each
 run is a new release; *missed* counts runs in which any stated bound fails, out of all runs. Bounds are of confidence
 0.95, so one run in twenty may miss. The budget (rho 20) is far beyond use: with less the theorem of `TextbookPMW` says
-nothing about tables of this size, and a run is refused."""
+nothing about tables of this size, and a run is refused. `TextbookPMW` on kdd99 takes minutes a run and is left out."""
 
 
 def tables() -> dict[str, Counted]:
@@ -56,23 +58,21 @@ def tables() -> dict[str, Counted]:
 
 @dataclass(frozen=True)
 class Counted:
-    """Distinct records as columns of codes, how often each occurs, and the same as a table."""
+    """Records as columns of codes, and the same as a table."""
 
     table: Table
     codes: dict[str, np.ndarray]
-    shares: np.ndarray
 
     @classmethod
     def of(cls, sizes: dict[str, int], codes: np.ndarray) -> Counted:
-        rows, weights = np.unique(codes, axis=1, return_counts=True)
-        domain = rt.Domain(sizes)
-        columns = dict(zip(domain.names, rows, strict=True))
-        table = Table(Records.of_codes(domain, columns, weights), domain, records=codes.shape[1])
-        return cls(table, columns, weights / weights.sum())
+        domain, records = rt.Domain(sizes), codes.shape[1]
+        columns = dict(zip(domain.names, codes, strict=True))
+        source = Records.of_codes(domain, columns, np.ones(records, dtype=np.int64))
+        return cls(Table(source, domain, records=records), columns)
 
     def truth(self, asked: Mixed) -> float:
         """The exact share: the benchmark's own look at a public table."""
-        return float(self.shares @ asked.values(self.codes))
+        return float(asked.values(self.codes).mean())
 
 
 class Mixed(NamedTuple):
@@ -149,6 +149,8 @@ def run(quick: bool) -> dict[str, Any]:
         asked = mixed(counted.table.domain, 30 if quick else QUERIES)
         truths = np.array([counted.truth(one) for one in asked])
         for name in ALGORITHMS:
+            if (place, name) in LONG:
+                continue
             runs = [one_run(counted, asked, truths, name) for _ in range(1 if quick else RUNS)]
             rows.append(
                 {
@@ -167,8 +169,6 @@ def present(found: dict[str, Any]) -> list[Shown]:
     """Misses held against what chance explains, and what the bounds are worth."""
     rows = found["rows"]
     text = "{algorithm} on {table}: runs of {runs} with a bound that fails"
-    claims = [
-        Claim(text.format(**row), row["missed"], at_most=max(1, int(FAILURE * row["runs"]))) for row in rows
-    ]
+    claims = [Claim(text.format(**row), row["missed"], at_most=int(FAILURE * row["runs"])) for row in rows]
     columns = dict.fromkeys(rows[0], "") | {"seconds of a run": "s"}
     return [INTRODUCTION, *claims, Grid("Each algorithm and table", columns, rows)]

@@ -17,6 +17,7 @@ from reticent.errors import QueryError
 Literal = int | float | str | bool | datetime.date | datetime.datetime
 
 MAX_TEXT = 10_000
+_SIMPLE = frozenset({str, int, bool, float})
 _WORDS = frozenset({"and", "or", "not", "in", "is", "null", "known", "everything", "true", "false"})
 
 
@@ -79,6 +80,8 @@ def literal_to_plain(value: Literal) -> Any:
 
 def literal_from_plain(value: Any, name: str) -> Literal:
     """The inverse of `literal_to_plain`, for input nobody has checked."""
+    if type(value) in _SIMPLE:  # most of what is asked: tests of abstract classes cost more than the rest
+        return literal(value, name)
     if isinstance(value, (list, tuple)) or (isinstance(value, Mapping) and len(value) != 1):
         raise QueryError(f"{name_text(name)}: a value must be text, a number, a truth value or a date")
     if isinstance(value, Mapping):

@@ -282,7 +282,9 @@ class Column:
             >>> rt.count(rt.col("region").isin(["north", "east"]))
             count(region in ["east", "north"])
         """
-        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        if type(values) is not list and (  # what a body holds: the tests of abstract classes are slow
+            isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable)
+        ):
             raise QueryError(f"{name_text(self.name)}: isin needs a list of values, not {type(values).__name__}")
         listed = tuple(literal(value, self.name) for value in values)
         if not listed:
@@ -419,7 +421,8 @@ def predicate_from_dict(description: Any) -> Predicate:
 def _parsed(description: Any, depth: int) -> Predicate:
     if depth == 0:
         raise QueryError(f"the predicate is nested more than {MAX_DEPTH} deep")
-    if not isinstance(description, Mapping) or not isinstance(description.get("op"), str):
+    # `dict` first: the test of an abstract class is slow, and JSON has no other mapping.
+    if not isinstance(description, (dict, Mapping)) or not isinstance(description.get("op"), str):
         raise QueryError('a predicate is an object such as {"op": ">=", "column": "age", "value": 45}')
     op = description["op"]
     if op == "everything":
@@ -446,7 +449,7 @@ def _parsed_comparison(op: str, description: Mapping[str, Any]) -> Predicate:
         column, values = Column(description["column"]), description["values"]
         if not isinstance(values, list):
             raise QueryError(f'{name_text(column.name)}: "values" must be a list')
-        return column.isin(literal_from_plain(value, column.name) for value in values)
+        return column.isin([literal_from_plain(value, column.name) for value in values])
     if op in _NEGATION:
         _expect_keys(description, "op", "column", "value")
         column = Column(description["column"])
