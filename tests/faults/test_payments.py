@@ -44,7 +44,9 @@ def steps_of(name: str) -> int:
     with opened(disk, **COLD) as session:
         disk.arm(0)
         OPERATIONS[name](session)
-    return disk.steps
+        steps = disk.steps  # closing counts anew
+    assert steps > 0, "nothing was written: no place to die at"
+    return steps
 
 
 def killed_once(name: str, fatal: int, *, elsewhere: bool) -> None:
@@ -127,6 +129,11 @@ def test_a_release_killed_twice_in_one_step_still_ends(name: str) -> None:
     killed_release(name, (steps // 2,), elsewhere=True)
     # The second life opens a shorter way to the same step: whichever one it is, it may be lost for good.
     killed_release(name, (4, 4, 2), elsewhere=False)
+
+
+def test_a_release_killed_twice_while_it_measures_its_typical_error_goes_without_it() -> None:
+    """Its key was forfeited and no other was tried: the release could never be finished."""
+    killed_release("Adaptive", (release_steps("Adaptive") - 1, 3), elsewhere=False)
 
 
 @pytest.mark.slow

@@ -69,7 +69,7 @@ def test_the_planner_shows_it_vacuous_or_not() -> None:
 def test_answers_hold_and_updates_stay_below_the_lemma(adversary, tmp_path: Path) -> None:
     rows, exact = cube_table(1, records=40_000_000)
     path, generator = tmp_path / "hr.ledger", np.random.default_rng(0)
-    with Session.open(path, rows, LARGE, engine="hardt-rothblum", queries=200) as session:
+    with Session.open(path, rows, LARGE, engine="hardt-rothblum", queries=200, confidence=1 - 1e-6) as session:
         epochs = session.answering.epochs
         origins = set()
         for _ in range(60):

@@ -15,6 +15,7 @@ from reticent.errors import QueryError
 from reticent.sessions.session import Session
 
 WIDTH, RECORDS = 14, 40_000
+SURE = 1 - 1e-6
 DOMAIN = rt.Domain({f"b{i}": 2 for i in range(WIDTH)})
 NAMES = DOMAIN.names
 
@@ -85,11 +86,11 @@ def test_a_smooth_table_is_learned_on_the_sampled_records(engine: str, tmp_path:
     """Theorem 3.2: questions fixed in advance are answered within the error, with the epochs that ln M allows."""
     columns, asked = smooth_rows(3, 0.12), questions(np.random.default_rng(2), 60)
     rows = of_codes(DOMAIN, columns, 500)
-    smooth = rt.Smooth(share=largest(columns), gamma=0.15, distance=0.01)
-    budget, path = rt.Budget(rho=0.5), tmp_path / "smooth.ledger"
-    with Session.open(path, rows, budget, engine=engine, queries=len(asked), support=smooth) as session:
+    smooth = rt.Smooth(share=largest(columns), gamma=0.25, distance=0.01)
+    budget, path, count = rt.Budget(rho=0.5), tmp_path / "smooth.ledger", len(asked)
+    with Session.open(path, rows, budget, engine=engine, queries=count, support=smooth, confidence=SURE) as session:
         epochs = session.answering.epochs
-        assert epochs.plan.gamma == pytest.approx(0.16)
+        assert epochs.plan.gamma == pytest.approx(0.26)
         assert epochs.snapshot.kind == "support"
         for names, codes in asked:
             question = rt.count(_predicate(names, codes))
@@ -97,7 +98,7 @@ def test_a_smooth_table_is_learned_on_the_sampled_records(engine: str, tmp_path:
             assert answer.certified
             assert abs(answer.value - holds(columns, names, codes).mean()) <= answer.error
         assert epochs.updates <= epochs.opened <= epochs.plan.epochs
-        assert session.describe()["epochs"]["gamma"] == pytest.approx(0.16)
+        assert session.describe()["epochs"]["gamma"] == pytest.approx(0.26)
         digest = epochs.snapshot.digest
     with Session.open(path, forbidden(rows), budget, engine=engine) as session:
         assert session.answering.epochs.snapshot.digest == digest, "the sampled records are those of the first opening"

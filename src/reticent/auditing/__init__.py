@@ -19,13 +19,15 @@ from reticent.auditing.mechanisms import mechanism_cases
 from reticent.auditing.minimizers import minimizer_cases
 from reticent.auditing.programs import PROGRAMS, Program
 from reticent.auditing.replay import replay_line
+from reticent.errors import QueryError
 
-__all__ = ["DEEP", "FALSE_ALARM", "QUICK", "Audit", "Case", "Effort", "VerdictLine", "all_cases", "audit"]
+__all__ = ["DEEP", "FALSE_ALARM", "QUICK", "Audit", "Case", "Effort", "VerdictLine", "all_cases", "audit", "effort_for"]
 
 FALSE_ALARM = 1e-3
 """The chance that an audit of correct mechanisms shows any red line; divided evenly over all of them."""
 QUICK, DEEP = Effort(seconds=2.0), Effort(seconds=60.0, runs=20_000_000)
 """About two minutes of processor time, and about an hour."""
+MOST_MINUTES = 7 * 24 * 60
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,17 @@ class Audit:
 
 def all_cases() -> list[Case]:
     return [*mechanism_cases(), *minimizer_cases(), *algorithm_cases()]
+
+
+def effort_for(minutes: float) -> Effort:
+    """What each line gets where all of them together are to take about so many minutes of processor time.
+
+    The exact checks, and the fewest pairs that a replay needs, are not cut short: they take about half a minute.
+    """
+    if not 0 < minutes <= MOST_MINUTES:
+        raise QueryError(f"{minutes:g} minutes: an audit takes more than 0 and at most {MOST_MINUTES}, which is a week")
+    shares = len(PROGRAMS) + sum(case.weight for case in all_cases())
+    return Effort(seconds=60 * minutes / shares, runs=DEEP.runs)
 
 
 def audit(

@@ -9,8 +9,9 @@ from dataclasses import replace
 import click
 from rich.table import Table as Grid
 
-from reticent.auditing import DEEP, FALSE_ALARM, QUICK, Audit, VerdictLine
+from reticent.auditing import DEEP, FALSE_ALARM, QUICK, Audit, VerdictLine, effort_for
 from reticent.cli.options import bar_on_terminal, console, json_option, print_json
+from reticent.errors import QueryError
 
 VIOLATED = 1
 
@@ -18,8 +19,9 @@ VIOLATED = 1
 @click.command()
 @click.option("--deep", is_flag=True, help="Run an hour instead of two minutes, to find smaller faults.")
 @click.option("--seconds", type=float, help="Processor seconds for each mechanism; algorithms get four times as many.")
+@click.option("--minutes", type=float, help="Processor minutes for all of them together, instead of --seconds.")
 @json_option
-def audit(deep: bool, seconds: float | None, as_json: bool) -> int:
+def audit(deep: bool, seconds: float | None, minutes: float | None, as_json: bool) -> int:
     """Run every mechanism and algorithm on invented neighbouring tables and measure how well results tell them apart.
 
     Each line gives the privacy loss that was claimed and the loss that the runs prove (Clopper-Pearson, corrected for
@@ -31,6 +33,10 @@ def audit(deep: bool, seconds: float | None, as_json: bool) -> int:
     from reticent.auditing import audit as run
 
     effort = DEEP if deep else QUICK
+    if minutes is not None:
+        if deep or seconds is not None:
+            raise QueryError("--minutes is for the whole audit: leave out --deep and --seconds")
+        effort = effort_for(minutes)
     if seconds is not None:
         effort = replace(effort, seconds=seconds)
     with _progress(as_json) as listener:

@@ -31,7 +31,7 @@ from reticent.knowledge.risks import public_minimum
 from reticent.knowledge.tails import noise_failure, reach, z_score
 from reticent.losses.base import ConvexLoss
 from reticent.losses.losses import checked_loss
-from reticent.queries.base import domain_order
+from reticent.queries.base import RECORDS_FAILURE, domain_order
 from reticent.queries.workload import Workload
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import divide, noise_costing, too_little
@@ -48,6 +48,8 @@ CLOSING = 0.1
 LOOKED, MEASURED = 0.25, 0.25
 """Of a round's: to select the worst loss, and to measure its excess; the rest minimises it."""
 MOST_LOSSES = 10_000
+LEAST_FAILURE = 2.0**-53
+"""Below it, one minus a failure is one."""
 TREE_COPIES = 3
 """Of a hypothesis, held at once while it learns."""
 
@@ -168,6 +170,7 @@ class ConvexPMW:
             raise QueryError("ConvexPMW adds Gaussian noise: give the budget a delta, or state it in rho")
         if self.error is not None and curator.records is None:
             raise QueryError("error= needs a public number of records: use neighbours='replace-one'")
+        self._refuse_sure(counted=curator.records is None)
         for loss in self.losses:
             loss.on(curator.domain)
             loss.refuse_unnamed_class(curator.domain)
@@ -186,6 +189,14 @@ class ConvexPMW:
             begun, measurements = outcome.hypothesis, outcome.measurements
         done = _Run(self, curator, steps, records, doubt, begun).bounded(report)
         return replace(done, measurements=measurements)
+
+    def _refuse_sure(self, *, counted: bool) -> None:
+        """Before anything is paid: a failure that leaves noise no probability to stray."""
+        if noise_failure(1 - self.failure, float(counted)) <= 0:
+            least, remedy = (RECORDS_FAILURE, ", or neighbours='replace-one'") if counted else (LEAST_FAILURE, "")
+            raise QueryError(
+                f"failure={self.failure:.3g} leaves nothing for noise to stray: use more than {least:.2g}{remedy}"
+            )
 
     def _uniform(self, curator: Curator, workload: Workload) -> Hypothesis:
         chosen: dict[str, Any] = {} if self.tree_cells is None else {"tree_cells": self.tree_cells}

@@ -31,7 +31,13 @@ def typical_units(algorithm: Any, allowance: int) -> int:
 def typical_error(
     curator: Curator, outcome: Outcome, workload: Workload, units: int, *, confidence: float, key: str
 ) -> TypicalError | None:
-    """Pays `units`; the same key after a crash reads back what was paid for. None where there is nothing to ask."""
+    """Pays `units`; the same key after a crash reads back what was paid for.
+
+    None where there is nothing to ask, and where two crashes in this very step lost what was set aside for it.
+    """
+    named, lost = curator.successor(f"{key}:typical")
+    if lost:
+        return None
     distribution = _distribution(curator.domain, workload)
     if distribution is None:
         return None
@@ -53,7 +59,7 @@ def typical_error(
         records_error=float(outcome.notes.get("records_error", 0.0)),
         index=1,
         confidence=confidence,
-        key=f"{key}:typical",
+        key=named,
     )
 
 

@@ -204,6 +204,19 @@ def test_ledger_show_and_verify(people: Path, call: Call) -> None:
     assert call("ledger", "verify", "p.ledger").code == 2
 
 
+def test_an_audit_takes_the_minutes_it_is_given(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    import reticent.auditing as auditing
+
+    given: list[auditing.Effort] = []
+    monkeypatch.setattr(auditing, "audit", lambda effort, **_: given.append(effort) or auditing.Audit(()))
+    assert call("audit", "--minutes", "20").code == 0
+    lines = len(auditing.PROGRAMS) + sum(case.weight for case in auditing.all_cases())
+    assert given[0].seconds * lines == pytest.approx(20 * 60)
+    for wrong in (["--minutes", "0"], ["--minutes", "nan"], ["--minutes", "1e9"], ["--minutes", "5", "--deep"]):
+        assert call("audit", *wrong).code == 2
+    assert len(given) == 1
+
+
 def test_audit_says_what_is_violated(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     import reticent.auditing as auditing
     from reticent.auditing import VerdictLine

@@ -22,7 +22,7 @@ QUESTIONS = 150
 
 def opened(engine: str, **facts: object) -> Session:
     private = table(weight=WEIGHT, neighbours="add-remove")
-    return Session.open(None, private, BUDGET, engine=engine, queries=QUESTIONS, confidence=0.9999, **facts)  # pyright: ignore[reportArgumentType]
+    return Session.open(None, private, BUDGET, engine=engine, queries=QUESTIONS, confidence=1 - 1e-6, **facts)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("engine", ["textbook", "tuned"])

@@ -39,9 +39,8 @@ def rows() -> dict[str, np.ndarray]:
 def session() -> rt.Session:
     numbers = rt.Numeric(edges=range(0, 101, 4), other=False)
     domain = rt.Domain(age=numbers, income=numbers, sex=rt.Categorical(["F", "M"], other=False))
-    return rt.Session.open(
-        None, rt.Table.of(pa.table(rows()), domain), rt.Budget(epsilon=8, delta=1e-9), purpose="unlimited"
-    )
+    table, budget = rt.Table.of(pa.table(rows()), domain), rt.Budget(epsilon=8, delta=1e-9)
+    return rt.Session.open(None, table, budget, purpose="unlimited", confidence=1 - 1e-6)
 
 
 def truth(asked: StatisticQuery) -> float:
