@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 
 import reticent as rt
+from benchmarks import nist
+from benchmarks.populations import Truth, adult, american, generated
 from benchmarks.release import DATA, DELTA, read
 from benchmarks.shown import Claim, Grid, Plot, Shown
-from reticent.domain import Domain
+from benchmarks.survey import survey_coverage
 from reticent.hypotheses import DenseHypothesis
 from reticent.hypotheses.replicates import Replicates, drawn_table
 from reticent.knowledge.population import effective_wilson, spread
 
 CONFIDENCE = 0.95
-COLUMNS = ("marital-status", "race", "sex", "income>50K", "age")
-"""Of adult_reduced7: small enough for many populations."""
-CELLS, RARE_CELLS, GROUPS = 140, 30, ("sex", "race", "marital-status")
+CELLS, RARE_CELLS = 140, 30
 LEAST = 10
 """Records that a cell has in the population on average; below, not even raw rows have a normal interval, and cells are
 counted apart."""
@@ -29,30 +29,73 @@ BOOTSTRAPS = 40
 """Draws behind the intervals of those who have rows and take them for a sample."""
 RARE = "rare cell"
 MODES = ("estimated", "raw sample", "synthetic rows taken for real")
-CASES = {"epsilon 1": 1.0, "epsilon 0.2": 0.2}
 WORST = 0.1
-POPULATIONS, REPLICATES = 20, 40
-"""20 replicates took 6 s of processor time at epsilon 1 (median of 8 populations); a whole run has not been timed."""
+POPULATIONS, REPLICATES = 8, 16
+TIMED, FULL, CORES = 10, 80, 2
+"""Replicates that are timed, and those whose time on so many cores is told from them."""
+MINUTES = {"adult_reduced7": 2.0, "national2019": 5.0}
+
+
+class Case(NamedTuple):
+    """Where tables come from and at what epsilon they are released."""
+
+    truth: Callable[[int], Truth]
+    """By the number of the trial."""
+    epsilon: float
+    same: bool = True
+    """Whether every trial has the same population, so that a statistic is the same in all of them."""
+
+
+def _always(make: Callable[[], Truth]) -> Callable[[int], Truth]:
+    found: list[Truth] = []
+
+    def of(_: int) -> Truth:
+        if not found:
+            found.append(make())
+        return found[0]
+
+    return of
+
+
+CASES = {
+    "adult, epsilon 1": Case(_always(adult), 1.0),
+    "adult, epsilon 0.2": Case(_always(adult), 0.2),
+    "nist, epsilon 1": Case(_always(american), 1.0),
+    "generated, epsilon 1": Case(generated, 1.0, same=False),
+}
 
 
 class Statistics(NamedTuple):
     """What is asked of every distribution: cells of the workload, means by group, deciles, coefficients."""
 
-    domain: Domain
+    truth: Truth
     cells: Sequence[tuple[tuple[str, ...], tuple[int, ...]]]
-    """The last `RARE_CELLS` are rare."""
+    rare: int
+    """So many of the cells, the last ones, are rare."""
 
     @property
     def kinds(self) -> np.ndarray:
-        means = 1 + sum(self.domain[name].size for name in GROUPS)
-        slopes = 2 + self.domain["sex"].size - 1 + self.domain["marital-status"].size - 1
-        parts = {"count": CELLS, RARE: RARE_CELLS, "mean": means, "quantile": 9, "coefficient": slopes}
+        domain = self.truth.domain
+        means = 1 + sum(domain[name].size for name in self.truth.groups)
+        slopes = 2 + sum(domain[name].size - 1 for name in self.truth.features)
+        often = len(self.cells) - self.rare
+        parts = {"count": often, RARE: self.rare, "mean": means, "quantile": 9, "coefficient": slopes}
         return np.repeat(list(parts), list(parts.values()))
 
+    @property
+    def names(self) -> list[str]:
+        """What to call each statistic in the list of the worst."""
+        truth, domain = self.truth, self.truth.domain
+        number, (two, many) = domain.names[-1], truth.features
+        cells = [" ".join(f"{n}={c}" for n, c in zip(names, cell, strict=True)) for names, cell in self.cells]
+        means = [f"mean {number}", *(f"mean {number} if {g}={c}" for g in truth.groups for c in range(domain[g].size))]
+        slopes = [f"{truth.label} on {each}" for each in ("1", number)]
+        slopes += [f"{truth.label} on {each}={c}" for each in (two, many) for c in range(1, domain[each].size)]
+        return [*cells, *means, *(f"decile {d} of {number}" for d in range(1, 10)), *slopes]
+
     def of(self, distribution: Any) -> np.ndarray:
-        held: dict[tuple[str, ...], np.ndarray] = {}
         sets = dict.fromkeys(
-            [*(names for names, _ in self.cells), *(self._with_age(name) for name in GROUPS), self._model]
+            [*(names for names, _ in self.cells), *(self._with_number(g) for g in self.truth.groups), self._model]
         )
         held = dict(zip(sets, distribution.marginals(list(sets)), strict=True))
         counts = [float(held[names][cell]) for names, cell in self.cells]
@@ -60,57 +103,48 @@ class Statistics(NamedTuple):
 
     @property
     def _model(self) -> tuple[str, ...]:
-        return self.domain.canonical(("marital-status", "sex", "income>50K", "age"))
+        domain = self.truth.domain
+        return domain.canonical((*self.truth.features, self.truth.label, domain.names[-1]))
 
-    def _with_age(self, name: str) -> tuple[str, ...]:
-        return self.domain.canonical((name, "age"))
+    def _with_number(self, name: str) -> tuple[str, ...]:
+        return self.truth.domain.canonical((name, self.truth.domain.names[-1]))
 
     def _means(self, held: Any) -> list[float]:
-        ages = np.arange(self.domain["age"].size)
+        numbers = np.arange(self.truth.domain.shape[-1])
         found = []
-        for name in GROUPS:
-            joint = held[self._with_age(name)]  # age is the domain's last attribute
-            found += list((joint @ ages) / np.maximum(joint.sum(axis=1), 1e-12))
-        return [float(held[self._with_age("sex")].sum(axis=0) @ ages), *found]
+        for name in self.truth.groups:
+            joint = held[self._with_number(name)]
+            found += list((joint @ numbers) / np.maximum(joint.sum(axis=1), 1e-12))
+        return [float(held[self._with_number(self.truth.groups[0])].sum(axis=0) @ numbers), *found]
 
     def _deciles(self, held: Any) -> list[float]:
-        ends = np.cumsum(held[self._with_age("sex")].sum(axis=0))
+        ends = np.cumsum(held[self._with_number(self.truth.groups[0])].sum(axis=0))
         return [float(np.interp(share, [0.0, *ends], np.arange(len(ends) + 1))) for share in np.arange(1, 10) / 10]
 
     def _slopes(self, joint: np.ndarray) -> np.ndarray:
-        """Least squares of income on age, sex and marital status, by the weights of all cells."""
+        """Least squares of the label on the number and both features, by the weights of all cells."""
+        domain = self.truth.domain
         codes = dict(zip(self._model, np.indices(joint.shape).reshape(joint.ndim, -1), strict=True))
-        columns = [np.ones(joint.size), codes["age"] / 10.0, codes["sex"].astype(float)]
-        columns += [(codes["marital-status"] == c).astype(float) for c in range(1, self.domain["marital-status"].size)]
+        columns = [np.ones(joint.size), codes[domain.names[-1]] / 10.0]
+        for name in self.truth.features:
+            columns += [(codes[name] == c).astype(float) for c in range(1, domain[name].size)]
         features, weights = np.stack(columns, axis=1), np.maximum(joint.ravel(), 0.0)
         gram = features.T @ (features * weights[:, None]) + 1e-12 * np.eye(features.shape[1])
-        return np.linalg.solve(gram, features.T @ (weights * codes["income>50K"]))
+        return np.linalg.solve(gram, features.T @ (weights * codes[self.truth.label]))
 
 
-def population() -> tuple[Domain, np.ndarray]:
-    """The columns of a real table, and its counts in every cell."""
-    table, file, _ = read("adult_reduced7")
-    from pyarrow import csv
-
-    rows = csv.read_csv(pa.input_stream(str(file), compression="gzip"))
-    domain = Domain({name: table.domain[name].size for name in COLUMNS})
-    counts = np.zeros(domain.shape)
-    np.add.at(counts, tuple(rows[name].to_numpy() for name in COLUMNS), 1)
-    return domain, counts
-
-
-def chosen_cells(domain: Domain, counts: np.ndarray, generator: np.random.Generator) -> list[Any]:
-    """Of the workload's triples, uniformly among the cells with enough records, then among the others not empty."""
-    truth, total = DenseHypothesis(domain, counts), counts.sum()
+def questions(truth: Truth, generator: np.random.Generator) -> Statistics:
+    """Cells of the workload's triples, uniformly among those with enough records, then among the others not empty."""
+    whole = truth.distribution
     often, rare = [], []
-    for names in combinations(domain.names, 3):
-        marginal = truth.marginal(names) * total
+    for names in combinations(truth.domain.names, 3):
+        marginal = whole.marginal(names) * truth.records
         for cell in np.argwhere(marginal > 0.5):
             (often if marginal[tuple(cell)] >= LEAST else rare).append((names, tuple(map(int, cell))))
-    chosen = []
-    for cells, count in ((often, CELLS), (rare, RARE_CELLS)):
+    chosen, fewer = [], min(RARE_CELLS, len(rare))
+    for cells, count in ((often, min(CELLS, len(often))), (rare, fewer)):
         chosen += [cells[i] for i in sorted(generator.choice(len(cells), size=count, replace=False))]
-    return chosen
+    return Statistics(truth, chosen, fewer)
 
 
 def bootstrap(asked: Statistics, distribution: Any, records: int, generator: np.random.Generator) -> np.ndarray:
@@ -119,32 +153,28 @@ def bootstrap(asked: Statistics, distribution: Any, records: int, generator: np.
     return np.std(draws, axis=0, ddof=1)
 
 
-def trial(asked: Statistics, counts: np.ndarray, epsilon: float, replicates: int, seed: int) -> dict[str, Any]:
+def trial(asked: Statistics, epsilon: float, replicates: int, seed: int) -> dict[str, Any]:
     """One table from the population: coverage and widths of each kind of interval."""
-    generator, domain = np.random.default_rng(seed), asked.domain
-    truth = DenseHypothesis(domain, counts)
-    records = int(counts.sum())
-    sample = drawn_table(truth, records, generator)
-    cells = np.rint(sample.marginal(domain.names) * records).astype(int)
-    rows = np.repeat(np.argwhere(cells >= 0), cells.ravel(), axis=0)
-    table = rt.Table.of(pa.table(dict(zip(domain.names, rows.T, strict=True))), domain, neighbours="add-remove")
+    generator, truth = np.random.default_rng(seed), asked.truth
+    domain, records = truth.domain, truth.records
+    sample, table = truth.sample(generator)
     release = rt.release(table, rt.marginals(domain, 3), rt.Budget(epsilon=epsilon, delta=DELTA))
     start = time.process_time()
     release = release.replicates(replicates, seed=seed)
     seconds = time.process_time() - start
     assert isinstance(release.replicated, Replicates)
-    target, value = asked.of(truth), asked.of(release.hypothesis)
+    target, value = asked.of(truth.distribution), asked.of(release.hypothesis)
     low, high = estimated(asked, value, np.array([asked.of(one) for one in release.replicated]), records)
     synthetic = release.synthesize(records, seed=seed)
-    codes = np.stack([synthetic[name].to_numpy() for name in domain.names])
     fake = np.zeros(domain.shape)
-    np.add.at(fake, tuple(codes), 1)
+    np.add.at(fake, tuple(synthetic[name].to_numpy() for name in domain.names), 1)
     naive = DenseHypothesis(domain, fake)
     found = {"estimated": (low, high)}
     for name, held in (("raw sample", sample), ("synthetic rows taken for real", naive)):
         centre, reach = asked.of(held), 1.96 * bootstrap(asked, held, records, generator)
         found[name] = centre - reach, centre + reach
     return {
+        "kinds": asked.kinds,
         "covered": {name: (a - 1e-12 <= target) & (target <= b + 1e-12) for name, (a, b) in found.items()},
         "widths": {name: (b - a) / 2 for name, (a, b) in found.items()},
         "certified": certified(release, asked, target),
@@ -175,67 +205,104 @@ def certified(release: rt.Release, asked: Statistics, target: np.ndarray) -> np.
     return np.array(held)
 
 
-def coverage(epsilon: float, populations: int, replicates: int) -> dict[str, Any]:
-    """Over several tables drawn from the same population."""
-    domain, counts = population()
-    asked = Statistics(domain, chosen_cells(domain, counts, np.random.default_rng(1)))
-    trials = [trial(asked, counts, epsilon, replicates, seed) for seed in range(populations)]
-    kinds = asked.kinds
-    rows = []
-    widths = {name: np.median([t["widths"][name] for t in trials], axis=0) for name in MODES}
+def coverage(case: Case, populations: int, replicates: int) -> dict[str, Any]:
+    """Over several tables drawn from the same population, or from one each."""
+    asked = [questions(case.truth(n), np.random.default_rng(1 if case.same else n)) for n in range(populations)]
+    trials = [trial(each, case.epsilon, replicates, seed) for seed, each in enumerate(asked)]
+    kinds = np.concatenate([t["kinds"] for t in trials])
     usual = kinds != RARE
+    rows = []
+    raw = np.concatenate([t["widths"]["raw sample"] for t in trials])
     for name in MODES:
-        by_statistic = np.mean([t["covered"][name] for t in trials], axis=0)
-        row = {"intervals": name, "all": float(by_statistic[usual].mean())}
-        row |= {kind: float(by_statistic[kinds == kind].mean()) for kind in dict.fromkeys(kinds)}
-        worst = np.sort(by_statistic[usual])[: max(1, round(WORST * usual.sum()))]
-        width = np.median(widths[name][usual] / widths["raw sample"][usual])
-        rows.append(row | {"worst tenth": float(worst.mean()), "width over raw": float(width)})
-    return {
+        covered = np.concatenate([t["covered"][name] for t in trials])
+        row = {"intervals": name, "all": float(covered[usual].mean())}
+        row |= {kind: float(covered[kinds == kind].mean()) for kind in dict.fromkeys(kinds.tolist())}
+        widths = np.concatenate([t["widths"][name] for t in trials])
+        wide = usual & (raw > 0)
+        rows.append(row | {"width over raw": float(np.median(widths[wide] / raw[wide]))})
+    found = {
         "coverage": rows,
-        "certified": float(np.mean([t["certified"] for t in trials])),
+        "certified": float(np.mean(np.concatenate([t["certified"] for t in trials]))),
         "seconds": float(np.median([t["seconds"] for t in trials])),
         "populations": populations,
         "replicates": replicates,
-        "statistics": len(kinds),
+        "statistics": len(asked[0].kinds),
     }
+    return found | (_worst(asked[0], trials) if case.same else {})
+
+
+def _worst(asked: Statistics, trials: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The weak tail: the tenth of the statistics that are covered least, and the names of the last of them."""
+    usual = np.flatnonzero(asked.kinds != RARE)
+    covered = np.mean([t["covered"]["estimated"] for t in trials], axis=0)[usual]
+    order = np.argsort(covered, kind="stable")
+    tenth = order[: max(1, round(WORST * len(usual)))]
+    listed = [{"statistic": asked.names[usual[i]], "covered": float(covered[i])} for i in order[:5]]
+    return {"worst tenth": float(covered[tenth].mean()), "worst": listed}
+
+
+def times() -> list[dict[str, Any]]:
+    """Processor time of a few replicates of whole tables, and what it makes for all of them on two cores."""
+    adult_table, _, _ = read("adult_reduced7")
+    people = rt.Table.of(pa.Table.from_pandas(nist.people(), preserve_index=False), nist.domain_of())
+    rows = []
+    for name, table, order in (("adult_reduced7", adult_table, 3), ("national2019", people, 2)):
+        release = rt.release(table, rt.marginals(table.domain, order), rt.Budget(epsilon=1, delta=DELTA))
+        start, wall = time.process_time(), time.perf_counter()
+        release.replicates(TIMED)
+        spent = time.process_time() - start
+        whole = spent / TIMED * FULL / CORES
+        rows.append(
+            {"table": name, "replicates": TIMED, "wall": time.perf_counter() - wall, "processor": spent, "whole": whole}
+        )
+        print(rows[-1], flush=True)
+    return rows
 
 
 def run(quick: bool) -> dict[str, Any]:
     """Coverage of nominal 95% intervals over `POPULATIONS` tables, or a few."""
     if not DATA.is_dir():
         return {"skipped": "the public tables of ../shared/data are not on this machine"}
-    populations, replicates = (3, 20) if quick else (POPULATIONS, REPLICATES)
-    found = {}
-    for name, epsilon in CASES.items():
-        found[name] = coverage(epsilon, populations, replicates)
+    populations, replicates = (3, 10) if quick else (POPULATIONS, REPLICATES)
+    found: dict[str, Any] = {}
+    for name, case in CASES.items():
+        found[name] = coverage(case, populations, replicates)
         print(name, found[name], flush=True)
         if quick:
-            break
-    return found
+            return found
+    found["survey"] = survey_coverage(adult(), populations)
+    print(found["survey"], flush=True)
+    return found | {"times": times()}
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
     cases = {name: case for name, case in found.items() if name in CASES}
     first = next(iter(cases.values()))
     lead = (
-        f"Tables of as many records as adult_reduced7 are drawn from its own rows ({', '.join(COLUMNS)}), released with"
-        f" all triples as workload (add-remove, delta {DELTA:g}) and asked {first['statistics']} questions about the"
+        "Tables are drawn from a known population and released with all triples as workload (add-remove, delta"
+        f" {DELTA:g}): rows of adult_reduced7 and of national2019, five columns each, taken for populations, and"
+        f" log-linear models of random order, a new one for each table. About {first['statistics']} questions about the"
         f" population: cells of at least {LEAST} records, means by group, deciles, coefficients of least squares. Rarer"
-        f" cells are counted apart, not in `all`. {first['populations']} populations, nominal 95%."
+        f" cells are counted apart, not in `all`. {first['populations']} tables a case,"
+        f" {first['replicates']} replicates each, nominal 95%."
     )
     shown: list[Shown] = [lead]
     bars: dict[str, list[tuple[str, float]]] = {mode: [] for mode in MODES}
     for name, case in cases.items():
         rows = {row["intervals"]: row for row in case["coverage"]}
+        estimated = rows["estimated"]
         shown += [
-            Claim(f"coverage of estimated intervals, {name}", rows["estimated"]["all"], expected=0.95, within=0.02),
+            Claim(f"coverage of estimated intervals, {name}", estimated["all"], expected=0.95, within=0.02),
+            Claim(f"coverage of coefficients, {name}", estimated["coefficient"], expected=0.95, within=0.02),
             Claim(f"coverage of certified intervals, {name}", case["certified"], at_least=0.95),
             Claim(f"coverage of synthetic rows taken for real, {name}", rows[MODES[2]]["all"], at_most=0.93),
         ]
         for mode in MODES:
             bars[mode].append((name, rows[mode]["all"]))
         shown.append(Grid(f"Coverage, {name}", dict.fromkeys(case["coverage"][0], ""), case["coverage"]))
+        if "worst" in case:
+            shown.append(f"The worst tenth of the statistics: {case['worst tenth']:.3f} on average.")
+            shown.append(Grid(f"Covered least, {name}", dict.fromkeys(case["worst"][0], ""), case["worst"]))
     expected = "Estimated at 0.95; rows taken for real below it."
     plot = Plot(
         "coverage",
@@ -246,4 +313,33 @@ def present(found: dict[str, Any]) -> list[Shown]:
         marks={"nominal": 0.95},
         expected=expected,
     )
-    return [*shown, plot]
+    return [*shown, plot, *_survey(found.get("survey", {})), *_times(found.get("times", []))]
+
+
+def _survey(survey: dict[str, Any]) -> list[Shown]:
+    if "coefficients" not in survey:
+        return [f"svyglm: {survey['skipped']}."] if survey else []
+    rows = survey["coefficients"]
+    mean = float(np.mean([row["covered"] for row in rows]))
+    return [
+        (
+            f"R's svyglm on our rows: logistic regression of income on age, sex and being married, {survey['tables']}"
+            f" tables of {survey['records']:,} records, {survey['replicates']} replicate weights, epsilon 1; weights of"
+            f" {survey['refused']} more were refused as too uneven."
+        ),
+        Claim("coverage of svyglm's intervals", mean, expected=0.95, within=0.02),
+        Claim("svyglm's standard errors over those of the raw rows, median", survey["width"], at_most=1.5),
+        Grid("svyglm, each coefficient", dict.fromkeys(rows[0], ""), rows),
+    ]
+
+
+def _times(rows: list[dict[str, Any]]) -> list[Shown]:
+    if not rows:
+        return []
+    units = {"table": "", "replicates": "", "wall": "s", "processor": "s", "whole": "s"}
+    claims = [
+        Claim(f"{FULL} replicates of {r['table']} on two cores", r["whole"], at_most=60 * MINUTES[r["table"]], unit="s")
+        for r in rows
+    ]
+    told = f"Times of {FULL} replicates are told from the processor time of {TIMED}, by a table, over two cores."
+    return [told, *claims, Grid("Time of replicates", units, rows)]

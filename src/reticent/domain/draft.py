@@ -86,7 +86,7 @@ def draft_text(label: str, columns: Iterable[ColumnFacts], *, read: str) -> str:
         "#",
         "# Where cells are written in several ways, add to a column (docs/domain.md, reading rules):",
         '#   texts:    strip = true, casefold = true, aliases = {M = "Male"}, missing = ["", "NA"], nullable = true',
-        '#   numbers:  strip = true, thousands = ",", units = ["$", "USD"]',
+        '#   numbers:  strip = true, thousands = ",", decimal = ".", units = ["$", "USD"]',
         '#   dates:    format = ["%d/%m/%Y"]     # beside 2024-12-31, which is always read',
         "",
     ]

@@ -116,7 +116,11 @@ class Rules:
 
     def _refuse_conflicts(self, known: Callable[[Any], bool] | None) -> None:
         if self.thousands and self.thousands == self.decimal:
-            raise DomainError(f"thousands and decimal are both {shown(self.decimal)}; give two different marks")
+            other = shown("," if self.decimal == "." else ".")
+            raise DomainError(
+                f"thousands and decimal are both {shown(self.decimal)}; "
+                f"give two different marks, such as decimal = {other}"
+            )
         if len({self.key(text) for text in self.aliases}) < len(self.aliases):
             raise DomainError("two aliases read the same; leave one out")
         for text, value in self.aliases.items():

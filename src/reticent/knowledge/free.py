@@ -35,7 +35,7 @@ from reticent.knowledge.request import (
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, OfColumn, Ratio, Total
-from reticent.queries.literals import name_text
+from reticent.queries.literals import readable_name
 from reticent.queries.numbers import allowed_codes, bin_ends, scaled_numbers
 
 WIDE = frozenset({"certificate", "derived", "batch"})
@@ -396,7 +396,7 @@ def based(answer: Answer, query: Query, knowledge: Knowledge) -> Answer:
         words.append("mean of persons' means")
     hidden, _ = query.binning(knowledge.domain)
     if hidden > 0 and (answer.error is None or hidden > answer.error / 2):
-        words.append(f"the bins of {name_text(column.column)} may hide ±{hidden:.3g}: finer ones would help")
+        words.append(f"the bins of {readable_name(column.column)} may hide ±{hidden:.3g}: finer ones would help")
     return replace(answer, basis="; ".join(words))
 
 

@@ -28,11 +28,11 @@ def literal(value: Any, name: str) -> Literal:
         return value
     if kind is str:
         if len(value) > MAX_TEXT:
-            raise QueryError(f"{name_text(name)}: a text of {len(value)} characters; at most {MAX_TEXT}")
+            raise QueryError(f"{readable_name(name)}: a text of {len(value)} characters; at most {MAX_TEXT}")
         return value
     value = plain(value)
     if value is None:
-        raise QueryError(f"{name_text(name)}: comparing with null is never true; use is_null()")
+        raise QueryError(f"{readable_name(name)}: comparing with null is never true; use is_null()")
     if isinstance(value, (bool, str)):
         return literal(value if isinstance(value, bool) else str(value), name)
     if isinstance(value, (int, float, Decimal)):
@@ -42,7 +42,7 @@ def literal(value: Any, name: str) -> Literal:
     if isinstance(value, datetime.date):
         return value
     raise QueryError(
-        f"{name_text(name)}: cannot compare with {kind.__name__}; use text, a number, a truth value or a date"
+        f"{readable_name(name)}: cannot compare with {kind.__name__}; use text, a number, a truth value or a date"
     )
 
 
@@ -52,7 +52,7 @@ def _number(value: Any, name: str) -> int | float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise QueryError(f"{name_text(name)}: {shown(value)} is not a finite number")
+        raise QueryError(f"{readable_name(name)}: {shown(value)} is not a finite number")
     return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT else number
 
 
@@ -83,22 +83,28 @@ def literal_from_plain(value: Any, name: str) -> Literal:
     if type(value) in _SIMPLE:  # most of what is asked: tests of abstract classes cost more than the rest
         return literal(value, name)
     if isinstance(value, (list, tuple)) or (isinstance(value, Mapping) and len(value) != 1):
-        raise QueryError(f"{name_text(name)}: a value must be text, a number, a truth value or a date")
+        raise QueryError(f"{readable_name(name)}: a value must be text, a number, a truth value or a date")
     if isinstance(value, Mapping):
         ((kind, text),) = value.items()
         readers = {"date": datetime.date.fromisoformat, "datetime": datetime.datetime.fromisoformat}
         if kind not in readers or not isinstance(text, str):
-            raise QueryError(f'{name_text(name)}: write a date as {{"date": "2024-12-31"}}')
+            raise QueryError(f'{readable_name(name)}: write a date as {{"date": "2024-12-31"}}')
         try:
             return literal(readers[kind](text), name)
         except (ValueError, OverflowError):
-            raise QueryError(f"{name_text(name)}: {shown(text)} is not an ISO {kind}") from None
+            raise QueryError(f"{readable_name(name)}: {shown(text)} is not an ISO {kind}") from None
     return literal(value, name)
 
 
 def name_text(name: str) -> str:
     """A column name in canonical text: bare if it is a plain word, else quoted."""
     return name if name.isidentifier() and name.isascii() and name not in _WORDS else _quoted(name)
+
+
+def readable_name(name: str) -> str:
+    """A column name in a message: as canonical text, but letters of every script as they are."""
+    text = name_text(name)
+    return text if text == name else json.dumps(name, ensure_ascii=False)
 
 
 @lru_cache(maxsize=4096)

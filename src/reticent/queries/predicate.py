@@ -18,7 +18,14 @@ from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.queries.box import Box, CompileEffort
 from reticent.queries.forms import Form
-from reticent.queries.literals import literal, literal_from_plain, literal_text, literal_to_plain, name_text
+from reticent.queries.literals import (
+    literal,
+    literal_from_plain,
+    literal_text,
+    literal_to_plain,
+    name_text,
+    readable_name,
+)
 
 MAX_DEPTH = 64
 MAX_SIZE = 20_000
@@ -285,10 +292,10 @@ class Column:
         if type(values) is not list and (  # what a body holds: the tests of abstract classes are slow
             isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable)
         ):
-            raise QueryError(f"{name_text(self.name)}: isin needs a list of values, not {type(values).__name__}")
+            raise QueryError(f"{readable_name(self.name)}: isin needs a list of values, not {type(values).__name__}")
         listed = tuple(literal(value, self.name) for value in values)
         if not listed:
-            raise QueryError(f"{name_text(self.name)}: isin got an empty list; list at least one value")
+            raise QueryError(f"{readable_name(self.name)}: isin got an empty list; list at least one value")
         _check_limits(1, len(listed))
         first = literal_text(listed[0])
         if all(literal_text(value) == first for value in listed):
@@ -448,7 +455,7 @@ def _parsed_comparison(op: str, description: Mapping[str, Any]) -> Predicate:
         _expect_keys(description, "op", "column", "values")
         column, values = Column(description["column"]), description["values"]
         if not isinstance(values, list):
-            raise QueryError(f'{name_text(column.name)}: "values" must be a list')
+            raise QueryError(f'{readable_name(column.name)}: "values" must be a list')
         return column.isin([literal_from_plain(value, column.name) for value in values])
     if op in _NEGATION:
         _expect_keys(description, "op", "column", "value")

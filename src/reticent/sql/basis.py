@@ -9,7 +9,7 @@ import numpy as np
 
 from reticent.domain.values import number_text
 from reticent.errors import QueryError
-from reticent.queries.literals import name_text
+from reticent.queries.literals import readable_name
 from reticent.queries.numbers import scaled_numbers
 from reticent.sql.expressions import Expr, MeanExpr, Partly, Run, Sum, walk
 from reticent.sql.refusals import refused
@@ -32,12 +32,12 @@ def basis_of(statement: Statement, table: ResultTable, run: Run, unit: str) -> s
             _, lower, upper = scaled_numbers(statement.domain, column)
         except QueryError:  # a category that only chooses between numbers
             continue
-        words.append(f"{name_text(column)} clipped to [{number_text(lower)}, {number_text(upper)}]")
+        words.append(f"{readable_name(column)} clipped to [{number_text(lower)}, {number_text(upper)}]")
     if unit == "person":
         words.append("averages are means of persons' means")
     coarse = sorted({column for expr in exprs if _dominated(expr, run) for column in _binned(statement, expr)})
     if coarse and len(table):
-        listed = ", ".join(map(name_text, coarse))
+        listed = ", ".join(map(readable_name, coarse))
         words.append(f"most of the error is what bins hide: finer ones of {listed} would help")
     return "; ".join(words)
 

@@ -11,7 +11,8 @@ import pytest
 import reticent as rt
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
-RECORDS, EDGES, RUNS, ALLOWED = 20_000, 7, 10, 0.04
+RECORDS, EDGES, RUNS, ALLOWED = 20_000, 7, 40, 0.04
+"""Of 10 runs two beyond 4% would fail a column, of 40 it takes five: far less a matter of chance, at the same mark."""
 
 
 def columns() -> dict[str, np.ndarray]:
@@ -45,6 +46,7 @@ def rank_error(values: np.ndarray, edges: np.ndarray) -> float:
     return float(distance.min(axis=1).max()) / len(values)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_edges_are_within_four_percent_in_nine_of_ten_runs(tmp_path: Path) -> None:
     held = columns()
