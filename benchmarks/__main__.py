@@ -28,6 +28,7 @@ SUITES = {
     "sweep": "Offline release by epsilon, n, k and |U|",
     "smartnoise": "Offline release beside SmartNoise",
     "online": "Online sessions beside Laplace, Gaussian and PMW",
+    "answers": "What answers claim, against the tables",
     "convex": "Fifty regressions under one budget",
     "dualquery": "DualQuery",
     "rates": "Rates of the papers",
