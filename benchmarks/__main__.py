@@ -30,6 +30,7 @@ SUITES = {
     "sweep": "Offline release by epsilon, n, k and |U|",
     "smartnoise": "Offline release beside SmartNoise",
     "online": "Online sessions beside Laplace, Gaussian and PMW",
+    "answers": "What answers claim, against the tables",
     "convex": "Fifty regressions under one budget",
     "dualquery": "DualQuery",
     "mixed": "Mixed linear queries of two real tables",

@@ -98,6 +98,31 @@ def engine_options(function: Callable) -> Callable:
     return function
 
 
+START_NAMES = ("numbers", "purpose", "useful")
+
+
+def start_options(function: Callable) -> Callable:
+    """What a session that is told nothing else does with its budget, and whether it can sell what bins hide."""
+    for option in reversed(
+        [
+            click.option(
+                "--numbers",
+                is_flag=True,
+                default=None,
+                help="Keep where in its bin each number lies, to sell AVG and SUM.",
+            ),
+            click.option(
+                "--purpose",
+                type=click.Choice(["unlimited", "few"]),
+                help="Spend half at first for any number of answers, or keep it for few.  [default: what suits]",
+            ),
+            click.option("--useful", type=float, help="Largest predicted bound that such a start is worth."),
+        ]
+    ):
+        function = option(function)
+    return function
+
+
 def engine_from(
     engine: str | None,
     queries: int | None,

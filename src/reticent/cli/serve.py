@@ -10,6 +10,7 @@ import click
 
 from reticent.cli.options import (
     ENGINE_NAMES,
+    START_NAMES,
     budget_options,
     check_fit,
     engine_options,
@@ -19,6 +20,7 @@ from reticent.cli.options import (
     print_json,
     progress_bar,
     refuse_unused,
+    start_options,
     telling_anchor,
 )
 from reticent.errors import QueryError
@@ -28,6 +30,7 @@ TABLE_NAMES = (
     *("epsilon", "delta", "rho"),
     *ENGINE_NAMES,
     "error",
+    *START_NAMES,
 )
 """Options that describe the one table of a server without a configuration file."""
 
@@ -48,6 +51,7 @@ TABLE_NAMES = (
 @click.option("--name", help="Name of the table in SQL and in addresses; default: the ledger's, without its ending.")
 @click.option("--title", default="", help="Name of the table on the page.")
 @budget_options
+@start_options
 @engine_options
 @click.option("--error", type=float, help="For convex engines: the excess risk to answer within.")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
@@ -139,5 +143,5 @@ def _settings(table: str | None, config_file: str | None, options: dict[str, Any
 
 def _stated(options: dict[str, Any]) -> dict[str, Any]:
     """What the options say of the table; an engine that is not named is the default one."""
-    stated = {key: options[key] for key in TABLE_NAMES}
+    stated = {key: options[key] for key in TABLE_NAMES} | {"numbers": bool(options["numbers"])}
     return stated if stated["engine"] is not None else stated | {"engine": "default"}

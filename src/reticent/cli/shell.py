@@ -15,6 +15,7 @@ from reticent.cli import fail
 from reticent.cli.completion import ALIASES, COMMANDS, WORDS, SqlCompleter
 from reticent.cli.options import (
     ENGINE_NAMES,
+    START_NAMES,
     anchor_option,
     budget_from,
     budget_options,
@@ -27,6 +28,7 @@ from reticent.cli.options import (
     read_table,
     reading_options,
     refuse_unused,
+    start_options,
     telling_anchor,
     wanted_error,
 )
@@ -48,6 +50,7 @@ WELCOME = "SQL in one line, or \\help. Tab completes columns and values; \\q or 
     type=float,
     help="Share of the budget spent when the session opens; default: by the table's public facts.",
 )
+@start_options
 @engine_options
 @budget_options
 @click.option("--table", "served", help="For a server: name of the table, if the token may ask several.")
@@ -94,7 +97,8 @@ def _piped(prompt: Prompt) -> int:
 
 def _refuse_unused(target: str) -> None:
     """What the kind of target has no use for."""
-    reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start", *ENGINE_NAMES)
+    reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start")
+    reading = (*reading, *START_NAMES, *ENGINE_NAMES)
     budget = ("epsilon", "delta", "rho")
     if is_server(target):
         refuse_unused("with a server, which has its own table and budget", *reading, *budget)
@@ -107,7 +111,8 @@ def _refuse_unused(target: str) -> None:
 def _opened(target: str, quiet: bool, **options: Any) -> Target:
     budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
     engine = {name: options.pop(name) for name in ENGINE_NAMES}
-    ledger, anchor, warm_start, served = (options.pop(name) for name in ("ledger", "anchor", "warm_start", "served"))
+    ledger, anchor, served = (options.pop(name) for name in ("ledger", "anchor", "served"))
+    start = {name: options.pop(name) for name in ("warm_start", "purpose", "useful")}
     if is_server(target):
         return server_target(target, served)
     if is_release(target):
@@ -115,7 +120,7 @@ def _opened(target: str, quiet: bool, **options: Any) -> Target:
     if options["domain_file"] is None or ledger is None:
         raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
     stated = budget_from(**budget)
-    opening = engine_from(**engine) | {"warm_start": warm_start}
+    opening = engine_from(**engine) | start
     table = read_table(target, **options)
     with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
         return session_target(table, ledger, stated, opening, listener, anchor)

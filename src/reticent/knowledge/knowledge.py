@@ -28,6 +28,7 @@ from reticent.knowledge.measured import MeasuredGroups, MeasuredMarginal, Measur
 from reticent.knowledge.outlines import Outline, essential, is_cell, outline
 from reticent.knowledge.paid_models import PaidModel
 from reticent.knowledge.raw_means import RawMean
+from reticent.knowledge.raw_sums import RawSums
 from reticent.knowledge.shares import SINGLE, Shares
 from reticent.knowledge.typical import TypicalError
 from reticent.losses.losses import ConvexLoss
@@ -230,6 +231,8 @@ class Knowledge:
     """Of the rows' own numbers, by digest of the question."""
     residuals: tuple[Measurement, ...] = ()
     """What releases measured of residuals."""
+    sums: Mapping[str, tuple[RawSums, ...]] = field(default_factory=dict)
+    """Of the rows' own numbers, by digest of the groups."""
     unfitted: int = 0
     """Purchases since the working hypothesis was last fitted to everything."""
     fitted: int = 0
@@ -316,6 +319,13 @@ class Knowledge:
         if any(mean.ledger_id == other.ledger_id for other in known):
             return self
         return replace(self, means={**self.means, digest: (*known, mean)})
+
+    def with_sums(self, digest: str, sums: RawSums) -> Knowledge:
+        """Adds sums that were paid for, once."""
+        known = self.sums.get(digest, ())
+        if any(sums.ledger_id == other.ledger_id for other in known):
+            return self
+        return replace(self, sums={**self.sums, digest: (*known, sums)})
 
     def with_current(self, current: Snapshot) -> Knowledge:
         """A working hypothesis that was fitted to all that is known."""

@@ -68,6 +68,7 @@ class _Fields(NamedTuple):
     strict: bool
     max_price: float | None
     promise: Promise
+    numbers: bool
 
 
 class Request(_Fields):
@@ -75,8 +76,8 @@ class Request(_Fields):
 
     `key` names what is paid for, so that the same key returns the same bytes. `strict` refuses what cannot be
     certified. `max_price` is what the asker allows, in the budget's unit. A `promise` that is "typical" takes a free
-    answer where most questions like this one are within the error, and else pays as usual. A tuple, because a million
-    free answers need a million of them.
+    answer where most questions like this one are within the error, and else pays as usual. `numbers` asks a total of
+    the rows' own numbers instead of their bins. A tuple, because a million free answers need a million of them.
     """
 
     __slots__ = ()
@@ -91,6 +92,7 @@ class Request(_Fields):
         strict: bool = False,
         max_price: float | None = None,
         promise: Promise = "certified",
+        numbers: bool = False,
     ) -> Request:
         if error is not None:
             error = checked_error(error)
@@ -102,17 +104,21 @@ class Request(_Fields):
             require(analyst, str, "analyst", "the analyst's name")
         if promise not in PROMISES:
             raise QueryError(f"promise={promise!r} is unknown; give one of {', '.join(map(repr, PROMISES))}")
-        fields = (question, error, confidence, key, analyst, strict, max_price, promise)
+        fields = (question, error, confidence, key, analyst, strict, max_price, promise, numbers)
         return tuple.__new__(cls, fields)  # pyright: ignore[reportUnknownMemberType]
 
     def but(self, **changes: Any) -> Request:
         """The same request with some fields changed, checked like any other."""
         return Request(**(self._asdict() | changes))
 
-    def part(self, question: Query, error: float | None, *, confidence: float, name: str) -> Request:
+    def part(
+        self, question: Query, error: float | None, *, confidence: float, name: str, numbers: bool = False
+    ) -> Request:
         """One of several questions that answer this one together; `name` is what its key is told apart by."""
         key = None if self.key is None else f"{self.key}:{name}"
-        return Request(question, error, confidence, key, self.analyst, self.strict, promise=self.promise)
+        return Request(
+            question, error, confidence, key, self.analyst, self.strict, promise=self.promise, numbers=numbers
+        )
 
 
 def shared_confidence(confidence: float, parts: int) -> float:

@@ -44,7 +44,11 @@ class TableSettings:
     neighbours: str = "replace-one"
     version: str | None = None
     warm_start: float | None = None
-    """Half of the budget, unless another share is stated."""
+    """Half of the budget, unless another share, a purpose or a useful bound is stated."""
+    purpose: str | None = None
+    """"unlimited" or "few": what the first opening does with the budget, instead of a stated share."""
+    useful: float | None = None
+    """The largest predicted bound for which the start is bought, instead of a stated share."""
     engine: str = "default"
     queries: int | None = None
     losses: str | None = None
@@ -56,6 +60,8 @@ class TableSettings:
     gamma: float | None = None
     distance: float | None = None
     confidence: float = 0.95
+    numbers: bool = False
+    """Whether to keep where in its bin each number lies, so that AVG and SUM of the rows' own numbers can be sold."""
     accept_misfits: bool = False
     synthetic_rows: bool = False
     """Whether `SELECT *` in SQL shows synthetic rows instead of being refused."""
@@ -76,10 +82,13 @@ class TableSettings:
     def opening(self) -> dict[str, Any]:
         """How `Session.open` is to be called."""
         sampled = stated_support(self.support, self.smoothness, self.gamma, self.distance)
-        share = WARM_SHARE if self.warm_start is None and self.engine == "default" else self.warm_start
+        decided = self.engine != "default" or self.purpose is not None or self.useful is not None
+        share = WARM_SHARE if self.warm_start is None and not decided else self.warm_start
         opening = {"engine": self.engine, "warm_start": share, "queries": self.queries, "support": sampled}
         return opening | {
             "error": self.error,
+            "purpose": self.purpose,
+            "useful": self.useful,
             "losses": None if self.losses is None else read_losses(self.losses),
         }
 
@@ -88,7 +97,8 @@ class TableSettings:
         """How `Table.read` is to be called."""
         names = ("query", "person", "most", "records", "neighbours", "version")
         given = {name: getattr(self, name) for name in names}
-        rows = {} if self.most is None else {"rows": "bounded"}
+        rows: dict[str, Any] = {} if self.most is None else {"rows": "bounded"}
+        rows |= {"numbers": True} if self.numbers else {}
         return rows | {name: value for name, value in given.items() if value is not None}
 
 

@@ -18,13 +18,13 @@ from reticent.knowledge.measured import possible
 from reticent.knowledge.outlines import is_cell
 from reticent.knowledge.request import Request
 from reticent.knowledge.tails import noise_failure, noise_within
-from reticent.queries.base import Linear
+from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Mean, Ratio
 from reticent.sessions.engine import SessionEngine
 from reticent.sessions.investments import Investments, question_name
 from reticent.sessions.journal import ASK
-from reticent.sessions.numbers import quote_mean
+from reticent.sessions.numbers import quote_mean, quote_sums, sells_sums
 from reticent.sessions.quote import Free, Measure, Purchase, Quote
 from reticent.sessions.state import Payment, State
 
@@ -70,8 +70,13 @@ class DefaultEngine(SessionEngine):
 
     def quote_part(self, request: Request) -> Quote:
         """A mean may be of the rows' own numbers, where bins hide most of the wanted error."""
+        if request.numbers:
+            return quote_sums(self, request)
         found = quote_mean(self, request) if isinstance(request.question, (Mean, Ratio)) else None
         return super().quote_part(request) if found is None else found
+
+    def sells(self, query: Query) -> bool:
+        return sells_sums(self, query)
 
     def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
         return self.state.knowledge.free(query, confidence, wanted)

@@ -112,6 +112,10 @@ class SessionEngine(ABC):
         """Such an audit is about to be paid for."""
         return
 
+    def sells(self, query: Query) -> bool:
+        """Whether a total behind a statement can be bought of the rows' own numbers, which bins hide."""
+        return False
+
     def written(self) -> None:
         """Write down what only memory knows, when a session is closed."""
         return

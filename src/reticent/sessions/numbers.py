@@ -1,7 +1,7 @@
-"""Selling means of the rows' own numbers, where the bins of a column hide most of the error that is wanted.
+"""Selling means and sums of the rows' own numbers, where bins of a column hide most of the error that is wanted.
 
-One charge buys the sum of the clipped numbers and, where that is not public, the count of its records. The noise is
-written down before it is paid for, so that a retry asks for the same and is charged once.
+One charge buys the sum of the clipped numbers and, where that is not public, the count of its records; for SQL those of
+all groups. The noise is written down before it is paid for, so that a retry asks for the same and is charged once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,21 @@ from reticent.knowledge.raw_means import (
     rounding,
     summed_numbers,
 )
+from reticent.knowledge.raw_sums import (
+    all_count,
+    asked_of,
+    best_sums,
+    group_count,
+    raw_sums,
+    rounding_share,
+    summed_groups,
+    with_sums,
+)
 from reticent.knowledge.request import Request, part_name
 from reticent.knowledge.tails import noise_failure, noise_within
 from reticent.queries.base import Query
-from reticent.queries.linear import Mean, OfColumn, Ratio
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Mean, OfColumn, Ratio, Total
 from reticent.queries.numbers import scaled_numbers
 from reticent.sessions.journal import ASK, SUM
 from reticent.sessions.quote import Certify, Free, Quote
@@ -39,6 +50,10 @@ DOMINATES = 0.5
 cheaper."""
 SMALLEST_ROOM = 2.0
 """Records that noise must be allowed: one of them covers the grid of a count."""
+
+
+COUNT_PART = 2 ** (1 / 3) / 2
+"""What a count may stray of a share that is half of it, beside the sum: least for both when they are paid alike."""
 
 
 class SumPurchase(NamedTuple):
@@ -154,7 +169,7 @@ def _run(
         return found
     mean = raw_mean(state.knowledge, bought.column, bought.noises, settled)
     if fresh:
-        state.learn(state.knowledge.with_mean(query.digest, mean))
+        state.learn(with_sums(state.knowledge, _groups(bought.column), bought.noises, settled))
     return mean.answer(query, request.confidence, price=state.budget.amount(settled.cost), bought=True)
 
 
@@ -162,3 +177,92 @@ def _unpaid(known: Knowledge, request: Request, query: Mean | Ratio) -> Answer |
     if isinstance(query, Ratio):
         return free_ratio(known, query, None, request.confidence, strict=False)
     return free_single(known, query, None, request.confidence, strict=False)
+
+
+def _groups(column: OfColumn) -> Groups:
+    return Groups((), column.where, column.column)
+
+
+# -- sums of groups, for SQL ---------------------------------------------------------------------------------
+
+
+def sells_sums(engine: DefaultEngine, query: Query) -> bool:
+    """Whether the total behind a statement can be bought of the rows' own numbers."""
+    state = engine.state
+    groups = summed_groups(query, state.domain)
+    if groups is None or groups.column is None or not state.curator.has_numbers(groups.column):
+        return False
+    try:
+        asked_of(groups, state.domain, alone=False)
+    except QueryError:
+        return False  # more cells than the kernel sums at once
+    return True
+
+
+def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
+    """A total of the rows' own numbers in each group, within an error that is a share of the table."""
+    query, error, state = request.question, request.error, engine.state
+    assert isinstance(query, (Total, Groups)), "only totals are summed"
+    assert isinstance(error, float), "a statement says which"
+    known, groups = state.knowledge, summed_groups(query, state.domain)
+    assert groups is not None, "sold"
+    noises, key = _noises(known, groups, error, request.confidence, pure=state.budget.pure), None
+    if request.key is not None:
+        key = SUM + request.key
+    if key is None or not state.charged(key):
+        found = best_sums(known.sums.get(groups.digest, ()), query, error, request.confidence)
+        if found is not None:
+            return Free(request, known, found)
+    if key is None:
+        key = state.journal.usable(f"{SUM}{groups.digest[:24]}:{float(noises[0].sd):.17g}:{request.analyst or ''}")
+    asked = asked_of(groups, state.domain, alone=len(noises) == 1)
+    price = 0 if state.charged(key) else state.budget.cost(state.curator.price(asked, noises))
+    return Certify(request, known, partial(_sum, engine, request, query, groups, noises, key), lambda: price)
+
+
+def _noises(
+    known: Knowledge, groups: Groups, error: float, confidence: float, *, pure: bool
+) -> tuple[Noise] | tuple[Noise, Noise]:
+    """Of the sums, and of the counts where these are not public: of a share within `error`, the half of a count is."""
+    alone = known.records_error == 0 and all_count(groups, known.domain)
+    failure = noise_failure(confidence, known.records_error) * known.shares.own / group_count(groups, known.domain)
+    share = error * (1 - known.records_error) - known.records_error - rounding_share(groups, known.domain)
+    room = share * known.records - SMALLEST_ROOM
+    if not failure > 0 or not room > 0:
+        raise QueryError(
+            f"{groups.text} within {max(0.0, error * known.records):.3g} records: the numbers of so few records are "
+            "not sold; ask for a larger error, or leave small groups out"
+        )
+    if alone:
+        return (noise_within(room, failure, pure=pure),)
+    within = room / (1 + COUNT_PART)
+    return (
+        noise_within(within, failure / 2, pure=pure),
+        noise_within(2 * COUNT_PART * within, failure / 2, pure=pure),
+    )
+
+
+def _sum(
+    engine: DefaultEngine,
+    request: Request,
+    query: Total | Groups,
+    groups: Groups,
+    noises: tuple[Noise, ...],
+    key: str,
+) -> Answer:
+    """Pays and answers; what the budget cannot pay is answered from bins, as well as what is known allows."""
+    state = engine.state
+    fresh = not state.settled(key)
+    try:
+        asked = asked_of(groups, state.domain, alone=len(noises) == 1)
+        settled = state.curator.measure(asked, noises, key=key, analyst=request.analyst)
+    except BudgetError:
+        if request.strict:
+            raise
+        found = free_single(state.knowledge, query, None, request.confidence, strict=False)
+        assert found is not None, "without a wanted error there is an answer"
+        return found
+    sums = raw_sums(state.knowledge, groups, noises, settled)
+    if fresh:
+        state.learn(with_sums(state.knowledge, groups, noises, settled))
+    return sums.answer(query, request.confidence, price=state.budget.amount(settled.cost), bought=True)

@@ -22,17 +22,18 @@ from reticent.kernel.ledger.events import Event
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.minimizers.families import MINIMIZERS
+from reticent.kernel.numeric_sums import ClippedSums
 from reticent.knowledge.combined import combined_marginals
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import Measured, learn, refitted, understand
 from reticent.knowledge.measured import Index, MeasuredMarginal, MeasuredQueries, MeasuredQuery, StoredQueries
 from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
-from reticent.knowledge.raw_means import counted_records, raw_mean, summed_numbers
+from reticent.knowledge.raw_sums import counted_groups, with_sums
 from reticent.knowledge.shares import Shares
 from reticent.losses.losses import ConvexLoss, loss_from_dict
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal, Mean, OfColumn, Ratio
+from reticent.queries.linear import Marginal
 from reticent.queries.residual import Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
@@ -195,18 +196,13 @@ def _measured_at(journal: Journal, knowledge: Knowledge, sequence: int) -> tuple
 
 
 def with_means(journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """With means of the rows' own numbers that were bought, under whatever key."""
-    domain = knowledge.domain
+    """With sums and means of the rows' own numbers that were bought, under whatever key."""
     for described, noises, event in journal.sums():
         groups = query_from_dict(described)
         assert isinstance(groups, Groups), "sums are of groups"
-        assert groups.column is not None, "a column is summed"
-        query = Mean(groups.column, groups.where).resolve(domain)
-        column = query.numerator if isinstance(query, Ratio) else query
-        assert isinstance(column, OfColumn), "a mean"
-        statistics = [summed_numbers(column, domain), counted_statistic(counted_records(column), domain)][: len(noises)]
-        settled = released(event, statistics, journal.grid)
-        knowledge = knowledge.with_mean(query.digest, raw_mean(knowledge, column, noises, settled))
+        asked = [ClippedSums(groups, knowledge.domain), counted_statistic(counted_groups(groups), knowledge.domain)]
+        settled = released(event, asked[: len(noises)], journal.grid)
+        knowledge = with_sums(knowledge, groups, noises, settled)
     return knowledge
 
 

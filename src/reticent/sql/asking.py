@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from reticent.errors import QueryError
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import Recall, answered, free_single, reachable_part, together
 from reticent.knowledge.knowledge import Knowledge, Single
+from reticent.knowledge.raw_sums import best_sums, rows_answer, summed_groups
 from reticent.knowledge.request import Request, WantedError, part_name, shared_confidence
 from reticent.knowledge.synthetic import drawn_rows
 from reticent.queries import Query
@@ -20,11 +23,13 @@ from reticent.sql.error_targets import shortfall, targets
 from reticent.sql.result import ResultTable
 from reticent.sql.statement import Statement
 
+ROWS_PARTS = (1 + 2 ** (-2 / 3)) ** 3
+"""What a total of the rows' own numbers costs beside a count within the same error: its sum, and its own count."""
 KEPT_TABLES = 512
 KEPT_CELLS = 1024
 """Of one kept table; five numbers a cell make at most 20 MB for all of them."""
 
-__all__ = ["free_table", "needed_errors", "refuse_sums", "result_table"]
+__all__ = ["chosen_errors", "free_table", "needed_errors", "refuse_sums", "result_table"]
 
 
 def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> ResultTable | None:
@@ -42,7 +47,9 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         errors = needed_errors(statement, knowledge, error, confidence) if errors is None else errors
     answers: list[Answer] = []
     for query, wanted in zip(statement.queries, errors, strict=True):
-        found = _free(knowledge, _single(query), wanted, confidence, request)
+        found = _of_rows(knowledge, query, wanted, confidence)
+        if found is None and (wanted is None or wanted > 0):
+            found = _free(knowledge, _single(query), wanted, confidence, request)
         if found is None:
             return None
         answers.append(found)
@@ -69,6 +76,14 @@ def _free(
     return found
 
 
+def _of_rows(knowledge: Knowledge, query: Query, wanted: float | None, confidence: float) -> Answer | None:
+    """A total of the rows' own numbers that somebody paid for, where one is wanted or nothing is said."""
+    groups = summed_groups(query, knowledge.domain) if knowledge.sums and (wanted is None or wanted < 0) else None
+    if groups is None or groups.digest not in knowledge.sums:
+        return None
+    return best_sums(knowledge.sums[groups.digest], query, None if wanted is None else -wanted, confidence)
+
+
 def _frozen(answer: Answer) -> Answer:
     """Nobody may change what another statement will read."""
     for part in (answer.value, answer.count, answer.fitted, *(answer.interval or ())):
@@ -78,19 +93,58 @@ def _frozen(answer: Answer) -> Answer:
 
 
 def needed_errors(
-    statement: Statement, knowledge: Knowledge, error: WantedError, confidence: float, *, own: float | None = None
+    statement: Statement,
+    knowledge: Knowledge,
+    error: WantedError,
+    confidence: float,
+    *,
+    own: float | None = None,
+    of_rows: frozenset[Query] = frozenset(),
 ) -> list[float]:
     """The error each query needs, judged by what is known for free before anything is bought.
 
     An engine that answers everything within its `own` error is asked for no less, except by statements that only
-    count: what needs a smaller one is told that it fell short.
+    count: what needs a smaller one is told that it fell short. Totals in `of_rows` will be of the rows' own numbers.
     """
-    estimates = {query: _best(knowledge, query, confidence) for query in statement.queries}
+    estimates: dict[Query, Answer] = {}
+    for query in statement.queries:
+        found = _best(knowledge, query, confidence)
+        estimates[query] = rows_answer(found) if query in of_rows else found
     found = targets(statement, estimates, error, records=knowledge.records, records_error=knowledge.records_error)
     needed = [found[query] for query in statement.queries]
     if own is not None:
         return needed if statement.counts else [max(part, own) for part in needed]
     return [reachable_part(part, error, "this statement", knowledge) for part in needed]
+
+
+def chosen_errors(
+    statement: Statement,
+    knowledge: Knowledge,
+    error: WantedError,
+    confidence: float,
+    *,
+    own: float | None,
+    sold: Callable[[Query], bool],
+    free: Callable[[Query, float], bool],
+) -> list[float]:
+    """The error that each query needs; below zero where its total is bought of the rows' own numbers.
+
+    Bins serve where they are known well enough, or cost less; `sold` says what can be bought instead of them.
+    """
+    of_rows = frozenset(query for query in statement.queries if sold(query))
+    if not statement.binned or not of_rows:
+        return needed_errors(statement, knowledge, error, confidence, own=own)
+    binned: list[float] | None = None
+    with suppress(QueryError):
+        binned = needed_errors(statement, knowledge, error, confidence, own=own)
+    if binned is not None and all(free(*part) for part in zip(statement.queries, binned, strict=True)):
+        return binned
+    rows = needed_errors(statement, knowledge, error, confidence, own=own, of_rows=of_rows)
+    parts = [ROWS_PARTS if query in of_rows else 1.0 for query in statement.queries]
+    price = sum(part / wanted**2 for part, wanted in zip(parts, rows, strict=True))
+    if binned is not None and sum(1 / wanted**2 for wanted in binned) <= price:
+        return binned
+    return [-wanted if query in of_rows else wanted for query, wanted in zip(statement.queries, rows, strict=True)]
 
 
 def result_table(

@@ -17,6 +17,7 @@ from sqlglot import exp
 from reticent.domain import Domain
 from reticent.errors import ReticentError
 from reticent.knowledge.answer import Answer
+from reticent.knowledge.raw_sums import RowsAnswer
 from reticent.knowledge.synthetic import ROWS
 from reticent.queries import Predicate, Query, Weights
 from reticent.sql.basis import basis_of, refuse_sums
@@ -193,7 +194,13 @@ class Statement:
         spread = Interval.exact(size)
         if records_error:
             spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
-        return Run(measured, spread, self.binned)
+        hidden = {place: binning for place, binning in self.binned.items() if not self._of_rows(place, answers)}
+        return Run(measured, spread, hidden)
+
+    def _of_rows(self, place: int, answers: Mapping[Query, Answer]) -> bool:
+        """Whether a total is of the rows' own numbers, so that bins hide nothing of it."""
+        queries = [block.query for block in self.measures[place] if block.query is not None]
+        return bool(queries) and all(isinstance(answers.get(query), RowsAnswer) for query in queries)
 
     def kept(self, run: Run) -> Truth | None:
         """Which rows HAVING and the like leave."""

@@ -1,0 +1,190 @@
+"""Sums of the rows' own numbers that were bought for SQL, one of each group: no bin hides any of them (answers 5.3).
+
+A statement adds up shares (value - lower) / (upper - lower) of records, of which the kernel releases the part around
+the middle of the range: share = released sum / n + present / (2 n). So each purchase has its own counts, unless all
+records count and their number is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.domain.positions import STEPS, has_positions
+from reticent.kernel.curator import Asked, Noise, Settled
+from reticent.kernel.numeric_sums import RANGE, ClippedSums
+from reticent.kernel.statistics import fine
+from reticent.knowledge.answer import Answer
+from reticent.knowledge.measured import possible
+from reticent.knowledge.outlines import essential
+from reticent.knowledge.raw_means import raw_mean
+from reticent.knowledge.shares import Shares
+from reticent.knowledge.tails import noise_failure, reach
+from reticent.queries.base import Query
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Count, Mean, OfColumn, Ratio, Total
+from reticent.queries.numbers import scaled_numbers
+from reticent.queries.predicate import all_of, col
+
+if TYPE_CHECKING:
+    from reticent.knowledge.knowledge import Knowledge
+
+ROUNDED = 1 + 1e-9
+"""Of an error that was just met."""
+
+
+class RowsAnswer(Answer):
+    """Shares of a total of the rows' own numbers: what bins hide is not to be added to its error."""
+
+
+def rows_answer(answer: Answer) -> RowsAnswer:
+    """An estimate of bins in place of one of the rows' own numbers, before any is bought."""
+    return RowsAnswer(
+        answer.query, answer.value, None, answer.error, answer.confidence, answer.origin, answer.certified
+    )
+
+
+def summed_groups(query: Query, domain: Domain) -> Groups | None:
+    """What a statement's question sums in each group, if its column has numbers that bins hide."""
+    if isinstance(query, Total):
+        query = Groups((), query.where, query.column)
+    if not isinstance(query, Groups) or query.column is None or not has_positions(domain[query.column]):
+        return None
+    return query.ordered(domain.canonical(query.names))
+
+
+def counted_groups(groups: Groups) -> Count | Groups:
+    """The records that a sum is over: those with a number."""
+    assert groups.column is not None, "a column is summed"
+    if not groups.names:
+        return Total(groups.column, groups.where).present
+    return Groups(groups.names, all_of((groups.where, col(groups.column).is_known())))
+
+
+def all_count(groups: Groups, domain: Domain) -> bool:
+    """Whether every record counts, whatever the rows are."""
+    return not groups.names and not essential(Total(groups.column, groups.where).present.compile(domain)).attributes
+
+
+def asked_of(groups: Groups, domain: Domain, *, alone: bool) -> tuple[Asked, ...]:
+    """What the kernel measures for one purchase; `alone` where the count is public."""
+    sums = ClippedSums(groups, domain)
+    return (sums,) if alone else (sums, counted_groups(groups))
+
+
+def group_count(groups: Groups, domain: Domain) -> int:
+    """How many groups may have a record: so many numbers hold together."""
+    counted = counted_groups(groups)
+    return max(1, int(possible(counted, domain).sum())) if isinstance(counted, Groups) else 1
+
+
+@dataclass(frozen=True, eq=False)
+class RawSums:
+    """One purchase."""
+
+    groups: Groups
+    domain: Domain
+    totals: np.ndarray
+    """In records, from -1/2 to 1/2 each; axes in the domain's order."""
+    counts: np.ndarray | None
+    """None where all records count, and their number is public."""
+    noises: Sequence[Noise]
+    records: float
+    records_error: float
+    shares: Shares
+    ledger_id: int
+
+    def answer(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> RowsAnswer:
+        """Shares of the total in each group, as a statement reads them."""
+        failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
+        value = np.clip(self._share(self.totals, self.counts), 0.0, 1.0)
+        low, high = value * 0.0, value * 0.0 + 1.0
+        if failure > 0 and self.records_error < 1:
+            low, high = self._ends(failure / group_count(self.groups, self.domain))
+            value = np.clip(value, low, high)
+        error = float(np.max(np.maximum(value - low, high - value), initial=0.0))
+        certified = error < 1 / 2
+        value, low, high = (self._asked(query, part) for part in (value, low, high))
+        return RowsAnswer(
+            query=query.text,
+            value=value,
+            count=None,
+            error=error if certified else None,
+            confidence=confidence if certified else None,
+            origin="measured" if bought else "cache",
+            certified=certified,
+            price=price,
+            ledger_id=self.ledger_id if price else None,
+            interval=(low, high) if certified else None,
+        )
+
+    def _asked(self, query: Query, shares: np.ndarray) -> float | np.ndarray:
+        """Axes in the order of the question's names."""
+        if not isinstance(query, Groups):
+            return float(shares)
+        return np.transpose(shares, [self.groups.names.index(name) for name in query.names])
+
+    def _share(self, totals: np.ndarray, counts: np.ndarray | float | None) -> np.ndarray:
+        return np.asarray(totals / self.records + (0.5 if counts is None else counts / (2 * self.records)))
+
+    def _ends(self, failure: float) -> tuple[np.ndarray, np.ndarray]:
+        """Where each share lies; rounded positions and a noisy number of records included."""
+        stray = reach(self.noises[0], failure / 2) + 2 / fine(1)
+        off = 0.0 if self.counts is None else reach(self.noises[1], failure / 2) + 1
+        counts = self.counts
+        low = self._share(self.totals - stray, None if counts is None else counts - off)
+        high = self._share(self.totals + stray, None if counts is None else counts + off)
+        slack = rounding_share(self.groups, self.domain)
+        low, high = low - slack, high + slack
+        low = np.where(low > 0, low / (1 + self.records_error), low / (1 - self.records_error))
+        high = np.where(high > 0, high / (1 - self.records_error), high / (1 + self.records_error))
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+
+def rounding_share(groups: Groups, domain: Domain) -> float:
+    """How far rounded positions may move a share (numeric-sums.md, what follows)."""
+    assert groups.column is not None, "a column is summed"
+    _, lower, upper = scaled_numbers(domain, groups.column)
+    return 3 * float(domain[groups.column].radii.max()) / STEPS / (upper - lower) + 1 / RANGE
+
+
+def best_sums(bought: Sequence[RawSums], query: Query, error: float | None, confidence: float) -> RowsAnswer | None:
+    """The first that was bought within the wanted error, else the narrowest; None if none states a bound."""
+    stated = [answer for sums in bought if (answer := sums.answer(query, confidence)).certified]
+    if error is not None:
+        return next((answer for answer in stated if (answer.error or 0.0) <= error * ROUNDED), None)
+    return min(stated, key=lambda answer: answer.error or inf, default=None)
+
+
+def raw_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled: Settled) -> RawSums:
+    """What a settled purchase says of groups whose names are in the domain's order."""
+    shape = known.domain.shape_of(groups.names)
+    totals, *counts = (np.asarray(values, dtype=np.float64).reshape(shape) for values in settled.values)
+    return RawSums(
+        groups,
+        known.domain,
+        totals,
+        counts[0] if counts else None,
+        tuple(noises),
+        known.records,
+        known.records_error,
+        known.shares,
+        settled.ledger_id,
+    )
+
+
+def with_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled: Settled) -> Knowledge:
+    """Knowledge with a purchase: sums of groups for SQL, and a sum of all as the mean that it is for Python, too."""
+    known = known.with_sums(groups.digest, raw_sums(known, groups, noises, settled))
+    if groups.names:
+        return known
+    assert groups.column is not None, "a column is summed"
+    query = Mean(groups.column, groups.where).resolve(known.domain)
+    column = query.numerator if isinstance(query, Ratio) else query
+    assert isinstance(column, OfColumn), "a mean"
+    return known.with_mean(query.digest, raw_mean(known, column, noises, settled))
