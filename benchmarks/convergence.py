@@ -91,7 +91,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
             log="x",
             series=series,
             marks={"mark": MARK},
-            expected="No growth with the budget; noise alone leaves the furthest of some thousand cells at four to five.",
+            expected="No growth with the budget: noise alone leaves the furthest of some thousand cells at four.",
         ),
         Grid("Each table and budget", units, found["cases"]),
     ]
