@@ -1,0 +1,110 @@
+"""Residuals in fits: the same as marginals that tell as much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from reticent.domain import Domain
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.fitting.consistent import Consistent, Departure, as_marginals, centred, centred_squares
+from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
+from reticent.hypotheses.fitting.prior import Prior, product_base
+from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
+
+DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
+PAIRS = list(combinations(DOMAIN.names, 2))
+
+
+def truth() -> np.ndarray:
+    return np.random.default_rng(5).dirichlet(np.full(DOMAIN.size, 2.0)).reshape(DOMAIN.shape)
+
+
+def summed(cells: np.ndarray, names: tuple[str, ...]) -> np.ndarray:
+    return cells.sum(axis=tuple(i for i, name in enumerate(DOMAIN.names) if name not in names))
+
+
+def noisy_marginals(sd: float) -> list[Measurement]:
+    generator = np.random.default_rng(6)
+    return [
+        Measurement(Marginal(s), summed(truth(), s) + generator.normal(0, sd, DOMAIN.shape_of(s)), sd) for s in PAIRS
+    ]
+
+
+def as_residuals(measurements: list[Measurement]) -> list[Measurement]:
+    """What the marginals tell, as if residuals had been measured."""
+    known = Consistent.of((DOMAIN.canonical(m.query.attributes), m.values, m.sd) for m in measurements)
+    return [
+        Measurement(Residual(names), known.residuals[names], precision**-0.5)
+        for names, precision in known.precisions.items()
+        if names
+    ]
+
+
+def test_residuals_and_marginals_that_tell_as_much_are_one() -> None:
+    marginals = noisy_marginals(0.01)
+    residuals = as_residuals(marginals)
+    first = Consistent.of((DOMAIN.canonical(m.query.attributes), m.values, m.sd) for m in marginals)
+    second = Consistent.of([], ((m.query.names, m.values, m.sd) for m in residuals if isinstance(m.query, Residual)))
+    for names in PAIRS:
+        assert second.marginal(names)[0] == pytest.approx(first.marginal(names)[0])
+    back = as_marginals(residuals, DOMAIN)
+    assert [m.query for m in back] == [Marginal(s) for s in PAIRS]
+    assert back[0].values == pytest.approx(first.marginal(PAIRS[0])[0])
+    assert as_marginals(marginals, DOMAIN) == marginals
+
+
+def test_a_fit_to_residuals_reaches_exact_ones() -> None:
+    every = [names for order in (1, 2, 3) for names in combinations(DOMAIN.names, order)]
+    measured = [Measurement(Residual(s), centred(summed(truth(), s)), 1e-6) for s in every]
+    hypothesis = DenseHypothesis(DOMAIN)
+    report = hypothesis.fit(measured)
+    assert np.abs(hypothesis.probabilities().reshape(DOMAIN.shape) - truth()).max() < 1e-4
+    assert report.misfit < 60
+
+
+def test_marginals_and_residuals_of_one_table_are_joined() -> None:
+    marginals = noisy_marginals(0.01)
+    joined = terms_of([*marginals, *as_residuals(marginals)], DOMAIN, Prior())
+    alone = terms_of(as_residuals(marginals), DOMAIN, Prior())
+    assert joined.keys() == alone.keys()
+    for key, term in joined.items():
+        assert term.residual
+        assert term.sd == pytest.approx(alone[key].sd / 2**0.5)
+        assert term.values == pytest.approx(alone[key].values)
+
+
+def test_the_gradient_is_that_of_the_objective() -> None:
+    terms = list(terms_of(as_residuals(noisy_marginals(0.02)), DOMAIN, Prior()).values())
+    base = product_base(DOMAIN, [(s, summed(truth(), s), 0.01) for s in PAIRS])
+
+    def engine(sets: Sequence[tuple[str, ...]]) -> DenseEngine:
+        return DenseEngine(DOMAIN.shape, [tuple(DOMAIN.index(name) for name in names) for names in sets])
+
+    problem = FitProblem(terms, base, engine, degrees=2.0)
+    generator = np.random.default_rng(7)
+    point, step = generator.normal(0, 0.3, problem.size), generator.normal(0, 1, problem.size)
+    problem.value(point)
+    slope = float(problem.gradient() @ step)
+    size = 1e-5
+    found = (problem.value(point + size * step) - problem.value(point - size * step)) / (2 * size)
+    assert slope == pytest.approx(found, rel=1e-5)
+
+
+def test_departures_of_residuals_have_the_variance_they_are_weighed_with() -> None:
+    """Cells q s z + noise, centred: their mean square over what centring leaves."""
+    generator = np.random.default_rng(8)
+    q, scale, sd = summed(truth(), ("b", "c")), 0.7, 0.02
+    squares = []
+    for _ in range(4000):
+        values = q + q * scale * generator.normal(size=q.shape) + generator.normal(0, sd, q.shape)
+        departure = Departure.from_expected(centred(values), sd, q, residual=True)
+        squares.append(departure.squares)
+    expected = centred_squares(q**2) * scale**2 + sd**2
+    assert np.mean(squares, axis=0) == pytest.approx(expected, rel=0.2)
