@@ -280,12 +280,15 @@ def present(found: dict[str, Any]) -> list[Shown]:
     first = next(iter(cases.values()))
     lead = (
         "Tables are drawn from a known population and released with all triples as workload (add-remove, delta"
-        f" {DELTA:g}): rows of adult_reduced7 and of national2019, five columns each, taken for populations, and"
-        f" log-linear models of random order, a new one for each table. About {first['statistics']} questions about the"
-        f" population: cells of at least {LEAST} records, means by group, deciles, coefficients of least squares. Rarer"
-        f" cells are counted apart, not in `all`. {first['populations']} tables a case,"
-        f" {first['replicates']} replicates each, nominal 95%."
+        f" {DELTA:g}). `adult` and `nist` are five columns of adult_reduced7 and national2019, taken for populations,"
+        " without rules for what is impossible; `generated` are log-linear models of random order, a new one for each"
+        f" table. About {first['statistics']} questions about the population: cells of at least {LEAST} records, means"
+        " by group, deciles, coefficients of least squares. Rarer cells are counted apart, not in `all`."
+        f" {first['populations']} tables a case, {first['replicates']} replicates each, nominal 95%."
     )
+    absent = [name for name in (*CASES, "survey", "times") if name not in found]
+    if absent:
+        lead += f" Not measured in this run: {'; '.join(absent)}."
     shown: list[Shown] = [lead]
     bars: dict[str, list[tuple[str, float]]] = {mode: [] for mode in MODES}
     for name, case in cases.items():

@@ -101,7 +101,7 @@ def logistic(truth: Truth, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     married = codes["marital-status"] == MARRIED
     features = np.stack([np.ones(cells.size), codes["age"], codes["sex"], married], axis=1).astype(float)
     weights, label = cells.ravel(), codes[truth.label]
-    found = np.zeros(features.shape[1])
+    found, curvature = np.zeros(features.shape[1]), np.eye(features.shape[1])
     for _ in range(STEPS):
         chance = 1 / (1 + np.exp(-features @ found))
         curvature = features.T @ (features * (weights * chance * (1 - chance))[:, None])
