@@ -69,7 +69,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (rt.marginal("s", "v"), 0.7, "says nothing"),
     (rt.mean("v"), 10, "half the range"),
     (rt.mean("v", rt.col("s") == "a"), 10, "half the range"),
-    (rt.mean("v"), rt.records(80), "no count"),
+    (rt.mean("v"), rt.records(80), "not a count"),
     (SQL, 0.02, "'2%'"),
     (SQL, 2000, "half the range"),
     (SQL, 1_059_590, "half the range"),
