@@ -13,7 +13,7 @@ import numpy as np
 
 import reticent as rt
 from benchmarks.online import adult
-from benchmarks.shown import Claim, Grid, Shown
+from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 from reticent.losses.base import ConvexLoss
@@ -163,6 +163,15 @@ def present(found: dict[str, Any]) -> list[Shown]:
         *(Claim(text.format(**row), row["failed"], at_most=row["planned"]) for row in rows),
         Claim("convex-tuned: answers outside their bound", session["violated"], at_most=0),
         Claim("convex-tuned: updates", session["updates"], at_most=session["theorem's updates"]),
+        Plot(
+            "failed",
+            "Threshold sessions with a failed bound",
+            "",
+            "sessions",
+            {"failed": [(row["engine"], row["failed"]) for row in rows]},
+            marks={"planned": rows[0]["planned"]},
+            expected="At most the planned failures.",
+        ),
         Grid("Threshold sessions", dict.fromkeys(rows[0], "") | {"seconds": "s"}, rows),
         Grid("Adaptive losses in one session", dict.fromkeys(session, ""), [session]),
     ]

@@ -19,7 +19,7 @@ import pyarrow.csv
 import reticent as rt
 from benchmarks import nist
 from benchmarks.dualquery_tables import SHARED
-from benchmarks.shown import Claim, Grid, Shown
+from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 from reticent.queries.base import Linear
@@ -171,4 +171,10 @@ def present(found: dict[str, Any]) -> list[Shown]:
     text = "{algorithm} on {table}: runs of {runs} with a bound that fails"
     claims = [Claim(text.format(**row), row["missed"], at_most=int(FAILURE * row["runs"])) for row in rows]
     columns = dict.fromkeys(rows[0], "") | {"seconds of a run": "s"}
-    return [INTRODUCTION, *claims, Grid("Each algorithm and table", columns, rows)]
+    series = {
+        what: [(f"{row['algorithm']}, {row['table']}", row[what]) for row in rows]
+        for what in ("largest error", "largest bound")
+    }
+    title, unit = "Largest error and largest bound", "share of the table"
+    plot = Plot("bounds", title, "", unit, series, expected="Every error below its bound.")
+    return [INTRODUCTION, *claims, plot, Grid("Each algorithm and table", columns, rows)]

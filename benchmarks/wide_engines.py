@@ -16,7 +16,7 @@ import numpy as np
 import reticent as rt
 from benchmarks.dualquery_tables import read
 from benchmarks.mixed import ROUNDING, Mixed
-from benchmarks.shown import Claim, Grid, Shown
+from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 from reticent.queries.base import Linear
@@ -166,5 +166,13 @@ def present(found: dict[str, Any]) -> list[Shown]:
         Claim("answers of the wide session outside their bound", wide["missed"], at_most=0),
         Claim("updates of the wide session forgotten by reopening", forgotten, at_most=0),
         Claim("paid answers lost or changed by ten kills", lives["lost or changed"], at_most=0),
+        Plot(
+            "updates",
+            "Updates of the wide session",
+            "",
+            "updates",
+            {"30 columns": [("before closing", wide["updates"]), ("after reopening", wide["updates after reopening"])]},
+            expected="As many after reopening as before.",
+        ),
         *(Grid(title, dict.fromkeys(row, "") | units, [row]) for title, (row, units) in grids.items()),
     ]

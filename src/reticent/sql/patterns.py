@@ -85,11 +85,13 @@ def _read(pattern: str, escape: str) -> Iterator[tuple[str, bool]]:
 def matching_texts(pattern: str, texts: Sequence[str], *, whole: bool, ignore_case: bool) -> frozenset[str] | None:
     """Those texts that a regular expression of RE2 matches, as a whole or in some part; None where it is none."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    from pyarrow.compute import MatchSubstringOptions, call_function
 
     written = rf"\A(?:{pattern})\z" if whole else pattern
     try:
-        found = pc.match_substring_regex(pa.array([*texts, ""], pa.string()), written, ignore_case=ignore_case)
+        listed = pa.array([*texts, ""], pa.string())  # never none: a pattern is judged wherever it stands
+        options = MatchSubstringOptions(written, ignore_case=ignore_case)
+        found = call_function("match_substring_regex", [listed], options)
     except pa.ArrowInvalid:
         return None
     return frozenset(text for text, matched in zip(texts, found.to_pylist(), strict=False) if matched)

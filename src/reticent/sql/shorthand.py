@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from sqlglot import exp
 
@@ -50,7 +49,10 @@ def _all_equal(left: exp.Expr, right: exp.Expr, whole: exp.Expr) -> exp.Expr:
 
 
 def _joined(kind: type[exp.And | exp.Or], parts: Sequence[exp.Expr]) -> exp.Expr:
-    return reduce(lambda one, other: kind(this=one, expression=other), parts)
+    found = parts[0]
+    for part in parts[1:]:
+        found = kind(this=found, expression=part)
+    return found
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

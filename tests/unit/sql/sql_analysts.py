@@ -145,7 +145,9 @@ SELECT payment_type, COUNT(*) FROM trips GROUP BY payment_type ORDER BY CASE WHE
 SELECT payment_type, COUNT(*) FROM trips GROUP BY payment_type ORDER BY 1 DESC NULLS FIRST LIMIT 2
 SELECT airport, COUNT(*) AS "n" FROM "trips" WHERE "payment_type" = 'Cash' GROUP BY "airport" ORDER BY "n" DESC
 SELECT t.airport, t.pickup_area, COUNT(*) FROM trips AS t GROUP BY t.airport, t.pickup_area ORDER BY t.airport, t.pickup_area
-SELECT EXTRACT(YEAR FROM pickup_date) || '-Q' || EXTRACT(QUARTER FROM pickup_date) AS q, COUNT(*) FROM trips GROUP BY q ORDER BY q""".split("\n")
+SELECT EXTRACT(YEAR FROM pickup_date) || '-Q' || EXTRACT(QUARTER FROM pickup_date) AS q, COUNT(*) FROM trips GROUP BY q ORDER BY q""".split(
+    "\n"
+)
 """Those whose rows have one order."""
 
 CUT_TRIPS = """SELECT COUNT(*) FROM trips WHERE pickup_date = '2021-05-01'
@@ -171,7 +173,7 @@ SELECT ROUND(fare, -1) AS r, COUNT(*) FROM trips GROUP BY r => GROUP BY ROUND(fa
 SELECT pickup_date - INTERVAL '1 month' AS p, COUNT(*) FROM trips GROUP BY p => GROUP BY pickup_date - INTERVAL '1' MONTH divides the bin 2021-01-01 to 2021-01-31 of pickup_date; group by th
 SELECT COUNT(*) FROM trips USING SAMPLE 10% => a sample of rows cannot be drawn; the answer covers all records, or use synthesize(rows)
 SELECT pickup_area, COUNT(*) FROM trips WHERE pickup_area > ALL (SELECT 1) GROUP BY 1 => ALL (SELECT 1): a subquery would join; ask it on its own, or list values: IN (1, 2)
-SELECT CEIL(trip_seconds / 300) AS five, COUNT(*) FROM trips GROUP BY five => GROUP BY CEIL(trip_seconds / 300) divides the bin 0-299 of trip_seconds; group by the column, or at the edges 
+SELECT CEIL(trip_seconds / 300) AS five, COUNT(*) FROM trips GROUP BY five => GROUP BY CEIL(trip_seconds / 300) divides the bin 0-299 of trip_seconds; group by the column, or at the edges
 SELECT DECODE(payment_type, 'Cash', 1, 0) d, COUNT(*) FROM trips GROUP BY d => the SQL cannot be read at line 1, column 41 near ")": the number of provided arguments (4) is greater than the
 SELECT RATIO_TO_REPORT(COUNT(*)) OVER () FROM trips GROUP BY airport => unknown function "RATIO_TO_REPORT"; use COUNT, SUM, AVG, MIN, MAX, MEDIAN or STDDEV of rows
 SELECT DATE_FORMAT(pickup_date, '%Y-%m') FROM trips GROUP BY 1 => unknown function "DATE_FORMAT"; did you mean DATE_PART or DATE_DIFF
@@ -185,7 +187,9 @@ SELECT COUNT(1 / fare), SUM(1 / fare) FROM trips WHERE fare > 5 => 1 / fare may 
 SELECT COUNT(*) n FROM trips WHERE (pickup_area, shift) NOT IN ((1, 2), (3, 4)) => pickup_area == 3: not one of the integers 0..2
 SELECT COUNT(*) n FROM trips WHERE (payment_type, shift) = ('Cash', 4, 5) => (payment_type, shift) = ('Cash', 4, 5) compares lists of different lengths; list as many values in each
 SELECT COUNT(*) FROM trips WHERE shift = 'three' => shift == "three": expected a finite number
-SELECT COUNT(*) FROM trips WHERE regexp_matches(payment_type, '(a') => REGEXP_MATCHES(payment_type, '(a') is no regular expression of RE2; use LIKE or IN""".split("\n")
+SELECT COUNT(*) FROM trips WHERE regexp_matches(payment_type, '(a') => REGEXP_MATCHES(payment_type, '(a') is no regular expression of RE2; use LIKE or IN""".split(
+    "\n"
+)
 """With the reason."""
 
 OF_ORDERS = """SELECT "Customer Segment", COUNT(*) FROM orders GROUP BY "Customer Segment" ORDER BY 2 DESC
@@ -357,7 +361,9 @@ SELECT COUNT(*) FROM orders WHERE NOT (COALESCE("group", 'a') = 'a')
 SELECT COUNT(*) FROM orders WHERE (NOT is_gift) IS NOT FALSE
 SELECT COUNT(*) FROM orders WHERE NOT (NOT ("group" <> 'a'))
 SELECT COUNT(*) FROM orders WHERE NOT CASE WHEN is_gift THEN qty > 2 END
-SELECT SUM(CASE WHEN NOT ("group" = 'a') THEN 1 ELSE 0 END), SUM(CASE WHEN "group" = 'a' THEN 0 ELSE 1 END) FROM orders""".split("\n")
+SELECT SUM(CASE WHEN NOT ("group" = 'a') THEN 1 ELSE 0 END), SUM(CASE WHEN "group" = 'a' THEN 0 ELSE 1 END) FROM orders""".split(
+    "\n"
+)
 """Answered as DuckDB answers them on the decoded table."""
 
 ORDERS_IN_ORDER = """SELECT "Customer Segment", COUNT(*) FROM orders GROUP BY "Customer Segment" ORDER BY 2 DESC
@@ -375,7 +381,7 @@ SELECT "Customer Segment" AS seg, count(*) AS count FROM orders GROUP BY seg ORD
 _REFUSED_ORDERS = """SELECT [Customer Segment], COUNT(*) FROM orders GROUP BY 1 => lists and positions in brackets are not supported; compare columns with single values
 SELECT SIGN(profit) s, COUNT(*) FROM orders GROUP BY s => GROUP BY SIGN(profit) divides the bin [0, 50) of profit; group by the column, or at the edges of its bins
 SELECT HOUR(shipped_at) < 12 AS morning, COUNT(*) FROM orders GROUP BY morning => HOUR(shipped_at) < 12 cuts the bin [2023-01-01T18:00:00, 2023-01-02T00:00:00] of shipped_at
-SELECT CAST(shipped_at AS DATE) = DATE '2023-01-01', COUNT(*) FROM orders GROUP BY 1 => CAST(shipped_at AS DATE) = CAST('2023-01-01' AS DATE) cuts the bin [2023-01-01T18:00:00, 2023-01-02T00:00:00] 
+SELECT CAST(shipped_at AS DATE) = DATE '2023-01-01', COUNT(*) FROM orders GROUP BY 1 => CAST(shipped_at AS DATE) = CAST('2023-01-01' AS DATE) cuts the bin [2023-01-01T18:00:00, 2023-01-02T00:00:00]
 PIVOT orders ON qty USING COUNT(*) GROUP BY "Customer Segment" ORDER BY "Customer Segment" => the SQL cannot be read at line 1, column 71 near "ORDER BY": invalid expression / unexpected token
 SELECT COUNT(DISTINCT CASE WHEN is_gift THEN "group" END) FROM orders => COUNT(DISTINCT CASE WHEN is_gift THEN "group" END) needs one column; name one, or use GROUP BY
 SELECT ROUND(SUM(profit) / 1000, 1) || 'k' FROM orders => ROUND(SUM(profit) / 1000, 1) || 'k': || needs known values, not noisy ones; use COUNT, SUM, AVG and other aggr
@@ -384,7 +390,9 @@ SELECT 1 AS one, COUNT(*) FROM orders GROUP BY one => GROUP BY 1 is constant; gr
 SELECT COUNT(*) FROM orders WHERE "Order Date" >= DATE '2022-07-01' AND "Order Date" < CURRENT_DATE => CURRENT_DATE: it changes with each run; write a value
 SELECT COUNT(*) FROM orders WHERE qty = 2.5 => qty == 2.5: not one of the integers 0..5
 SELECT COUNT(*) FROM orders WHERE qty IN (3, 7) => qty in 7: not one of the integers 0..5
-SELECT "group" || COUNT(*) FROM orders GROUP BY "group" => "group" || COUNT(*): || needs known values, not noisy ones; use COUNT, SUM, AVG and other aggregates, columns """.split("\n")
+SELECT "group" || COUNT(*) FROM orders GROUP BY "group" => "group" || COUNT(*): || needs known values, not noisy ones; use COUNT, SUM, AVG and other aggregates, columns """.split(
+    "\n"
+)
 """With the reason."""
 
 REFUSED_TRIPS, REFUSED_ORDERS = (

@@ -108,7 +108,11 @@ def bounds(table: Exact, texts: list[str], amount: float, within: str, seed: int
 
 def test_bounds_hold_on_raw_rows() -> None:
     checked, found = bounds(people(), [*OF_PEOPLE[::3], *CUT[::2]], 0.05, "ends", 1)
-    tables = ((calendar(), DATED, "even"), (trips(), [*OF_TRIPS[::5], *CUT_TRIPS], "ends"), (orders(), OF_ORDERS, "even"))
+    tables = (
+        (calendar(), DATED, "even"),
+        (trips(), [*OF_TRIPS[::5], *CUT_TRIPS], "ends"),
+        (orders(), OF_ORDERS, "even"),
+    )
     for number, (table, texts, within) in enumerate(tables, start=2):
         more, others = bounds(table, texts, 0.05, within, number)
         checked, found = checked + more, [*found, *others]
