@@ -83,6 +83,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point: every failure that is the caller's ends in one line on stderr, and so does one that is ours."""
+    _hold_streams()
     _spell_out()
     try:
         _require_text(sys.argv[1:] if arguments is None else arguments)
@@ -93,6 +94,27 @@ def main(arguments: list[str] | None = None) -> None:
     if code not in (0, None):
         _let_go(sys.stdout)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _hold_streams() -> None:
+    """Input and outputs that the caller closed (`>&-`) lead nowhere instead.
+
+    Else Python has no stream to write to, and the first file that is opened, a ledger perhaps, takes their number:
+    whatever a library writes to its standard error would end up in it.
+    """
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is not None:
+            continue
+        try:
+            os.fstat(number)
+            opened = os.open(os.devnull, os.O_RDWR)  # its number was taken already
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+                opened = number
+        setattr(sys, name, os.fdopen(opened, "r" if name == "stdin" else "w", encoding="utf-8"))
 
 
 def _require_text(words: list[str]) -> None:

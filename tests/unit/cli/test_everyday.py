@@ -143,6 +143,25 @@ def test_a_full_disk_behind_the_output(people: Path) -> None:
         one_line(full.stderr, "No space left")
 
 
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)], ids=str)
+def test_closed_streams_lead_nowhere(closed: tuple[int, ...], people: Path) -> None:
+    """`reticent ... >&-`: no traceback, the right exit code, and no file takes the number of a stream."""
+
+    def close() -> None:
+        for number in closed:
+            os.close(number)
+
+    ended = spawned("release", *TABLE, *BUDGET, "--ledger", "closed.ledger", "--save", "closed.release", before=close)
+    assert ended.returncode == 0
+    assert b"Traceback" not in ended.stderr
+    verified = spawned("ledger", "verify", "closed.ledger", "--release", "closed.release")
+    assert verified.returncode == 0, verified.stderr
+    refused = spawned("ledger", "verify", "none.ledger", before=close)
+    assert refused.returncode == 2
+    if 2 not in closed:
+        one_line(refused.stderr)
+
+
 def test_a_full_disk_behind_a_file(people: Path, call: Call) -> None:
     refused = call("release", *TABLE, *BUDGET, "--save", "/dev/full", "--ledger", "p.ledger")
     assert refused.code == 2
