@@ -12,7 +12,7 @@ from reticent.releases.budgeting import TOTAL_SHARE
 from reticent.releases.typical import TYPICAL_SHARE as RELEASED_SHARE
 from reticent.sessions.investments import INVESTED_SHARE
 from reticent.sessions.start import WARM_SHARE
-from reticent.sessions.warm_start import AUDIT_SHARE, CHEAP_SHARE, TYPICAL_SHARE
+from reticent.sessions.warm_start import AUDIT_SHARE, CHEAP_SHARE, OFFSET_SHARE, TYPICAL_SHARE
 
 PAGE = Path(__file__).parents[2] / "docs" / "budget.md"
 
@@ -27,6 +27,7 @@ def test_budget_shares_are_those_of_the_code() -> None:
     assert page["session, warm start"] == Fraction(WARM_SHARE)
     assert page["session, first certificate"] == AUDIT_SHARE
     assert page["session, first typical error"] == TYPICAL_SHARE
+    assert page["session, offsets within bins"] == OFFSET_SHARE
     assert page["session, number of records"] == TOTAL_SHARE
     assert page["session told nothing, investments"] == INVESTED_SHARE
     assert page["session told nothing, certificate for predicates"] == CHEAP_SHARE

@@ -22,6 +22,7 @@ from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.knowledge.answer import JOINT_ORIGINS, Answer
 from reticent.knowledge.intervals import joined
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
+from reticent.knowledge.offsets import mean_offset
 from reticent.knowledge.raw_means import best_answer
 from reticent.knowledge.request import (
     Promise,
@@ -236,6 +237,8 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
             interval = (offset + scale * float(interval[0]), offset + scale * float(interval[1]))
         if certified and interval is not None:
             value, error, interval = _in_unit(query, knowledge, value, abs(scale) * error, interval, fitted)
+        elif knowledge.bin_means:
+            value = _moved(query, knowledge, value)
         certified = error < inf
     else:
         value = _table(query, np.asarray(share), domain)
@@ -307,9 +310,18 @@ def placed_mean(
     reach = with_binning(query, knowledge.domain, middle, (high - low) / 2)
     least, most = allowed_range(query, knowledge.domain)
     low, high = max(middle - reach, least), min(middle + reach, most)
-    value = min(max(fitted, low), high)
+    value = min(max(fitted + mean_offset(knowledge, query), low), high)
     error = max(value - low, high - value)
     return value, error if reach < inf else inf, (low, high)
+
+
+def _moved(query: Query, knowledge: Knowledge, value: float) -> float:
+    """An uncertified mean, moved by measured offsets within what its bins allow."""
+    offset = mean_offset(knowledge, query)
+    if offset == 0:
+        return value
+    least, most = allowed_range(query, knowledge.domain)
+    return min(max(value + offset, least), most)
 
 
 def allowed_range(query: Query, domain: Domain) -> tuple[float, float]:
@@ -430,6 +442,8 @@ def ratio_of(query: Ratio, top: Answer, bottom: Answer, knowledge: Knowledge) ->
         else:
             interval = (max(0.0, value - error), min(most, value + error))
     certified = top.certified and bottom.certified and isfinite(error)
+    if knowledge.bin_means and not certified:
+        value = _moved(query, knowledge, value if fitted is None else fitted)
     confidences = [c for c in (top.confidence, bottom.confidence) if c is not None]
     confidence = min(confidences) if _joint(top, bottom, knowledge) else 1 - sum(1 - c for c in confidences)
     return Answer(

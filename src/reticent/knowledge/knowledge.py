@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from reticent.domain import Domain
+from reticent.domain import Domain, Numeric
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.snapshot import Snapshot
@@ -25,6 +25,7 @@ from reticent.knowledge.certificates import Certificate, tightest
 from reticent.knowledge.guarantees import Guarantee
 from reticent.knowledge.intervals import MOST_READ, WIDER, Bounds, hull, joined
 from reticent.knowledge.measured import MeasuredGroups, MeasuredMarginal, MeasuredQueries, MeasuredQuery
+from reticent.knowledge.offsets import BinMeans
 from reticent.knowledge.outlines import Outline, essential, is_cell, outline
 from reticent.knowledge.paid_models import PaidModel
 from reticent.knowledge.raw_means import RawMean
@@ -233,6 +234,8 @@ class Knowledge:
     """What releases measured of residuals."""
     sums: Mapping[str, tuple[RawSums, ...]] = field(default_factory=dict)
     """Of the rows' own numbers, by digest of the groups."""
+    bin_means: Mapping[str, BinMeans] = field(default_factory=dict)
+    """Where in their bins the numbers of a column lie, by column."""
     unfitted: int = 0
     """Purchases since the working hypothesis was last fitted to everything."""
     fitted: int = 0
@@ -326,6 +329,10 @@ class Knowledge:
         if any(sums.ledger_id == other.ledger_id for other in known):
             return self
         return replace(self, sums={**self.sums, digest: (*known, sums)})
+
+    def with_bin_means(self, means: Mapping[str, BinMeans]) -> Knowledge:
+        """With measured offsets; they move values, not the working hypothesis."""
+        return replace(self, bin_means={**self.bin_means, **means})
 
     def with_current(self, current: Snapshot) -> Knowledge:
         """A working hypothesis that was fitted to all that is known."""
@@ -572,6 +579,18 @@ class Knowledge:
     def tables(self) -> dict[tuple[Single, float, bool], Any]:
         """Free answers to groups and marginals by question, confidence and strictness; kept by `sql.asking`."""
         return {}
+
+    @cached_property
+    def bin_offsets(self) -> dict[str, np.ndarray]:
+        """How far the mean of each code's numbers lies from its representative, in the column's unit."""
+        found = {}
+        for name, measured in self.bin_means.items():
+            attribute = self.domain[name]
+            assert isinstance(attribute, Numeric), "only numbers lie in bins"
+            counts = np.asarray(self.current.marginal((name,))) * self.records
+            found[name] = np.zeros(attribute.size)
+            found[name][: attribute.known] = measured.offsets(attribute, counts)
+        return found
 
     @cached_property
     def _index(self) -> dict[tuple[str, ...], tuple[MeasuredMarginal, ...]]:

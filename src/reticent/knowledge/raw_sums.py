@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -68,6 +68,7 @@ def counted_groups(groups: Groups) -> Count | Groups:
 
 def all_count(groups: Groups, domain: Domain) -> bool:
     """Whether every record counts, whatever the rows are."""
+    assert groups.column is not None, "a column is summed"
     return not groups.names and not essential(Total(groups.column, groups.where).present.compile(domain)).attributes
 
 
@@ -123,7 +124,7 @@ class RawSums:
             interval=(low, high) if certified else None,
         )
 
-    def _asked(self, query: Query, shares: np.ndarray) -> float | np.ndarray:
+    def _asked(self, query: Query, shares: np.ndarray) -> Any:
         """Axes in the order of the question's names."""
         if not isinstance(query, Groups):
             return float(shares)

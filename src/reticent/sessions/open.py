@@ -39,6 +39,7 @@ from reticent.sessions.engine import SessionEngine
 from reticent.sessions.epochs import Epochs
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK, Journal
+from reticent.sessions.offsets import placed_columns
 from reticent.sessions.resume import indexed, with_certificates, with_means, with_models, with_purchases
 from reticent.sessions.start import PURPOSES, investable, told_share, untold_start
 from reticent.sessions.state import State
@@ -46,6 +47,7 @@ from reticent.sessions.threshold import ThresholdEngine
 from reticent.sessions.warm_start import (
     AUDIT_SHARE,
     HELD_COPIES,
+    OFFSET_SHARE,
     PUBLIC_SEED,
     USEFUL,
     untouched,
@@ -239,6 +241,9 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
     if opening.error is not None:
         # Questions will ask for that error, each for itself.
         terms |= {"typical": 0, "error": opening.error}
+    if share and placed_columns(curator):
+        taken = terms["warm"] + terms["audit"] + terms["typical"]
+        terms["offsets"] = min(int(curator.remaining * OFFSET_SHARE), curator.remaining - taken)
     return terms | {"allowance": investable(curator, journal, terms)}
 
 

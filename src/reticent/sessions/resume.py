@@ -37,6 +37,7 @@ from reticent.queries.linear import Marginal
 from reticent.queries.residual import Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
+from reticent.sessions.offsets import with_offsets
 
 WARM = "session:warm"
 """Keys of what a warm start buys."""
@@ -50,7 +51,8 @@ def resumed(journal: Journal) -> Knowledge:
     unit, shares = journal.ledger.identity["unit"], journal.shares
     knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error, unit=unit, shares=shares)
     knowledge = with_certificates(journal, with_start(journal, knowledge, fitted=True))
-    return with_means(journal, with_models(journal, with_purchases(journal, knowledge)[0]))
+    knowledge = with_means(journal, with_models(journal, with_purchases(journal, knowledge)[0]))
+    return with_offsets(journal, knowledge)
 
 
 def with_start(journal: Journal, knowledge: Knowledge, *, fitted: bool) -> Knowledge:

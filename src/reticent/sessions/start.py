@@ -126,7 +126,7 @@ def investable(curator: Curator, journal: Journal, terms: Mapping[str, Any]) -> 
     ledger = journal.ledger
     reserved = [ledger.reservation(key) for key in ledger.keys(TOTAL)]
     total = sum(reservation.cost for reservation in reserved if reservation is not None)
-    left = curator.remaining + total - terms["warm"] - terms["audit"] - terms["typical"]
+    left = curator.remaining + total - terms["warm"] - terms["audit"] - terms["typical"] - terms.get("offsets", 0)
     return max(0, int(left * INVESTED_SHARE) - total)
 
 

@@ -39,11 +39,14 @@ from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE, noise_costing, too_little
 from reticent.releases.release import Release
 from reticent.sessions.journal import AUDIT, TYPICAL, Journal
+from reticent.sessions.offsets import buy_offsets
 from reticent.sessions.resume import WARM, with_certificates, with_start
 
 AUDIT_SHARE = Fraction(1, 20)
 TYPICAL_SHARE = Fraction(1, 20)
 """Of the budget, for a first typical error: its noise is then far below the error itself (docs/budget.md)."""
+OFFSET_SHARE = Fraction(1, 100)
+"""Of the budget, for offsets within bins: their noise is then a few records in a bin (docs/budget.md)."""
 TOTAL = "session:total"
 """Key of a private number of records."""
 NOISE_PART = 0.25
@@ -85,6 +88,8 @@ def warm_up(
     knowledge = with_certificates(journal, knowledge)
     for kind, order, units in _first_audits(curator, journal, settings, knowledge):
         knowledge, _ = certify(curator, journal, knowledge, kind, order, settings["confidence"], units)
+    if settings.get("offsets"):
+        knowledge = buy_offsets(curator, journal, knowledge, settings["offsets"])
     if settings.get("typical") and not journal.typical():
         order, units = typical_order(curator.domain), settings["typical"]
         if order:

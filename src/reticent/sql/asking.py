@@ -13,6 +13,7 @@ from reticent.errors import QueryError
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import Recall, answered, free_single, reachable_part, together
 from reticent.knowledge.knowledge import Knowledge, Single
+from reticent.knowledge.offsets import share_offset
 from reticent.knowledge.raw_sums import best_sums, rows_answer, summed_groups
 from reticent.knowledge.request import Request, WantedError, part_name, shared_confidence
 from reticent.knowledge.synthetic import drawn_rows
@@ -167,6 +168,8 @@ def result_table(
         tighten=tighten,
         joint=together(knowledge),
         sample=partial(drawn_rows, knowledge),
+        # What is paid for stays as it was bought, whatever the hypothesis learns.
+        offset=partial(share_offset, knowledge) if error is None and knowledge.bin_means else None,
     )
     if error is None:
         return table

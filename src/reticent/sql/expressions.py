@@ -59,6 +59,8 @@ class Run:
     binned: Mapping[int, Binning] = field(default_factory=dict)
     bins: bool = True
     """Whether what bins hide is counted."""
+    shifts: Mapping[int, np.ndarray] = field(default_factory=dict)
+    """What offsets measured within bins add to the share of a total, by place: to its value, not to its bounds."""
     sample: Callable[[], Sequence[Vector]] | None = None
     """Synthetic rows, for statements that ask for them."""
     _known: dict[int, Any] = field(default_factory=dict)
@@ -91,6 +93,17 @@ class Run:
                 reach = None if binning.reach is None else self.measures[binning.reach]
                 total += abs(coefficient) * binning.hidden(self.measures[place], self.measures[binning.present], reach)
         return total
+
+    def shifted(
+        self, terms: Sequence[tuple[float, int]], found: Interval, divisor: np.ndarray | float = 1.0
+    ) -> Interval:
+        """The sum of coefficient * share over a divisor, moved by measured offsets within its bounds."""
+        moves = [coefficient * self.shifts[place] for coefficient, place in terms if place in self.shifts]
+        if not moves or not self.bins:
+            return found
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = found.value + np.nan_to_num(sum(moves) / divisor, posinf=0.0, neginf=0.0)
+        return Interval(np.clip(value, found.low, found.high), found.low, found.high, found.null)
 
     def combined(self, terms: Sequence[tuple[float, int]], rows: int) -> Interval:
         """Sum of coefficient * share."""
@@ -218,6 +231,7 @@ class Sum(Expr):
 
     def evaluate(self, run: Run) -> Interval:
         shares = run.combined(self.terms, self.rows).widened(run.hidden(self.terms, self.rows))
+        shares = run.shifted(self.terms, shares)
         return shares * run.records.spread(self.rows)
 
     def times(self, factor: float, kind: str) -> Sum:
@@ -284,7 +298,8 @@ class MeanExpr(Expr):
         bottom = run.measures[self.bottom]
         raw = run.combined(shifted.terms, self.rows) / bottom
         width = self.high - self.low
-        cut = raw.clipped(0.0, width).widened(self._hidden(run, bottom)).clipped(0.0, width)
+        wide = raw.clipped(0.0, width).widened(self._hidden(run, bottom))
+        cut = run.shifted(self.top.terms, wide, bottom.value).clipped(0.0, width)
         return Interval(cut.value, cut.low, cut.high) + Interval.exactly(self.low, self.rows)
 
     def _hidden(self, run: Run, bottom: Interval) -> np.ndarray:

@@ -161,11 +161,13 @@ class Statement:
         tighten: Callable[[Query], Answer] | None = None,
         sample: Sample | None = None,
         joint: frozenset[str] = frozenset(),
+        offset: Callable[[Query], np.ndarray | float] | None = None,
     ) -> ResultTable:
         """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records.
 
         `tighten` answers for free, and alike: all of its answers hold together with those of `answer`. `sample` draws
-        synthetic rows for statements that ask for them. Answers whose origin is `joint` fail together.
+        synthetic rows for statements that ask for them. Answers whose origin is `joint` fail together. `offset` says
+        what measured offsets within bins add to the shares of a total.
         """
         if self.explained is not None:
             prospects = [Prospect.free(query, (tighten or answer)(query)) for query in self.explained.queries]
@@ -177,6 +179,8 @@ class Statement:
         if tighten is not None:
             answers |= self._tightened(tighten, joint)
         run = self.evaluation(answers, records, records_error)
+        if offset is not None:
+            run = replace(run, shifts={place: self._shift(place, offset) for place in run.binned})
         table = self._table(run, answers, records_error, joint)
         return replace(table, basis=basis_of(self, table, run, unit))
 
@@ -196,6 +200,13 @@ class Statement:
             spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
         hidden = {place: binning for place, binning in self.binned.items() if not self._of_rows(place, answers)}
         return Run(measured, spread, hidden)
+
+    def _shift(self, place: int, offset: Callable[[Query], np.ndarray | float]) -> np.ndarray:
+        """What offsets add to a total in every group that is looked at."""
+        blocks = self.measures[place]
+        found = [np.zeros(block.mask.size) if block.query is None else offset(block.query) for block in blocks]
+        parts = [np.where(block.mask, np.ravel(one), 0.0) for block, one in zip(blocks, found, strict=True)]
+        return np.concatenate(parts)[self.rows[place]] if parts else np.zeros(len(self.rows[place]))
 
     def _of_rows(self, place: int, answers: Mapping[Query, Answer]) -> bool:
         """Whether a total is of the rows' own numbers, so that bins hide nothing of it."""

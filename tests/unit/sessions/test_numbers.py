@@ -71,8 +71,10 @@ def test_bounds_hold_against_the_rows_own_numbers() -> None:
 
 def test_they_are_nearer_than_middles_of_bins() -> None:
     truth = clipped(FRAME).mean()
-    with Session.open(None, TABLE, rt.Budget(rho=5), warm_start=0.5, progress=False) as session:
+    plain = rt.Table.of(FRAME, domain(), progress=False)
+    with Session.open(None, plain, AMPLE, warm_start=0.5, progress=False) as session:
         middles = session.ask(EVERYBODY)
+    with Session.open(None, TABLE, AMPLE, warm_start=0.5, progress=False) as session:
         bought = session.ask(EVERYBODY, error=2.0)
     assert abs(middles.value - truth) > 10
     assert middles.error is None or middles.error > 20

@@ -14,6 +14,7 @@ from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import learn
 from reticent.sessions.journal import ASK, SUM, Journal
+from reticent.sessions.offsets import OFFSETS, with_offsets
 from reticent.sessions.resume import resumed, understood, with_means
 from reticent.sessions.state import part_key
 
@@ -123,6 +124,8 @@ class Follower:
             return knowledge if bought is None else learn(knowledge, understood(self._journal, knowledge, bought))
         if event.kind == "settle" and str(event.key).startswith(SUM):
             return with_means(self._journal, knowledge)
+        if event.kind == "settle" and str(event.key).startswith(OFFSETS):
+            return with_offsets(self._journal, knowledge)
         if event.kind == "snapshot" and event.payload["digest"] != knowledge.current.digest:
             return knowledge.with_current(self._journal.snapshot(event.payload["digest"]))
         if event.kind == "certificate":
