@@ -41,7 +41,7 @@ def distances(made: rt.Release) -> np.ndarray:
     found = []
     for measured in made.measurements:
         if isinstance(measured.query, Marginal) and len(measured.query.attributes) <= 2:
-            published = made.hypothesis.marginal(measured.query.attributes)
+            published = made.hypothesis.marginal(made.domain.canonical(measured.query.attributes))
             found.append(np.abs(published - measured.values).ravel() / measured.sd)
     return np.concatenate(found)
 

@@ -61,9 +61,9 @@ TASKS = {"adult": adult, "nist": people, "xor of three": xor}
 
 
 def asked(task: str, domain: Domain, label: str) -> Workload:
-    if task == "xor of three":
-        return Workload([*rt.marginals(domain, 2).marginals, rt.marginal("a", "b", "c", LABEL)], domain=domain)
     pairs = [rt.marginal(*names) for names in itertools.combinations(domain.names, 2)]
+    if task == "xor of three":
+        return Workload([*pairs, rt.marginal("a", "b", "c", LABEL)], domain=domain)
     others = [name for name in domain.names if name != label]
     triples = [rt.marginal(*names, label) for names in itertools.combinations(others, 2)]
     return Workload([*pairs, *triples], domain=domain)

@@ -131,7 +131,7 @@ class Term:
         """The adjoint: of its marginal, what its parameters see."""
         if self.smooth is not None:
             return self.smooth.coefficients(marginal)
-        return marginal.ravel() if self.form is None else np.vdot(self.form, marginal)
+        return marginal.ravel() if self.form is None else float(np.vdot(self.form, marginal))
 
 
 @dataclass(frozen=True, eq=False)

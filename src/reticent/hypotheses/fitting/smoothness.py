@@ -32,6 +32,9 @@ ROUGH = (0.0, 0.03, 0.1, 0.3)
 """Standard deviations of the cells' own part over the amplitude."""
 AMPLITUDES = np.geomspace(0.03, 30.0, 31)
 """As the scales of cells, and beyond: a smooth table of m codes has cosines of root m times its cells' size."""
+WORTH = 0.2
+"""Of the squared error that is expected without a smooth part, which one must save. Where measurements decide, nothing
+is to be gained, and a prior of the wrong form costs a little."""
 CLEARLY = 4.0
 """Twice the difference of log-likelihoods that two more parameters gain by chance (Akaike)."""
 GROUPS = {1: 96, 2: 10}
@@ -64,6 +67,8 @@ class Smoothness:
     amplitude: float
     decline: float
     rough: float
+    plain: float = 0.0
+    """The scale that cells of their own have where nothing is taken to be smooth."""
 
 
 class SmoothPart:
@@ -105,6 +110,15 @@ class SmoothPart:
         weights = np.square(expected).mean(axis=along, keepdims=True)
         return weights * (self.scales.reshape(self.shape) ** 2 + self.smoothness.rough**2)
 
+    def saved(self, expected: np.ndarray, sd: float) -> float:
+        """The share of the expected squared error that shrinking by frequency saves over shrinking all cells alike."""
+        signal, noise = self.variances(expected), sd * sd
+        along = tuple(axis for axis, basis in enumerate(self._bases) if basis is not None)
+        alike = np.square(expected).mean(axis=along, keepdims=True) * self.smoothness.plain**2
+        kept = alike / (alike + noise)
+        plain = float((signal * (1 - kept) ** 2 + noise * kept**2).sum())
+        return 1 - float((signal * noise / (signal + noise)).sum()) / plain
+
 
 def _applied(table: np.ndarray, bases: Sequence[np.ndarray | None]) -> np.ndarray:
     for axis, basis in enumerate(bases):
@@ -126,7 +140,10 @@ def smooth_part(
     runs = [ordered_codes(domain[name]) for name in names]
     # Where nothing is possible, what was measured is noise alone.
     found = learn_smoothness(np.where(expected > 0, values, 0.0), sd, expected, runs) if any(runs) else None
-    return None if found is None else SmoothPart(expected.shape, runs, found)
+    if found is None:
+        return None
+    part = SmoothPart(expected.shape, runs, found)
+    return part if part.saved(expected, sd) >= WORTH else None
 
 
 def learn_smoothness(values: np.ndarray, sd: float, expected: np.ndarray, runs: Sequence[int]) -> Smoothness | None:
@@ -167,7 +184,8 @@ def learn_smoothness(values: np.ndarray, sd: float, expected: np.ndarray, runs: 
         return None
     i, j, k = np.unravel_index(int(np.argmin(losses)), losses.shape)
     amplitude = float(AMPLITUDES[k])
-    return Smoothness(amplitude, DECLINES[i], ROUGH[j] * amplitude)
+    plain = float(AMPLITUDES[int(np.argmin(rough_losses))])
+    return Smoothness(amplitude, DECLINES[i], ROUGH[j] * amplitude, plain)
 
 
 def _losses(spread: np.ndarray, away: np.ndarray, sizes: np.ndarray, sd: float) -> np.ndarray:

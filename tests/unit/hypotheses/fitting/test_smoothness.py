@@ -126,6 +126,21 @@ def test_noise_and_rough_cells_have_no_smooth_part() -> None:
     assert smooth_part(DOMAIN, ("group",), np.ones(4) / 4, 0.1, np.ones(4) / 4) is None
 
 
+def test_where_measurements_decide_there_is_no_smooth_part() -> None:
+    """Frequencies that all stand out of the noise are followed anyway: a prior could only be wrong about them."""
+    generator = np.random.default_rng(4)
+    expected = np.full((60, 4), 1 / 240)
+    part = SmoothPart((60, 4), (60, 0), Smoothness(3.0, 1.0, 0.0, 0.5))
+    values = expected * (1 + part.table(part.scales * generator.normal(size=240)))
+    found = []
+    for sd in (1e-3, 1e-6):
+        noisy = values + generator.normal(0, sd, values.shape)
+        assert learn_smoothness(noisy, sd, expected, (60, 0)) is not None
+        found.append(smooth_part(DOMAIN, ("age", "group"), noisy, sd, expected))
+    assert found[0] is not None
+    assert found[1] is None
+
+
 @pytest.mark.parametrize(("kind", "sd", "most"), [("smooth", 1e-3, 0.75), ("smooth", 1e-4, 0.9), ("steps", 1e-3, 0.9)])
 def test_smooth_tables_gain(kind: str, sd: float, most: float, monkeypatch: pytest.MonkeyPatch) -> None:
     ratio, parts = compared(kind, sd, monkeypatch)
