@@ -1,7 +1,7 @@
 """The default release: measure what the workload asks in rounds, fit a shrunk log-linear model, audit.
 
 A first round looks at every set of attributes inside the workload's; later ones add precision where the workload gains
-most (`rounds.py`). Small universes are held whole. Where one noisy count for each cell tells more about the workload
+most (`rounds.py`): to residuals of marginals where noise is normal. Small universes are held whole. Where one noisy count for each cell tells more about the workload
 than many noisier marginals, as in tables of a few binary attributes, all goes into that histogram. In large universes a
 tree of the strongest pairs proposes records, whose weights are fitted to everything measured (spec release.md).
 """

@@ -1,6 +1,7 @@
 """Measuring a workload in rounds: first a look at all that is asked, then where the look says that it pays.
 
-Precision adds up over rounds, so what a look cost is not lost (spec planning.md 4).
+Precision adds up over rounds, so what a look cost is not lost (spec planning.md 4). Residuals are measured with normal
+noise, marginals otherwise and where they are expected to serve better.
 """
 
 from __future__ import annotations
