@@ -1,9 +1,11 @@
 """The default release: measure what the workload asks in rounds, fit a shrunk log-linear model, audit.
 
 A first round looks at every set of attributes inside the workload's; later ones add precision where the workload gains
-most (`rounds.py`). Small universes are held whole. Where one noisy count for each cell tells more about the workload
-than many noisier marginals, as in tables of a few binary attributes, all goes into that histogram. In large universes a
-tree of the strongest pairs proposes records, whose weights are fitted to everything measured (spec release.md).
+most (`rounds.py`): to residuals of marginals where noise is normal. Small universes are held whole. Where one noisy
+count for each cell tells more about the workload than many noisier marginals, as in tables of a few binary attributes,
+all goes into that histogram; with normal noise, where residuals tell more, only if noise drowns the table. In large
+universes a tree of the strongest pairs proposes records, whose weights are fitted to everything measured (spec
+release.md).
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from reticent.domain import Domain
 from reticent.errors import KeyReusedError, QueryError, whole_number
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.fitting.histogram import estimate
+from reticent.hypotheses.fitting.histogram import drowns, estimate
 from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
@@ -37,8 +39,9 @@ from reticent.kernel.statistics import Kind
 from reticent.knowledge.audit import LONGEST_AUDIT, held, pay_audit
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.outcome import Outcome, Progress, Report, silent
+from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import Collection, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide, noise_costing, too_little
 from reticent.releases.candidates import (
     LOW_ORDERS,
     Interaction,
@@ -49,7 +52,7 @@ from reticent.releases.candidates import (
     target_sets,
 )
 from reticent.releases.levels import LevelPlan, level_plans, moved_onto
-from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds
+from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds, residuals_planned
 from reticent.releases.steps import Steps
 
 __all__ = ["Adaptive"]
@@ -73,6 +76,8 @@ OTHER_PROCESSOR = (
 )
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Under one of these names runs began before ranges were measured in levels."""
+TOTAL = "total"
+"""The step that buys the number of records by itself."""
 AUDITS = 2
 """Of every cell, and of every range; each costs at least one unit."""
 
@@ -218,9 +223,16 @@ class Adaptive:
         highest = max(map(len, sets))
         alone = first_shares(domain, sets, units)
         top = {s: alone[s] for s in sets if len(s) == highest}
-        if not collection.plans and self._histogram_pays(collection, domain, top, units):
-            return self._histogram(collection, domain, units, report)
         at_once = self.at_once or collection.pure
+        if not collection.plans and self._histogram_pays(collection, domain, top, units):
+            formerly = collection.begun("histogram") and not collection.begun(TOTAL)
+            residuals = residuals_planned(collection, domain, sets, at_once=at_once) and units * TOTAL_SHARE >= 1
+            if formerly or not residuals:
+                return self._histogram(collection, domain, units, report)
+            # Residuals tell the workload with less noise; the mean of likely tables does better where all drowns.
+            units -= _count_records(collection, units)
+            if drowns(domain.size, collection.sd(units) / collection.records[0]):
+                return self._histogram(collection, domain, units, report)
         measure_in_rounds(collection, domain, targets, sets, units, report, at_once=at_once)
         report(Progress(STEPS - 2, STEPS, "fitting", collection.spent_share))
         hypothesis = DenseHypothesis(domain)
@@ -254,7 +266,7 @@ class Adaptive:
         report(Progress(0, STEPS, f"measuring {domain.size} cells", 0.0))
         collection.measure("histogram", {domain.names: units})
         report(Progress(1, STEPS, "fitting", collection.spent_share))
-        (measured,) = collection.measurements()
+        (measured,) = [m for m in collection.measurements() if isinstance(m.query, Marginal)]
         generator = np.random.default_rng(PUBLIC_SEED)
         likely, how = estimate(domain, measured, laplace=collection.pure, generator=generator)
         return DenseHypothesis(domain, likely), {"representation": "dense", "measured": 1, "fit": how}
@@ -383,6 +395,15 @@ def _level_plans(curator: Curator, workload: Workload, collection: Collection, k
     statistics: list[Any] = [request["statistics"] for request in begun if request is not None]
     formerly = statistics and not any("blocks" in described for listed in statistics for described in listed)
     return {} if formerly else plans
+
+
+def _count_records(collection: Collection, units: int) -> int:
+    """Buy the number of records where it is private, for a choice that depends on it; the units it may cost."""
+    if collection.public_records:
+        return 0
+    share = int(units * TOTAL_SHARE)
+    collection.measure_residuals(TOTAL, {(): 1.0}, share)
+    return share
 
 
 def _ranges_kept(collection: Collection, hypothesis: Hypothesis) -> dict[str, Any]:

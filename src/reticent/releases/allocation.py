@@ -163,7 +163,7 @@ def departures_of(
     Where residuals were measured, of the set's residual; else of its cells, by the set's `own` marginals only or by
     larger ones too.
     """
-    if any(isinstance(m.query, Residual) for m in measurements):
+    if any(isinstance(m.query, Residual) and m.query.names for m in measurements):
         joined = consistent_of(measurements, domain)
         base = product_base(
             domain, [((name,), *joined.marginal((name,))) for name in domain.names if joined.knows((name,))]
@@ -176,7 +176,8 @@ def departures_of(
             return Departure.from_expected(values, sd, expected, residual=True)
 
         return base, of_residual
-    known = without_impossible(domain, [(domain.canonical(m.query.attributes), m.values, m.sd) for m in measurements])
+    told = [m for m in measurements if not isinstance(m.query, Residual)]
+    known = without_impossible(domain, [(domain.canonical(m.query.attributes), m.values, m.sd) for m in told])
     covering: dict[Set, list[tuple[Set, np.ndarray, float]]] = {s: [] for s in sets}
     for entry in known:
         for inner in [entry[0]] if own else _subsets(entry[0], covering):

@@ -108,23 +108,25 @@ def refit(
         return twin
     if not isinstance(hypothesis, DenseHypothesis):
         raise QueryError(f"replicates of a {hypothesis.kind} hypothesis are not supported; use rt.Adaptive()")
-    if _histogram(domain, measurements):
-        laplace = _is_laplace(measurements[0])
-        cells, _ = estimate(domain, measurements[0], laplace=laplace, generator=redraw.generator, redraw=redraw)
+    if (whole := _histogram(domain, measurements)) is not None:
+        laplace = _is_laplace(whole)
+        cells, _ = estimate(domain, whole, laplace=laplace, generator=redraw.generator, redraw=redraw)
         return DenseHypothesis(domain, cells)
     fresh = DenseHypothesis(domain)
     fresh.fit(measurements, redraw=redraw, start=start)
     return fresh
 
 
-def _histogram(domain: Domain, measurements: Sequence[Measurement]) -> bool:
-    """Whether all that was measured is every cell of the universe, once."""
-    alone = len(measurements) == 1 and isinstance(measurements[0].query, Marginal)
-    return alone and domain.canonical(measurements[0].query.attributes) == domain.names
+def _histogram(domain: Domain, measurements: Sequence[Measurement]) -> Measurement | None:
+    """Every cell of the universe, if all that was measured is this, once, and the number of records."""
+    told = [m for m in measurements if m.query != Residual(())]
+    alone = len(told) == 1 and isinstance(told[0].query, Marginal)
+    return told[0] if alone and domain.canonical(told[0].query.attributes) == domain.names else None
 
 
 def _posterior(domain: Domain, measurements: Sequence[Measurement]) -> bool:
-    return _histogram(domain, measurements) and is_drowned(measurements[0])
+    whole = _histogram(domain, measurements)
+    return whole is not None and is_drowned(whole)
 
 
 def fresh_noise(measured: Measurement, generator: np.random.Generator) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Measuring a workload in rounds: first a look at all that is asked, then where the look says that it pays.
 
-Precision adds up over rounds, so what a look cost is not lost (spec planning.md 4).
+Precision adds up over rounds, so what a look cost is not lost (spec planning.md 4). Residuals are measured with normal
+noise, marginals otherwise and where they are expected to serve better.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
 from reticent.releases.residual_plan import ResidualPlan, measurable
 
-__all__ = ["STEPS", "first_shares", "measure_in_rounds"]
+__all__ = ["STEPS", "first_shares", "measure_in_rounds", "residuals_planned"]
 
 Set = tuple[str, ...]
 
@@ -85,11 +86,17 @@ def measure_in_rounds(
         collection.measure(name, shares)
 
 
+def residuals_planned(collection: Collection, domain: Domain, sets: Sequence[Set], *, at_once: bool) -> bool:
+    """Residuals serve normal noise, tables without rules or levels, and runs that need no marginals by themselves."""
+    if at_once or collection.pure or collection.plans or domain.impossible:
+        return False
+    return measurable(domain, sets)
+
+
 def _residual_plan(
     collection: Collection, domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float], at_once: bool
 ) -> ResidualPlan | None:
-    """Residuals serve normal noise, tables without rules or levels, and runs that need no marginals by themselves."""
-    if at_once or collection.pure or collection.plans or domain.impossible or not measurable(domain, sets):
+    if not residuals_planned(collection, domain, sets, at_once=at_once):
         return None
     return ResidualPlan(domain, sets, targets, total=not collection.public_records)
 

@@ -10,10 +10,14 @@ import pytest
 from tests.unit.releases.released import DOMAIN, KEY, ROWS, opened, table, truth, variation
 
 import reticent as rt
+from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.consistent import centred
 from reticent.kernel.accounting import Budget
+from reticent.kernel.counting.records import Records
+from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.table import Table
 from reticent.knowledge.combined import combined_marginals
 from reticent.knowledge.estimates import expected_variation
 from reticent.knowledge.shares import SINGLE
@@ -157,3 +161,23 @@ def test_the_noise_of_a_combined_marginal_bounds_every_sum() -> None:
     made_of = {m.attributes: m for m in combined_marginals(measured, DOMAIN, float(ROWS), 0.0, SINGLE)}
     assert made_of[names].sd ** 2 == pytest.approx(np.linalg.eigvalsh(covariance)[-1], rel=1e-6)
     assert made_of[names].values == pytest.approx(np.full(shape, 1 / DOMAIN.cells(names)))
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_histogram_is_measured_only_where_noise_drowns_the_table(neighbours: str) -> None:
+    """384 cells with noise of 6 records or more: of 30 records nothing could be told, of 100,000 all."""
+    domain = Domain(dict.fromkeys("abcde", 2) | {"f": 3, "g": 4})
+    workload, budget = marginals(domain, 5).on(domain), Budget(epsilon=1, delta=1e-9)
+    for records, drowned in ((30, True), (100_000, False)):
+        codes = np.random.default_rng(records).integers(0, domain.shape, (64, 7))
+        weights = np.full(64, records // 64 or 1, dtype=np.int64)[: min(64, records)]
+        source = Records.of_codes(domain, dict(zip(domain.names, codes[: len(weights)].T, strict=True)), weights)
+        known = int(weights.sum()) if neighbours == "replace-one" else None
+        rows = Table(source, domain, records=known, neighbours=neighbours)  # pyright: ignore[reportArgumentType]
+        curator = Curator(rows, Ledger.memory(identity=rows.identity, budget=budget))
+        outcome = Adaptive().run(curator, workload, allowance=budget.limit, key=KEY)
+        whole = [m for m in outcome.measurements if isinstance(m.query, Marginal)]
+        assert len(whole) == drowned
+        assert (outcome.notes["fit"] == "posterior mean") == drowned
+        again = Adaptive().run(curator, workload, allowance=budget.limit, key=KEY)
+        assert again.hypothesis.to_bytes() == outcome.hypothesis.to_bytes()

@@ -7,6 +7,7 @@ import json
 import random
 import time
 import zipfile
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +174,7 @@ def damaged(parts: dict[str, bytes], paths: list[tuple[Any, ...]], source: rando
                 if source.random() < 0.2:
                     del place[path[-1]]
                 else:
-                    place[path[-1]] = source.choice(DAMAGE)
+                    place[path[-1]] = deepcopy(source.choice(DAMAGE))  # a second change may lie inside it
             except (KeyError, IndexError, TypeError):
                 continue  # an earlier change took it away
         return packed({**parts, "manifest.json": json.dumps(manifest).encode()})

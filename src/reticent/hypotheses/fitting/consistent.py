@@ -158,9 +158,8 @@ def as_marginals(measurements: Sequence[Measurement], domain: Domain) -> list[Me
 
     Noise of cells of such a marginal is not independent: each has the stated variance by itself.
     """
-    residuals = [m for m in measurements if isinstance(m.query, Residual)]
-    if not residuals:
-        return list(measurements)
+    if not any(isinstance(m.query, Residual) and m.query.names for m in measurements):
+        return [m for m in measurements if not isinstance(m.query, Residual)]
     known = consistent_of(measurements, domain)
     sets = maximal_sets([names for names in known.precisions if names and known.knows(names)])
     rest = [m for m in measurements if not isinstance(m.query, (Residual, Marginal))]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reticent.domain import Domain
     from reticent.hypotheses.base import Measurement
 
-__all__ = ["LEAST_KEPT", "estimate", "is_drowned", "moved"]
+__all__ = ["LEAST_KEPT", "drowns", "estimate", "is_drowned", "moved"]
 
 DROWNED = 1.0
 """Noise of a cell over its average weight from which the best table is a matter of luck."""
@@ -57,8 +57,12 @@ def estimate(
 
 def is_drowned(measured: Measurement) -> bool:
     """Whether the mean of all likely tables is taken, and not the best one: a function of public sizes."""
-    cells = measured.values.size
-    return cells * measured.sd > DROWNED and cells <= AVERAGED_CELLS
+    return drowns(measured.values.size, measured.sd)
+
+
+def drowns(cells: int, sd: float) -> bool:
+    """Whether noise of this standard deviation, as a fraction of the table, drowns a histogram of so many cells."""
+    return cells * sd > DROWNED and cells <= AVERAGED_CELLS
 
 
 def moved(fitted: np.ndarray, values: np.ndarray, sd: float, redraw: Redraw | None = None) -> np.ndarray:

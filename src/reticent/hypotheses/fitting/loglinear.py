@@ -174,9 +174,11 @@ def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) 
     Where residuals were measured, marginals are taken for what they tell of residuals: nothing is lost.
     """
     terms = {}
-    if any(isinstance(m.query, Residual) for m in measurements):
+    if any(isinstance(m.query, Residual) and m.query.names for m in measurements):
         terms = _residual_terms(measurements, domain, prior)
-        measurements = [m for m in measurements if not isinstance(m.query, (Marginal, Residual))]
+        measurements = [m for m in measurements if not isinstance(m.query, Marginal)]
+    # Of fractions the number of records tells nothing.
+    measurements = [m for m in measurements if not isinstance(m.query, Residual)]
     gathered: dict[Key, tuple[np.ndarray, float, np.ndarray | None]] = {}
     for measurement in measurements:
         if isinstance(measurement.query, Marginal):
