@@ -128,7 +128,7 @@ STEPS = (
         "Clopper-Pearson bounds turn the counts into a loss that is certainly there. Chosen events and the number of "
         "lines are accounted for: correct mechanisms show a red line in at most one audit of 1,000. Bookkeeping "
         "(sensitivities, rounding, order of charge and noise) is checked exactly. About two minutes of processor time; "
-        "`--deep` takes an hour and proves more. No table is read.",
+        "`--deep` takes an hour and proves more, `--minutes 20` takes about that long in all. No table is read.",
         "reticent audit --seconds 0.01",
         shown="reticent audit",
     ),
