@@ -96,7 +96,8 @@ class Adaptive:
         model_cells: The most cells of a junction tree beyond that.
         support: How many weighted records stand for a universe beyond both.
         confidence: The probability with which the certificate holds.
-        at_once: Measure a universe held whole in one round, for sessions, which answer from single measurements.
+        at_once: Measure marginals, a universe held whole in one round, for sessions, which answer from single
+            measurements.
 
     Raises:
         QueryError: An argument has another kind or range.
@@ -233,7 +234,7 @@ class Adaptive:
             units -= _count_records(collection, units)
             if drowns(domain.size, collection.sd(units) / collection.records[0]):
                 return self._histogram(collection, domain, units, report)
-        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=at_once)
+        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=at_once, residuals=True)
         report(Progress(STEPS - 2, STEPS, "fitting", collection.spent_share))
         hypothesis = DenseHypothesis(domain)
         fitted = hypothesis.fit(collection.fitted(), **fit_options)
@@ -283,7 +284,8 @@ class Adaptive:
         fit_options: Mapping[str, Any],
     ) -> tuple[Hypothesis, dict[str, Any]]:
         sets, pairs = measured_sets(domain, targets, LARGEST_MARGINAL), closure(targets, 2)
-        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=False)
+        # What a session answers from single measurements is of marginals.
+        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=False, residuals=not self.at_once)
         measurements = collection.fitted()
         found = interactions(measurements, domain)
         if fit_options:

@@ -58,14 +58,16 @@ def measure_in_rounds(
     report: Report,
     *,
     at_once: bool,
+    residuals: bool,
 ) -> None:
-    """Spend `units` on the sets, which must hold all single attributes."""
+    """Spend `units` on the sets, which must hold all single attributes; `residuals` may stand for marginals or not."""
     # Of single attributes nothing is known beforehand, whatever a look shows.
     at_once = at_once or max(map(len, sets)) == 1
     rounds = _rounds(collection.pure, len(sets), units, at_once)
     former = [collection.resume(name) for name in FORMER_STEPS]
     asked = _targets(sets, targets)
-    allocation, plan = Allocation(domain, sets, asked), _residual_plan(collection, domain, sets, asked, at_once)
+    allocation = Allocation(domain, sets, asked)
+    plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
     for place, share in enumerate(rounds):
         # Without a loss this is what the earlier rounds planned, to the unit: a round that was begun goes on.
         spend = int(units * share) - (int(units * rounds[place - 1]) if place else 0)

@@ -53,6 +53,22 @@ def triples(domain: Domain, count: int) -> list[Linear]:
     return found
 
 
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_a_warm_session_on_a_large_universe_opens_and_reopens(tmp_path: Path, neighbours: str) -> None:
+    """Its start measures marginals, which it answers from; residuals are for releases."""
+    domain = Domain({f"c{i}": 2 for i in range(24)})
+    rows = of_codes(domain, drawn(24), 100, neighbours=neighbours)
+    few = rt.Workload([rt.marginal("c0", "c1"), rt.marginal("c1", "c2", "c3")])
+    asked = [rt.count(rt.col("c0") == 0), rt.marginal("c1", "c2"), *triples(domain, 2)]
+    budget = rt.Budget(rho=0.01)
+    with Session.open(tmp_path / "a.ledger", rows, budget, workload=few, warm_start=0.5) as session:
+        first = [session.ask(query) for query in asked]
+        assert first[0].certified
+    with Session.open(tmp_path / "a.ledger", rows, budget) as session:
+        for query, before in zip(asked, first, strict=True):
+            assert np.array_equal(np.asarray(session.ask(query).value), np.asarray(before.value))
+
+
 def test_a_cold_session_on_a_large_universe_starts_from_a_support(tmp_path: Path) -> None:
     rows = wide()
     with Session.open(tmp_path / "a.ledger", rows, BUDGET, warm_start=0) as session:
