@@ -158,7 +158,7 @@ class Aggregator:
         total, (low, high) = self.sum(exp.Sum(this=tree.this.copy()), where), self._extent(tree.this, where.widest)
         counted = self.number_of(both((where, Selection(self._present(tree.this, where)))))
         quotient = Computed(_quotient, (total, counted), self.scan.rows, NUMBER)
-        found = self._pieces(tree.this)
+        found = self._pieces(tree.this, where.widest)
         extent = None if isinstance(found, Variable) else self._allowed_extent(self._listed(found, where.widest))
         return Clipped(quotient, low, high, extent)
 

@@ -32,7 +32,7 @@ ANCHOR = ("--anchor", "elsewhere/p.anchor")
 def test_a_new_ledger_says_what_an_anchor_beside_it_cannot_do(people: Path, call: Call) -> None:
     first, again = call(*RELEASE), call(*RELEASE)
     assert first.code == again.code == 0
-    assert "--anchor names a place on another volume" in first.err
+    assert "Use --anchor to keep it on another volume" in first.err
     assert again.err == ""
     assert (people / "p.ledger.anchor").exists()
 
