@@ -70,9 +70,6 @@ def positive(text) -> Fraction:
     return Fraction(text)
 
 
-# -- the file ---------------------------------------------------------------------------------------------------------
-
-
 def connect(path: Path) -> sqlite3.Connection:
     """Read-only; a file without a log beside it is opened as immutable, which needs no right to write anywhere."""
     waiting = path.with_name(path.name + "-wal")
@@ -98,14 +95,10 @@ def read_events(connection: sqlite3.Connection):
 def check_blobs(connection: sqlite3.Connection) -> int:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     count = 0
-    if "blobs" in tables:
-        for digest, data in connection.execute("SELECT digest, data FROM blobs"):
-            need(isinstance(data, bytes) and sha256(data) == digest, f"blob {str(digest)[:12]} does not match its hash")
-            count += 1
+    for digest, data in connection.execute("SELECT digest, data FROM blobs") if "blobs" in tables else ():
+        need(isinstance(data, bytes) and sha256(data) == digest, f"blob {str(digest)[:12]} does not match its hash")
+        count += 1
     return count
-
-
-# -- prices -----------------------------------------------------------------------------------------------------------
 
 
 class Price:
@@ -123,9 +116,6 @@ class Price:
             self.rho + other.rho,
             None if self.gaussian is None or other.gaussian is None else self.gaussian + other.gaussian,
         )
-
-    def times(self, count: int):
-        return Price(None if self.pure is None else self.pure * count, self.rho * count)
 
     def units(self, kind: str) -> int:
         amount = {"pure": self.pure, "zcdp": self.rho, "gaussian": self.gaussian}[kind]
@@ -175,10 +165,8 @@ def log_tail(sigma: float, least: int) -> float:
     else:  # the integral and half of the first term: a lower bound where the terms are convex
         x = least / (sigma * math.sqrt(2))
         tail = 0.5 + sigma * (math.sqrt(math.pi / 2) * math.exp(x * x) * math.erfc(x) if x < 25 else 0.7 / x)
-    if sigma > 10:
-        mass = sigma * math.sqrt(2 * math.pi)
-    else:
-        mass = 1 + 2 * math.fsum(math.exp(-j * j / square) for j in range(1, 101))
+    few = 1 + 2 * math.fsum(math.exp(-j * j / square) for j in range(1, 101))
+    mass = sigma * math.sqrt(2 * math.pi) if sigma > 10 else few
     return -least * least / square + math.log(tail / mass)
 
 
@@ -283,8 +271,8 @@ def price_of(verb: str, request: dict, neighbours: str, rows: int):
             return thresholded_price(mechanism, request["scores"], neighbours)
         need(mechanism["mechanism"] == "Exponential", "a selection without the exponential mechanism")
         need(type(request["draws"]) is int and request["draws"] >= 1, "a selection draws at least once")
-        epsilon = positive(mechanism["epsilon"])
-        return Price(epsilon, epsilon**2 / 8).times(request["draws"])
+        epsilon, draws = positive(mechanism["epsilon"]), request["draws"]
+        return Price(epsilon * draws, epsilon**2 / 8 * draws)
     if verb == "watch":
         (mechanism,) = request["mechanisms"]
         epsilon = positive(mechanism["threshold_epsilon"]) + positive(mechanism["query_epsilon"])
@@ -297,18 +285,14 @@ def check_price(event: dict, identity: dict, kind: str) -> bool:
     verb, request = event["payload"]["kind"], event["payload"]["request"]
     known = verb in ("measure", "select", "watch", "minimize") or not {"mechanisms", "minimizer"} & set(request)
     need(isinstance(verb, str) and known, f"event {event['sequence']}: its verb is unknown here")
-    need(
-        sha256(canonical({"kind": verb, "request": request}).encode()) == event["payload"]["digest"],
-        f"event {event['sequence']}: the request does not match its digest",
-    )
+    digest = sha256(canonical({"kind": verb, "request": request}).encode())
+    need(digest == event["payload"]["digest"], f"event {event['sequence']}: the request does not match its digest")
     if verb == "minimize":  # the minimiser's noise is scaled, upwards, to the rho that it states
         stated = positive(request["minimizer"]["rho"])
         need(kind == "zcdp", f"a {kind} budget paid for a minimiser")
         low, high = math.ceil(stated * (1 - Fraction(1, 10**12)) * NANO), math.ceil(stated * NANO)
-        need(
-            low <= event["cost"] <= high,
-            f"event {event['sequence']}: charged {event['cost']}, its minimiser states {high}",
-        )
+        message = f"event {event['sequence']}: charged {event['cost']}, its minimiser states {high}"
+        need(low <= event["cost"] <= high, message)
         check_delta(event, FREE)
         return True
     price = price_of(verb, request, identity.get("neighbours", "replace-one"), identity.get("most", 1))
@@ -318,9 +302,6 @@ def check_price(event: dict, identity: dict, kind: str) -> bool:
     expected = price.units(kind)
     need(event["cost"] == expected, f"event {event['sequence']}: charged {event['cost']}, its noise costs {expected}")
     return True
-
-
-# -- budgets ----------------------------------------------------------------------------------------------------------
 
 
 def epsilon_at(rho: float, delta: float) -> float:
@@ -337,10 +318,8 @@ def epsilon_at(rho: float, delta: float) -> float:
     low, high = best - 0.02, best + 0.02
     for _ in range(200):
         third = (high - low) / 3
-        if bound(low + third) < bound(high - third):
-            high -= third
-        else:
-            low += third
+        lower = bound(low + third) < bound(high - third)
+        low, high = (low, high - third) if lower else (low + third, high)
     return max(0.0, bound((low + high) / 2))
 
 
@@ -390,9 +369,6 @@ def check_budget(budget: dict) -> str:
     return kind
 
 
-# -- the rules --------------------------------------------------------------------------------------------------------
-
-
 class Account:
     """What the events add up to."""
 
@@ -439,10 +415,8 @@ class Account:
         if analyst in self.caps:
             left = min(left, self.caps[analyst] - self.by_analyst.get(analyst, 0))
         need(event["cost"] <= max(left, 0), f"event {number}: charged beyond the limit or the analyst's cap")
-        if check_price(event, self.opening["identity"], self.kind):
-            self.priced += 1
-        else:
-            self.unpriced += 1
+        known = check_price(event, self.opening["identity"], self.kind)
+        self.priced, self.unpriced = self.priced + known, self.unpriced + (not known)
         if "delta" in event["payload"]:
             taken = written(event["payload"]["delta"])
             need(0 < taken <= self.approximate - self.delta, f"event {number}: fails more than the budget sets aside")
@@ -453,10 +427,8 @@ class Account:
             self.by_analyst[analyst] = self.by_analyst.get(analyst, 0) + event["cost"]
 
     def _pending(self, event: dict):
-        entry = self.standing.get(event["key"])
-        need(
-            entry is not None and entry[0] in ("reserved", "redeemed"), f"event {event['sequence']}: nothing is pending"
-        )
+        entry = self.standing.get(event["key"], [None])
+        need(entry[0] in ("reserved", "redeemed"), f"event {event['sequence']}: nothing is pending")
         return entry
 
     def _redeem(self, event: dict) -> None:
@@ -471,12 +443,10 @@ class Account:
         self._pending(event)[0] = "forfeited"
 
     def _cap(self, event: dict) -> None:
-        cap = event["payload"]["cap"]
-        need(
-            isinstance(event["analyst"], str) and type(cap) is int, f"event {event['sequence']}: a cap without analyst"
-        )
+        cap, analyst = event["payload"]["cap"], event["analyst"]
+        need(isinstance(analyst, str) and type(cap) is int, f"event {event['sequence']}: a cap without analyst")
         need(0 <= cap <= self.limit, f"event {event['sequence']}: a cap beyond the limit")
-        self.caps[event["analyst"]] = cap
+        self.caps[analyst] = cap
 
     def _rollback(self, event: dict) -> None:
         self.spent += event["cost"]
@@ -502,19 +472,12 @@ def check_checkpoint(account: Account, event: dict, connection: sqlite3.Connecti
         columns = told["reservations"] or [[]] * 9
         kept = (columns[place] for place in (0, 7, 5, 2, 4))
         standing = {key: entry for key, *entry in zip(*kept, strict=True)}
-        same = (told["spent"], told["caps"], told["spent_by"], told["opening"]) == (
-            account.spent,
-            account.caps,
-            account.by_analyst,
-            account.opening,
-        )
+        facts = [account.spent, account.caps, account.by_analyst, account.opening]
+        same = [told[name] for name in ("spent", "caps", "spent_by", "opening")] == facts
     except (zlib.error, ValueError, KeyError, TypeError, IndexError):
         raise Disagreement(f"event {event['sequence']}: its checkpoint cannot be read") from None
     same = same and standing == account.standing and Fraction(told.get("delta", "0")) == account.delta
     need(same, f"event {event['sequence']}: its checkpoint is not what the events add up to")
-
-
-# -- the anchor -------------------------------------------------------------------------------------------------------
 
 
 def newest_mark(path: Path):
@@ -539,9 +502,6 @@ def check_anchor(account: Account, path: Path) -> None:
         return
     need(account.digests[mark["sequence"]] == mark["head"], "the ledger was edited or forked at its anchored event")
     need(account.sequence <= mark["sequence"] + 1, "the anchor is more than one event behind")
-
-
-# -- releases ---------------------------------------------------------------------------------------------------------
 
 
 def paid(budget: dict, spent: int) -> Price:
@@ -583,9 +543,6 @@ def check_release(path: Path, account: Account | None) -> dict:
         need(total.pure is not None, "the release states a pure guarantee that its ledgers do not give")
         need(stated["epsilon"] * (1 + CONVERSION_SLACK) >= float(total.pure), "the release understates its epsilon")
     return stated
-
-
-# -- the program ------------------------------------------------------------------------------------------------------
 
 
 def read(path: Path, anchor: Path | None = None) -> tuple[Account, int]:

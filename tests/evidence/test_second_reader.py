@@ -29,7 +29,7 @@ from reticent.kernel.ledger import chain
 from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Thresholded
 
-LONGEST = 650
+LONGEST = 600
 
 
 def ours(path: Path, anchor: Path | None = None) -> int | None:
