@@ -400,12 +400,12 @@ def plan(
     domain: Domain,
     records: int | None = None,
     budget: Budget | None = None,
-    queries: int = 10_000,
+    queries: int | None = None,
     confidence: float = 0.95,
     losses: ConvexLoss | Sequence[ConvexLoss] | None = None,
-    count: int = 100,
+    count: int | None = None,
     error: float | None = None,
-    neighbours: str = "replace-one",
+    neighbours: str | None = None,
 ) -> Plan | LossPlan:
     """What each mechanism certifies, from public facts alone, before anything is spent.
 
@@ -417,12 +417,12 @@ def plan(
         domain: the attributes of the table.
         records: how many records (or persons) the table has.
         budget: the whole privacy budget.
-        queries: how many counting queries will be asked.
+        queries: how many counting queries will be asked; by default 10,000.
         confidence: with which probability all bounds hold together.
         losses: a loss, or several, like those that will be asked; the plan reckons with the widest and the dearest.
-        count: how many losses will be asked, each perhaps depending on earlier answers.
+        count: how many losses will be asked, each perhaps depending on earlier answers; by default 100.
         error: the excess risk that every loss is to meet.
-        neighbours: "replace-one" or "add-remove", as the table has it.
+        neighbours: for losses, "replace-one" (the default) or "add-remove", as the table has it.
 
     Returns:
         A `Plan`, or a `LossPlan` where `losses` are given; print it, or read its `to_dict()`.
@@ -441,12 +441,17 @@ def plan(
     if losses is not None:
         from reticent.planning.losses import plan_losses
 
+        if queries is not None:
+            raise QueryError("queries= is for counting queries; state the number of losses with count=")
         return plan_losses(
-            losses, domain=domain, records=records, error=error, budget=budget, count=count, confidence=confidence,
-            neighbours=neighbours,
+            losses, domain=domain, records=records, error=error, budget=budget, count=100 if count is None else count,
+            confidence=confidence, neighbours=neighbours or "replace-one",
         )  # fmt: skip
     if error is not None:
         raise QueryError("error= is for losses; for queries read plan.needed(error)")
+    if count is not None or neighbours is not None:
+        given = "count=" if count is not None else "neighbours="
+        raise QueryError(f"{given} is for losses; state the number of counting queries with queries=")
     require(domain, Domain, "domain", "rt.Domain(...) or table.domain")
     require(budget, Budget, "budget", "rt.Budget(epsilon=1, delta=1e-9)")
     assert budget is not None
@@ -455,7 +460,7 @@ def plan(
     setting = Setting(
         records=whole_number(records, "records", 1, MOST),
         log_universe=max(math.log(domain.size), 1e-9),
-        queries=whole_number(queries, "queries", 1, MOST),
+        queries=10_000 if queries is None else whole_number(queries, "queries", 1, MOST),
         failure=1 - check_confidence(confidence),
         pure=budget.pure,
         amount=budget.amount(budget.limit),

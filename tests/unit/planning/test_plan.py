@@ -81,3 +81,16 @@ def test_records_budget_and_error_follow_from_each_other() -> None:
         assert next(o.error for o in fewer.options if o.name == name) > error * 0.995
         if name != "Hardt-Rothblum (online)":
             assert enough.needed(error)[name] == pytest.approx(1, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"),
+    [
+        ({"losses": rt.Logistic(features=["sex"], label="race"), "queries": 400, "records": 900}, "count="),
+        ({"records": 900, "count": 400}, "queries="),
+        ({"records": 900, "neighbours": "add-remove"}, "is for losses"),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(given: dict[str, Any], remedy: str) -> None:
+    with pytest.raises(rt.QueryError, match=remedy):
+        rt.plan(domain=ADULT, budget=BUDGET, **given)
