@@ -38,6 +38,7 @@ from reticent.errors import QueryError, ReticentError
 
 LABELS_SHOWN = 12
 WELCOME = "SQL in one line, or \\help. Tab completes columns and values; \\q or Ctrl-D leaves."
+FREE_ONLY = "Every answer is free until you set a wanted error: \\error 1%, or \\error 50 for 50 records."
 
 
 @click.command()
@@ -174,7 +175,9 @@ class Prompt:
             show_result(result)
 
     def _priced(self, price: float) -> str:
-        return f"{self.asked.unit} {price:.6g}, {float(self.asked.backend.remaining):.6g} is left"
+        left, spent = float(self.asked.backend.remaining), float(self.asked.backend.spent)
+        share = f" ({price / (spent + left):.2%} of the budget)" if spent + left else ""
+        return f"{self.asked.unit} {price:.6g}{share}, {left:.6g} is left"
 
     def _cost(self, sql: str) -> None:
         if self.error is None:
@@ -187,7 +190,7 @@ class Prompt:
             self.error = None if text else self.error
         else:
             self.error = wanted_error(text)
-        state = "off: free answers only" if self.error is None else str(self.error)
+        state = "off: free answers only" if self.error is None else f"{self.error:g}" if isinstance(self.error, float) else self.error
         console.print(f"wanted error {state}", markup=False)
 
     def _domain(self, name: str) -> None:
@@ -217,6 +220,8 @@ def _converse(prompt: Prompt) -> None:
     asked = prompt.asked
     console.print(f"[bold]{escape(asked.name)}[/bold]: {len(asked.domain)} columns. {escape(asked.budget())}")
     console.print(escape(WELCOME))
+    if prompt.error is None and not asked.free:
+        console.print(escape(FREE_ONLY))
     session: PromptSession[str] = PromptSession(
         history=_history(), completer=SqlCompleter(asked.domain, Path(asked.name).stem), complete_while_typing=False
     )

@@ -103,7 +103,7 @@ def test_a_pipe_pays_only_when_told_to(people: Path, pipe: Callable[..., Called]
     assert "--yes" in refused.err
     assert re.search(r"rho \d", refused.err)
     priced = pipe(f"\\budget\n\\cost {question}\n", *LOCAL, "--error", "0.15%")
-    cost = float(re.findall(r"rho ([\d.e-]+), ", priced.out)[-1])
+    cost = float(re.findall(r"rho ([\d.e-]+) \([\d.]+% of the budget\)", priced.out)[-1])
     paid = pipe(question, *LOCAL, "--error", "0.15%", "--yes", "--json")
     assert paid.code == 0, paid.err
     assert 0 < paid.json["price"] <= cost * 1.0001
