@@ -190,7 +190,8 @@ class Prompt:
             self.error = None if text else self.error
         else:
             self.error = wanted_error(text)
-        state = "off: free answers only" if self.error is None else f"{self.error:g}" if isinstance(self.error, float) else self.error
+        stated = f"{self.error:g}" if isinstance(self.error, float) else self.error
+        state = "off: free answers only" if stated is None else stated
         console.print(f"wanted error {state}", markup=False)
 
     def _domain(self, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.domain import Categorical, Domain
-from reticent.domain.attribute import Attribute
+from reticent.domain.attribute import Attribute, shown
 from reticent.errors import QueryError
 from reticent.knowledge.risks import public_minimum
 from reticent.losses.features import Column, Factor
@@ -393,9 +393,12 @@ class Model:
             >>> rt.Model.from_dict(model.to_dict()).positive
             'smoker = yes'
         """
-        plain = {key: value for key, value in fields.items() if key not in ("names", "coefficients", "positive")}
-        own = {"loss": loss_from_dict(fields["loss"]), "domain": Domain.from_dict(fields["domain"])}
-        return cls(**(plain | own))
+        plain = _plain_fields(fields)
+        loss, domain = loss_from_dict(plain.pop("loss")), Domain.from_dict(plain.pop("domain"))
+        size = len(loss.on(domain).names)
+        if len(plain["theta"]) != size:
+            raise QueryError(f"not a saved model: theta has {len(plain['theta'])} numbers, its loss has {size}")
+        return cls(loss, domain, **plain)
 
     @classmethod
     def from_json(cls, text: str) -> Model:
@@ -419,7 +422,11 @@ class Model:
             >>> rt.Model.from_json(model.to_json()).positive
             'smoker = yes'
         """
-        return cls.from_dict(json.loads(text))
+        try:
+            fields = json.loads(text)
+        except (TypeError, ValueError):
+            raise QueryError("not a saved model: a model is saved as JSON text, which this is not") from None
+        return cls.from_dict(fields)
 
     def _repr_html_(self) -> str:
         from reticent.report import model_summary
@@ -544,3 +551,41 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
 def _plain(column: Any) -> Any:
     to_list = getattr(column, "to_pylist", None)
     return np.asarray(column) if to_list is None else np.asarray(to_list())
+
+
+def _plain_fields(fields: Any) -> dict[str, Any]:
+    """What a saved model must hold, each of its kind; what follows from the rest is left out."""
+    if not isinstance(fields, Mapping):
+        raise QueryError(f"not a saved model: an object of fields is wanted, not {type(fields).__name__}")
+    plain = {key: value for key, value in fields.items() if key not in ("names", "coefficients", "positive")}
+    unknown = [key for key in plain if key not in _CHECKS]
+    if unknown:
+        raise QueryError(f"not a saved model: it has no field {shown(unknown[0])}")
+    for name, check in _CHECKS.items():
+        if name not in plain and name in _REQUIRED:
+            raise QueryError(f"not a saved model: {name} is missing")
+        if name in plain and not check(plain[name]):
+            raise QueryError(f"not a saved model: its {name} is not one")
+    return plain
+
+
+_REQUIRED = ("loss", "domain", "theta", "error", "confidence", "origin", "certified")
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < inf
+
+
+_CHECKS: dict[str, Callable[[Any], bool]] = {
+    "loss": lambda value: isinstance(value, Mapping),
+    "domain": lambda value: isinstance(value, Mapping),
+    "theta": lambda value: isinstance(value, list) and all(map(_finite, value)),
+    "error": lambda value: value is None or (_finite(value) and value >= 0),
+    "confidence": lambda value: value is None or (_finite(value) and 0 < value < 1),
+    "origin": lambda value: isinstance(value, str),
+    "certified": lambda value: isinstance(value, bool),
+    "price": lambda value: _finite(value) and value >= 0,
+    "snapshot": lambda value: value is None or isinstance(value, str),
+    "ledger_id": lambda value: value is None or (isinstance(value, int) and not isinstance(value, bool)),
+    "gap": lambda value: _finite(value) and value >= 0,
+}

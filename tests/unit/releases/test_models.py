@@ -93,3 +93,29 @@ def test_which_of_two_classes_is_predicted_is_never_guessed_against_their_names(
     unnamed = free_model(turned, kind(features=["age"], label="sick", radius=3), 0.95)
     np.testing.assert_allclose(unnamed.theta, first.theta, atol=1e-6)
     assert unnamed.positive == first.positive
+
+
+FIELDS = model_of(rt.Poisson(features=["age"], label="visits", radius=8)).to_dict()
+
+
+@pytest.mark.parametrize("fields", [None, 3, "x", [], {}, {"loss": {}}, FIELDS | {"more": 1}], ids=repr)
+def test_what_is_no_model_is_refused_in_one_line(fields: Any) -> None:
+    with pytest.raises(rt.QueryError, match="not a saved model"):
+        Model.from_dict(fields)
+
+
+@pytest.mark.parametrize("name", ["loss", "domain", "theta", "error", "confidence", "origin", "certified"])
+@pytest.mark.parametrize("value", [[1.0], {"a": 1}, "x", -1, float("nan"), True], ids=repr)
+def test_a_field_of_the_wrong_kind_is_refused_in_one_line(name: str, value: Any) -> None:
+    if (name, value) in (("origin", "x"), ("certified", True)):
+        assert Model.from_dict(FIELDS | {name: value}).theta.size == len(FIELDS["theta"])
+        return
+    with pytest.raises(rt.ReticentError) as refused:
+        Model.from_dict(FIELDS | {name: value})
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", None, 3, {}], ids=repr)
+def test_text_that_is_no_model_is_refused_in_one_line(text: Any) -> None:
+    with pytest.raises(rt.QueryError, match="not a saved model"):
+        Model.from_json(text)
