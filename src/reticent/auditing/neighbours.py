@@ -44,11 +44,16 @@ def random_domain(rng: random.Random, *, most: int = 4) -> Domain:
     return Domain(sizes)
 
 
-def neighbourhood(rng: random.Random, domain: Domain, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
-    """A random table of the unit's kind, and neighbours of it both random and extreme."""
+def neighbourhood(
+    rng: random.Random, domain: Domain, neighbours: Neighbours, unit: Unit, on_demand: float = 0.3
+) -> Neighbourhood:
+    """A random table of the unit's kind, and neighbours of it both random and extreme.
+
+    A database counts for a share `on_demand` of those with persons, set by set; the others are held in memory.
+    """
     if unit == "record":
         return _of_records(rng, domain, neighbours)
-    return _of_persons(rng, domain, neighbours, rng.choice([1, 2, 3]) if unit == "row" else None)
+    return _of_persons(rng, domain, neighbours, rng.choice([1, 2, 3]) if unit == "row" else None, on_demand)
 
 
 def undeclared(rng: random.Random, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
@@ -137,7 +142,9 @@ def _place(row: Row) -> int:
     return (0, STEPS, STEPS // 2, STEPS, 0)[sum(row) % 5]
 
 
-def _of_persons(rng: random.Random, domain: Domain, neighbours: Neighbours, most: int | None = None) -> Neighbourhood:
+def _of_persons(
+    rng: random.Random, domain: Domain, neighbours: Neighbours, most: int | None, on_demand: float
+) -> Neighbourhood:
     """All rows of one person replaced by any number of others, or removed; read as a custodian reads a table.
 
     With `most` that many rows of a person count, whole ones.
@@ -148,7 +155,7 @@ def _of_persons(rng: random.Random, domain: Domain, neighbours: Neighbours, most
         facts |= {"rows": "bounded", "most": most}
     elif neighbours == "replace-one":
         facts["records"] = len(people)
-    if rng.random() < 0.3:
+    if rng.random() < on_demand:
         facts["hold"] = 1  # counted by the database, covering set by covering set
 
     def table(listed: list[list[Row]]) -> Table:
