@@ -3,7 +3,7 @@
     python -m tests.evidence.count ledger-histories 95000
     python -m tests.evidence.count server-histories 5000 --first 1000
     python -m tests.evidence.count replayed-pairs 10000
-    python -m tests.evidence.count ledgers 10000
+    python -m tests.evidence.count ledgers 2500
 
 Every seed is a whole case: what is found is printed with its seed, and the command ends with 1. So it does where it was
 interrupted.
@@ -61,7 +61,7 @@ def replayed_pairs() -> Iterator[Case]:
 
 @contextmanager
 def ledgers() -> Iterator[Case]:
-    from tests.evidence.generated_ledgers import compared
+    from tests.evidence.compared_ledgers import compared
 
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
         yield lambda seed: compared(seed, Path(folder))

@@ -502,6 +502,6 @@ PROGRAMS: Mapping[str, Program] = {
     "session: SQL": Program(asking("default", "sql"), weight=0.5),
     "session: tuned": Program(asking("tuned", "papers"), budgets=(AMPLE,), weight=1.5),
     "session: textbook": Program(asking("textbook", "papers"), budgets=(AMPLE,), weight=1.5),
-    "convex losses": Program(convex, budgets=(AMPLE,)),
-    "release: ConvexPMW": Program(releasing(_convex_pmw, 2), budgets=(AMPLE, RHO)),
+    "convex losses": Program(convex, budgets=(AMPLE,), weight=0.4),
+    "release: ConvexPMW": Program(releasing(_convex_pmw, 2), budgets=(AMPLE, RHO), weight=0.4),
 }
