@@ -156,14 +156,17 @@ def _of_persons(
     elif neighbours == "replace-one":
         facts["records"] = len(people)
     if rng.random() < on_demand:
-        facts["hold"] = 1  # counted by the database, covering set by covering set
+        # Counted by the database, covering set by covering set; or one of two neighbours is, and the other one held.
+        facts["hold"] = rng.choice([1, len({tuple(row) for person in people for row in person})])
+    if rng.random() < 0.5:
+        facts["numbers"] = True
 
     def table(listed: list[list[Row]]) -> Table:
         rows = [[number, *row] for number, person in enumerate(listed) for row in person]
         columns = {"who": pa.array([row[0] for row in rows], pa.int64())}
         for place, name in enumerate(domain.names):
             columns[name] = _values(domain, name, [row[1:] for row in rows], place)
-        return SourceTable.of(pa.table(columns), domain, person="who", **facts)
+        return SourceTable.of(pa.table(columns), domain, person="who", progress=False, **facts)
 
     others = []
     for _ in range(1):  # each is read by an engine, which takes its time
