@@ -90,4 +90,4 @@ def _question(rng: random.Random, domain: Domain) -> tuple[str, dict[str, Any]]:
             return "ask", {"query": {"query": "count", "where": where}, "error": rng.choice([0.02, 0.2])}
 
 
-SERVICE = Program(serving, budgets=(RHO,), weight=0.5)
+SERVICE = Program(serving, budgets=(RHO,), weight=0.3)

@@ -171,26 +171,21 @@ def test_verdicts_of_the_self_test_repeat() -> None:
 
 FORCED = """
 import json, sys, time
-from fractions import Fraction
-import numpy as np
-from opendp.domains import atom_domain, vector_domain
-from opendp.measurements import make_gaussian, make_laplace
-from opendp.metrics import l1_distance, l2_distance
-from opendp.mod import enable_features
+from tests.privacy.sampler_checks import CASES, DRAWS, fails, opendp_sampler
 from reticent.kernel.mechanisms.sampler_check import SamplerError, check_samplers
-enable_features("contrib")
-space = vector_domain(atom_domain(T="i64"))
-made = {"laplace": lambda s: make_laplace(space, l1_distance(T="i64"), s),
-        "gaussian": lambda s: make_gaussian(space, l2_distance(T="f64"), s)}
-for kind in made:
+for kind in ("laplace", "gaussian"):
     for _ in range(int(sys.argv[1])):
         begun = time.process_time()
         try:
-            check_samplers({kind: lambda s, n: np.array(made[kind](float(s))([0] * n))})
+            check_samplers({kind: opendp_sampler(kind)})
             verdict = "passed"
         except SamplerError:
             verdict = "refused"
-        print(json.dumps([kind, verdict, time.process_time() - begun]))
+        print(json.dumps(["self-test", kind, verdict, time.process_time() - begun]))
+for kind, scale in CASES:
+    for _ in range(int(sys.argv[1])):
+        verdict = "refused" if fails(opendp_sampler(kind)(scale, DRAWS), kind, scale) else "passed"
+        print(json.dumps([f"battery {scale}", kind, verdict, 0]))
 """
 
 
@@ -199,17 +194,18 @@ for kind in made:
     BROKEN not in os.environ, reason=f"{BROKEN} names no interpreter with opendp 0.14.1 and numpy (docs/evidence.md)"
 )
 def test_opendp_0_14_1_itself_is_refused_within_a_second() -> None:
-    source = str(Path(sampler_check.__file__).parents[3])
+    """By the self-test in a second of processor time, and by the battery, 20 times of 20 each."""
+    source, tests = Path(sampler_check.__file__).parents[3], Path(__file__).parents[2]
     run = subprocess.run(
         [os.environ[BROKEN], "-c", FORCED, str(WRONG)],
-        env=os.environ | {"PYTHONPATH": source},
+        env=os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{tests}"},
         capture_output=True,
         text=True,
         check=True,
     )
     found = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(found) == 2 * WRONG
-    assert all(verdict == "refused" and seconds < 1 for _, verdict, seconds in found), found
+    assert len(found) == (2 + len(CASES)) * WRONG
+    assert all(verdict == "refused" and seconds < 1 for *_, verdict, seconds in found), found
 
 
 def test_the_self_test_refuses_a_constant() -> None:

@@ -91,6 +91,7 @@ class Volume:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
         self.folder = folder
+        self.prefix = f"{folder}/"
         self.names: dict[str, Inode] = {}
         self.sure: dict[str, Inode] = {}
         self.since: list[dict[str, Inode | None]] = []
@@ -111,7 +112,7 @@ class Volume:
 
     def notice_removals(self) -> None:
         """Files that were unlinked past the recorder."""
-        for name in [name for name in self.names if not (self.folder / name).exists()]:
+        for name in [name for name in self.names if not os.path.exists(self.prefix + name)]:
             self.change({name: None})
 
     def flush(self, name: str) -> None:
@@ -129,13 +130,14 @@ class Volume:
         for changed in self.since[: rng.randint(0, len(self.since))]:
             rename(self.sure, changed)
         self.since.clear()
-        for path in self.folder.iterdir():
-            path.unlink()
+        for name in os.listdir(self.folder):
+            os.unlink(self.prefix + name)
         self.names = dict(self.sure)
         for name, inode in self.names.items():
             inode.sure = inode.after_power_loss(rng)
             inode.since.clear()
-            (self.folder / name).write_bytes(inode.sure)
+            with open(self.prefix + name, "wb", buffering=0) as file:
+                file.write(inode.sure)
 
     def put(self, name: str, content: bytes | None) -> None:
         """Somebody with all rights puts a file here, or removes it, and flushes."""
@@ -216,6 +218,7 @@ class Machine:
 
     def __init__(self, rng: random.Random, *volumes: Volume) -> None:
         self.rng, self.volumes = rng, volumes
+        self._places: dict[str, tuple[Volume, str] | None] = {}
         self.clock = 1.8e9 + rng.random() * 1e6
         self.process = Process(self, Plan())
         self.log_pages = 1000
@@ -235,10 +238,12 @@ class Machine:
 
     def place(self, path: str | os.PathLike[str]) -> tuple[Volume, str] | None:
         """The volume and name of a path; None for what is no file of a volume, or only shared memory or a lock."""
-        folder, name = os.path.split(os.path.abspath(path))
-        if name.endswith(("-shm", ".lock")):
-            return None
-        return next(((volume, name) for volume in self.volumes if str(volume.folder) == folder), None)
+        text = os.fspath(path)
+        if text not in self._places:
+            folder, name = os.path.split(os.path.abspath(text))
+            found = next((volume for volume in self.volumes if str(volume.folder) == folder), None)
+            self._places[text] = None if found is None or name.endswith(("-shm", ".lock")) else (found, name)
+        return self._places[text]
 
     # ---- what every way to the disk has in common
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -17,14 +16,15 @@ import pytest
 pytest.importorskip("apsw", reason="apsw brings the SQLite that runs on a simulated disk: pip install apsw")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the simulated files are those of a POSIX system")
 
+from tests.evidence.count import count  # noqa: E402
 from tests.simulation import ledger_world, server_world  # noqa: E402
 from tests.simulation.durability_bugs import BUGS  # noqa: E402
 from tests.simulation.ledger_world import Violation, World  # noqa: E402
 from tests.simulation.server_world import ServerWorld  # noqa: E402
 
 FEW = 120
-MANY = {ledger_world: range(1000, 91_000), server_world: range(1000, 11_000)}
-"""10^5 in all."""
+MANY = {"ledger-histories": 95_000, "server-histories": 5_000}
+"""10^5 in all; one of a server takes three times as long."""
 WITHIN = 1000
 KEPT = (
     98,  # the name of an anchor that a killed process had made was never flushed
@@ -35,10 +35,6 @@ KEPT = (
 RARE = ("leftovers of a killed process not flushed",)
 """Bugs that take some hundreds of histories to show."""
 NAMED = ("sync skipped", "settle before charge", "anchor late", "rollback accepted", "double settle", "torn header")
-
-
-def names(world: ModuleType) -> str:
-    return world.__name__.rpartition(".")[2]
 
 
 def test_no_promise_of_the_ledger_is_broken() -> None:
@@ -78,10 +74,9 @@ def test_no_promise_of_the_server_is_broken() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize("world", MANY, ids=names)
-def test_no_promise_is_broken_in_a_hundred_thousand_histories(world: Any) -> None:
-    for seed in MANY[world]:
-        world.run(seed)
+@pytest.mark.parametrize("kind", MANY)
+def test_no_promise_is_broken_in_a_hundred_thousand_histories(kind: str) -> None:
+    assert count(kind, MANY[kind]) == (MANY[kind], [])
 
 
 def found_at(world: Any, bug: str) -> int | None:

@@ -44,11 +44,16 @@ def random_domain(rng: random.Random, *, most: int = 4) -> Domain:
     return Domain(sizes)
 
 
-def neighbourhood(rng: random.Random, domain: Domain, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
-    """A random table of the unit's kind, and neighbours of it both random and extreme."""
+def neighbourhood(
+    rng: random.Random, domain: Domain, neighbours: Neighbours, unit: Unit, on_demand: float = 0.3
+) -> Neighbourhood:
+    """A random table of the unit's kind, and neighbours of it both random and extreme.
+
+    A database counts for a share `on_demand` of those with persons, set by set; the others are held in memory.
+    """
     if unit == "record":
         return _of_records(rng, domain, neighbours)
-    return _of_persons(rng, domain, neighbours, rng.choice([1, 2, 3]) if unit == "row" else None)
+    return _of_persons(rng, domain, neighbours, rng.choice([1, 2, 3]) if unit == "row" else None, on_demand)
 
 
 def undeclared(rng: random.Random, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
@@ -137,7 +142,9 @@ def _place(row: Row) -> int:
     return (0, STEPS, STEPS // 2, STEPS, 0)[sum(row) % 5]
 
 
-def _of_persons(rng: random.Random, domain: Domain, neighbours: Neighbours, most: int | None = None) -> Neighbourhood:
+def _of_persons(
+    rng: random.Random, domain: Domain, neighbours: Neighbours, most: int | None, on_demand: float
+) -> Neighbourhood:
     """All rows of one person replaced by any number of others, or removed; read as a custodian reads a table.
 
     With `most` that many rows of a person count, whole ones.
@@ -148,15 +155,18 @@ def _of_persons(rng: random.Random, domain: Domain, neighbours: Neighbours, most
         facts |= {"rows": "bounded", "most": most}
     elif neighbours == "replace-one":
         facts["records"] = len(people)
-    if rng.random() < 0.3:
-        facts["hold"] = 1  # counted by the database, covering set by covering set
+    if rng.random() < on_demand:
+        # Counted by the database, covering set by covering set; or one of two neighbours is, and the other one held.
+        facts["hold"] = rng.choice([1, len({tuple(row) for person in people for row in person})])
+    if rng.random() < 0.5:
+        facts["numbers"] = True
 
     def table(listed: list[list[Row]]) -> Table:
         rows = [[number, *row] for number, person in enumerate(listed) for row in person]
         columns = {"who": pa.array([row[0] for row in rows], pa.int64())}
         for place, name in enumerate(domain.names):
             columns[name] = _values(domain, name, [row[1:] for row in rows], place)
-        return SourceTable.of(pa.table(columns), domain, person="who", **facts)
+        return SourceTable.of(pa.table(columns), domain, person="who", progress=False, **facts)
 
     others = []
     for _ in range(1):  # each is read by an engine, which takes its time

@@ -66,6 +66,8 @@ STATISTIC = ("resolution", "sensitivity", "evaluate", "describe")
 SHOWN = 160
 Original = Callable[..., Any]
 """A method of the kernel, as it is without an observer."""
+ROUNDS = 100
+"""Of a descent that is observed: a hundred tell what many thousand would."""
 CERTAIN = 10**40
 """Above every noisy threshold."""
 
@@ -260,6 +262,8 @@ class Observer:
                     replace(kind, "fetch", self._evaluated)
             # All its noise is drawn before the first round: observed, each sum meets its own, as in its parent.
             stack.enter_context(patch.object(LongDescent, "release", NoisyGradientDescent.release))
+            for kind in (NoisyGradientDescent, LongDescent):
+                stack.enter_context(patch.object(kind, "most_rounds", ROUNDS))
             # Random names and secret samples are coupled: both runs draw the same.
             stack.enter_context(patch.object(ledger_module, "secrets", Coupled()))
             stack.enter_context(patch.object(records_module, "secrets", Coupled()))

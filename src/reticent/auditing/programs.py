@@ -377,7 +377,11 @@ def _dualquery(rng: random.Random, table: Table) -> DualQuery:
 # ---- sessions
 
 
-def asking(engine: str, *, sql: bool = False) -> Run:
+QUESTIONS: Mapping[str, Sequence[int]] = {"all": range(7), "papers": range(4), "sql": (3,), "models": (7, 8)}
+"""Of `_ask`. Models have a program of their own: they take longer than all else together."""
+
+
+def asking(engine: str, questions: str) -> Run:
     """An adaptive analyst: what is asked next depends on what was answered."""
 
     def run(table: Table, budget: Budget, rng: random.Random) -> Iterator[object]:
@@ -389,7 +393,7 @@ def asking(engine: str, *, sql: bool = False) -> Run:
             return
         for number in range(STEPS):
             key = f"key {number}" if rng.random() < 0.5 else None
-            answer = attempt(_ask, session, rng, engine, key, sql)
+            answer = attempt(_ask, session, rng, engine, key, QUESTIONS[questions])
             yield answer
             if isinstance(answer, dict) and np.ravel(answer.get("value") or 0.0)[0] > 0.3:
                 rng.random()  # another stream of questions from here on
@@ -399,11 +403,10 @@ def asking(engine: str, *, sql: bool = False) -> Run:
     return run
 
 
-def _ask(session: Session, rng: random.Random, engine: str, key: str | None, sql: bool) -> Any:
+def _ask(session: Session, rng: random.Random, engine: str, key: str | None, questions: Sequence[int]) -> Any:
     domain = session.domain
     error = rng.choice(ERRORS) if engine == "default" else None
-    names = list(domain.names)
-    match 3 if sql else rng.randrange(9 if engine == "default" else 4):
+    match rng.choice(questions):
         case 0 | 1:
             return session.ask(some_query(rng, domain), error=error, key=key)
         case 2:
@@ -413,12 +416,12 @@ def _ask(session: Session, rng: random.Random, engine: str, key: str | None, sql
         case 4:
             return session.ask_all([some_query(rng, domain) for _ in range(3)], error=0.3)
         case 5:
+            return session.cost(Marginal(list(domain.names)[:1]), error=0.05)
+        case 7:
             return session.minimize(some_loss(rng, domain, *EVERY), error=rng.choice([0.5, 2.0]), key=key)
-        case 6:
+        case 8:
             losses = [some_loss(rng, domain, *EVERY) for _ in range(2)]
             return session.minimize(losses, error=1.0)
-        case 7:
-            return session.cost(Marginal(names[:1]), error=0.05)
         case _:
             certify = getattr(session, "certify", None) or session.audit
             return certify("cells", order=1, amount=session.remaining / 10)
@@ -447,7 +450,11 @@ def convex(table: Table, budget: Budget, rng: random.Random) -> Iterator[object]
     hypothesis = DenseHypothesis(domain)
     # Planned for a table large enough to certify something: here only what is charged and told counts.
     task = Task(tuple(losses), domain, table.neighbours, 1e9, 5, 0.1, hypothesis.log_size)
-    planned = convex_plan(rng.choice(CONVEX_ENGINES), task, 1.0, task.scale / 3)
+    try:
+        planned = convex_plan(rng.choice(CONVEX_ENGINES), task, 1.0, task.scale / 3)
+    except ReticentError as refusal:
+        yield str(refusal)
+        return
     doubt = 0.0 if table.records is not None else 0.05
     plan = replace(planned, records=records, records_error=doubt, measured=task.scale)
     online = ConvexEpochs(curator, plan, Snapshot(hypothesis))
@@ -478,7 +485,7 @@ COUNTED: tuple[Unit, ...] = ("record", "person", "row")
 
 PROGRAMS: Mapping[str, Program] = {
     "kernel verbs": Program(verbs, budgets=(RHO, PURE, GAUSSIAN), units=COUNTED, weight=12),
-    "discovery": Program(discovering, budgets=(THRESHOLDS, PURE), weight=2, tables=undeclared),
+    "discovery": Program(discovering, budgets=(THRESHOLDS, PURE), tables=undeclared),
     "release: Adaptive": Program(
         releasing(lambda rng, table: Adaptive(), 2), budgets=(RHO, PURE, GAUSSIAN), units=COUNTED
     ),
@@ -490,10 +497,11 @@ PROGRAMS: Mapping[str, Program] = {
         releasing(lambda rng, table: TextbookPMW(error=0.22), 1), budgets=(AMPLE,), neighbours=("replace-one",)
     ),
     "release: DualQuery": Program(releasing(_dualquery, 2), weight=2),
-    "session: default": Program(asking("default"), budgets=(RHO, PURE, GAUSSIAN), units=COUNTED, weight=4),
-    "session: SQL": Program(asking("default", sql=True)),
-    "session: tuned": Program(asking("tuned"), budgets=(AMPLE,)),
-    "session: textbook": Program(asking("textbook"), budgets=(AMPLE,)),
-    "convex losses": Program(convex, budgets=(AMPLE,)),
-    "release: ConvexPMW": Program(releasing(_convex_pmw, 2), budgets=(AMPLE, RHO)),
+    "session: default": Program(asking("default", "all"), budgets=(RHO, PURE, GAUSSIAN), units=COUNTED, weight=2),
+    "session: models": Program(asking("default", "models"), budgets=(RHO, PURE, GAUSSIAN), units=COUNTED, weight=0.3),
+    "session: SQL": Program(asking("default", "sql"), weight=0.5),
+    "session: tuned": Program(asking("tuned", "papers"), budgets=(AMPLE,), weight=1.5),
+    "session: textbook": Program(asking("textbook", "papers"), budgets=(AMPLE,), weight=1.5),
+    "convex losses": Program(convex, budgets=(AMPLE,), weight=0.4),
+    "release: ConvexPMW": Program(releasing(_convex_pmw, 2), budgets=(AMPLE, RHO), weight=0.4),
 }

@@ -67,10 +67,14 @@ def show_audit(found: Audit) -> None:
             grid.add_row("", f"[bold]{group}[/bold]")
         grid.add_row(*_row(line))
     console.print(grid)
+    for line in found.lines:
+        if not line.green and line.note:
+            console.print(f"\n{line.name}: {line.note}", style="red", markup=False)
     colour = "green" if found.green else "red"
     console.print(f"\n[bold {colour}]{found.verdict}[/bold {colour}]")
     console.print(
-        "Losses are epsilon, or rho (zero-concentrated) where marked. 'Proven' is a lower bound, 0 where so few runs"
+        "Losses are epsilon, or rho (zero-concentrated) where marked. 'Replayed' lines are whole runs, recorded on one"
+        " table and repeated on a neighbour; their runs are pairs. 'Proven' is a lower bound, 0 where so few runs"
         f" cannot tell the tables apart; it passes a true claim in at most one audit of {1 / FALSE_ALARM:,.0f}."
     )
 
@@ -78,6 +82,6 @@ def show_audit(found: Audit) -> None:
 def _row(line: VerdictLine) -> tuple[str, ...]:
     mark = "[green]ok[/green]" if line.green else "[bold red]VIOLATED[/bold red]"
     if line.claimed is None or line.seen is None:
-        return mark, line.name, line.note or "exact", "", ""
+        return mark, line.name, *(("replayed", "", f"{line.runs:,}") if line.runs else ("exact", "", ""))
     sign = "ρ " if line.unit == "rho" else "ε "
     return mark, line.name, f"{sign}{line.claimed:.3f}", f"≥ {line.seen:.3f}", f"{line.runs:,}"

@@ -72,7 +72,7 @@ class Table(kernel.Table):
             version: The custodian's name for this state of the table; a ledger is bound to it.
             hold: Up to so many distinct records are held in memory; beyond, the engine counts on demand.
             numbers: Keep where in its bin each number lies, so that sessions can sell means of the rows' own numbers;
-                reading then takes about twice as long. An engine that counts on demand needs no such thing.
+                reading then takes about twice as long. An engine that counts on demand reads it when it is asked.
             progress: Whether to show a bar on terminals and in notebooks; or a function that is called with the stage
                 of reading.
 
@@ -275,8 +275,9 @@ def _built(cls: type[Table], engine: Engine, declared: _Declared, stopwatch: Sto
         weighing = Weighing(declared.person, kernel.person_grid(records) if unit == "person" else 1, most)
         placed = placed_attributes(domain) if declared.numbers else ()
         held = load_records(engine, domain, weighing, placed=placed, hold=int(declared.hold), stopwatch=stopwatch)
-        # Too many distinct records: the engine stays open. Only time tells, and only the custodian's.
-        source: CountSource = OnDemand(engine, domain, weighing) if held is None else held
+        # Too many distinct records: the engine stays open. Only time tells, and only the custodian's: what can be asked
+        # of the table is the same either way.
+        source: CountSource = OnDemand(engine, domain, weighing, placed) if held is None else held
         total = source.total()
         if held is None and total >= kernel.WEIGHT_LIMIT:
             raise SourceError("the table outgrows its integer grid: declare a larger records=, or split it")

@@ -29,13 +29,18 @@ class OnDemand(Counts):
     An engine in this process streams encoded rows instead and all covering sets are tallied in one pass over them.
     """
 
-    __slots__ = ("__weakref__", "_engine", "_lock", "_weighing", "close", "placed")
+    __slots__ = ("__weakref__", "_engine", "_lock", "_weighing", "close")
 
-    def __init__(self, engine: Engine, domain: Domain, weighing: Weighing = RECORDS) -> None:
-        super().__init__(domain)
+    def __init__(
+        self, engine: Engine, domain: Domain, weighing: Weighing = RECORDS, placed: Sequence[str] | None = None
+    ) -> None:
+        """`placed` are the attributes whose positions in bins may be read; by default all that have them.
+
+        A table that was declared without them has none here either: whether it is held or counted on demand follows
+        from the number of its distinct records, and must not show in what can be asked of it.
+        """
+        super().__init__(domain, placed_attributes(domain) if placed is None else placed)
         self._engine = engine
-        self.placed = frozenset(placed_attributes(domain))
-        """Attributes whose positions in bins can be read: all that have them."""
         self._weighing = weighing
         self._lock = threading.Lock()
         # The connection lives no longer than the table that counts with it.
@@ -65,6 +70,7 @@ class OnDemand(Counts):
         return self._read(*self._statement(attributes), attributes)
 
     def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
+        self._require_positions(name)
         return self._read(*self._statement(attributes, (name,)), attributes, 1)
 
     def _read(self, packing: Packing, statement: str, attributes: tuple[str, ...], column: int = 0) -> np.ndarray:
@@ -100,6 +106,7 @@ class OnDemand(Counts):
         return weighed_rows(self._engine, self._domain, attributes, self._weighing, placed)
 
     def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        self._require_positions(name)
         used = self._domain.canonical({name, *vectors})
         packing, weighed = self._rows(used, (name,))
         digits, bigint = packing.digits(self._engine.dialect), self._engine.dialect.bigint

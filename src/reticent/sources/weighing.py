@@ -165,4 +165,4 @@ def load_records(
             for column, sum_of in zip(sums, block[keys + 1 :], strict=True):
                 column.append(narrow(sum_of))
     positions = {name: np.concatenate(column) for name, column in zip(placed, sums, strict=True)}
-    return Records(domain, np.concatenate(planes, axis=1), np.concatenate(weights), positions)
+    return Records(domain, np.concatenate(planes, axis=1), np.concatenate(weights), positions, room=hold)

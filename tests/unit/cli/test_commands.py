@@ -221,15 +221,22 @@ def test_audit_says_what_is_violated(call: Call, monkeypatch: pytest.MonkeyPatch
     import reticent.auditing as auditing
     from reticent.auditing import VerdictLine
 
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(auditing, "all_cases", list)
     green = call("audit", "--seconds", "0.01")
     assert green.code == 0
     assert "no run contradicts" in green.out
-    wrong = [VerdictLine("the broken one", "toy", False, "epsilon", 1.0, 1.7, 1000)]
+    for name in auditing.PROGRAMS:
+        assert f"{name} " in green.out, "every line says what it checked, on narrow terminals too"
+    wrong = [
+        VerdictLine("the broken one", "toy", False, "epsilon", 1.0, 1.7, 1000),
+        VerdictLine("release: toy", "toy", False, runs=7, note="pair 6: one draw more: " + "a long description " * 9),
+    ]
     monkeypatch.setattr(auditing, "exact_lines", lambda: wrong)
     red = call("audit", "--seconds", "0.01")
     assert red.code == 1
     assert "VIOLATED: the broken one" in red.out
+    assert "release: toy: pair 6: one draw more" in red.out
     assert call("audit", "--seconds", "0.01", "--json").json["lines"][0]["seen"] == 1.7
 
 

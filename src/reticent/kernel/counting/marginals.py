@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.positions import has_positions
 from reticent.errors import QueryError
 from reticent.kernel.counting.covering import COVER_CELLS, covering
 from reticent.kernel.table import QUERY_GRID
@@ -54,11 +55,13 @@ class Cache:
 class Counts:
     """What every source shares: caching, covering sets and exact weighing over `_count`, one table per cover."""
 
-    __slots__ = ("_cache", "_domain")
+    __slots__ = ("_cache", "_domain", "placed")
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, placed: Iterable[str] = ()) -> None:
         self._domain = domain
         self._cache = Cache()
+        self.placed = frozenset(placed)
+        """Attributes whose positions in bins are known, or can be read: as declared, whatever the rows are."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: private>"
@@ -118,6 +121,11 @@ class Counts:
 
     def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
         raise NotImplementedError
+
+    def _require_positions(self, name: str) -> None:
+        """QueryError where the bins of an attribute hide positions that this source does not have."""
+        if has_positions(self._domain[name]) and name not in self.placed:
+            raise QueryError(f"this table holds codes only: load it with the positions of {name}")
 
     def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Weight, and weight times position, in each bin of `name`, of the records where all vectors are 1."""

@@ -11,13 +11,15 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.domain.positions import HALF, has_positions
-from reticent.errors import QueryError, SourceError
+from reticent.errors import SourceError
 from reticent.kernel.counting.covering import SMALL_ROWS, compile_counting, tally
 from reticent.kernel.counting.marginals import Counts
 from reticent.kernel.table import WEIGHT_LIMIT
 from reticent.queries.conjunctions import Conjunctions
 
 WEIGH_BLOCK = 1 << 16
+ROOM = 1 << 62
+"""Of a source that is made in memory: more than any table has."""
 
 Layout = dict[str, tuple[tuple[int, int], ...]]
 
@@ -36,10 +38,11 @@ def plane_layout(domain: Domain) -> Layout:
 class Records(Counts):
     """The in-memory source; a code of 300 values takes two byte planes, so one compiled kernel serves all.
 
-    `positions` holds, for each attribute that has them, every record's sum of weight times position in its bin.
+    `positions` holds, for each attribute that has them, every record's sum of weight times position in its bin. `room`
+    is how many distinct records would have been held, whatever they are.
     """
 
-    __slots__ = ("_layout", "_planes", "_positions", "_weights")
+    __slots__ = ("_layout", "_planes", "_positions", "_weights", "room")
 
     def __init__(
         self,
@@ -47,8 +50,9 @@ class Records(Counts):
         planes: np.ndarray,
         weights: np.ndarray,
         positions: Mapping[str, np.ndarray] | None = None,
+        room: int = ROOM,
     ) -> None:
-        super().__init__(domain)
+        super().__init__(domain, positions or ())
         if weights.size and (int(weights.min()) < 0 or float(weights.sum(dtype=float)) >= WEIGHT_LIMIT):
             # Met only by the custodian while loading, before any session exists (docs/proofs/person-weights.md).
             raise SourceError("the table outgrows its integer grid: declare a larger records= and read it again")
@@ -56,6 +60,7 @@ class Records(Counts):
         self._planes = planes
         self._weights = weights
         self._positions = dict(positions or {})
+        self.room = room
         compile_counting(len(weights))
 
     @classmethod
@@ -70,11 +75,6 @@ class Records(Counts):
         planes = np.empty((sum(map(len, plane_layout(domain).values())), len(weights)), dtype=np.uint8)
         write_planes(plane_layout(domain), columns, planes)
         return cls(domain, planes, np.asarray(weights, dtype=np.int64), positions)
-
-    @property
-    def placed(self) -> frozenset[str]:
-        """Attributes whose positions in bins were read."""
-        return frozenset(self._positions)
 
     def sampled(self, records: int, size: int) -> Records:
         """`size` of so many declared records; every set of places is equally likely, equal records have their own.
@@ -133,11 +133,8 @@ class Records(Counts):
         return found[0], found[1]
 
     def _known_positions(self, name: str) -> np.ndarray:
-        if not has_positions(self._domain[name]):
-            return HALF * self._weights
-        if name not in self._positions:
-            raise QueryError(f"this table holds codes only: load it with the positions of {name}")
-        return self._positions[name]
+        self._require_positions(name)
+        return self._positions[name] if has_positions(self._domain[name]) else HALF * self._weights
 
     def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
         result = 0

@@ -24,8 +24,11 @@ class Subsample(Table):
         if table.neighbours != "replace-one" or table.unit != "record" or table.records is None:
             raise SourceError("sampling needs a replace-one table whose unit is the record; use the whole table")
         source = exact_counts(table)
-        if not isinstance(source, Records):
-            raise SourceError("sampling needs the rows in memory; use the whole table")
+        # A table that is held only because many of its rows are alike is refused too: that is no public fact.
+        if not isinstance(source, Records) or source.room < table.records:
+            raise SourceError(
+                f"sampling needs the rows in memory: read the table with hold={table.records} or more, or use all of it"
+            )
         if not 1 <= size <= table.records:
             raise SourceError(f"a sample of {size} must have between 1 and {table.records} records")
         super().__init__(
