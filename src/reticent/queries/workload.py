@@ -8,12 +8,11 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, require, whole_number
+from reticent.errors import QueryError, real_number, require, whole_number
 from reticent.queries.base import Linear, Query, domain_order
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Conjunction, Marginal, Range, Ratio
@@ -403,9 +402,7 @@ def _parts(
 
 
 def _weight(weight: Any) -> float:
-    if isinstance(weight, bool) or not isinstance(weight, Real):
-        raise QueryError(f"weight {shown(weight)} must be a number")
-    number = float(weight)
+    number = real_number(weight, "weight", "a positive number")
     if not 0 < number < math.inf:
         raise QueryError(f"weight {shown(number)} must be positive and finite")
     return number

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
-from math import inf
+from math import inf, isfinite, log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import Attribute
-from reticent.errors import QueryError
+from reticent.errors import QueryError, real_number, require
 from reticent.knowledge.risks import public_minimum
 from reticent.losses.features import Column, Factor
 from reticent.losses.losses import ConvexLoss, checked_loss, loss_from_dict
@@ -62,6 +62,8 @@ class Model:
     ledger_id: int | None = None
     gap: float = 0.0
     """How far the solver may be from the hypothesis' own minimum."""
+    wanted: float | None = None
+    """The excess risk asked for, where it was not reached."""
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
@@ -96,7 +98,7 @@ class Model:
         """
         offset, scale = self.problem.design.label_units
         if self.loss.kind == "poisson":
-            offset, scale = math.log(scale), 1.0
+            offset, scale = log(scale), 1.0
         elif self.loss.task != "number":
             offset, scale = 0.0, 1.0
         found: dict[str, float] = {}
@@ -352,6 +354,7 @@ class Model:
             "snapshot": self.snapshot,
             "ledger_id": self.ledger_id,
             "gap": self.gap,
+            "wanted": self.wanted,
         }
 
     def to_json(self) -> str:
@@ -393,9 +396,26 @@ class Model:
             >>> rt.Model.from_dict(model.to_dict()).positive
             'smoker = yes'
         """
-        plain = {key: value for key, value in fields.items() if key not in ("names", "coefficients", "positive")}
-        own = {"loss": loss_from_dict(fields["loss"]), "domain": Domain.from_dict(fields["domain"])}
-        return cls(**(plain | own))
+        require(fields, Mapping, "a model", "the fields that Model.to_dict returned")
+        required = {field.name for field in dataclass_fields(cls) if field.default is MISSING}
+        known = required | {field.name for field in dataclass_fields(cls)} | {"names", "coefficients", "positive"}
+        if not required <= fields.keys() <= known:
+            raise QueryError("these fields are not those of a model; give what Model.to_dict returned")
+        loss, domain = loss_from_dict(fields["loss"]), Domain.from_dict(fields["domain"])
+        size, theta = loss.on(domain).dimension, fields["theta"]
+        if not isinstance(theta, Sequence) or isinstance(theta, str) or len(theta) != size:
+            raise QueryError(f"theta of this model must list {size} numbers")
+        for name in ("error", "confidence", "price", "gap", "wanted"):
+            if (value := fields.get(name)) is not None and not isfinite(real_number(value, name, "a finite number")):
+                raise QueryError(f"{name} of a model must be a finite number")
+        for name, kind in (("certified", bool), ("origin", str), ("snapshot", str), ("ledger_id", int)):
+            if (value := fields.get(name)) is not None:
+                require(value, kind, name, "what Model.to_dict returned")
+        numbers = [real_number(value, "theta", "finite numbers") for value in theta]
+        if not all(map(isfinite, numbers)) or (fields["certified"] and fields["confidence"] is None):
+            raise QueryError("theta of a model must be finite, and a certified one states its confidence")
+        plain = {name: value for name, value in fields.items() if name not in ("names", "coefficients", "positive")}
+        return cls(**(plain | {"loss": loss, "domain": domain, "theta": numbers}))
 
     @classmethod
     def from_json(cls, text: str) -> Model:
@@ -419,7 +439,12 @@ class Model:
             >>> rt.Model.from_json(model.to_json()).positive
             'smoker = yes'
         """
-        return cls.from_dict(json.loads(text))
+        require(text, str | bytes, "a model", "the text that Model.to_json returned")
+        try:
+            fields = json.loads(text)
+        except (ValueError, RecursionError):
+            raise QueryError("this text is not JSON; give what Model.to_json returned") from None
+        return cls.from_dict(fields)
 
     def _repr_html_(self) -> str:
         from reticent.report import model_summary
@@ -429,7 +454,8 @@ class Model:
     def __repr__(self) -> str:
         kept = f"excess at most {self.error:.3g} at {self.confidence:.4g}" if self.certified else "uncertified"
         of = "" if self.positive is None else f", of {self.positive}"
-        return f"Model({self.loss!r}{of}, {kept}, {self.origin}, price {self.price:.3g})"
+        missed = "" if self.wanted is None else f"; at most {self.wanted:g} was wanted and not reached"
+        return f"Model({self.loss!r}{of}, {kept}, {self.origin}, price {self.price:.3g}{missed})"
 
     @property
     def _columns(self) -> list[Column]:
