@@ -12,7 +12,7 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, real_number, require, whole_number
+from reticent.errors import QueryError, has_items, real_number, require, whole_number
 from reticent.queries.base import Linear, Query, domain_order
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Conjunction, Marginal, Range, Ratio
@@ -57,8 +57,10 @@ class Workload:
         weights: Iterable[float] | None = None,
         domain: Domain | None = None,
     ) -> None:
-        if isinstance(queries, (Query, str, Mapping)) or not isinstance(queries, Iterable):
+        if isinstance(queries, (Query, str, Mapping)) or not has_items(queries):
             raise QueryError("a workload needs a list of queries")
+        if weights is not None and not has_items(weights):
+            raise QueryError(f"weights is of type {type(weights).__name__}; give a list of positive numbers")
         entries = list(queries)
         listed = [1.0] * len(entries) if weights is None else [_weight(weight) for weight in weights]
         if len(listed) != len(entries):
