@@ -149,6 +149,15 @@ def require(value: object, kind: type | UnionType, name: str, example: str) -> N
         raise QueryError(f"{name} is of type {type(value).__name__}; give {example}")
 
 
+def has_items(value: object) -> bool:
+    """Whether it can be gone through; an array of no dimensions only looks as if it could."""
+    try:
+        iter(value)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        return False
+    return True
+
+
 def given(value: object) -> str:
     """An argument as messages repeat it: one short line, and the kind alone of what may hold rows."""
     scalar = (str, Real, date, type(None))

@@ -154,3 +154,49 @@ def test_what_is_no_question_never_leaves(service: Service) -> None:
         ):
             with pytest.raises(rt.QueryError, match=told):
                 call()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"<html>welcome</html>", b"[]", b"7", b"{}", b'{"tables": 3}', b"[" * 100_000, b"\xff", b'{"tables": [{}]}'],
+)
+def test_another_program_at_the_address_is_named_as_such(said: bytes) -> None:
+    """Whatever it says with status 200: a proxy's page was a JSONDecodeError, an empty object a KeyError."""
+    http = httpx.Client(
+        base_url="http://other.example",
+        transport=httpx.MockTransport(lambda request: httpx.Response(200, content=said)),
+    )
+    with pytest.raises(SourceError, match=r"http://other\.example did not reply as a Reticent server"):
+        Connection("http://other.example", "token", client=http).ask("SELECT COUNT(*) FROM t")
+
+
+def test_replies_without_their_fields_are_no_answers() -> None:
+    me, reply = {"tables": ["t"]}, {"kind": "answer", "result": {"value": "x"}}
+
+    def said(request: httpx.Request) -> httpx.Response:
+        if request.method == "GET":
+            return httpx.Response(200, json=me if request.url.path == "/v1/me" else {"records": 1})
+        return httpx.Response(200, json=reply)
+
+    http = httpx.Client(base_url="http://other.example", transport=httpx.MockTransport(said))
+    session = Connection("http://other.example", "token", client=http)
+    for asked in (lambda: session.ask("SELECT COUNT(*) FROM t"), lambda: session.cost("SELECT 1 FROM t", error=1)):
+        with pytest.raises(SourceError, match="did not reply"):
+            asked()
+    for fact in ("domain", "confidence", "spent"):
+        with pytest.raises(SourceError, match="did not reply"):
+            getattr(session, fact)
+    with pytest.raises(SourceError, match="did not reply"):
+        session.minimize(rt.Squared(features=["a"], label="b"))
+
+
+def test_a_date_to_try_again_at_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(client_module.time, "sleep", waits.append)
+    problem = {"type": "urn:reticent:problem:rate", "detail": "slower"}
+    later = {"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}
+    transport = httpx.MockTransport(lambda request: httpx.Response(429, json=problem, headers=later))
+    with pytest.raises(rt.ReticentError, match="slower"):
+        Connection("http://x", "token", client=httpx.Client(base_url="http://x", transport=transport))
+    assert waits[0] == client_module.FIRST_WAIT
+    assert len(waits) == client_module.ATTEMPTS - 1

@@ -22,6 +22,7 @@ VALUES: list[Any] = [
     *(None, "x", "", 3, -1, 0, 10**400, -(10**400), 1.5, float("nan"), float("inf"), [], [1], ["x"], {}, {"x": 1}),
     *((1, 2), True, b"x", np.int64(3), np.float64("nan"), np.array([1, 2]), FRAME, TABLE, DOMAIN, object(), type),
     *(Fraction(1, 3), "0.01", "\0", "a\nb", rt.col("x"), rt.col("x") >= 5, rt.count(), 1j, "n" * 5000),
+    *(np.array("x"), np.array(3), pa.Table.from_pandas(FRAME)),
 ]
 
 
@@ -94,6 +95,25 @@ CALLS: dict[str, Call] = {
     "Table.of(hold)": lambda v, s: rt.Table.of(pa.Table.from_pandas(FRAME), DOMAIN, hold=v),
     "Domain.read": lambda v, s: rt.Domain.read(v),
     "Domain.write": lambda v, s: DOMAIN.write(v),
+    "Categorical": lambda v, s: rt.Categorical(v),
+    "Numeric(edges)": lambda v, s: rt.Numeric(edges=v),
+    "Numeric(outside)": lambda v, s: rt.Numeric(edges=[0, 1], outside=v),
+    "Undeclared": lambda v, s: rt.Undeclared(v),
+    "isin": lambda v, s: s.ask(rt.count(rt.col("x").isin(v))),
+    "Workload(queries)": lambda v, s: rt.Workload(v),
+    "Workload(weights)": lambda v, s: rt.Workload([ONE], weights=v),
+    "Workload.from_dict": lambda v, s: rt.Workload.from_dict({"marginals": [["x"]], "marginal_weights": [v]}),
+    "Hinge(width)": lambda v, s: rt.Hinge(features=["x"], label="s", width=v),
+    "DualQuery(rounds)": lambda v, s: rt.DualQuery(rounds=v),
+    "DualQuery(draws)": lambda v, s: rt.DualQuery(draws=v),
+    "ConvexPMW": lambda v, s: rt.ConvexPMW(v),
+    "Table.of": lambda v, s: rt.Table.of(v, DOMAIN),
+    "Table.of a column": lambda v, s: rt.Table.of(FRAME["x"], DOMAIN),
+    "open(purpose)": lambda v, s: None if v is None else rt.Session.open(None, TABLE, BUDGET, purpose=v),
+    "ask(promise)": lambda v, s: s.ask(ONE, promise=v),
+    "Ledger.open(identity)": lambda v, s: rt.Ledger.open("i.ledger", identity=v, budget=BUDGET).close(),
+    "Ledger.open(budget)": lambda v, s: rt.Ledger.open("b.ledger", identity=TABLE.identity, budget=v).close(),
+    "Ledger.memory": lambda v, s: rt.Ledger.memory(v),
     "Ledger.open": lambda v, s: rt.Ledger.open(v, identity=TABLE.identity, budget=BUDGET).close(),
 }
 
@@ -110,6 +130,16 @@ def test_an_argument_of_any_kind_is_taken_or_refused_in_one_line(
             text = str(refused)
             shown = ("\n" in text, len(text) > 700, "7.25" in text)
             assert shown == (False, False, False), "one line that shows no row"
+
+
+@pytest.mark.parametrize("identity", [None, [], "x", {"a": object()}, {"a": {1, 2}}])
+def test_a_ledger_of_no_table_is_never_made(identity: Any, tmp_path: Path) -> None:
+    """It was: the file took the wrong identity, and no later opening came past it."""
+    path = tmp_path / "a.ledger"
+    with pytest.raises(rt.ReticentError, match=r"identity .*table\.identity|plain finite JSON"):
+        rt.Ledger.open(path, identity=identity, budget=BUDGET)
+    assert not path.exists()
+    rt.Ledger.open(path, identity=TABLE.identity, budget=BUDGET).close()
 
 
 UNUSED: list[tuple[dict[str, Any], str]] = [

@@ -14,7 +14,7 @@ from reticent.kernel.ledger.verify import LedgerStatement, verify
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> LedgerStatement:
     """A whole copy of the ledger as of one moment, readable by its owner only; never over another file."""
-    file, copy = Path(path).resolve(), Path(target).resolve()
+    (file, _), (copy, _) = places(path, None), places(target, None)
     if not file.exists():
         raise LedgerError(f"{file} does not exist: check the path")
     if copy.exists():
@@ -40,7 +40,7 @@ def restore_backup(
 
     What was there is kept under another name, the third value. A ledger that is intact is left alone.
     """
-    (file, _), source = places(path, anchor), Path(backup).resolve()
+    (file, _), (source, _) = places(path, anchor), places(backup, None)
     if not source.exists():
         raise LedgerError(f"{source} does not exist: check the path")
     with ExitStack() as undo, io_errors(file):

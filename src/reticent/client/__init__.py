@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast, overload
@@ -115,7 +117,10 @@ class Connection:
     @cached_property
     def _tables(self) -> list[str]:
         """All that this token sees."""
-        return self._call("GET", "/v1/me").json()["tables"]
+        tables = self._sent("GET", "/v1/me")["tables"]
+        if not isinstance(tables, list) or not all(isinstance(name, str) for name in tables):
+            raise self._not_ours()
+        return tables
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -124,7 +129,8 @@ class Connection:
     @cached_property
     def domain(self) -> Domain:
         """The public description of the columns."""
-        listed = {entry["name"]: entry["declaration"] for entry in self._facts["domain"]}
+        with self._reading():
+            listed = {entry["name"]: entry["declaration"] for entry in self._facts["domain"]}
         rules = self._facts.get("impossible")  # servers of version 0.1 have none
         return Domain.from_dict(listed | ({IMPOSSIBLE: rules} if rules else {}))
 
@@ -171,11 +177,13 @@ class Connection:
         asked: Any = question if isinstance(question, (str, StatisticQuery)) else checked_query(question)
         reply = self._send("/ask", asked, error, confidence, key, max_price, promise)
         if reply["kind"] == "answer":
-            return Answer.from_dict(reply["result"])
+            with self._reading():
+                return Answer.from_dict(reply["result"])
         from reticent.sql import ResultTable
         from reticent.sql.statistics import answer_of
 
-        table = ResultTable.from_dict(reply["result"])
+        with self._reading():
+            table = ResultTable.from_dict(reply["result"])
         return answer_of(question, table) if isinstance(question, StatisticQuery) else table
 
     def ask_all(
@@ -206,7 +214,7 @@ class Connection:
     ) -> float:
         """The most that `ask` or `minimize` with the same arguments would charge now; asking for it costs nothing."""
         body = self._body(_request(question, error, confidence), error, confidence)
-        return self._call("POST", self._path("/cost", self._table_of(question)), body).json()["price"]
+        return self._sent("POST", self._path("/cost", self._table_of(question)), body)["price"]
 
     @overload
     def minimize(
@@ -243,7 +251,8 @@ class Connection:
         from reticent.releases.models import Model
 
         reply = self._send("/minimise", loss, error, confidence, key, max_price)
-        models = [Model.from_dict(fields) for fields in reply["result"]["models"]]
+        with self._reading():
+            models = [Model.from_dict(fields) for fields in reply["result"]["models"]]
         return models if isinstance(loss, Sequence) else models[0]
 
     @property
@@ -333,7 +342,7 @@ class Connection:
         if promise != "certified":
             body["promise"] = promise
         key = None if error is None else request.key or secrets.token_hex(16)
-        return self._call("POST", self._path(path, self._table_of(question)), body, key=key).json()
+        return self._sent("POST", self._path(path, self._table_of(question)), body, key=key)
 
     def _body(self, request: Request, error: float | Records | str | None, confidence: float | None) -> dict[str, Any]:
         """The request as the server takes it, in the words of the caller: a key is bound to them.
@@ -374,7 +383,29 @@ class Connection:
         return f"/v1/tables/{name}{rest}"
 
     def _get(self, rest: str) -> dict[str, Any]:
-        return self._call("GET", self._path(rest)).json()
+        return self._sent("GET", self._path(rest))
+
+    def _sent(self, method: str, path: str, body: Any = None, key: str | None = None) -> dict[str, Any]:
+        """The fields of the reply; another program's page is named as such, and so is a field that is missing."""
+        response = self._call(method, path, body, key)
+        with self._reading():
+            return _Fields(self._not_ours(), json.loads(response.content) | {})
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What is no reply of this interface is one error of the source, not one of whatever trips over it."""
+        try:
+            yield
+        except ReticentError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
+            raise self._not_ours() from None
+
+    def _not_ours(self) -> SourceError:
+        return SourceError(
+            f"{self._http.base_url} did not reply as a Reticent server of this version does: check the address, then"
+            " compare `reticent --version` here and there"
+        )
 
     def _call(self, method: str, path: str, body: Any = None, key: str | None = None) -> httpx.Response:
         import httpx
@@ -394,7 +425,7 @@ class Connection:
             problem = _problem(response)
             if last or problem["type"].rpartition(":")[2] not in _PASSING:
                 raise _error(problem)
-            time.sleep(float(response.headers.get("retry-after", FIRST_WAIT * 2**attempt)))
+            time.sleep(_wait(response.headers.get("retry-after", ""), FIRST_WAIT * 2**attempt))
         raise AssertionError("unreachable")
 
 
@@ -411,6 +442,22 @@ def _request(question: Any, error: Any, confidence: float | None, key: str | Non
     return Request(asked, error, USUAL_CONFIDENCE if confidence is None else confidence, key)
 
 
+class _Fields(dict[str, Any]):
+    """A reply's fields; one that is missing shows that another program, or another version, wrote it."""
+
+    def __init__(self, problem: SourceError, fields: dict[str, Any]) -> None:
+        super().__init__(fields)
+        self._problem = problem
+
+    def __missing__(self, name: str) -> Any:
+        raise self._problem
+
+
+def _wait(stated: str, otherwise: float) -> float:
+    """Seconds as the server states them; a date, which proxies may send, counts as not stated."""
+    return float(stated) if stated.isascii() and stated.isdecimal() else otherwise
+
+
 def _problem(response: httpx.Response) -> dict[str, Any]:
     try:
         problem = response.json()
@@ -421,6 +468,6 @@ def _problem(response: httpx.Response) -> dict[str, Any]:
 
 def _error(problem: dict[str, Any]) -> ReticentError:
     kind = problem["type"].rpartition(":")[2]
-    if kind == "budget":
+    if kind == "budget" and {"requested", "remaining"} <= problem.keys():
         return BudgetError(problem["detail"], requested=problem["requested"], remaining=problem["remaining"])
     return _ERRORS.get(kind, ReticentError)(problem["detail"])

@@ -21,7 +21,7 @@ from reticent.domain.attribute import (
 )
 from reticent.domain.rules import Rules
 from reticent.domain.values import EXACT_FLOAT, Unread, number_of, number_text, plain, text_of, truth_of
-from reticent.errors import DomainError, QueryError, whole_number
+from reticent.errors import DomainError, QueryError, has_items, whole_number
 
 _COMPARE = {">=": np.greater_equal, "<": np.greater_equal, ">": np.greater, "<=": np.greater}
 _READERS = {"text": text_of, "numbers": number_of, "truth values": truth_of}
@@ -79,7 +79,7 @@ class Categorical(Attribute):
         thousands: str = "",
         units: str | Iterable[str] = (),
     ) -> None:
-        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        if isinstance(values, (str, bytes, Mapping)) or not has_items(values):
             raise DomainError(f"values {shown(values)} must be a list")
         listed = tuple(_category(value) for value in values)
         if not listed:

@@ -27,7 +27,7 @@ from reticent.domain.values import (
     number_text,
     plain,
 )
-from reticent.errors import DomainError, QueryError, whole_number
+from reticent.errors import DomainError, QueryError, has_items, whole_number
 
 Edge = int | float | datetime.date | datetime.datetime
 Kind = Literal["number", "date", "datetime"]
@@ -104,7 +104,7 @@ class Numeric(Attribute):
     ) -> None:
         if not isinstance(whole, bool):
             raise DomainError(f"whole {shown(whole)} must be true or false")
-        if outside not in ("clamp", "other"):
+        if not isinstance(outside, str) or outside not in ("clamp", "other"):
             raise DomainError(f'outside {shown(outside)} must be "clamp" or "other"')
         nullable, other = checked_extras(nullable, other)
         if edges is not None:
@@ -352,7 +352,7 @@ def _checked(edges: tuple[Edge, ...], whole: bool) -> tuple[Edge, ...]:
 
 
 def _listed_edges(edges: Any, whole: bool) -> tuple[Edge, ...]:
-    if isinstance(edges, (str, bytes, Mapping)) or not isinstance(edges, Iterable):
+    if isinstance(edges, (str, bytes, Mapping)) or not has_items(edges):
         raise DomainError(f"edges {shown(edges)} must be a list")
     listed = tuple(checked_edge(edge) for edge in edges)
     if len(listed) < 2:

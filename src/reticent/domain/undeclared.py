@@ -66,7 +66,7 @@ class Undeclared(Attribute):
         thousands: str = "",
         units: str | Iterable[str] = (),
     ) -> None:
-        if kind not in get_args(Kind):
+        if not isinstance(kind, str) or kind not in get_args(Kind):
             raise DomainError(f"kind {shown(kind)} must be one of {', '.join(get_args(Kind))}")
         rules = Rules.of(
             _RULES[kind],

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from reticent.domain import Domain
-from reticent.errors import QueryError, real_number, require
+from reticent.errors import QueryError, given, real_number, require
 from reticent.kernel.ledger.events import sha256
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.tails import check_confidence
@@ -102,8 +102,8 @@ class Request(_Fields):
             require(key, str, "key", 'text that names the request, for example "visits-1"')
         if analyst is not None:
             require(analyst, str, "analyst", "the analyst's name")
-        if promise not in PROMISES:
-            raise QueryError(f"promise={promise!r} is unknown; give one of {', '.join(map(repr, PROMISES))}")
+        if not isinstance(promise, str) or promise not in PROMISES:
+            raise QueryError(f"promise={given(promise)} is unknown; give one of {', '.join(map(repr, PROMISES))}")
         fields = (question, error, confidence, key, analyst, strict, max_price, promise, numbers)
         return tuple.__new__(cls, fields)  # pyright: ignore[reportUnknownMemberType]
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, has_items
 from reticent.losses.features import Design, Feature, build_blocks, label_numbers, refuse_unnamed_class
 from reticent.losses.public import Problem
 from reticent.queries.base import domain_order
@@ -77,7 +77,7 @@ class ConvexLoss(ABC):
         bounds: Mapping[str, tuple[float, float]] | None,
         positive: Any = None,
     ) -> None:
-        if isinstance(features, str) or not isinstance(features, Iterable):
+        if isinstance(features, str) or not has_items(features):
             raise QueryError(f"features {shown(features)} must be a list of attribute names")
         listed = tuple(_feature(feature) for feature in features)
         if len(set(listed)) < len(listed):

@@ -11,7 +11,7 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, has_items
 from reticent.losses.base import ConvexLoss, Labels, ScalarLoss, Task
 from reticent.losses.features import Feature, check_label
 from reticent.losses.multinomial import Multinomial
@@ -322,7 +322,7 @@ class MeanVector(ScalarLoss):
         categories: Iterable[str] = (),
         bounds: Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        if isinstance(features, str) or not isinstance(features, Iterable):
+        if isinstance(features, str) or not has_items(features):
             raise QueryError(f"features {shown(features)} must be a list of attribute names")
         listed = list(features)
         # |v| <= sqrt(number of features): a numeric column lies in [-1, 1], a one-hot row has norm one

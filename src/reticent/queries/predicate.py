@@ -15,7 +15,7 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, has_items
 from reticent.queries.box import Box, CompileEffort
 from reticent.queries.forms import Form
 from reticent.queries.literals import (
@@ -290,7 +290,7 @@ class Column:
             count(region in ["east", "north"])
         """
         if type(values) is not list and (  # what a body holds: the tests of abstract classes are slow
-            isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable)
+            isinstance(values, (str, bytes, Mapping)) or not has_items(values)
         ):
             raise QueryError(f"{readable_name(self.name)}: isin needs a list of values, not {type(values).__name__}")
         listed = tuple(literal(value, self.name) for value in values)

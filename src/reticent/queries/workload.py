@@ -8,12 +8,11 @@ import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, require, whole_number
+from reticent.errors import QueryError, has_items, real_number, require, whole_number
 from reticent.queries.base import Linear, Query, domain_order
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Conjunction, Marginal, Range, Ratio
@@ -58,8 +57,10 @@ class Workload:
         weights: Iterable[float] | None = None,
         domain: Domain | None = None,
     ) -> None:
-        if isinstance(queries, (Query, str, Mapping)) or not isinstance(queries, Iterable):
+        if isinstance(queries, (Query, str, Mapping)) or not has_items(queries):
             raise QueryError("a workload needs a list of queries")
+        if weights is not None and not has_items(weights):
+            raise QueryError(f"weights is of type {type(weights).__name__}; give a list of positive numbers")
         entries = list(queries)
         listed = [1.0] * len(entries) if weights is None else [_weight(weight) for weight in weights]
         if len(listed) != len(entries):
@@ -403,9 +404,7 @@ def _parts(
 
 
 def _weight(weight: Any) -> float:
-    if isinstance(weight, bool) or not isinstance(weight, Real):
-        raise QueryError(f"weight {shown(weight)} must be a number")
-    number = float(weight)
+    number = real_number(weight, "weight", "a positive number")
     if not 0 < number < math.inf:
         raise QueryError(f"weight {shown(number)} must be positive and finite")
     return number

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import QueryError, real_number, whole_number
+from reticent.errors import QueryError, has_items, real_number, whole_number
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.choose import choose
 from reticent.hypotheses.memory import refuse_beyond
@@ -108,6 +108,8 @@ class ConvexPMW:
         failure: float = 0.05,
         tree_cells: int | None = None,
     ) -> None:
+        if not isinstance(losses, ConvexLoss) and (isinstance(losses, str) or not has_items(losses)):
+            raise QueryError(f"losses is of type {type(losses).__name__}; give a list such as [rt.Squared(...)]")
         listed = (losses,) if isinstance(losses, ConvexLoss) else tuple(losses)
         if not 1 <= len(listed) <= MOST_LOSSES:
             raise QueryError(f"{len(listed)} losses: declare from 1 to {MOST_LOSSES}")

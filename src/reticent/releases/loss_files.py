@@ -23,9 +23,9 @@ def read_losses(path: str | Path) -> tuple[ConvexLoss, ...]:
     if reader is None:
         raise QueryError(f"{path}: losses are written in a file that ends in .toml or .json")
     with reading_file(path):
-        text = path.read_text(encoding="utf-8")
+        data = path.read_bytes()
     try:
-        content: Any = reader(text)
+        content: Any = reader(data.decode())
     except (ValueError, RecursionError) as problem:
         raise QueryError(f"{path}: {' '.join(str(problem).split())}") from None
     if isinstance(content, Mapping):

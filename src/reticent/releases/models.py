@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
+from math import inf, log
+from sys import float_info
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,6 +62,8 @@ class Model:
     ledger_id: int | None = None
     gap: float = 0.0
     """How far the solver may be from the hypothesis' own minimum."""
+    wanted: float | None = None
+    """The excess risk asked for, where it was not reached."""
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
@@ -96,7 +98,7 @@ class Model:
         """
         offset, scale = self.problem.design.label_units
         if self.loss.kind == "poisson":
-            offset, scale = math.log(scale), 1.0
+            offset, scale = log(scale), 1.0
         elif self.loss.task != "number":
             offset, scale = 0.0, 1.0
         found: dict[str, float] = {}
@@ -352,6 +354,7 @@ class Model:
             "snapshot": self.snapshot,
             "ledger_id": self.ledger_id,
             "gap": self.gap,
+            "wanted": self.wanted,
         }
 
     def to_json(self) -> str:
@@ -424,7 +427,7 @@ class Model:
         """
         try:
             fields = json.loads(text)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             raise QueryError("not a saved model: a model is saved as JSON text, which this is not") from None
         return cls.from_dict(fields)
 
@@ -436,7 +439,8 @@ class Model:
     def __repr__(self) -> str:
         kept = f"excess at most {self.error:.3g} at {self.confidence:.4g}" if self.certified else "uncertified"
         of = "" if self.positive is None else f", of {self.positive}"
-        return f"Model({self.loss!r}{of}, {kept}, {self.origin}, price {self.price:.3g})"
+        missed = "" if self.wanted is None else f"; at most {self.wanted:g} was wanted and not reached"
+        return f"Model({self.loss!r}{of}, {kept}, {self.origin}, price {self.price:.3g}{missed})"
 
     @property
     def _columns(self) -> list[Column]:
@@ -524,7 +528,7 @@ def _numbers(attribute: Attribute, values: Any) -> np.ndarray:
     if getattr(attribute, "kind", "number") == "number":
         try:
             return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, RecursionError):
             pass
     representatives = attribute.representatives
     assert representatives is not None, "a numeric factor comes from an attribute with numbers"
@@ -566,6 +570,8 @@ def _plain_fields(fields: Any) -> dict[str, Any]:
             raise QueryError(f"not a saved model: {name} is missing")
         if name in plain and not check(plain[name]):
             raise QueryError(f"not a saved model: its {name} is not one")
+    if plain["certified"] and None in (plain["error"], plain["confidence"]):
+        raise QueryError("not a saved model: a certified one states its error and its confidence")
     return plain
 
 
@@ -573,7 +579,7 @@ _REQUIRED = ("loss", "domain", "theta", "error", "confidence", "origin", "certif
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < inf
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= float_info.max
 
 
 _CHECKS: dict[str, Callable[[Any], bool]] = {
@@ -587,5 +593,6 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "price": lambda value: _finite(value) and value >= 0,
     "snapshot": lambda value: value is None or isinstance(value, str),
     "ledger_id": lambda value: value is None or (isinstance(value, int) and not isinstance(value, bool)),
+    "wanted": lambda value: value is None or (_finite(value) and value >= 0),
     "gap": lambda value: _finite(value) and value >= 0,
 }

@@ -41,6 +41,8 @@ def model_summary(model: Model) -> str:
         for name, value in model.coefficients.items()
     )
     kept = "uncertified" if model.error is None else f"excess risk at most {model.error:.3g} at {model.confidence:.4g}"
+    if model.wanted is not None:
+        kept += f"; at most {model.wanted:g} was wanted and not reached"
     origin = ORIGINS.get(model.origin, model.origin)
     of = "" if model.positive is None else f" of {model.positive}"
     return (

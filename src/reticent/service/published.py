@@ -92,7 +92,7 @@ class PublishedReleases:
         try:
             facts = json.loads((self._folder / name / FACTS).read_text())
             checked = ReleaseFacts.model_validate({**facts, "id": name, "formats": list(FILES)}, strict=True)
-        except (OSError, ValueError, TypeError, ValidationError):
+        except (OSError, ValueError, TypeError, RecursionError, ValidationError):
             return None
         return checked.model_dump()
 

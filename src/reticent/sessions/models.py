@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import inf, isfinite, nextafter
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,7 @@ def quote_models(state: State, request: Request) -> Free | Certify:
     fitting = ModelFitting(state, request, losses, batch=batch)
     if not fitting.unknown:
         return Free(request, known, fitting.joined({}))
+    fitting.refuse_vacuous()
     return Certify(request, known, fitting.run, fitting.most)
 
 
@@ -98,6 +99,16 @@ class ModelFitting:
         self.known: dict[ConvexLoss, Model] = self._known()
         self.unknown = [loss for loss in dict.fromkeys(losses) if loss not in self.known]
         """What is not free within the error, each once."""
+
+    def refuse_vacuous(self) -> None:
+        """What parameters of zero meet on any table is worth no price; what was paid for already is returned."""
+        for loss in self.unknown:
+            most = loss.on(self.state.domain).zero_excess
+            if self.error >= most and not self._paid(loss):
+                raise QueryError(
+                    f"error={self.error:g} says nothing of {loss!r}: parameters of zero have an excess risk of at most"
+                    f" {most:.4g} on any table; ask for less than that"
+                )
 
     def joined(self, models: dict[ConvexLoss, Model]) -> Model | list[Model]:
         """In the order asked."""
@@ -143,7 +154,7 @@ class ModelFitting:
             found = {loss: self._certified(loss, high, reading, shares[loss]) for loss in self.unknown}
         else:
             low = reading.low(self.request.confidence) if reading is not None and len(self.guesses) == 1 else 0.0
-            found = {loss: self._buy(loss, low, shares[loss]) for loss in self.unknown}
+            found = {loss: self._buy(loss, low, self._unreached(loss, reading, shares[loss])) for loss in self.unknown}
         return self.joined(found)
 
     # -- what is known, and what a request begins with -------------------------------------------------------
@@ -290,14 +301,27 @@ class ModelFitting:
 
     # -- private minimisers ----------------------------------------------------------------------------------
 
-    def _buy(self, loss: ConvexLoss, low: float, share: int) -> Model:
-        """A private minimiser that errs at most `error`, or the uncertified guess when the budget cannot pay.
+    def _unreached(self, loss: ConvexLoss, reading: ExcessReading | None, share: int) -> tuple[Model, int]:
+        """The best known model, marked with the error it misses, and what the loss bears of an audit that did not pass.
 
-        `share` is what this loss bears of an audit that did not pass: part of its price, whatever comes of it.
+        An audit that misses the wanted error still bounds the guess. A key that paid for one always states that bound.
         """
-        state, request = self.state, self.request
+        confidence, model = self.request.confidence, self.guesses[loss]
+        if reading is not None:
+            model = self._certified(loss, reading.high(confidence), reading, share)
+        if reading is None or self.request.key is None:
+            known = free_model(self.state.knowledge, loss, confidence)
+            if known.certified and (not model.certified or (known.error or inf) < (model.error or inf)):
+                model = known
+        return replace(model, price=self.state.budget.amount(share), wanted=self.error), share
+
+    def _buy(self, loss: ConvexLoss, low: float, otherwise: tuple[Model, int]) -> Model:
+        """A private minimiser that errs at most `error`, or what `_unreached` found when the budget cannot pay.
+
+        What the loss bears of an audit that did not pass is part of its price, whatever comes of it.
+        """
+        state, request, (model, share) = self.state, self.request, otherwise
         remaining, guess = state.ledger.remaining / NANO, self.guesses[loss]
-        model = replace(guess, price=state.budget.amount(share))
         key = self._ledger_key(loss)
         fresh = not state.settled(key)
         minimizer = self._affordable(loss, inf if state.charged(key) else remaining)
@@ -319,7 +343,7 @@ class ModelFitting:
         if fresh:
             self._teach(loss, theta, guess.theta, low - bound - guess.gap)
         return replace(
-            model, theta=theta, error=bound, confidence=request.confidence, certified=True, origin="measured",
+            guess, theta=theta, error=bound, confidence=request.confidence, certified=True, origin="measured",
             price=state.budget.amount(share + settled.cost), snapshot=None, ledger_id=settled.ledger_id, gap=0.0,
         )  # fmt: skip
 
@@ -349,8 +373,7 @@ class ModelFitting:
             state.domain,
             neighbours=state.curator.neighbours,
             records=self.knowledge.records,
-            # What parameters of zero have on any table is worth no price.
-            error=min(self.error, nextafter(loss.on(state.domain).zero_excess, 0)),
+            error=self.error,
             failure=failure,
             most=most,
             spread=spread,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import LedgerError, QueryError
+from reticent.errors import LedgerError, QueryError, given
 from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import CLIQUE_CELLS, TREE_CELLS, choose
 from reticent.hypotheses.junction_tree.rules import check_rules
@@ -88,8 +88,8 @@ class Opening:
             raise QueryError(f"warm_start={self.warm_start!r} is a share of the budget from 0 to {bound}")
         if self.error is not None and not 0 < self.error < (inf if self.engine in CONVEX_ENGINES else 1):
             raise QueryError(f"error={self.error!r} is the wanted share of the table, above 0 and below 1")
-        if self.purpose is not None and self.purpose not in PURPOSES:
-            raise QueryError(f"purpose={self.purpose!r} is unknown; use {' or '.join(map(repr, PURPOSES))}")
+        if self.purpose is not None and not (isinstance(self.purpose, str) and self.purpose in PURPOSES):
+            raise QueryError(f"purpose={given(self.purpose)} is unknown; use {' or '.join(map(repr, PURPOSES))}")
         if self.useful is not None and not 0 < self.useful < 1:
             raise QueryError(
                 f"useful={self.useful!r} must lie above 0 and below 1, for example {USEFUL}: a share of the table"

@@ -44,12 +44,19 @@ def _frame(rows: Any, domain: Domain, person: str | None, name: str) -> ArrowFra
         return arrow_frame(pa.Table.from_batches([rows]), domain, person, name)
     if isinstance(rows, pa.Table):
         return arrow_frame(rows, domain, person, name)
-    if hasattr(rows, "__arrow_c_stream__") and not _is(rows, "polars", "Series"):
-        return arrow_frame(pa.table(rows), domain, person, name)
+    if (streamed := _streamed(rows)) is not None:
+        return arrow_frame(streamed, domain, person, name)
     raise SourceError(
         f"a {type(rows).__name__} is not a table; give a pandas, polars or Arrow table, a DuckDB relation or an Ibis "
         "expression (collect a lazy frame first)"
     )
+
+
+def _streamed(rows: Any) -> pa.Table | None:
+    """What offers its columns as an Arrow stream; None for a column alone, which is a stream too."""
+    if not hasattr(rows, "__arrow_c_stream__") or _is(rows, "polars", "Series") or _is(rows, "pandas", "Series"):
+        return None
+    return pa.table(rows)
 
 
 def _is(rows: Any, package: str, kind: str) -> bool:

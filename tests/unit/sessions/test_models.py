@@ -317,3 +317,74 @@ def test_models_use_the_tightest_certificate_not_the_newest() -> None:
         session.certify("predicates", order=2, amount=1e-6)
         assert session.minimize(loss).error == good
         assert session.cost(loss, error=good * 1.01) == 0
+
+
+def test_an_error_that_was_missed_is_told_with_the_bound_that_was_paid_for(people: pd.DataFrame) -> None:
+    """The audit was paid, its bound known, and the model came back uncertified, without a word about the wish."""
+    table = rt.Table.of(people.assign(sick=np.where(people["age"] >= 50, "yes", "no")), DOMAIN)
+    with Session.open(None, table, rt.Budget(rho=0.0005), warm_start=0) as session:
+        for key in (None, "k"):
+            poor = session.minimize(LOGISTIC, error=0.1, key=key, confidence=0.999999)
+            assert poor.wanted == 0.1
+            assert "at most 0.1 was wanted and not reached" in repr(poor)
+            assert "at most 0.1 was wanted" in poor._repr_html_()
+            assert Model.from_json(poor.to_json()).wanted == 0.1
+        unpaid = session.minimize(LOGISTIC, error=1e-6)
+        assert (unpaid.wanted, unpaid.price) == (1e-6, 0)
+    with Session.open(None, table, rt.Budget(rho=0.0005), warm_start=0) as session:
+        missed = session.minimize(LOGISTIC, error=0.1)
+        assert missed.price > 0
+        assert session.spent == pytest.approx(missed.price)
+        assert missed.certified
+        assert missed.error is not None
+        assert missed.error > 0.1
+        assert session.minimize(LOGISTIC, error=0.6).error == pytest.approx(missed.error)
+        assert session.minimize(LOGISTIC, error=0.6).wanted is None
+        assert session.minimize([LOGISTIC, SQUARED], error=1e-6)[0].error == pytest.approx(missed.error)
+
+
+def test_a_wish_that_zero_meets_is_refused_before_it_is_paid(people: pd.DataFrame) -> None:
+    """An excess of 5 was sold as one of 1.59, where parameters of zero have ln 5 at most."""
+    with Session.open(None, rt.Table.of(people, DOMAIN), rt.Budget(rho=1), warm_start=0) as session:
+        for loss in (LOGISTIC, SQUARED):
+            most = loss.on(DOMAIN).zero_excess
+            for call in (session.minimize, session.cost):
+                with pytest.raises(rt.QueryError, match=r"parameters of zero have an excess risk of at most"):
+                    call(loss, error=most)
+        assert session.spent == 0
+        bought = session.minimize(LOGISTIC, error=0.9 * LOGISTIC.on(DOMAIN).zero_excess)
+        assert bought.certified
+        assert session.minimize(LOGISTIC, error=5).error == bought.error, "what is known already is free"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"theta": "x"},
+        {"theta": [1.0]},
+        {"theta": [None] * 3},
+        {"theta": [math.inf] * 3},
+        {"theta": [10**400] * 3},
+        {"error": "x"},
+        {"price": []},
+        {"gap": math.nan},
+        {"certified": 3},
+        {"origin": []},
+        {"unheard": 1},
+        {"loss": 3},
+        {"domain": None},
+        {"confidence": None, "error": 0.1, "certified": True},
+        {"ledger_id": "x"},
+    ],
+)
+def test_fields_that_are_no_models_are_refused_in_one_line(change: dict[str, object]) -> None:
+    model = free_model(view(), LOGISTIC, 0.95)
+    with pytest.raises(rt.ReticentError) as refused:
+        Model.from_dict(model.to_dict() | change)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", "3", "[]", "{}", "[" * 100_000, 3, None])
+def test_text_that_is_no_model_is_refused(text: object) -> None:
+    with pytest.raises(rt.QueryError):
+        Model.from_json(text)  # pyright: ignore[reportArgumentType]

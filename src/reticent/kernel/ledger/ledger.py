@@ -24,6 +24,8 @@ from reticent.errors import (
     KeyForfeitedError,
     KeyReusedError,
     LedgerError,
+    QueryError,
+    require,
 )
 from reticent.kernel.ledger.anchor import Anchor, Mark, breach, newest, places
 from reticent.kernel.ledger.chain import Chain
@@ -130,6 +132,7 @@ class Ledger:
             ...         ledger.spent
             0
         """
+        cls._check(identity, budget)
         file, marks = places(path, anchor)
         with ExitStack() as undo, io_errors(file):
             lock = open_locked(lock_of(file), create=True)
@@ -177,7 +180,16 @@ class Ledger:
             >>> rt.Ledger.memory(rt.Budget(rho=1)).remaining
             1000000000
         """
+        cls._check(identity or {}, budget)
         return cls(MemoryStore(), None, identity=identity or {}, budget=budget)
+
+    @staticmethod
+    def _check(identity: object, budget: object) -> None:
+        """Before a file is made: what it is first opened with rules every later opening."""
+        require(identity, dict, "identity", "table.identity")
+        canonical(identity)
+        if not isinstance(getattr(budget, "limit", None), int):
+            raise QueryError(f"budget is of type {type(budget).__name__}; give rt.Budget(epsilon=1, delta=1e-9)")
 
     def _begin(self, anchor: Anchor | None, identity: Payload, accept_rollback: bool, created: bool) -> None:
         if self._history.sequence == 0:

@@ -125,8 +125,9 @@ class DualQuery:
         if isinstance(self.sample, str) and (self.sample != THEOREM or self.error is None):
             raise QueryError(f"sample={self.sample!r}: give a number of records, or {THEOREM!r} together with error=")
         for name, least in _WHOLE.items():
-            if getattr(self, name) is not None and getattr(self, name) != THEOREM:
-                object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, str) and value == THEOREM):
+                object.__setattr__(self, name, whole_number(value, name, least))
         object.__setattr__(self, "refine", share)
         object.__setattr__(self, "step", None if self.step is None else exact(self.step, "step"))
         object.__setattr__(self, "player", _player(self.player, self.work))
