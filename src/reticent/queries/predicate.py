@@ -449,6 +449,9 @@ def _parsed(description: Any, depth: int) -> Predicate:
     op = description.get("op") if isinstance(description, (dict, Mapping)) else None
     if not isinstance(op, str):
         raise QueryError('a predicate is an object such as {"op": ">=", "column": "age", "value": 45}')
+    shared = _shared(op, description) if len(description) == 3 else None
+    if shared is not None:
+        return shared
     if op == "everything":
         _expect_keys(description, "op")
         return Everything()
@@ -470,21 +473,31 @@ def _parsed_comparison(op: str, description: Mapping[str, Any]) -> Predicate:
         return Comparison(Column(description["column"]).name, op)
     if op == "in":
         _expect_keys(description, "op", "column", "values")
-        column, values = description["column"], description["values"]
-        if type(values) is list and len(values) <= SHARED_VALUES and type(column) is str:
+        return _listed(description["column"], description["values"])
+    if op in _NEGATION:
+        _expect_keys(description, "op", "column", "value")
+        return _compared(description["column"], op, description["value"])
+    known = [*_NEGATION, "in", *_UNARY, "and", "or", "not", "everything"]
+    raise QueryError(f"unknown predicate op {shown(op)}; use {' '.join(known)}")
+
+
+def _shared(op: str, description: Mapping[str, Any]) -> Predicate | None:
+    """A plain comparison or list, parsed before or now; None where a description of three keys must be looked at."""
+    column = description.get("column")
+    if type(column) is not str:
+        return None
+    if op in _NEGATION:
+        value = description.get("value")
+        kind = type(value)
+        if kind is int or (kind is str and len(column) + len(value) <= SHARED_LENGTH):
+            return _shared_comparison(column, op, kind, value)
+    elif op == "in":
+        values = description.get("values")
+        if type(values) is list and len(values) <= SHARED_VALUES:
             kinds = tuple(map(type, values))
             if _PLAIN.issuperset(kinds) and len(column) + sum(map(len, map(str, values))) <= SHARED_LENGTH:
                 return _shared_list(column, kinds, tuple(values))
-        return _listed(column, values)
-    if op in _NEGATION:
-        _expect_keys(description, "op", "column", "value")
-        column, value = description["column"], description["value"]
-        kind = type(value)
-        if type(column) is str and (kind is int or (kind is str and len(column) + len(value) <= SHARED_LENGTH)):
-            return _shared_comparison(column, op, kind, value)
-        return _compared(column, op, value)
-    known = [*_NEGATION, "in", *_UNARY, "and", "or", "not", "everything"]
-    raise QueryError(f"unknown predicate op {shown(op)}; use {' '.join(known)}")
+    return None
 
 
 def _listed(column: Any, values: Any) -> Predicate:

@@ -36,7 +36,11 @@ HEADS = 4096
 """Heads that are remembered: clients send the same one again, but for the length of the body."""
 LONGEST_HEAD = 2048
 HEAD_BYTES = HEADS * LONGEST_HEAD
-_SECURE = "".join(f"{name}: {value}\r\n" for name, value in SECURITY.items())
+_SECURE = "".join(f"{name}: {value}\r\n" for name, value in SECURITY.items()).encode()
+_REST = (
+    b"content-type: application/json\r\ncontent-length: %d\r\n" + _SECURE.replace(b"%", b"%%") + b"x-request-id: %b"
+    b"\r\n\r\n%b"
+)
 
 
 class QuickTable(Protocol):
@@ -82,6 +86,8 @@ class QuickPath:
         self._metrics = metrics
         self._log = log
         self._heads: Kept[bytes, Head] = Kept(HEADS, HEAD_BYTES)
+        self._headers: list[tuple[bytes, bytes]] | None = None
+        self._beginning = b""
 
     def response(self, data: bytes, headers: list[tuple[bytes, bytes]]) -> bytes | None:
         """The response to exactly one request, with the server's own headers first; None declines."""
@@ -117,9 +123,14 @@ class QuickPath:
             origin=origin,
             paid=False,
         )
-        own = b"".join(b"%b: %b\r\n" % pair for pair in headers)
-        rest = f"content-type: application/json\r\ncontent-length: {len(body)}\r\n{_SECURE}x-request-id: {identity}"
-        return b"HTTP/1.1 200 OK\r\n%b%b\r\n\r\n%b" % (own, rest.encode(), body)
+        return self._begun(headers) + _REST % (len(body), identity.encode(), body)
+
+    def _begun(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Up to the server's own headers, which are the same list for a second."""
+        if headers is not self._headers:
+            own = b"".join(b"%b: %b\r\n" % pair for pair in headers)
+            self._headers, self._beginning = headers, b"HTTP/1.1 200 OK\r\n" + own
+        return self._beginning
 
     def _read(self, given: bytes) -> Head | None:
         """By the parser of the long way, so that no head has two meanings; only plain ones are understood here."""
