@@ -93,7 +93,7 @@ class Callers:
                 connection.due = following
                 connection.send(next(requests))
                 following = next(due)
-            # Shorter waits than a millisecond are rounded up to one: then questions go out a little late, and it counts.
+            # Waits shorter than a millisecond are rounded up: questions then go out a little late, and that counts.
             pause = max(0.0, following - clock()) if free and following < end else None
             for number, _ in self._ready.poll(pause):
                 connection = self._by_number[number]

@@ -28,12 +28,13 @@ from reticent.sessions.free import free_result
 from reticent.sql.kept import Kept
 
 _ASK = re.compile(f"/v1/tables/({TABLE_NAME})/ask")
+_LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,7})\r\n", re.IGNORECASE)
 _JSON = b"application/json"
 _READ = frozenset({b"authorization", b"content-length", b"content-type"})
 _DECLINED = frozenset({b"idempotency-key", b"transfer-encoding", b"expect", b"upgrade", b"connection"})
 """Headers that may change what becomes of a request; all others are read by nobody on the long way either."""
 HEADS = 4096
-"""Heads that are remembered: clients send the same one again, but for the length of the body."""
+"""Heads that are remembered."""
 LONGEST_HEAD = 2048
 HEAD_BYTES = HEADS * LONGEST_HEAD
 _SECURE = "".join(f"{name}: {value}\r\n" for name, value in SECURITY.items()).encode()
@@ -70,11 +71,10 @@ def light_answer(
 
 
 class Head(NamedTuple):
-    """What the head of a question says: its table, the token, the length of the body."""
+    """What the head of a question says beside the length of its body: its table and the token."""
 
     table: str
     token: str
-    length: int
 
 
 class QuickPath:
@@ -94,9 +94,13 @@ class QuickPath:
         end = data.find(b"\r\n\r\n") + 4
         if not 4 <= end <= LONGEST_HEAD:
             return None
-        given = data[:end]
-        head = self._heads.get(given) or self._read(given)
-        if head is None or len(data) != end + head.length:
+        # A client sends one head again and again, but for the length of the body: it is remembered without.
+        length = _LENGTH.search(data, 0, end)
+        if length is None or len(data) != end + int(length[1]):
+            return None
+        given = data[: length.start(1)] + data[length.end(1) : end]
+        head = self._heads.get(given) or self._read(given, data[:end])
+        if head is None:
             return None
         table, person = self._tables.get(head.table), self._admission.known(head.token)
         if table is None or person is None or not person.may_see(head.table) or self._admission.wait(person) > 0:
@@ -132,25 +136,24 @@ class QuickPath:
             self._headers, self._beginning = headers, b"HTTP/1.1 200 OK\r\n" + own
         return self._beginning
 
-    def _read(self, given: bytes) -> Head | None:
+    def _read(self, given: bytes, whole: bytes) -> Head | None:
         """By the parser of the long way, so that no head has two meanings; only plain ones are understood here."""
-        if not given.startswith(b"POST /v1/tables/"):
+        if not whole.startswith(b"POST /v1/tables/"):
             return None
         read = _PlainHead()
         parser = httptools.HttpRequestParser(read)
         try:
-            parser.feed_data(given)
+            parser.feed_data(whole)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return None
         found = _ASK.fullmatch(read.url.decode("latin-1"))
         headers = read.headers
         plain = found is not None and not read.declined and parser.get_http_version() == "1.1"
-        length, authorization = headers.get(b"content-length", b""), headers.get(b"authorization", b"")
-        scheme, _, token = authorization.decode("latin-1").partition(" ")
+        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         kind = headers.get(b"content-type", _JSON).partition(b";")[0].strip().lower()
-        if not plain or scheme.lower() != "bearer" or kind != _JSON or not (length.isdigit() and len(length) < 8):
+        if not plain or scheme.lower() != "bearer" or kind != _JSON:
             return None
-        head = Head(found.group(1), token.strip(), int(length))
+        head = Head(found.group(1), token.strip())
         self._heads.put(given, head, LONGEST_HEAD)
         return head
 
