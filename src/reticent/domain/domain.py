@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 MAX_NAME_LENGTH = 128
 RESERVED_PREFIX = "__"
+_COUNTED_SETS = 4096
+"""Sets of columns whose cells are remembered."""
 
 _EXTRAS = ("nullable", "other", "strip", "casefold", "aliases", "missing", "decimal", "thousands", "units")
 _KEYS = {
@@ -201,7 +203,20 @@ class Domain(Mapping[str, Attribute]):
             >>> domain.cells(["age", "sex"])
             20
         """
-        return math.prod(self.shape_of(names))
+        if type(names) is not tuple and type(names) is not frozenset:
+            return math.prod(self.shape_of(names))
+        try:
+            return self._counted[names]
+        except (KeyError, TypeError):
+            found = math.prod(self.shape_of(names))
+        if len(self._counted) < _COUNTED_SETS:
+            self._counted[names] = found
+        return found
+
+    @cached_property
+    def _counted(self) -> dict[Iterable[str], int]:
+        """Cells by set of names: every question about the same columns asks for them."""
+        return {}
 
     def __getitem__(self, name: str) -> Attribute:
         self.index(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
@@ -22,8 +22,11 @@ KEPT_CELLS = 2**16
 """Compiled tensors up to this size stay with their query; larger ones would fill memory in a long workload."""
 
 
-class Query(ABC):
-    """Equal when their texts are."""
+class Query:
+    """Equal when their texts are.
+
+    Not an `ABC`: a free answer asks a dozen times of which kind its query is, and that test would be slow.
+    """
 
     @cached_property
     def text(self) -> str:

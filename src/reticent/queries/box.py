@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.domain.attribute import closest, shown
+from reticent.domain.attribute import Attribute, closest, shown
 from reticent.errors import QueryError
 from reticent.queries.forms import Dense, Form, mask_product, refuse_large
 
@@ -43,15 +43,12 @@ class Box:
         self.tensors: dict[tuple[str, ...], np.ndarray] = {}
         self.empty = False
 
-    def compare(self, name: str, op: str, value: object, wanted: bool) -> None:
-        """Keep the codes for which the comparison is true, or those for which it is false."""
+    def attribute(self, name: str) -> Attribute:
+        """Of the column that a comparison names."""
         attribute = self.domain.attributes.get(name)
         if attribute is None:
             raise QueryError(f"unknown column {shown(name)}{closest(name, self.domain.names)}")
-        vector = attribute.truth(op, value, name).vectors[wanted]
-        if vector is not None:
-            known = self.vectors.get(name)
-            self.vectors[name] = vector if known is None else known * vector
+        return attribute
 
     def keep(self, name: str, vector: np.ndarray) -> None:
         """Narrow one attribute by a 0/1 vector."""

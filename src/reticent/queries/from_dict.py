@@ -21,13 +21,13 @@ MAX_NAMES = 1_000
 
 def query_from_dict(description: Any) -> Query:
     """The inverse of `Query.to_dict`."""
-    if not isinstance(description, Mapping) or not isinstance(description.get("query"), str):
+    kind = description.get("query") if isinstance(description, (dict, Mapping)) else None
+    if not isinstance(kind, str):
         raise QueryError('a query is an object such as {"query": "count", "where": {...}}')
-    kind = description["query"]
     if kind not in _BUILDERS:
         raise QueryError(f"unknown query {shown(kind)}; use {', '.join(_BUILDERS)}")
     required, optional, build = _BUILDERS[kind]
-    given = set(description) - {"query"}
+    given = description.keys() - _QUERY
     if not required <= given <= required | optional:
         keys = ", ".join([*sorted(required), *(f"{key} (optional)" for key in sorted(optional))])
         raise QueryError(f"query {kind} needs exactly the keys {keys}")
@@ -76,6 +76,7 @@ def _ratio(description: Mapping[str, Any]) -> Ratio:
     return Ratio(linear_from_dict(description["numerator"]), linear_from_dict(description["denominator"]))
 
 
+_QUERY = frozenset({"query"})
 _Builder = Callable[[Mapping[str, Any]], Query]
 _BUILDERS: dict[str, tuple[set[str], set[str], _Builder]] = {
     "count": (set(), {"where"}, lambda entry: Count(_where(entry))),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -30,6 +30,15 @@ from reticent.queries.literals import (
 MAX_DEPTH = 64
 MAX_SIZE = 20_000
 """Comparisons and listed values in one predicate."""
+
+SHARED = 4096
+"""Comparisons and lists that were parsed last: they are frozen, so questions share them and the texts they wrote."""
+SHARED_VALUES = 32
+SHARED_LENGTH = 256
+"""Characters of a comparison that is shared."""
+_PLAIN = frozenset({str, int, bool})
+READ_CODES = 128
+"""A comparison keeps what it says about a column of up to so many codes: 2 kB at most, so 20 MB for all shared ones."""
 
 _NEGATION = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _UNARY = {"is_null": "is null", "is_known": "is known"}
@@ -134,9 +143,10 @@ class Everything(Predicate):
 class Comparison(Predicate):
     """One column against a value, a list of values, or nothing (is_null, is_known)."""
 
-    __slots__ = ("name", "op", "value")
+    __slots__ = ("_read", "name", "op", "value")
 
     def __init__(self, name: str, op: str, value: Any = None) -> None:
+        self._read: tuple[Any, Any] | None = None
         self.name = name
         self.op = op
         self.value = value
@@ -152,7 +162,14 @@ class Comparison(Predicate):
         return {"op": self.op, "column": self.name, "value": literal_to_plain(self.value)}
 
     def restrict(self, box: Box, wanted: bool) -> None:
-        box.compare(self.name, self.op, self.value, wanted)
+        attribute, read = box.attribute(self.name), self._read
+        if read is None or read[0] is not attribute:
+            read = (attribute, attribute.truth(self.op, self.value, self.name))
+            if attribute.size <= READ_CODES:
+                self._read = read
+        vector = read[1].vectors[wanted]
+        if vector is not None:
+            box.keep(self.name, vector)
 
     def _write(self) -> str:
         name = name_text(self.name)
@@ -429,9 +446,12 @@ def _parsed(description: Any, depth: int) -> Predicate:
     if depth == 0:
         raise QueryError(f"the predicate is nested more than {MAX_DEPTH} deep")
     # `dict` first: the test of an abstract class is slow, and JSON has no other mapping.
-    if not isinstance(description, (dict, Mapping)) or not isinstance(description.get("op"), str):
+    op = description.get("op") if isinstance(description, (dict, Mapping)) else None
+    if not isinstance(op, str):
         raise QueryError('a predicate is an object such as {"op": ">=", "column": "age", "value": 45}')
-    op = description["op"]
+    shared = _shared(op, description) if len(description) == 3 else None
+    if shared is not None:
+        return shared
     if op == "everything":
         _expect_keys(description, "op")
         return Everything()
@@ -453,18 +473,56 @@ def _parsed_comparison(op: str, description: Mapping[str, Any]) -> Predicate:
         return Comparison(Column(description["column"]).name, op)
     if op == "in":
         _expect_keys(description, "op", "column", "values")
-        column, values = Column(description["column"]), description["values"]
-        if not isinstance(values, list):
-            raise QueryError(f'{readable_name(column.name)}: "values" must be a list')
-        return column.isin([literal_from_plain(value, column.name) for value in values])
+        return _listed(description["column"], description["values"])
     if op in _NEGATION:
         _expect_keys(description, "op", "column", "value")
-        column = Column(description["column"])
-        return Comparison(column.name, op, literal_from_plain(description["value"], column.name))
+        return _compared(description["column"], op, description["value"])
     known = [*_NEGATION, "in", *_UNARY, "and", "or", "not", "everything"]
     raise QueryError(f"unknown predicate op {shown(op)}; use {' '.join(known)}")
 
 
+def _shared(op: str, description: Mapping[str, Any]) -> Predicate | None:
+    """A plain comparison or list, parsed before or now; None where a description of three keys must be looked at."""
+    column = description.get("column")
+    if type(column) is not str:
+        return None
+    if op in _NEGATION:
+        value = description.get("value")
+        kind = type(value)
+        if kind is int or (kind is str and len(column) + len(value) <= SHARED_LENGTH):
+            return _shared_comparison(column, op, kind, value)
+    elif op == "in":
+        values = description.get("values")
+        if type(values) is list and len(values) <= SHARED_VALUES:
+            kinds = tuple(map(type, values))
+            if _PLAIN.issuperset(kinds) and len(column) + sum(map(len, map(str, values))) <= SHARED_LENGTH:
+                return _shared_list(column, kinds, tuple(values))
+    return None
+
+
+def _listed(column: Any, values: Any) -> Predicate:
+    named = Column(column)
+    if not isinstance(values, list):
+        raise QueryError(f'{readable_name(named.name)}: "values" must be a list')
+    return named.isin([literal_from_plain(value, named.name) for value in values])
+
+
+def _compared(column: Any, op: str, value: Any) -> Predicate:
+    name = Column(column).name
+    return Comparison(name, op, literal_from_plain(value, name))
+
+
+@lru_cache(maxsize=SHARED)
+def _shared_list(column: str, kinds: tuple[type, ...], values: tuple[Any, ...]) -> Predicate:
+    """Texts and numbers compare equal across types (1 and true), so types are part of what is asked for."""
+    return _listed(column, list(values))
+
+
+@lru_cache(maxsize=SHARED)
+def _shared_comparison(column: str, op: str, kind: type, value: int | str) -> Predicate:
+    return _compared(column, op, value)
+
+
 def _expect_keys(description: Mapping[str, Any], *keys: str) -> None:
-    if set(description) != set(keys):
+    if len(description) != len(keys) or not all(map(description.__contains__, keys)):
         raise QueryError(f"predicate {shown(description['op'])} needs exactly the keys {', '.join(keys)}")

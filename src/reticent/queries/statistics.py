@@ -91,7 +91,7 @@ class StatisticQuery:
 
 def is_statistic(description: Any) -> bool:
     """Whether plain values describe a statistic."""
-    return isinstance(description, Mapping) and description.get("query") == "statistic"
+    return isinstance(description, (dict, Mapping)) and description.get("query") == "statistic"
 
 
 def quantile(column: str, level: float, where: Predicate | None = None) -> StatisticQuery:

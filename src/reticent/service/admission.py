@@ -30,6 +30,13 @@ class Admission:
             self.failed(client)
             raise
 
+    def known(self, token: str) -> Principal | None:
+        """Whose token this is; None counts nothing, so that `by_token` can refuse it."""
+        try:
+            return self._tokens.find(token)
+        except HttpProblem:
+            return None
+
     def verifier(self, name: str) -> tuple[Principal | None, Verifier]:
         """What verifies the token of whoever has this name, where the token itself is not sent."""
         return self._tokens.verifier(name)
@@ -49,3 +56,7 @@ class Admission:
     def wait(self, principal: Principal) -> float:
         """Seconds to wait before the next statement; 0 lets it pass and counts it."""
         return self._buckets.wait(principal.id)
+
+    def give_back(self, principal: Principal) -> None:
+        """Undo the last count: the same request is counted again elsewhere in this process."""
+        self._buckets.give_back(principal.id)

@@ -26,6 +26,7 @@ from reticent.service.http.problems import MEDIA_TYPE, TITLES, HttpProblem, prob
 from reticent.service.logging import Log
 from reticent.service.metrics import Gauge, Metrics
 from reticent.service.postgres.door import opened_door
+from reticent.service.quick_path import QuickPath
 from reticent.service.routes import analysts as routes
 from reticent.service.routes import custodians as administration
 from reticent.service.routes.access import Person, analyst_router, public_router
@@ -79,7 +80,8 @@ def create_app(
     app.include_router(public)
     _add_errors(app)
     _secure(app)
-    return Middleware(FreePath(app, tables), settings, admission, counted, told)
+    quick = QuickPath(tables, admission, counted, told)
+    return Middleware(FreePath(app, tables), settings, admission, counted, told, quick.response)
 
 
 public = public_router()

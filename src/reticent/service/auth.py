@@ -35,6 +35,9 @@ CREATE TABLE IF NOT EXISTS verifiers (
   stored_key BLOB NOT NULL, server_key BLOB NOT NULL)
 """
 """Beside the tokens: a file of version 0.1 has none, and gets them as its tokens are used."""
+CHANGES = (4, 24)
+"""Length and place of SQLite's file change counter: every commit adds one, and without a WAL it stands in the file."""
+NEVER_READ = b""
 NOBODY = ""
 """Its digest is the secret from which salts for unknown names are made: they stay the same, as real ones do."""
 _COLUMNS = "id, name, role, digest, tables, created, expires, revoked"
@@ -90,22 +93,30 @@ class Tokens:
             raise QueryError(
                 f"{path}: the file of tokens cannot be used ({reason}); name another with tokens"
             ) from None
-        self._version = -1
+        self._bytes = os.open(path, os.O_RDONLY)
+        self._version = NEVER_READ
         self._known: dict[str, Principal] = {}
+        self._proved: dict[str, Principal] = {}
+        """By token: whose it is by the file as it was read last."""
         self._verifiers: dict[str, tuple[bytes, Verifier]] = {}
 
     def find(self, token: str) -> Principal:
         """Whose token this is; all that is wrong with one sounds alike."""
+        known = self._current()
+        principal = self._proved.get(token)
+        if principal is not None and principal.valid(self._clock()):
+            return principal
         found = _TOKEN.fullmatch(token)
-        principal = self._current().get(found.group(1)) if found else None
+        principal = known.get(found.group(1)) if found else None
         digest = _digest(token)
-        known = principal.digest if principal is not None else bytes(32)
-        if not hmac.compare_digest(digest, known) or principal is None or not principal.valid(self._clock()):
+        stored = principal.digest if principal is not None else bytes(32)
+        if not hmac.compare_digest(digest, stored) or principal is None or not principal.valid(self._clock()):
             raise HttpProblem(
                 "unauthorized", "the token is unknown, expired or revoked: ask the custodian for a new one"
             )
         if principal.id not in self._verifiers:
             self._learn(principal, token)
+        self._proved[token] = principal
         return principal
 
     def verifier(self, name: str) -> tuple[Principal | None, Verifier]:
@@ -183,6 +194,8 @@ class Tokens:
 
     def close(self) -> None:
         self._file.close()
+        # Not before: closing any descriptor of the file ends the locks that this process holds on it.
+        os.close(self._bytes)
 
     def _learn(self, principal: Principal, token: str) -> None:
         """Keep what verifies a token that is not sent; a file that cannot be written is no reason to refuse it."""
@@ -197,23 +210,24 @@ class Tokens:
                 self._file.execute(statement, values)
             except sqlite3.Error:
                 raise HttpProblem("storage", "the file of tokens cannot be written: nothing was changed") from None
-            self._version = -1
+            self._version = NEVER_READ
 
     def _current(self) -> dict[str, Principal]:
         """What the file says; read again only when some process has written."""
         with self._lock:
             try:
-                version = self._file.execute("PRAGMA data_version").fetchone()[0]
-                rows, verifying = [], []
-                if version != self._version:
-                    rows = self._file.execute(f"SELECT {_COLUMNS} FROM tokens").fetchall()
-                    verifying = self._file.execute("SELECT * FROM verifiers").fetchall()
-            except sqlite3.Error:
+                # Before the rows: those that are written meanwhile are read again next time.
+                version = os.pread(self._bytes, *CHANGES)
+                if version == self._version:
+                    return self._known
+                rows = self._file.execute(f"SELECT {_COLUMNS} FROM tokens").fetchall()
+                verifying = self._file.execute("SELECT * FROM verifiers").fetchall()
+            except (OSError, sqlite3.Error):
                 raise HttpProblem("storage", "the file of tokens cannot be read") from None
-            if version != self._version:
-                self._known = {row[0]: _principal(row) for row in rows}
-                self._verifiers = {row[0]: (row[1], Verifier(*row[2:])) for row in verifying}
-                self._version = version
+            self._known = {row[0]: _principal(row) for row in rows}
+            self._verifiers = {row[0]: (row[1], Verifier(*row[2:])) for row in verifying}
+            self._proved = {}
+            self._version = version
             return self._known
 
 

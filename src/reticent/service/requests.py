@@ -135,6 +135,9 @@ class Parser(ABC):
         """Checked and weighed, from plain values."""
 
     def _weighed(self, question: Any, content: dict[str, Any], work: Work, *, strict: bool) -> ParsedRequest:
+        if len(content) == 1:
+            check_work(work, self.settings, paid=False)
+            return ParsedRequest(Request(question, None, self.confidence), work, content, self.fields)
         confidence, price = (_number(content, name) for name in TERMS[1:])
         error = _error(content)
         check_work(work, self.settings, paid=error is not None)
@@ -165,13 +168,20 @@ class QuestionParser(Parser):
     def find(self, body: bytes) -> ParsedRequest | None:
         """Small questions in JSON are parsed here and now; SQL and whatever may be large is not."""
         found = super().find(body)
-        if found is not None or len(body) > LIGHT_BYTES:
+        if found is not None:
             return found
+        parsed = self.light(body)
+        return None if parsed is None else self.keep(body, parsed)
+
+    def light(self, body: bytes) -> ParsedRequest | None:
+        """A question in JSON that is little work to parse and to weigh; nothing is remembered of it."""
+        if len(body) > LIGHT_BYTES:
+            return None
         content = self._checked(content_of(body))
         if "sql" in content or is_statistic(content["query"]):
             return None
         query = query_from_dict(content["query"])
-        return self.keep(body, self._question(content, query)) if light(query, self.domain) else None
+        return self._question(content, query) if light(query, self.domain) else None
 
     def parsed(self, content: dict[str, Any]) -> ParsedRequest:
         content = self._checked(content)
@@ -245,7 +255,13 @@ def checked_key(header: str | None) -> str | None:
 def content_of(body: bytes) -> dict[str, Any]:
     """A JSON object of plain values; NaN and infinities are not JSON."""
     try:
-        content = _DECODER.decode(body.decode())
+        text = body.decode()
+        try:
+            content, end = _DECODER.scan_once(text, 0)
+        except StopIteration:
+            end = -1
+        if end != len(text):
+            content = _DECODER.decode(text)  # which passes over white space, and knows what else is wrong
     except (ValueError, RecursionError):
         raise HttpProblem("request", "the body is not JSON") from None
     if not isinstance(content, dict):

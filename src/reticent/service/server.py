@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 
@@ -24,6 +23,7 @@ from reticent.knowledge.outcome import Report, silent
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.http.head_limits import timed_head_protocol
+from reticent.service.http.middleware import Middleware
 from reticent.service.logging import Log, take_over
 from reticent.service.metrics import Metrics
 from reticent.service.settings import IDLE_SECONDS, WRITER_IDLE_SECONDS, Settings, TableSettings
@@ -83,12 +83,12 @@ def first_token(tokens: Tokens, settings: Settings, *, renew: bool = False) -> P
     return path
 
 
-def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
+def configuration(app: Middleware, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
     """How uvicorn serves us; TLS on the public side only."""
     return uvicorn.Config(
         app,
         uds=uds,
-        http=timed_head_protocol(settings.head_seconds),
+        http=timed_head_protocol(settings.head_seconds, app.quick),
         ws="none",
         log_config=None,
         access_log=False,

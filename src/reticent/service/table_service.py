@@ -20,6 +20,7 @@ from reticent.service.http.problems import HttpProblem
 from reticent.service.http.ticks import Ticks
 from reticent.service.paid_answers import PaidAnswers
 from reticent.service.published import PublishedReleases
+from reticent.service.quick_path import light_answer
 from reticent.service.replies import AnswerCache, encode, encoded_reply, reply_of
 from reticent.service.requests import LossParser, ParsedRequest, Parser, QuestionParser
 from reticent.service.settings import Settings, TableSettings
@@ -82,6 +83,12 @@ class TableService:
             return await self._pay(parsed, who, key or f"auto-{secrets.token_hex(12)}")
         finally:
             await self._ticks.wait()
+
+    def quick_answer(self, body: bytes) -> tuple[bytes, str] | None:
+        """Bytes and origin of an answer that is free and little work; None elsewhere."""
+        if self.session.engine != "default":
+            return None
+        return light_answer(body, self.questions, self._cache, self.session.state.knowledge)
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
         """Bytes and origin of a free answer to a question's body; None where what is known is not good enough."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 
 from reticent.domain import Domain
+from reticent.errors import DomainError, QueryError
 from reticent.kernel.statistics import MARGINAL_CELLS
-from reticent.queries.base import Linear, Query, domain_order
+from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.service.http.problems import HttpProblem
@@ -44,6 +46,8 @@ class Work:
 def work_of(query: Query, domain: Domain) -> Work:
     """The cost model of one question."""
     query = query.resolve(domain)
+    if isinstance(query, Linear):
+        return _of_number(min(domain.cells(query.compile(domain).attributes), 2**62))
     if isinstance(query, Ratio):
         return work_of(query.numerator, domain) + work_of(query.denominator, domain)
     if isinstance(query, Marginal):
@@ -53,10 +57,12 @@ def work_of(query: Query, domain: Domain) -> Work:
         groups, cells = domain.cells(query.names), domain.cells(query.span(domain))
         # All at once up to so many cells; beyond, and by threshold engines, one by one.
         return Work(max(groups, cells), groups, 1 if cells <= MARGINAL_CELLS else groups)
-    if isinstance(query, Linear):
-        form = query.compile(domain)
-        return Work(min(domain.cells(form.attributes), 2**62), 1, 1)
     raise HttpProblem("question", f"{query.text} is a workload entry, not one question; ask count, mean or marginal")
+
+
+@lru_cache
+def _of_number(cells: int) -> Work:
+    return Work(cells, 1, 1)
 
 
 def weigh(statement: Statement) -> Work:
@@ -70,7 +76,10 @@ def weigh(statement: Statement) -> Work:
 
 def light(query: Query, domain: Domain) -> bool:
     """Whether a question may be weighed and compiled on the event loop: by the columns that it names."""
-    return domain.cells(domain_order(domain, query.attributes)) <= QUICK
+    try:
+        return domain.cells(query.attributes) <= QUICK
+    except DomainError as error:
+        raise QueryError(str(error)) from None
 
 
 def check_work(work: Work, settings: Settings, *, paid: bool) -> None:

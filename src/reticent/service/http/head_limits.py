@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -10,11 +11,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from reticent.service.http.bounds import HEAD_LIMIT
 from reticent.service.http.problems import HttpProblem
 
+QuickAnswering = Callable[[bytes, list[tuple[bytes, bytes]]], bytes | None]
+"""The response to the bytes of one whole request, with the server's own headers; None leaves it to the application."""
+
 
 class TimedHeadProtocol(HttpToolsProtocol):
     """uvicorn's own protocol waits for ever for the end of the headers: a few dribbling clients could hold it."""
 
     head_seconds = 10.0
+    quick: QuickAnswering | None = None
+    _between = True
+    """Whether the next byte begins a request."""
     _timer: asyncio.TimerHandle | None = None
     _began = False
     _arrived = 0
@@ -28,6 +35,8 @@ class TimedHeadProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.quick is not None and self._between and self._answered(self.quick, data):
+            return
         super().data_received(data)
         if not self._waiting:
             if self._timer is not None:
@@ -39,9 +48,28 @@ class TimedHeadProtocol(HttpToolsProtocol):
         elif self._timer is None:
             self._timer = self.loop.call_later(self.head_seconds, self._late)
 
+    def _answered(self, quick: QuickAnswering, data: bytes) -> bool:
+        """Whether this was one whole request, and it is answered already."""
+        if (self.cycle is not None and not self.cycle.response_complete) or self.pipeline:
+            return False
+        if self.flow.write_paused or self.transport.is_closing():
+            return False
+        response = quick(data, self.server_state.default_headers)
+        if response is None:
+            return False
+        self._in_time()
+        self.transport.write(response)
+        self.on_response_complete()
+        return True
+
     def on_message_begin(self) -> None:
         self._began = True
+        self._between = False
         super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        self._between = True
+        super().on_message_complete()
 
     def on_headers_complete(self) -> None:
         self._began = False
@@ -78,6 +106,8 @@ class TimedHeadProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def timed_head_protocol(head_seconds: float) -> type[TimedHeadProtocol]:
-    """The protocol with this patience."""
-    return type("TimedHeadProtocol", (TimedHeadProtocol,), {"head_seconds": head_seconds})
+def timed_head_protocol(head_seconds: float, quick: QuickAnswering | None = None) -> type[TimedHeadProtocol]:
+    """The protocol with this patience; `quick` sees whole requests first."""
+    # A function of the class would be given the connection, too.
+    known = None if quick is None else staticmethod(quick)
+    return type("TimedHeadProtocol", (TimedHeadProtocol,), {"head_seconds": head_seconds, "quick": known})

@@ -44,6 +44,12 @@ class Buckets:
             self._levels.popitem(last=False)
         return 0.0 if allowed else (1.0 - level) / self.rate
 
+    def give_back(self, name: str) -> None:
+        """One that was taken and not used."""
+        if name in self._levels:
+            level, since = self._levels[name]
+            self._levels[name] = (min(self.burst, level + 1.0), since)
+
 
 async def read_body(receive: Any, declared: bytes | None, limit: int, seconds: float) -> bytes:
     """The whole body, refused as soon as it is known to be too large; a client that dawdles is let go."""

@@ -10,6 +10,7 @@ from typing import Any
 from reticent.errors import ReticentError
 from reticent.service.admission import Admission
 from reticent.service.auth import Principal
+from reticent.service.http.head_limits import QuickAnswering
 from reticent.service.http.limits import read_body
 from reticent.service.http.problems import HttpProblem, problem_of, storage_problem
 from reticent.service.logging import Log
@@ -43,7 +44,17 @@ _SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY.items()
 class Middleware:
     """Wraps an application that finds who asks in `scope[PRINCIPAL]` and the whole body in `scope[BODY]`."""
 
-    def __init__(self, app: App, settings: Settings, admission: Admission, metrics: Metrics, log: Log) -> None:
+    def __init__(
+        self,
+        app: App,
+        settings: Settings,
+        admission: Admission,
+        metrics: Metrics,
+        log: Log,
+        quick: QuickAnswering | None = None,
+    ) -> None:
+        self.quick = quick
+        """What the server may try before it calls this application."""
         self._app = app
         self._settings = settings
         self._admission = admission

@@ -26,6 +26,7 @@ from reticent.service.http.middleware import BODY, NOTE, Middleware, Scope
 from reticent.service.http.problems import HttpProblem
 from reticent.service.logging import Log, take_over
 from reticent.service.metrics import Metrics
+from reticent.service.quick_path import QuickPath, light_answer
 from reticent.service.readers.follower import Follower
 from reticent.service.readers.shared_listener import SharedListenerServer
 from reticent.service.replies import AnswerCache, encoded_reply, reply_of
@@ -48,26 +49,29 @@ class ReaderTable:
             self.follower.domain, settings, table.confidence, table.name, synthetic_rows=table.synthetic_rows
         )
         self._cache = AnswerCache()
-
         self._working = working
+
+    def quick_answer(self, body: bytes) -> tuple[bytes, str] | None:
+        """Where it is free and little work; None elsewhere."""
+        return light_answer(body, self.questions, self._cache, self.follower.knowledge, self.follower.recall)
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
         """None where what is known is not good enough: only the writer, who holds table and ledger, can answer."""
-        parsed = self.questions.find(body) or await self._working.run(who.name, self.questions.parse, body)
-        recalled = self._cache.recall(parsed, self.follower.knowledge)
+        recalled = self._cache.recall(body, self.follower.knowledge)
         if recalled is not None:
             return recalled
+        parsed = self.questions.find(body) or await self._working.run(who.name, self.questions.parse, body)
         if parsed.work.quick:
-            return self._answer(parsed)
-        return await self._working.run(who.name, self._answer, parsed)
+            return self._answer(body, parsed)
+        return await self._working.run(who.name, self._answer, body, parsed)
 
-    def _answer(self, parsed: ParsedRequest) -> tuple[bytes, str] | None:
+    def _answer(self, body: bytes, parsed: ParsedRequest) -> tuple[bytes, str] | None:
         knowledge = self.follower.knowledge
         found = free_result(knowledge, parsed.request, self.follower.recall)
         if found is None:
             return None
         answered = encoded_reply(reply_of(found))
-        self._cache.remember(parsed, knowledge, answered)
+        self._cache.remember(body, knowledge, answered)
         return answered
 
 
@@ -153,7 +157,8 @@ def run_reader(arguments: list[str]) -> None:
     writer = httpx.AsyncClient(transport=to_writer(folder / "writer.sock"), timeout=None)
     metrics = Metrics(folder / "metrics", row, settings.readers + 1)
     admission = Admission(settings, Tokens(Path(settings.tokens)), share=settings.readers)
-    app = Middleware(Reader(tables, writer, log), settings, admission, metrics, log)
+    quick = QuickPath(tables, admission, metrics, log)
+    app = Middleware(Reader(tables, writer, log), settings, admission, metrics, log, quick.response)
     from reticent.service.server import configuration, settle_memory
 
     settle_memory()

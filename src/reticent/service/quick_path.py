@@ -1,0 +1,178 @@
+"""The shortest way to a free answer: from the bytes of a whole request to those of its response, in one step.
+
+It answers what is plain, free and little work, and declines everything else, before anything is counted or told: then
+the long way (middleware, free path, routes) reads the same bytes again and says what is to be said. So this way knows
+no error and no refusal, and whatever it sends is what the long way would have sent.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import httptools
+
+from reticent.knowledge.free import Recall
+from reticent.knowledge.knowledge import Knowledge
+from reticent.service.admission import Admission
+from reticent.service.http.bounds import TABLE_NAME
+from reticent.service.http.middleware import SECURITY
+from reticent.service.logging import Log
+from reticent.service.metrics import Metrics
+from reticent.service.replies import AnswerCache, encoded_reply, reply_of
+from reticent.service.requests import QuestionParser
+from reticent.sessions.free import free_result
+from reticent.sql.kept import Kept
+
+_ASK = re.compile(f"/v1/tables/({TABLE_NAME})/ask")
+_LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,7})\r\n", re.IGNORECASE)
+_JSON = b"application/json"
+_READ = frozenset({b"authorization", b"content-length", b"content-type"})
+_DECLINED = frozenset({b"idempotency-key", b"transfer-encoding", b"expect", b"upgrade", b"connection"})
+"""Headers that may change what becomes of a request; all others are read by nobody on the long way either."""
+HEADS = 4096
+"""Heads that are remembered."""
+LONGEST_HEAD = 2048
+HEAD_BYTES = HEADS * LONGEST_HEAD
+_SECURE = "".join(f"{name}: {value}\r\n" for name, value in SECURITY.items()).encode()
+_REST = (
+    b"content-type: application/json\r\ncontent-length: %d\r\n" + _SECURE.replace(b"%", b"%%") + b"x-request-id: %b"
+    b"\r\n\r\n%b"
+)
+
+
+class QuickTable(Protocol):
+    """A table that can be asked for what is free and little work."""
+
+    def quick_answer(self, body: bytes) -> tuple[bytes, str] | None:
+        """Bytes and origin of the answer; None where it is neither, and errors where the body is none."""
+        ...
+
+
+def light_answer(
+    body: bytes, parser: QuestionParser, cache: AnswerCache, knowledge: Knowledge, recall: Recall | None = None
+) -> tuple[bytes, str] | None:
+    """A free answer that is remembered, or to a question that may be parsed and answered on the event loop."""
+    answered = cache.recall(body, knowledge)
+    if answered is not None:
+        return answered
+    parsed = parser.light(body)
+    if parsed is None or not parsed.work.quick:
+        return None
+    found = free_result(knowledge, parsed.request, recall)
+    if found is None:
+        return None
+    answered = encoded_reply(reply_of(found))
+    cache.remember(body, knowledge, answered)
+    return answered
+
+
+class Head(NamedTuple):
+    """What the head of a question says beside the length of its body: its table and the token."""
+
+    table: str
+    token: str
+
+
+class QuickPath:
+    """Answers whole requests for one process; `tables` are those it serves."""
+
+    def __init__(self, tables: Mapping[str, QuickTable], admission: Admission, metrics: Metrics, log: Log) -> None:
+        self._tables = tables
+        self._admission = admission
+        self._metrics = metrics
+        self._log = log
+        self._heads: Kept[bytes, Head] = Kept(HEADS, HEAD_BYTES)
+        self._headers: list[tuple[bytes, bytes]] | None = None
+        self._beginning = b""
+
+    def response(self, data: bytes, headers: list[tuple[bytes, bytes]]) -> bytes | None:
+        """The response to exactly one request, with the server's own headers first; None declines."""
+        end = data.find(b"\r\n\r\n") + 4
+        if not 4 <= end <= LONGEST_HEAD:
+            return None
+        # A client sends one head again and again, but for the length of the body: it is remembered without.
+        length = _LENGTH.search(data, 0, end)
+        if length is None or len(data) != end + int(length[1]):
+            return None
+        given = data[: length.start(1)] + data[length.end(1) : end]
+        head = self._heads.get(given) or self._read(given, data[:end])
+        if head is None:
+            return None
+        table, person = self._tables.get(head.table), self._admission.known(head.token)
+        if table is None or person is None or not person.may_see(head.table) or self._admission.wait(person) > 0:
+            return None
+        started = time.perf_counter()
+        try:
+            answered = table.quick_answer(data[end:])
+        except Exception:
+            answered = None  # what is wrong with it is found, told and counted on the long way
+        if answered is None:
+            self._admission.give_back(person)
+            return None
+        body, origin = answered
+        identity = secrets.token_hex(8)
+        self._metrics.request("ask", 200)
+        self._metrics.answered(origin, False, time.perf_counter() - started)
+        self._log.info(
+            "request",
+            method="POST",
+            status=200,
+            who=person.name,
+            request=identity,
+            route="ask",
+            origin=origin,
+            paid=False,
+        )
+        return self._begun(headers) + _REST % (len(body), identity.encode(), body)
+
+    def _begun(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Up to the server's own headers, which are the same list for a second."""
+        if headers is not self._headers:
+            own = b"".join(b"%b: %b\r\n" % pair for pair in headers)
+            self._headers, self._beginning = headers, b"HTTP/1.1 200 OK\r\n" + own
+        return self._beginning
+
+    def _read(self, given: bytes, whole: bytes) -> Head | None:
+        """By the parser of the long way, so that no head has two meanings; only plain ones are understood here."""
+        if not whole.startswith(b"POST /v1/tables/"):
+            return None
+        read = _PlainHead()
+        parser = httptools.HttpRequestParser(read)
+        try:
+            parser.feed_data(whole)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            return None
+        found = _ASK.fullmatch(read.url.decode("latin-1"))
+        headers = read.headers
+        plain = found is not None and not read.declined and parser.get_http_version() == "1.1"
+        scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        kind = headers.get(b"content-type", _JSON).partition(b";")[0].strip().lower()
+        if not plain or scheme.lower() != "bearer" or kind != _JSON:
+            return None
+        head = Head(found.group(1), token.strip())
+        self._heads.put(given, head, LONGEST_HEAD)
+        return head
+
+
+class _PlainHead:
+    """Collects the headers that matter; `declined` where one comes twice or asks for what is not plain."""
+
+    def __init__(self) -> None:
+        self.url = b""
+        self.headers: dict[bytes, bytes] = {}
+        self.declined = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name in _READ:
+            self.declined = self.declined or name in self.headers
+            self.headers[name] = value
+        elif name in _DECLINED and not (name == b"connection" and value.lower() == b"keep-alive"):
+            self.declined = True
