@@ -190,7 +190,13 @@ class Prompt:
             self.error = None if text else self.error
         else:
             self.error = wanted_error(text)
-        state = "off: free answers only" if self.error is None else f"{self.error:g}" if isinstance(self.error, float) else self.error
+        state = (
+            "off: free answers only"
+            if self.error is None
+            else f"{self.error:g}"
+            if isinstance(self.error, float)
+            else self.error
+        )
         console.print(f"wanted error {state}", markup=False)
 
     def _domain(self, name: str) -> None:
@@ -207,7 +213,10 @@ class Prompt:
             console.print(f"[bold]{escape(name):<9}[/bold] {escape(meaning)}")
         shorts = ", ".join(f"{short} for {name}" for short, name in ALIASES.items())
         console.print(f"Also {escape(shorts)}. The up key brings back earlier statements.")
-        console.print("Anything else is SQL: SELECT ... FROM ... WHERE ... GROUP BY ... with COUNT(*), SUM, AVG.")
+        console.print(
+            "Anything else is SQL: aggregates from COUNT(*) to CORR and MEDIAN, with WHERE, GROUP BY, subqueries and"
+            " window functions; EXPLAIN shows what a statement would cost. Piped statements end with a semicolon."
+        )
 
     def _quit(self, _: str) -> None:
         self.done = True
