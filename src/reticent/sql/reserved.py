@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-RESERVED = frozenset(
-    """
+_WORDS = """
     all alter and any array as between by case column connect_by_root create cross cube current_catalog current_date
     current_time current_timestamp current_user date default describe distinct drop else end except false fetch for
     force from glob grant group having if ilike in inner insert install intersect into is join lateral like limit list
     localtime localtimestamp lock map not notnull null nullable object offset on only or order outer partitioned_by
     positional qualify range regexp returning revoke rlike rollback rollup row select session_user struct summarize
     table tablesample then time true uncache union user using values when where window with xor
-    """.split()
-)
+"""
+
+RESERVED = frozenset(_WORDS.split())
 """Those that this parser does not read as a name everywhere, and the commonest that other databases do not."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

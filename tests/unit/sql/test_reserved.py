@@ -1,4 +1,4 @@
-"""Names of columns that are words of SQL: quoted where statements are written, and told of where they cannot be read."""
+"""Names of columns that are words of SQL: quoted where statements are written, told of in refusals."""
 
 from __future__ import annotations
 
