@@ -9,11 +9,12 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from reticent.domain import Domain
+from reticent.sql.reserved import quoted_name
 
 KEYWORDS = (
     "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN", "BETWEEN",
     "IS NULL", "IS NOT NULL", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "DESC", "ASC", "FILTER",
-    "COUNT(*)", "SUM(", "AVG(", "WITH",
+    "COUNT(*)", "SUM(", "AVG(", "MEDIAN(", "STDDEV(", "CORR(", "WITH",
 )  # fmt: skip
 COMMANDS = {
     "\\cost": "price of a statement at the wanted error, without asking it",
@@ -45,7 +46,7 @@ class SqlCompleter(Completer):
 
     def __init__(self, domain: Domain, table: str) -> None:
         self._domain = domain
-        self._words = [*(_quoted(name) for name in domain.names), _quoted(table), *KEYWORDS]
+        self._words = [*map(quoted_name, domain.names), quoted_name(table), *KEYWORDS]
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
         text = document.text_before_cursor
@@ -74,11 +75,6 @@ def _matching(words: Iterable[str], typed: str) -> Iterator[Completion]:
     for word in words:
         if word.lower().startswith(bare) or word.lower().startswith("'" + bare):
             yield Completion(word, start_position=-len(typed))
-
-
-def _quoted(name: str) -> str:
-    plain = name.isidentifier() and name.upper() not in KEYWORDS
-    return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def _literal(text: str) -> str:

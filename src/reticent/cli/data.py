@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -9,7 +10,7 @@ from rich.table import Table as Grid
 
 from reticent.cli.options import budget_from, budget_options, console, json_option, print_json
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import DomainError, QueryError
 
 if TYPE_CHECKING:
     from reticent.planning.plan import Plan
@@ -45,9 +46,10 @@ def check(
     from reticent.custodian.check import EXAMPLES, LIMIT
     from reticent.custodian.check import check as inspect
 
+    declared, problem = _declared(domain_file)
     found = inspect(
         table,
-        Domain.read(domain_file),
+        declared,
         query=query,
         person=person,
         records=records,
@@ -58,7 +60,26 @@ def check(
         print_json(found.to_dict())
     else:
         click.echo(str(found))
+    if problem is not None:
+        raise problem
     found.refuse("mend the domain or the rows; `release` and `serve` stop there too, unless given --accept-misfits")
+
+
+def _declared(path: str) -> tuple[Domain, DomainError | None]:
+    """The domain of a file; of a draft what can be checked of it, and what it lacks."""
+    from reticent.custodian.check import readable_part
+    from reticent.domain import Undeclared
+    from reticent.domain.draft import read_draft
+
+    try:
+        return Domain.read(path), None
+    except DomainError as problem:
+        with suppress(DomainError):
+            draft = read_draft(path)
+            known = readable_part(draft) if any(isinstance(each, Undeclared) for each in draft.values()) else None
+            if known is not None:
+                return known, problem
+        raise
 
 
 @click.command()

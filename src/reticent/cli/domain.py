@@ -15,6 +15,7 @@ from reticent.cli.options import (
     budget_from,
     budget_options,
     json_option,
+    misfits_option,
     print_json,
     progress_bar,
     telling_anchor,
@@ -177,6 +178,7 @@ def _label(source: str) -> str:
     show_default=True,
     help="What the guarantee protects: replacing one record, or adding and removing one.",
 )
+@misfits_option
 @anchor_option
 @json_option
 def discover(
@@ -188,6 +190,7 @@ def discover(
     delta: float | None,
     rho: float | None,
     anchor: Path | None,
+    accept_misfits: bool,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -200,12 +203,16 @@ def discover(
     Example:  reticent domain discover census.csv --draft census.toml --epsilon 0.1 --delta 1e-9 \\
                   --ledger census.discovery --out census-domain.toml
     """
+    from reticent.custodian.check import refuse_unreadable
     from reticent.discovery.discover import discover as search
     from reticent.domain.domain import dumps_toml
+    from reticent.domain.draft import read_draft
 
     if out is not None:
         refuse_unwritable(out)
     budget = budget_from(epsilon, delta, rho)
+    if not accept_misfits:
+        refuse_unreadable(table, read_draft(draft), query=options["query"], person=options["person"])
     with telling_anchor(ledger, anchor), progress_bar(as_json) as listener:
         found = search(
             table,
@@ -224,8 +231,6 @@ def discover(
     elif out is None:
         click.echo(dumps_toml(described), nl=False)
     else:
-        from reticent.domain.draft import read_draft
-
         missing = [name for name in read_draft(draft) if name not in found]
         click.echo(f"{shown_path(out)}: {len(found)} columns, {found.size:,} possible records.")
         if missing:

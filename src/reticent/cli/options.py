@@ -18,7 +18,8 @@ from reticent.kernel.accounting import Budget
 from reticent.progress.bars import bar, listening
 from reticent.progress.steps import Report
 
-console = Console(highlight=False, soft_wrap=False)
+console = Console(highlight=False, soft_wrap=False, emoji=False)
+"""Names of columns and values are shown as they are: `:station:` is no picture of a train."""
 
 
 most_option = click.option("--most", type=int, help="With --person: count rows, at most this many of each person.")

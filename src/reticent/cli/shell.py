@@ -208,7 +208,10 @@ class Prompt:
             console.print(f"[bold]{escape(name):<9}[/bold] {escape(meaning)}")
         shorts = ", ".join(f"{short} for {name}" for short, name in ALIASES.items())
         console.print(f"Also {escape(shorts)}. The up key brings back earlier statements.")
-        console.print("Anything else is SQL: SELECT ... FROM ... WHERE ... GROUP BY ... with COUNT(*), SUM, AVG.")
+        console.print(
+            "Anything else is SQL: aggregates from COUNT(*) to CORR and MEDIAN, with WHERE, GROUP BY, subqueries and"
+            " window functions; EXPLAIN shows what a statement would cost. Piped statements end with a semicolon."
+        )
 
     def _quit(self, _: str) -> None:
         self.done = True

@@ -59,10 +59,8 @@ def rounded_number(value: float, error: float | None = None) -> str:
 
 
 def bounded(value: Any, error: float | None) -> str:
-    if value is None:
-        return "NULL"
-    if isinstance(value, (str, bool)):
-        return str(value)
+    if value is None or isinstance(value, (str, bool)):
+        return shown_key(value)
     return (
         rounded_number(float(value))
         if error is None
@@ -74,7 +72,7 @@ def _show_table(result: ResultTable, footer: bool) -> None:
     grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     rows = [
         [
-            bounded(value, error) if aggregate else _text(value)
+            bounded(value, error) if aggregate else shown_key(value)
             for value, error, aggregate in zip(*row, result.aggregates, strict=True)
         ]
         for row in zip(result.rows[:SHOWN_ROWS], result.errors[:SHOWN_ROWS], strict=True)
@@ -99,10 +97,6 @@ def _show_table(result: ResultTable, footer: bool) -> None:
         meaning = "; ".join(ORIGINS.get(origin, origin) for origin in result.origin.split(" + "))
         price = f"; price {result.price:.3g}" if result.price else "; free"
         console.print(f"[dim]{escape(result.guarantee)}; {escape(meaning)}{price}[/dim]")
-
-
-def _text(value: Any) -> str:
-    return "(null)" if value is None else str(value)
 
 
 def _room(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

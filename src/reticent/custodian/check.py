@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from reticent.custodian.hints import hint_for
-from reticent.domain import Attribute, Domain, Numeric, Status
+from reticent.domain import Attribute, Categorical, Domain, Numeric, Status, Undeclared
+from reticent.domain.values import EXACT_FLOAT
 from reticent.errors import QueryError, SourceError, given, whole_number
 from reticent.sources import open_rows
 from reticent.sources.fit import count_misfits, count_violations, misfit_texts
@@ -57,6 +60,8 @@ class Check:
     limit: float = LIMIT
     violations: tuple[tuple[str, int], ...] = ()
     """Each impossible rule of the domain, and the rows that satisfy it all the same."""
+    discovered: tuple[str, ...] = ()
+    """Categories that may have been found privately: the rare ones are not among them."""
 
     @property
     def over(self) -> tuple[str, ...]:
@@ -66,7 +71,10 @@ class Check:
     def refuse(self, remedy: str) -> None:
         """SourceError where an attribute is over the limit; no count and no value is in it, as logs may keep it."""
         for first in self.over[:1]:
-            more = f" and {len(self.over) - 1} more" if len(self.over) > 1 else ""
+            others = len(self.over) - 1
+            more = f", and of {others} more {'column' if others == 1 else 'columns'}," if others else ""
+            if first in self.discovered:
+                remedy += "; private discovery leaves rare values in (other): accept them if that is all"
             raise SourceError(f"over {self.limit:.0%} of column {first!r}{more} does not fit the domain: {remedy}")
 
     def __str__(self) -> str:
@@ -83,6 +91,9 @@ class Check:
             if fit.examples:
                 hint = f" ({fit.hint})" if fit.hint else ""
                 lines.append(f"{fit.attribute}: such as {', '.join(fit.examples)}{hint}")
+            if fit.null and fit.attribute in self.over and fit.unplaced >= fit.null + fit.unfit:
+                told = "rows without a value share the code of what fits nowhere: nullable = true gives them their own"
+                lines.append(f"{fit.attribute}: {told}")
             if fit.beyond:
                 lines.append(f"{fit.attribute}: outside its edges, such as {', '.join(fit.beyond)}")
         for rule, count in self.violations:
@@ -148,7 +159,47 @@ def check(
     finally:
         engine.close()
     violations = tuple((rule.text, count) for rule, count in zip(domain.impossible, violating, strict=True))
-    return Check(found.rows, found.persons, found.nameless, tuple(fits), records, limit, violations)
+    texts = [name for name, each in domain.items() if isinstance(each, Categorical) and each.kind == "text"]
+    discovered = tuple(texts) if domain.discovered else ()
+    return Check(found.rows, found.persons, found.nameless, tuple(fits), records, limit, violations, discovered)
+
+
+def readable_part(draft: Mapping[str, Attribute]) -> Domain | None:
+    """Of a draft what can be checked before anything is paid: what is declared, and whether open numbers and dates
+    can be read at all, wherever they lie. Open texts can; None where there is nothing else.
+    """
+    parts = {name: _widest(each) if isinstance(each, Undeclared) else each for name, each in draft.items()}
+    known = {name: part for name, part in parts.items() if part is not None}
+    return Domain(known) if known else None
+
+
+def _widest(attribute: Undeclared) -> Attribute | None:
+    ends: Mapping[str, tuple[Any, Any]] = {
+        "number": (1 - EXACT_FLOAT, EXACT_FLOAT - 1),
+        "date": (datetime.date.min, datetime.date.max),
+        "datetime": (datetime.datetime.min, datetime.datetime.max.replace(microsecond=0)),
+    }
+    return attribute.found(ends[attribute.kind]) if attribute.kind in ends else None
+
+
+def refuse_unreadable(
+    rows: Any, draft: Mapping[str, Attribute], *, query: str | None = None, person: str | None = None
+) -> None:
+    """SourceError where the rules of a draft do not read the numbers or dates of an open column: before it is paid for.
+
+    Missing values are no reason: discovery leaves them out.
+    """
+    columns = {name: each for name, each in draft.items() if isinstance(each, Undeclared)}
+    if (domain := readable_part(columns)) is None:
+        return
+    found = check(rows, domain, query=query, person=person, examples=0)
+    for fit in found.attributes:
+        if fit.unfit > found.limit * found.rows:
+            kind = {"number": "numbers", "date": "dates", "datetime": "times"}[columns[fit.attribute].kind]
+            raise SourceError(
+                f"over {found.limit:.0%} of column {fit.attribute!r} cannot be read as {kind}, and edges would be paid"
+                " for all the same: see `reticent check`, add reading rules to the draft, or --accept-misfits"
+            )
 
 
 def refuse_misfits(rows: Any, domain: Domain, *, query: str | None = None, person: str | None = None) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from reticent.domain import Attribute, Categorical, Numeric
 from reticent.domain.domain import toml_value
@@ -14,6 +13,7 @@ from reticent.domain.rules import fold
 from reticent.domain.values import Unread, microsecond_of
 
 MOST_HINTS = 3
+_ORDER = ("strip", "casefold", "aliases", "missing", "units", "thousands", "decimal")
 _MISSING = frozenset(
     {
         "",
@@ -33,13 +33,25 @@ _MISSING = frozenset(
         "missing",
         "unknown",
         "#n/a",
+        "not available",
+        "not applicable",
+        "don't know",
+        "no answer",
+        "k.a.",
     }
 )
-_TRUTHS = {"yes": True, "y": True, "t": True, "on": True, "no": False, "n": False, "f": False, "off": False}
+_TRUTHS = dict.fromkeys(("yes", "y", "t", "on", "true", "1", "ja", "j", "oui", "si", "sí"), True) | dict.fromkeys(
+    ("no", "n", "f", "off", "false", "0", "nein", "non"), False
+)
 _CURRENCY = re.compile(r"[$€£¥₹]|\b(USD|EUR|GBP|CHF|JPY)\b")
 _NUMBER = re.compile(r"^[^\d]*?(?P<digits>\d[\d.,'’ \u00a0\u202f]*\d|\d)[^\d]*$")
-_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S")
+_CLOCKS = (
+    *("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"),
+    *("T%H:%M:%SZ", "T%H:%M:%S.%fZ", " %H:%M:%SZ", " %H:%M:%S UTC", ":%H:%M:%S +0000"),  # all of them UTC
+)
+_ZONE = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?\s?[+-]\d\d:?\d\d$")
 _DATES = {
+    "yyyy-mm-dd": "%Y-%m-%d",
     "dd/mm/yyyy": "%d/%m/%Y",
     "mm/dd/yyyy": "%m/%d/%Y",
     "dd.mm.yyyy": "%d.%m.%Y",
@@ -51,6 +63,7 @@ _DATES = {
     "dd.mm.yy": "%d.%m.%y",
     "dd Mon yyyy": "%d %b %Y",
     "dd-Mon-yyyy": "%d-%b-%Y",
+    "dd/Mon/yyyy": "%d/%b/%Y",
     "dd-Mon-yy": "%d-%b-%y",
     "Month dd, yyyy": "%B %d, %Y",
     "Mon dd, yyyy": "%b %d, %Y",
@@ -58,60 +71,112 @@ _DATES = {
 }
 
 
+class Likeness(NamedTuple):
+    """What one text looks like, what several such texts do, and the rules that read it."""
+
+    one: str
+    several: str
+    rules: Mapping[str, Any]
+
+    def told(self, count: int, rules: Mapping[str, Any]) -> str:
+        written = ", ".join(f"{name} = {toml_value(value)}" for name, value in rules.items())
+        return (self.one if count == 1 else self.several) + (f": {written}" if written else "")
+
+
 def hint_for(attribute: Attribute, texts: Iterable[Any]) -> str | None:
-    """What the texts look like, commonest first, and what to write into the domain; None where no form is known."""
+    """What the texts look like, commonest first, and what to write into the domain; None where no form is known.
+
+    Texts of one likeness share a hint whose rules read all of them, beside what the attribute's own rules read.
+    """
     listed = [text for text in texts if isinstance(text, str)]
-    told = Counter(hint for text in listed if (hint := _likeness(attribute, text)) is not None)
-    # Of hints that say the same the one with most rules: it reads the others, too.
-    longest: dict[str, str] = {}
-    for hint, _ in told.most_common():
-        what = hint.partition(":")[0]
-        longest[what] = max(longest.get(what, ""), hint, key=len)
-    found = list(longest.values())
-    if isinstance(attribute, Numeric) and attribute.kind != "number" and (form := _date_hint(listed)) is not None:
-        found.insert(0, form)
-    return "; ".join(found[:MOST_HINTS]) or None
+    alike: dict[str, list[Likeness]] = {}
+    for text in listed:
+        if (found := _likeness(attribute, text)) is not None:
+            alike.setdefault(found.several, []).append(found)
+    hints = []
+    for found in sorted(alike.values(), key=len, reverse=True):
+        rules = _together(attribute, [likeness.rules for likeness in found])
+        hints.append(found[0].told(len({likeness.one for likeness in found}), rules))
+    if isinstance(attribute, Numeric) and attribute.kind != "number" and (form := _date_hint(attribute, listed)):
+        hints.insert(0, form)
+    return "; ".join(hints[:MOST_HINTS]) or None
 
 
-def _likeness(attribute: Attribute, text: str) -> str | None:
+def _together(attribute: Attribute, found: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """One rule of each name: lists and aliases grow, of marks the commonest stays; the attribute's own come first."""
+    own = _own(attribute)
+    joined: dict[str, Any] = {}
+    for rules in found:
+        for name, value in rules.items():
+            if isinstance(value, Mapping):
+                joined[name] = {**joined.get(name, own.get(name, {})), **value}
+            elif isinstance(value, list):
+                joined[name] = list(dict.fromkeys([*joined.get(name, own.get(name, [])), *value]))
+            elif value not in joined.values() or value is True:  # one mark is not both of two
+                joined.setdefault(name, value)
+    if len(joined.get("units", ())) == 1:
+        joined["units"] = joined["units"][0]
+    return {name: joined[name] for name in _ORDER if name in joined}
+
+
+def _own(attribute: Attribute) -> dict[str, Any]:
+    rules = getattr(attribute, "rules", None)
+    return {} if rules is None else rules.to_dict()
+
+
+def _likeness(attribute: Attribute, text: str) -> Likeness | None:
     stripped = text.strip()
     if stripped.casefold() in _MISSING:
-        return f"looks like a mark for missing values: missing = {toml_value([text])}"
+        one, several = "looks like a mark for missing values", "look like marks for missing values"
+        return Likeness(one, several, {"missing": [text]})
     if isinstance(attribute, Categorical):
         return _category_hint(attribute, text)
-    return _number_hint(stripped) if not isinstance(attribute, Numeric) or attribute.kind == "number" else None
+    if isinstance(attribute, Numeric) and attribute.kind != "number":
+        return _zone_hint(stripped)
+    return _number_hint(stripped)
 
 
-def _category_hint(attribute: Categorical, text: str) -> str | None:
+def _category_hint(attribute: Categorical, text: str) -> Likeness | None:
     labels = attribute.labels[: attribute.known]
     plain = fold(text.strip())
     for label in labels:
         if fold(label.strip()) == plain and text != label:
-            rules = [name for name, differs in _differences(text, label) if differs]
-            return f"differs from {toml_value(label)} in case or blanks alone: {', '.join(rules)}"
+            one = f"differs from {toml_value(label)} in case or blanks alone"
+            return Likeness(one, "differ from declared values in case or blanks alone", _differences(text, label))
     if attribute.kind == "truth values" and plain in _TRUTHS:
-        return f"looks like a truth value: aliases = {toml_value({text: _TRUTHS[plain]})}"
+        return _truth_hint(text, _TRUTHS[plain])
     if attribute.kind == "numbers":
         return _number_hint(text.strip())
-    short = [label for label in labels if plain and fold(label).startswith(plain)]
-    if len(short) == 1 and attribute.kind == "text":
-        return f"looks short for {toml_value(short[0])}: aliases = {toml_value({text: short[0]})}"
-    return None
+    if attribute.kind != "text" or not plain:
+        return None
+    short = [label for label in labels if fold(label).startswith(plain)]
+    if len(short) == 1:
+        one = f"looks short for {toml_value(short[0])}"
+        return Likeness(one, "look short for declared values", {"aliases": {text: short[0]}})
+    meant = [label for label in labels if plain in _TRUTHS and _TRUTHS.get(fold(label)) is _TRUTHS[plain]]
+    return _truth_hint(text, meant[0]) if len(meant) == 1 else None
 
 
-def _differences(text: str, label: str) -> list[tuple[str, bool]]:
-    return [
-        ("strip = true", text.strip() != text or label.strip() != label),
-        ("casefold = true", text.strip() != label.strip()),
-    ]
+def _truth_hint(text: str, value: bool | str) -> Likeness:
+    return Likeness("looks like a truth value", "look like truth values", {"aliases": {text: value}})
 
 
-def _number_hint(text: str) -> str | None:
+def _differences(text: str, label: str) -> dict[str, bool]:
+    differs = {"strip": text.strip() != text or label.strip() != label, "casefold": text.strip() != label.strip()}
+    return {name: True for name, needed in differs.items() if needed}
+
+
+def _number_hint(text: str) -> Likeness | None:
     """How a number is written that plain reading does not understand."""
     found = _NUMBER.match(text)
     if found is None:
         return None
-    rules = []
+    if text.startswith("(") and text.endswith(")"):
+        what = (
+            "in parentheses, as accountants write negative numbers, which no rule reads: write a minus sign (--query)"
+        )
+        return Likeness(f"is {what}", f"are {what}", {})
+    rules: dict[str, Any] = {}
     around = (text[: found.start("digits")] + text[found.end("digits") :]).replace("-", "").replace("+", "").strip()
     digits = found["digits"]
     what = "looks like a number with a unit"
@@ -120,15 +185,15 @@ def _number_hint(text: str) -> str | None:
     elif _CURRENCY.search(around):
         what = "has a currency sign"
     if around:
-        rules.append(f"units = {toml_value(around)}")
+        rules["units"] = [around]
     thousands, decimal = _marks(digits)
     if thousands:
-        rules.append(f"thousands = {toml_value(thousands)}")
+        rules["thousands"] = thousands
         what = "has separators between thousands" if not around else what
     if decimal == ",":
-        rules.append('decimal = ","')
+        rules["decimal"] = ","
         what = "looks like a decimal comma" if not around and not thousands else what
-    return f"{what}: {', '.join(rules)}" if rules else None
+    return Likeness(what, "are numbers written in other ways", rules) if rules else None
 
 
 def _marks(digits: str) -> tuple[str, str]:
@@ -153,18 +218,55 @@ def _plain_space(mark: str) -> str:
     return {"’": "'", "\u00a0": " ", "\u202f": " "}.get(mark, mark)
 
 
-def _date_hint(texts: list[str]) -> str | None:
-    """The format that reads most of the texts; of day and month the one that reads more of them."""
-    best: tuple[int, str, str] | None = None
-    stripped = [text.strip() for text in texts if text.strip().casefold() not in _MISSING]
-    for shown, form in _DATES.items():
-        for clock in _CLOCKS:
-            read = sum(_reads(parsed_format(form + clock), text) for text in stripped)
-            if read and (best is None or read > best[0]):
-                best = read, f"{shown}{' and a time' if clock else ''}", form + clock
-    if best is None:
+def _zone_hint(text: str) -> Likeness | None:
+    if _ZONE.search(text) is None or text.endswith("+0000"):
         return None
-    return f'looks like {best[1]}: format = "{best[2]}"'
+    what = "a time zone, which no rule reads: convert to UTC, for example with --query"
+    return Likeness(f"has {what}", f"have {what}", {})
+
+
+def _date_hint(attribute: Attribute, texts: list[str]) -> str | None:
+    """The formats that read most of the texts, beside those that are declared.
+
+    Of day and month the order that reads more of them: where both were declared, one would be guessed.
+    """
+    left = [text.strip() for text in texts if text.strip().casefold() not in _MISSING]
+    seen: list[str] = []
+    forms: list[str] = []
+    while left and len(forms) < MOST_HINTS:
+        read, shown, form = max(
+            (
+                (
+                    sum(_reads(parsed_format(form + clock), text) for text in left),
+                    shown + bool(clock) * " and a time",
+                    form + clock,
+                )
+                for shown, form in _DATES.items()
+                for clock in _CLOCKS
+                if not any(_swapped(form) == _days(known) for known in forms)
+            ),
+            key=lambda found: found[0],
+        )
+        if not read:
+            break
+        seen, forms = [*seen, shown], [*forms, form]
+        left = [text for text in left if not _reads(parsed_format(form), text)]
+    if not forms:
+        return None
+    declared = _own(attribute).get("format", [])
+    declared = [declared] if isinstance(declared, str) else declared
+    listed = [*declared, *forms]
+    return f"looks like {', or '.join(seen)}: format = {toml_value(listed if len(listed) > 1 else listed[0])}"
+
+
+def _days(form: str) -> str:
+    """The part of a format before its clock."""
+    return min((form.removesuffix(clock) for clock in _CLOCKS), key=len)
+
+
+def _swapped(form: str) -> str:
+    """The format with day and month the other way round; of those that name the month, nothing."""
+    return "" if "%m" not in form or form.startswith("%Y") else form.translate({ord("d"): "m", ord("m"): "d"})
 
 
 def _reads(form: Format, text: str) -> bool:

@@ -1,11 +1,13 @@
 """How results reach data frames: Arrow's C stream, the interchange protocol, and named rows for everything else.
 
-A missing value is None, a truth value True or False, in results as in synthetic rows; text shows NULL, true and false.
+A missing value is None (NaN in a row's numbers), a truth value True or False, in results as in synthetic rows; text
+shows NULL, true and false.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import nan
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -33,10 +35,21 @@ class Framed:
         return self.to_arrow().__dataframe__(nan_as_null, allow_copy)
 
     def __iter__(self) -> Iterator[tuple[Cell, ...]]:
-        """Rows of `to_arrow`, errors included; pandas takes the column names from their `_fields`."""
+        """Rows of `to_arrow`, errors included; pandas takes the column names from their `_fields`.
+
+        A missing number is NaN here: of a column of nothing but None pandas would make objects, which do not add up.
+        """
+        import pyarrow as pa
+
         table = self.to_arrow()
         row = type("Row", (tuple,), {"__slots__": (), "_fields": tuple(table.column_names)})
-        return iter([row(each.values()) for each in table.to_pylist()])
+        columns = [
+            [nan if value is None else value for value in column.to_pylist()]
+            if pa.types.is_floating(column.type)
+            else column.to_pylist()
+            for column in table.columns
+        ]
+        return iter([row(each) for each in zip(*columns, strict=True)])
 
 
 def key_column(values: Sequence[Cell]) -> pa.Array:

@@ -96,9 +96,11 @@ class _TerminalBar:
         from rich.table import Column
 
         columns = (
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            TextColumn(
+                "{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)
+            ),
             BarColumn(bar_width=20),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(compact=True),
             TextColumn("left"),
@@ -117,9 +119,7 @@ class _TerminalBar:
                 self._lines.start()
 
     def update(self, message: str, done: int, total: int, note: str) -> None:
-        from rich.markup import escape as plain
-
-        self._lines.update(self._task, description=plain(message), completed=done, total=total or None, note=note)
+        self._lines.update(self._task, description=message, completed=done, total=total or None, note=note)
 
     def close(self) -> None:
         self._timer.cancel()

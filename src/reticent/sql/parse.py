@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -14,6 +15,7 @@ from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.sql.describe import Explained, Shown, show_of
 from reticent.sql.refusals import ONLY_SELECT, STATEMENTS, refused, wording
+from reticent.sql.reserved import quoted_name, reserved_names
 from reticent.sql.shorthand import spelled_out
 
 MAX_TEXT = 100_000
@@ -45,15 +47,15 @@ class _Tokenizer(DuckDB.Tokenizer):
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 
-def parse_one(text: str) -> exp.Expr:
-    """The single query of a text."""
-    statements = parse_all(text)
+def parse_one(text: str, columns: Iterable[str] = ()) -> exp.Expr:
+    """The single query of a text; a refusal reminds of `columns` that need quotes."""
+    statements = parse_all(text, columns)
     if len(statements) > 1:
         raise refused(f"the text holds {len(statements)} statements", "ask one at a time")
     return statements[0]
 
 
-def parse_statement(text: str) -> exp.Expr | Explained | Shown:
+def parse_statement(text: str, columns: Iterable[str] = ()) -> exp.Expr | Explained | Shown:
     """The single statement of a text: a query, an EXPLAIN of one, or a DESCRIBE."""
     _check_length(text)
     words = text.split(None, 1)
@@ -65,8 +67,8 @@ def parse_statement(text: str) -> exp.Expr | Explained | Shown:
         again = rest.split(None, 1)
         if again and again[0].upper() in ("ANALYZE", "VERBOSE"):
             raise refused(f"EXPLAIN {again[0].upper()} would run a plan", "use EXPLAIN, which asks nothing")
-        return Explained(parse_one(rest), rest)
-    return parse_one(text)
+        return Explained(parse_one(rest, columns), rest)
+    return parse_one(text, columns)
 
 
 def _words(text: str) -> list[str]:
@@ -83,10 +85,10 @@ def _check_length(text: str) -> None:
         raise refused(f"the statement has {len(text)} characters; at most {MAX_TEXT}", "ask its parts one by one")
 
 
-def parse_all(text: str) -> list[exp.Expr]:
+def parse_all(text: str, columns: Iterable[str] = ()) -> list[exp.Expr]:
     """Every query of a text, separated by semicolons."""
     _check_length(text)
-    trees = [tree for tree in _parsed(text) if tree is not None and not isinstance(tree, exp.Semicolon)]
+    trees = [tree for tree in _parsed(text, columns) if tree is not None and not isinstance(tree, exp.Semicolon)]
     if not trees:
         raise refused("the statement is empty", ONLY_SELECT)
     return [_query(tree) for tree in trees]
@@ -108,8 +110,9 @@ def table_of(text: str) -> str | None:
     return found[: -len("_synthetic")] if found is not None and found.lower().endswith("_synthetic") else found
 
 
-def _parsed(text: str) -> list[exp.Expr | None]:
+def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
     dialect = Dialect.get_or_raise("duckdb")
+    tokens: list[Token] = []
     try:
         tokens = _Tokenizer(dialect=dialect).tokenize(text)
         first = tokens[0].text.upper() if tokens else ""
@@ -125,7 +128,7 @@ def _parsed(text: str) -> list[exp.Expr | None]:
     except QueryError:
         raise
     except ParseError as error:
-        raise QueryError(_located(error)) from None
+        raise QueryError(_located(error) + _unquoted(tokens, columns)) from None
     except RecursionError:
         raise refused("the statement is nested too deep", "ask its parts one by one") from None
     except SqlglotError:
@@ -154,6 +157,13 @@ def _located(error: ParseError) -> str:
     words = "something is missing there" if "<" in said else " ".join(said.lower().rstrip(".").split())
     near = " ".join(str(first.get("highlight") or "").split())
     return f"the SQL cannot be read{place}{f' near {shown(near)}' if near else ''}: {words}"
+
+
+def _unquoted(tokens: Iterable[Token], columns: Iterable[str]) -> str:
+    """A reminder, where a statement that cannot be read names a column by a word of SQL."""
+    bare = [token.text for token in tokens if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)]
+    meant = [quoted_name(name) for name in reserved_names(bare, columns)]
+    return f"; a column that is called like a word of SQL stands in double quotes: {', '.join(meant)}" if meant else ""
 
 
 def _query(tree: exp.Expr) -> exp.Expr:

@@ -111,7 +111,7 @@ class ResultTable(Framed):
             return "public"
         if self.confidence is None or not any(error is not None for row in self.errors for error in row):
             return "uncertified"
-        together = f"all bounds hold together with probability {self.confidence:.6g}"
+        together = f"all bounds hold together with probability {_probability(self.confidence)}"
         return together if self.certified else f"{together}; values without ± are uncertified"
 
     @property
@@ -275,3 +275,9 @@ def _shown_kind(vector: Vector, kind: str) -> str:
 def _plain(values: np.ndarray) -> list[float | None]:
     """JSON knows neither NaN (our NULL) nor infinity (no bound)."""
     return [value if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _probability(confidence: float) -> str:
+    """In four digits, as answers tell theirs; no rounding makes it certainty."""
+    short = f"{confidence:.4g}"
+    return f"{confidence:.9g}" if short == "1" else short

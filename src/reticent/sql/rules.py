@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from typing import Any
 
 from sqlglot import exp
@@ -32,11 +33,11 @@ def read_rule(rule: Any, domain: Domain) -> tuple[str, Form]:
     text, meter = rule.strip(), Meter()
     columns = {name.lower(): name for name in domain.names}
     scope = Scope(domain, columns, frozenset(), meter)
-    return text, exactly(_condition(text), scope).compile(domain, meter)
+    return text, exactly(_condition(text, domain.names), scope).compile(domain, meter)
 
 
-def _condition(text: str) -> exp.Expr:
-    tree = parse_one(f"SELECT 1 WHERE (\n{text}\n)")
+def _condition(text: str, columns: Iterable[str]) -> exp.Expr:
+    tree = parse_one(f"SELECT 1 WHERE (\n{text}\n)", columns)
     clauses = {name for name, value in tree.args.items() if value} if isinstance(tree, exp.Select) else set()
     if clauses - {"expressions", "where", "kind"} or "where" not in clauses:
         raise refused("a rule is one condition", "write only what stands after WHERE")

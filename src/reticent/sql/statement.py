@@ -358,7 +358,7 @@ def compile_sql(text: str, domain: Domain, *, table: str | None = None, star: bo
     key = (text, domain, table, star)
     found = STATEMENTS.get(key)
     if found is None:
-        found = statement_of(parse_statement(text), text, domain, table, star=star)
+        found = statement_of(parse_statement(text, domain.names), text, domain, table, star=star)
         STATEMENTS.put(key, found, found.footprint)
     return found
 

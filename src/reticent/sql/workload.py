@@ -17,7 +17,7 @@ LISTED_GROUPS = 1024
 def workload_of_sql(text: str, domain: Domain) -> Workload:
     """The workload of statements separated by semicolons; repeated questions weigh more."""
     entries: list[Query] = []
-    for number, select in enumerate(parse_all(text), start=1):
+    for number, select in enumerate(parse_all(text, domain.names), start=1):
         try:
             statement = statement_of(select, "", domain)
         except QueryError as error:

@@ -76,7 +76,7 @@ def test_what_fits_nowhere_is_counted_against_the_limit() -> None:
     assert found.over == ("a", "c")
     assert check(rows, domain, limit=0.5).over == ("c",)
     assert check(rows, domain, limit=0).over == ("a", "b", "c")
-    with pytest.raises(SourceError, match="column 'a' and 1 more does not fit") as raised:
+    with pytest.raises(SourceError, match="column 'a', and of 1 more column, does not fit") as raised:
         refuse_misfits(rows, domain)
     assert "--accept-misfits" in str(raised.value)
     refuse_misfits(pa.table({"a": ["x"], "b": [None], "c": [0.5], "d": [0]}), domain)
@@ -98,6 +98,11 @@ HINTS = [
     (Categorical(["Male"]), "male ", "case or blanks alone: strip = true, casefold = true"),
     (Categorical(["Male", "Female"]), "F", 'aliases = {"F" = "Female"}'),
     (Categorical([True, False]), "yes", 'truth value: aliases = {"yes" = true}'),
+    (Categorical([True, False]), "1", 'truth value: aliases = {"1" = true}'),
+    (Categorical(["yes", "no"]), "0", 'truth value: aliases = {"0" = "no"}'),
+    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "2010-12-31T01:02:03Z", "%Y-%m-%dT%H:%M:%SZ"),
+    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "2010-12-31T01:02:03.5Z", "%H:%M:%S.%fZ"),
+    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "31/Dec/2010:01:02:03 +0000", "%d/%b/%Y:"),
 ]
 
 
@@ -143,3 +148,71 @@ def test_examples_are_the_commonest_and_few() -> None:
     (fit,) = check(rows, Domain(a=Categorical(["x"]))).attributes
     assert fit.examples == ("'often'", "'v0'", "'v1'", "'v2'", "'v3'")
     assert "a: such as 'often', 'v0'" in str(check(rows, Domain(a=Categorical(["x"]))))
+
+
+def _hint(texts: list[str], attribute: Attribute) -> str | None:
+    return check(pa.table({"a": texts}), Domain(a=attribute)).attributes[0].hint
+
+
+def test_one_hint_reads_all_texts_of_a_likeness() -> None:
+    assert _hint(["NORTH", "South ", "EAST"], Categorical(["north", "south", "east"])) == (
+        "differ from declared values in case or blanks alone: strip = true, casefold = true"
+    )
+    assert _hint(["Y", "N", "1", "0"], Categorical([True, False])) == (
+        'looks like a truth value: aliases = {"0" = false, "1" = true, "N" = false, "Y" = true}'
+    )
+    assert _hint(["f", "m"], Categorical(["female", "male"])) == (
+        'look short for declared values: aliases = {"f" = "female", "m" = "male"}'
+    )
+    assert _hint(["$1,000", "7 USD", "2,500"], Numeric(edges=[0, 1])) == (
+        'are numbers written in other ways: units = ["$", "USD"], thousands = ","'
+    )
+
+
+def test_a_hint_keeps_the_rules_that_are_there() -> None:
+    edges = [date(2000, 1, 1), date(2020, 1, 1)]
+    assert _hint(["20101231"], Numeric(edges=edges, format="%d.%m.%Y")) == (
+        'looks like yyyymmdd: format = ["%d.%m.%Y", "%Y%m%d"]'
+    )
+    assert _hint(["?"], Numeric(edges=[0, 1], missing=["NA"])) == (
+        'looks like a mark for missing values: missing = ["NA", "?"]'
+    )
+
+
+def test_two_formats_are_hinted_at_but_never_both_orders_of_day_and_month() -> None:
+    edges = [date(2000, 1, 1), date(2020, 1, 1)]
+    assert _hint(["31.12.2010", "20101231"], Numeric(edges=edges)) == (
+        'looks like dd.mm.yyyy, or yyyymmdd: format = ["%d.%m.%Y", "%Y%m%d"]'
+    )
+    assert _hint(["31/12/2010", "30/12/2010", "12/31/2010"], Numeric(edges=edges)) == (
+        'looks like dd/mm/yyyy: format = "%d/%m/%Y"'
+    )
+
+
+def test_what_no_rule_reads_is_said() -> None:
+    """No unit of parentheses, no format of time zones: they would not read it."""
+    for texts, told in (["($126.57)", "(3)"], "negative"), (["2010-12-31T01:02:03+02:00"], "time zone"):
+        attribute = (
+            Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]) if "zone" in told else Numeric(edges=[0, 1])
+        )
+        hint = _hint(texts, attribute)
+        assert hint is not None
+        assert told in hint
+        assert " = " not in hint
+
+
+def test_nulls_over_the_limit_are_explained() -> None:
+    rows = pa.table({"a": [None, "x"]})
+    assert "a: rows without a value" in str(check(rows, Domain(a=Categorical(["x"]))))
+    assert "nullable = true" not in str(check(rows, Domain(a=Categorical(["x"], nullable=True))))
+
+
+def test_the_tail_of_discovered_values_is_named_as_such() -> None:
+    rows = pa.table({"a": ["x", "rare", "seldom"], "b": [1, 2, 3]})
+    declared = Domain(a=Categorical(["x"]), b=Numeric(edges=[0, 5]))
+    paid = {"ledger": "1" * 32, "budget": {"rho": "1/100"}, "spent": 1, "neighbours": "add-remove", "unit": "record"}
+    with pytest.raises(SourceError) as told:
+        check(rows, declared).refuse("mend it")
+    assert "rare" not in str(told.value)
+    with pytest.raises(SourceError, match=r"mend it; private discovery leaves rare values in \(other\)"):
+        check(rows, declared.with_discovered(paid)).refuse("mend it")

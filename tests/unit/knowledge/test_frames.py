@@ -93,6 +93,15 @@ def test_a_single_number_is_a_frame_of_one_row(release: rt.Release) -> None:
     assert len(pl.DataFrame(answer)) == 1
 
 
+def test_errors_that_nobody_states_stay_numbers() -> None:
+    table = rt.Table.of(ROWS, DOMAIN)
+    with rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-6), warm_start=0) as session:
+        answers = session.ask(rt.marginal("smokes")), session.ask("SELECT smokes, COUNT(*) n FROM t GROUP BY smokes")
+    for answer, name in zip(answers, ("error", "n_error"), strict=True):
+        assert answer.to_arrow()[name].null_count == len(answer.to_arrow())
+        assert pd.DataFrame(answer)[name].dtype == answer.to_pandas()[name].dtype == "float64"
+
+
 def test_html_says_how_many_rows_it_leaves_out() -> None:
     domain = rt.Domain(code=rt.Integer(50))
     table = rt.Table.of(pa.table({"code": list(range(50)) * 4}), domain)

@@ -135,7 +135,7 @@ export function askView(view, state) {
     mode = next;
     wanted.dataset.own = "";
     show(builder, tabs(), mode === "sql"
-      ? field("SQL", sql, "COUNT, SUM and AVG with WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over this table. A wanted error is in the unit of the column shown: records for counts. 1% is a hundredth of what is possible.")
+      ? field("SQL", sql, "Aggregates such as COUNT, AVG, MEDIAN, STDDEV and CORR, with conditions, groups, CASE, subqueries, ROLLUP and window functions, over this table; EXPLAIN shows what a statement would cost. A wanted error is in the unit of the column shown: records for counts. 1% is a hundredth of what is possible.")
       : [measure(), summary, h("details", { class: "as-sql" }, h("summary", null, "As SQL"), preview)]);
     columns.classList.toggle("reference", mode === "sql");
     changed();

@@ -1,7 +1,15 @@
 // A question clicked together: what to measure, by which columns, under which conditions; it becomes SQL.
 
 const PLAIN = /^[A-Za-z_][A-Za-z0-9_]*$/;
-const RESERVED = new Set(["select", "from", "where", "group", "order", "by", "and", "or", "not", "in", "is", "null", "table", "case", "when", "then", "end", "limit", "having", "as", "on", "all", "any", "union", "with", "date", "time", "user", "column", "default", "true", "false", "between", "like"]);
+// The words of reticent/sql/reserved.py; a test compares the two lists.
+const RESERVED = new Set(`
+  all alter and any array as between by case column connect_by_root create cross cube current_catalog current_date
+  current_time current_timestamp current_user date default describe distinct drop else end except false fetch for force
+  from glob grant group having if ilike in inner insert install intersect into is join lateral like limit list
+  localtime localtimestamp lock map not notnull null nullable object offset on only or order outer partitioned_by
+  positional qualify range regexp returning revoke rlike rollback rollup row select session_user struct summarize table
+  tablesample then time true uncache union user using values when where window with xor
+`.trim().split(/\s+/));
 
 export function quoteName(name) {
   return PLAIN.test(name) && !RESERVED.has(name.toLowerCase()) ? name : `"${name.replaceAll('"', '""')}"`;

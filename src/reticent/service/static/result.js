@@ -47,14 +47,20 @@ export function resultView(reply, question, table, money) {
     h("p", { class: "question" }, question),
     data.rows.length === 0 ? h("p", { class: "empty" }, "No group is left after the conditions on the groups.")
       : data.rows.length === 1 && data.aggregates.every(Boolean) ? figure(data, table) : reply.kind === "models" ? null : charts(data),
-    result.note ? notice("warn", "Less precise than wanted", `${capital(result.note)}. Asking once more starts from better estimates.`) : null,
-    result.basis ? h("p", { class: "hint" }, `${capital(result.basis)}.`) : null,
+    result.note ? noted(result.note) : null,
+    result.basis ? h("p", { class: "hint" }, `Basis: ${result.basis.replace(/^of /, "")}.`) : null,
     h("p", { class: "promise" }, sentence(reply), " ", h("span", { class: "quiet" }, `${capital(reply.meaning)}.`)),
     data.rows.length > 1 || !data.aggregates.every(Boolean) ? grid(data) : null,
     h("div", { class: "row" },
       h("button", { type: "button", class: "plain", onclick: () => save(`${table.name}-answer.csv`, csv(data)) }, "Download as CSV"),
       result.snapshot ? h("span", { class: "hint" }, `Snapshot ${result.snapshot.slice(0, 8)}`) : null,
       result.ledger_id ? h("span", { class: "hint" }, `Ledger entry ${result.ledger_id}`) : null));
+}
+
+// Notes and bases may begin with the name of a column, which stays as it is written.
+function noted(note) {
+  return /\breached\b/.test(note) ? notice("warn", "Less precise than wanted", `${note}. Asking once more starts from better estimates.`)
+    : h("p", { class: "hint" }, `Note: ${note}.`);
 }
 
 function capital(text) {
@@ -91,7 +97,7 @@ function charts(data) {
   return data.columns.map((name, place) => {
     if (!data.aggregates[place]) return null;
     const entries = data.rows.map((row, index) => ({
-      label: keys.map((key) => (row[key] === null ? "(null)" : String(row[key]))).join(" · ") || name,
+      label: keys.map((key) => (row[key] === null ? "NULL" : String(row[key]))).join(" · ") || name,
       value: row[place] ?? 0, error: data.errors[index][place], typical: usually(data, index, place),
     }));
     return [data.aggregates.filter(Boolean).length > 1 ? h("h3", null, name) : null, bars(entries, name)];
@@ -101,7 +107,7 @@ function charts(data) {
 function grid(data) {
   const head = data.columns.map((name, place) => h("th", { scope: "col", class: data.aggregates[place] ? "number" : null }, name));
   const body = data.rows.map((row, index) => h("tr", null, row.map((cell, place) => {
-    if (!data.aggregates[place]) return h("td", null, cell === null ? "(null)" : String(cell));
+    if (!data.aggregates[place]) return h("td", null, cell === null ? "NULL" : String(cell));
     const error = data.errors[index][place];
     return h("td", { class: "number" }, number(cell, error), error === null ? null : h("span", { class: "error" }, ` ± ${plusMinus(error)}`));
   })));

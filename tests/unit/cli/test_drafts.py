@@ -1,0 +1,79 @@
+"""A draft is checked before its discovery is paid for: what its rules do not read is told first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.cli_people import Called
+
+Call = Callable[..., Called]
+DRAFT = """
+[sex]
+values = ["f", "m"]
+
+[station]
+values = []
+
+[cost]
+type = "numeric"
+edges = []
+{rules}
+[seen]
+type = "date"
+edges = []
+format = "%d.%m.%Y"
+"""
+BUDGET = ("--epsilon", "2", "--delta", "1e-6", "--ledger", "v.discovery", "--out", "v.toml")
+
+
+@pytest.fixture
+def visits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rows = [f"{'F' if i % 2 else 'm'};ward {i % 3};{i % 90},5{i % 10};{1 + i % 28}.12.2023" for i in range(3000)]
+    (tmp_path / "visits.csv").write_text("\n".join(["sex;station;cost;seen", *rows]))
+    (tmp_path / "draft.toml").write_text(DRAFT.format(rules=""))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_draft_is_checked_as_far_as_it_goes(visits: Path, call: Call) -> None:
+    shown = call("check", "visits.csv", "--domain", "draft.toml")
+    counts = {line.split()[0]: line.split()[1:] for line in shown.out.splitlines()[3:6]}
+    assert counts == {"sex": ["0", "1500", "0"], "cost": ["0", "3000", "0"], "seen": ["0", "0", "0"]}
+    assert 'decimal = ","' in shown.out
+    assert shown.code == 2
+    assert "not finished: state values of" in shown.err
+
+
+def test_discovery_stops_before_it_pays_for_what_it_cannot_read(visits: Path, call: Call) -> None:
+    stopped = call("domain", "discover", "visits.csv", "--draft", "draft.toml", *BUDGET)
+    assert stopped.code == 2
+    assert "over 25% of column 'cost' cannot be read as numbers" in stopped.err
+    assert "--accept-misfits" in stopped.err
+    assert not (visits / "v.discovery").exists()
+    (visits / "draft.toml").write_text(DRAFT.format(rules='decimal = ","\n'))
+    paid = call("domain", "discover", "visits.csv", "--draft", "draft.toml", *BUDGET)
+    assert paid.code == 0, paid.err
+
+
+def test_missing_values_do_not_stop_it(visits: Path, call: Call) -> None:
+    text = (visits / "visits.csv").read_text().replace(",5", ".5")
+    blank = [
+        line if i % 2 == 0 else ";".join([*line.split(";")[:2], "", line.split(";")[3]])
+        for i, line in enumerate(text.split("\n"))
+    ]
+    (visits / "visits.csv").write_text("\n".join(blank))
+    assert call("domain", "discover", "visits.csv", "--draft", "draft.toml", *BUDGET).code == 0
+
+
+def test_whoever_accepts_misfits_pays(visits: Path, call: Call) -> None:
+    paid = call("domain", "discover", "visits.csv", "--draft", "draft.toml", *BUDGET, "--accept-misfits")
+    assert paid.code == 0, paid.err
+    assert (visits / "v.discovery").exists()
+
+
+def test_a_draft_of_texts_alone_has_nothing_to_check(visits: Path, call: Call) -> None:
+    (visits / "texts.toml").write_text("[station]\nvalues = []\n")
+    assert "not finished" in call("check", "visits.csv", "--domain", "texts.toml").err
+    assert call("domain", "discover", "visits.csv", "--draft", "texts.toml", *BUDGET).code == 0
