@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-from reticent.knowledge.shares import KINDS, SESSION_WIDE, session_share
+from reticent.knowledge.shares import KINDS, PLAIN_WIDE, SESSION_WIDE, Shares, session_share
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE
 from reticent.releases.typical import TYPICAL_SHARE as RELEASED_SHARE
@@ -48,3 +48,12 @@ def test_failure_shares_are_those_of_the_code() -> None:
     for kind, name in kinds.items():
         assert page[name] == SESSION_WIDE * KINDS[kind]
         assert session_share(kind, 3) == page[name] / 12
+
+
+def test_shares_of_plain_sessions_are_those_of_the_code() -> None:
+    assert f"have {PLAIN_WIDE} of the failure probability instead of {SESSION_WIDE}" in PAGE.read_text()
+    for plain in (True, False):
+        shares = Shares(joint=True, plain=plain)
+        parts = [shares.certificate(1), shares.derived(1), float(session_share("typical", 1, shares.wide))]
+        # Half of each kind is left for those that follow: all of them and one purchase make one.
+        assert abs(shares.own + 2 * sum(parts) - 1) < 1e-12

@@ -50,6 +50,8 @@ class Certificate:
     confidence: float
     ledger_id: int | None = None
     joint: bool = False
+    plain: bool = False
+    """Of a session in which statements about classes have a small share (`Shares.plain`)."""
 
     origin = "certificate"
 
@@ -61,7 +63,9 @@ class Certificate:
         """The bound of `largest_error`; audits of one session share its failure probability."""
         known = self._bounds.get(confidence)
         if known is None:
-            failure = noise_failure(confidence, self.records_error) * Shares(self.joint).certificate(self.index)
+            failure = noise_failure(confidence, self.records_error) * Shares(self.joint, self.plain).certificate(
+                self.index
+            )
             known = largest_error(
                 self.reading,
                 self._noise,
@@ -114,7 +118,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, object]:
         """Without the marks that certificates of version 0.1 do not have, where they say the same."""
-        return {name: value for name, value in asdict(self).items() if name != "joint" or value}
+        return {name: value for name, value in asdict(self).items() if name not in ("joint", "plain") or value}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Certificate:

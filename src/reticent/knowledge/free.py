@@ -20,10 +20,10 @@ from reticent.errors import QueryError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.knowledge.answer import JOINT_ORIGINS, Answer
+from reticent.knowledge.bought_means import bought_mean
 from reticent.knowledge.intervals import joined
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
 from reticent.knowledge.offsets import mean_offset
-from reticent.knowledge.raw_means import best_answer
 from reticent.knowledge.request import (
     Promise,
     Request,
@@ -364,9 +364,9 @@ def known_mean(query: Query, domain: Domain) -> Answer | None:
 
 def _bought_mean(knowledge: Knowledge, query: Query, error: float | None, confidence: float) -> Answer | None:
     """A mean of the rows' own numbers that somebody paid for, if it is good enough."""
-    if not knowledge.means or query.digest not in knowledge.means:
+    if not (knowledge.means or knowledge.sums) or not _is_mean(type(query)):
         return None
-    return best_answer(knowledge.means[query.digest], query, error, confidence)
+    return bought_mean(knowledge, query, error, confidence)
 
 
 def share_of(query: Query, error: float, domain: Domain) -> float:

@@ -295,7 +295,7 @@ class Knowledge:
 
         Its reading is kept, and how often it may fail is this knowledge's own rule.
         """
-        certificate = replace(certificate, joint=self.shares.joint)
+        certificate = replace(certificate, joint=self.shares.joint, plain=self.shares.plain)
         kept = [c for c in self.certified if c.snapshot.digest != snapshot.digest]
         earlier = [c for c in self.certified if c.snapshot.digest == snapshot.digest]
         certificates = (*(earlier[0].certificates if earlier else ()), certificate)
@@ -303,10 +303,12 @@ class Knowledge:
         return replace(self, certified=(*kept, Certified(snapshot, certificates, guarantees)))
 
     def with_typical(self, snapshot: Snapshot, error: TypicalError) -> Knowledge:
+        error = replace(error, plain=self.shares.plain)
         return replace(self, typical=(*self.typical, Typical(snapshot, error)))
 
     def with_batch(self, digests: tuple[str, ...], batch: CertifiedBatch) -> Knowledge:
-        batch = replace(batch, certificate=replace(batch.certificate, joint=self.shares.joint))
+        certificate = replace(batch.certificate, joint=self.shares.joint, plain=self.shares.plain)
+        batch = replace(batch, certificate=certificate)
         return replace(self, batches={**self.batches, **dict.fromkeys(digests, batch)})
 
     def with_model(self, loss: ConvexLoss, model: PaidModel) -> Knowledge:

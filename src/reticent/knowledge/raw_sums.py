@@ -1,16 +1,16 @@
 """Sums of the rows' own numbers that were bought for SQL, one of each group: no bin hides any of them (answers 5.3).
 
 A statement adds up shares (value - lower) / (upper - lower) of records, of which the kernel releases the part around
-the middle of the range: share = released sum / n + present / (2 n). So each purchase has its own counts, unless all
-records count and their number is public.
+the middle of the range: share = released sum / n + present / (2 n). Statements ask for the counts themselves, so that
+one count serves all that needs it. Means that Python bought, and statements of version 0.2, have counts of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from reticent.knowledge.tails import noise_failure, reach
 from reticent.queries.base import Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Mean, OfColumn, Ratio, Total
-from reticent.queries.numbers import scaled_numbers
+from reticent.queries.numbers import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.predicate import all_of, col
 
 if TYPE_CHECKING:
@@ -36,16 +36,55 @@ if TYPE_CHECKING:
 
 ROUNDED = 1 + 1e-9
 """Of an error that was just met."""
+Rows = TypeVar("Rows", bound="RowsAnswer")
 
 
 class RowsAnswer(Answer):
     """Shares of a total of the rows' own numbers: what bins hide is not to be added to its error."""
 
 
-def rows_answer(answer: Answer) -> RowsAnswer:
-    """An estimate of bins in place of one of the rows' own numbers, before any is bought."""
-    return RowsAnswer(
-        answer.query, answer.value, None, answer.error, answer.confidence, answer.origin, answer.certified
+class CentredAnswer(RowsAnswer):
+    """Shares of what numbers lie above the middle of their range: half the share of their records makes them totals."""
+
+
+def farthest_sums(query: Query, domain: Domain, present: np.ndarray) -> CentredAnswer:
+    """In place of centred sums before any is bought: as far from the middle as bins allow, where means err most.
+
+    `present` are the shares of the records.
+    """
+    groups = summed_groups(query, domain)
+    assert groups is not None, "only totals are summed"
+    assert groups.column is not None, "a column is summed"
+    attribute, (_, lower, upper) = domain[groups.column], scaled_numbers(domain, groups.column)
+    assert attribute.representatives is not None, "scaled"
+    allowed = allowed_codes(groups.where.compile(domain), groups.column, domain) & ~np.isnan(attribute.representatives)
+    far = np.zeros(attribute.size)
+    for code in np.flatnonzero(allowed):
+        ends = [(end - (lower / 2 + upper / 2)) / (upper - lower) for end in bin_ends(attribute, int(code))]
+        far[code] = max(ends, key=abs)
+    names = query.names if isinstance(query, Groups) else ()
+    shares = np.reshape(present, domain.shape_of(names))
+    if groups.column in names:
+        extents = [-1 if name == groups.column else 1 for name in names]
+        value = shares * far.reshape(extents)
+    else:
+        value = shares * max(far, key=abs)
+    return CentredAnswer(query.text, value, None, None, None, "hypothesis", certified=False)
+
+
+def with_counts(centred: CentredAnswer, present: tuple[np.ndarray, np.ndarray, np.ndarray]) -> RowsAnswer:
+    """Shares of the whole total, from its centred part and the shares of its records: value, lowest and highest."""
+    value, low, high = (np.reshape(part, np.shape(centred.value)) / 2 for part in present)
+    value = np.asarray(centred.value) + value
+    if centred.interval is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return RowsAnswer(centred.query, value, None, None, None, centred.origin, certified=False, price=centred.price)
+    low, high = centred.interval[0] + low, centred.interval[1] + high
+    error = float(np.max(np.maximum(value - low, high - value), initial=0.0))
+    return replace(
+        RowsAnswer(centred.query, value, None, error, centred.confidence, centred.origin, certified=True),
+        price=centred.price,
+        ledger_id=centred.ledger_id,
+        interval=(low, high),
     )
 
 
@@ -100,29 +139,54 @@ class RawSums:
     shares: Shares
     ledger_id: int
 
+    @property
+    def whole(self) -> bool:
+        """Whether it says how many records are summed: they were counted, or all records are and their number is
+        public."""
+        return self.counts is not None or (self.records_error == 0 and all_count(self.groups, self.domain))
+
+    def centred(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> CentredAnswer:
+        """Shares of the sum around the middle of the range in each group."""
+        failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
+        value = np.clip(self.totals / self.records, -0.5, 0.5)
+        low, high = value * 0.0 - 0.5, value * 0.0 + 0.5
+        if failure > 0 and self.records_error < 1:
+            stray = reach(self.noises[0], failure / group_count(self.groups, self.domain) / 2) + 2 / fine(1)
+            low, high = self._true_shares((self.totals - stray) / self.records, (self.totals + stray) / self.records)
+            low, high = np.clip(low, -0.5, 0.5), np.clip(high, -0.5, 0.5)
+            value = np.clip(value, low, high)
+        return CentredAnswer(**self._stated(query, confidence, (value, low, high), price=price, bought=bought))
+
     def answer(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> RowsAnswer:
-        """Shares of the total in each group, as a statement reads them."""
+        """Shares of the total in each group, as a statement reads them; only where it says how many are summed."""
         failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
         value = np.clip(self._share(self.totals, self.counts), 0.0, 1.0)
         low, high = value * 0.0, value * 0.0 + 1.0
         if failure > 0 and self.records_error < 1:
             low, high = self._ends(failure / group_count(self.groups, self.domain))
             value = np.clip(value, low, high)
+        return RowsAnswer(**self._stated(query, confidence, (value, low, high), price=price, bought=bought))
+
+    def _stated(
+        self, query: Query, confidence: float, shares: tuple[np.ndarray, ...], *, price: float, bought: bool
+    ) -> dict[str, Any]:
+        """Fields of an answer with these values, and their lowest and highest."""
+        value, low, high = shares
         error = float(np.max(np.maximum(value - low, high - value), initial=0.0))
         certified = error < 1 / 2
         value, low, high = (self._asked(query, part) for part in (value, low, high))
-        return RowsAnswer(
-            query=query.text,
-            value=value,
-            count=None,
-            error=error if certified else None,
-            confidence=confidence if certified else None,
-            origin="measured" if bought else "cache",
-            certified=certified,
-            price=price,
-            ledger_id=self.ledger_id if price else None,
-            interval=(low, high) if certified else None,
-        )
+        return {
+            "query": query.text,
+            "value": value,
+            "count": None,
+            "error": error if certified else None,
+            "confidence": confidence if certified else None,
+            "origin": "measured" if bought else "cache",
+            "certified": certified,
+            "price": price,
+            "ledger_id": self.ledger_id if price else None,
+            "interval": (low, high) if certified else None,
+        }
 
     def _asked(self, query: Query, shares: np.ndarray) -> Any:
         """Axes in the order of the question's names."""
@@ -140,11 +204,16 @@ class RawSums:
         counts = self.counts
         low = self._share(self.totals - stray, None if counts is None else counts - off)
         high = self._share(self.totals + stray, None if counts is None else counts + off)
+        low, high = self._true_shares(low, high)
+        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+
+    def _true_shares(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Wider by what rounded positions hide, and by what the number of records may be off."""
         slack = rounding_share(self.groups, self.domain)
         low, high = low - slack, high + slack
         low = np.where(low > 0, low / (1 + self.records_error), low / (1 - self.records_error))
         high = np.where(high > 0, high / (1 - self.records_error), high / (1 + self.records_error))
-        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        return low, high
 
 
 def rounding_share(groups: Groups, domain: Domain) -> float:
@@ -156,7 +225,19 @@ def rounding_share(groups: Groups, domain: Domain) -> float:
 
 def best_sums(bought: Sequence[RawSums], query: Query, error: float | None, confidence: float) -> RowsAnswer | None:
     """The first that was bought within the wanted error, else the narrowest; None if none states a bound."""
-    stated = [answer for sums in bought if (answer := sums.answer(query, confidence)).certified]
+    stated = [answer for sums in bought if sums.whole and (answer := sums.answer(query, confidence)).certified]
+    return _best(stated, error)
+
+
+def best_centred(
+    bought: Sequence[RawSums], query: Query, error: float | None, confidence: float
+) -> CentredAnswer | None:
+    """The same for sums around the middle of the range."""
+    stated = [answer for sums in bought if (answer := sums.centred(query, confidence)).certified]
+    return _best(stated, error)
+
+
+def _best(stated: Sequence[Rows], error: float | None) -> Rows | None:
     if error is not None:
         return next((answer for answer in stated if (answer.error or 0.0) <= error * ROUNDED), None)
     return min(stated, key=lambda answer: answer.error or inf, default=None)
@@ -181,8 +262,9 @@ def raw_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled:
 
 def with_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled: Settled) -> Knowledge:
     """Knowledge with a purchase: sums of groups for SQL, and a sum of all as the mean that it is for Python, too."""
-    known = known.with_sums(groups.digest, raw_sums(known, groups, noises, settled))
-    if groups.names:
+    bought = raw_sums(known, groups, noises, settled)
+    known = known.with_sums(groups.digest, bought)
+    if groups.names or not bought.whole:
         return known
     assert groups.column is not None, "a column is summed"
     query = Mean(groups.column, groups.where).resolve(known.domain)

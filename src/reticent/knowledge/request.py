@@ -28,6 +28,9 @@ USUAL_CONFIDENCE = 0.95
 Promise = Literal["certified", "typical"]
 PROMISES: tuple[Promise, ...] = get_args(Promise)
 """What a wanted error bounds: this very question, or 19 of 20 like it."""
+Numbers = Literal["", "counted", "centred"]
+"""A total is of bins, or of the rows' own numbers: with a count of its own, as version 0.2 bought it, or alone what
+these lie above the middle of their range."""
 VACUOUS = 0.5
 """Of the range of an answer: its middle is never farther off, whatever the rows are."""
 ROUNDING = 1 + 1e-9
@@ -68,7 +71,7 @@ class _Fields(NamedTuple):
     strict: bool
     max_price: float | None
     promise: Promise
-    numbers: bool
+    numbers: Numbers
 
 
 class Request(_Fields):
@@ -92,7 +95,7 @@ class Request(_Fields):
         strict: bool = False,
         max_price: float | None = None,
         promise: Promise = "certified",
-        numbers: bool = False,
+        numbers: Numbers = "",
     ) -> Request:
         if error is not None:
             error = checked_error(error)
@@ -112,7 +115,7 @@ class Request(_Fields):
         return Request(**(self._asdict() | changes))
 
     def part(
-        self, question: Query, error: float | None, *, confidence: float, name: str, numbers: bool = False
+        self, question: Query, error: float | None, *, confidence: float, name: str, numbers: Numbers = ""
     ) -> Request:
         """One of several questions that answer this one together; `name` is what its key is told apart by."""
         key = None if self.key is None else f"{self.key}:{name}"

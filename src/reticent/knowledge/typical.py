@@ -20,7 +20,7 @@ from reticent.kernel.mechanisms.base import restore
 from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import fine
 from reticent.knowledge.outlines import KEPT_CODES, KEPT_VECTORS
-from reticent.knowledge.shares import session_share
+from reticent.knowledge.shares import Shares, session_share
 from reticent.knowledge.tails import largest_error, noise_failure
 from reticent.queries.distribution import MOST_QUESTIONS, SEED_BYTES, WHOLE, Distribution, Questions, has_ranges
 from reticent.queries.forms import Form, Product
@@ -58,6 +58,8 @@ class TypicalError:
     index: int
     confidence: float
     ledger_id: int | None = None
+    plain: bool = False
+    """As of a certificate."""
 
     @cached_property
     def bound(self) -> float:
@@ -76,7 +78,7 @@ class TypicalError:
         return {}
 
     def _bound_at(self, confidence: float) -> float:
-        share = float(session_share("typical", self.index))
+        share = float(session_share("typical", self.index, Shares(joint=True, plain=self.plain).wide))
         failure = noise_failure(confidence, self.records_error) * share - (SAMPLING_FAILURE if self.drawn else 0.0)
         return largest_error(
             self.reading, self._noise, failure, slack=self.slack, records=self.records, records_error=self.records_error
@@ -136,7 +138,8 @@ class TypicalError:
         return restore(self.noise)  # pyright: ignore[reportReturnType]
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Without a mark that says nothing, as earlier versions wrote it."""
+        return {name: value for name, value in asdict(self).items() if name != "plain" or value}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TypicalError:

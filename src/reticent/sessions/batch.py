@@ -190,6 +190,7 @@ def _audit(state: State, plan: AuditPlan, request: Request) -> int:
         confidence=request.confidence,
         ledger_id=settled.ledger_id,
         joint=knowledge.shares.joint,
+        plain=knowledge.shares.plain,
     )
     assert isinstance(request.error, float), "one error for all of them"
     if certificate.bound <= request.error and not journal.has_batch(certificate.ledger_id):

@@ -96,7 +96,8 @@ class Journal:
     @property
     def shares(self) -> Shares:
         """How this session's statements share the probability of failure; fixed when it was first opened."""
-        return Shares(joint=bool((self.settings() or {}).get("joint", False)))
+        settings = self.settings() or {}
+        return Shares(joint=bool(settings.get("joint", False)), plain=bool(settings.get("plain", False)))
 
     def save_settings(self, settings: dict[str, Any]) -> None:
         self._append("session", settings)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from reticent.errors import BudgetError, QueryError
 from reticent.kernel.curator import Asked, Noise
 from reticent.knowledge.answer import Answer
+from reticent.knowledge.bought_means import bought_mean
 from reticent.knowledge.free import free_ratio, free_single
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.raw_means import (
     LARGEST,
-    best_answer,
     counted_records,
     hidden_numbers,
     raw_mean,
@@ -26,6 +26,7 @@ from reticent.knowledge.raw_means import (
 from reticent.knowledge.raw_sums import (
     all_count,
     asked_of,
+    best_centred,
     best_sums,
     group_count,
     raw_sums,
@@ -73,7 +74,7 @@ def quote_mean(engine: DefaultEngine, request: Request) -> Quote | None:
     column = hidden_numbers(query, known.domain)
     if column is None:
         return None
-    found = best_answer(known.means.get(query.digest, ()), query, error, request.confidence)
+    found = bought_mean(known, query, error, request.confidence)
     paid = request.key is not None and state.charged(SUM + request.key)
     if found is not None and not paid:
         return Free(request, known, found)
@@ -200,31 +201,41 @@ def sells_sums(engine: DefaultEngine, query: Query) -> bool:
 
 
 def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
-    """A total of the rows' own numbers in each group, within an error that is a share of the table."""
+    """A total of the rows' own numbers in each group, within an error that is a share of the table.
+
+    Centred, it is of what they lie above the middle of the range, and whoever wants the rest asks for the counts. Only
+    what version 0.2 began has counts of its own.
+    """
     query, error, state = request.question, request.error, engine.state
     assert isinstance(query, (Total, Groups)), "only totals are summed"
     assert isinstance(error, float), "a statement says which"
     known, groups = state.knowledge, summed_groups(query, state.domain)
     assert groups is not None, "sold"
-    noises, key = _noises(known, groups, error, request.confidence, pure=state.budget.pure), None
+    centred, pure = request.numbers == "centred", state.budget.pure
+    bought, best = (_noise, best_centred) if centred else (_noises, best_sums)
+    noises, key = bought(known, groups, error, request.confidence, pure=pure), None
     if request.key is not None:
         key = SUM + request.key
     if key is None or not state.charged(key):
-        found = best_sums(known.sums.get(groups.digest, ()), query, error, request.confidence)
+        found = best(known.sums.get(groups.digest, ()), query, error, request.confidence)
         if found is not None:
             return Free(request, known, found)
     if key is None:
-        key = state.journal.usable(f"{SUM}{groups.digest[:24]}:{float(noises[0].sd):.17g}:{request.analyst or ''}")
+        named = f"{SUM}{request.numbers if centred else ''}{groups.digest[:24]}"
+        key = state.journal.usable(f"{named}:{float(noises[0].sd):.17g}:{request.analyst or ''}")
     asked = asked_of(groups, state.domain, alone=len(noises) == 1)
     price = 0 if state.charged(key) else state.budget.cost(state.curator.price(asked, noises))
     return Certify(request, known, partial(_sum, engine, request, query, groups, noises, key), lambda: price)
 
 
-def _noises(
-    known: Knowledge, groups: Groups, error: float, confidence: float, *, pure: bool
-) -> tuple[Noise] | tuple[Noise, Noise]:
-    """Of the sums, and of the counts where these are not public: of a share within `error`, the half of a count is."""
-    alone = known.records_error == 0 and all_count(groups, known.domain)
+def _noise(known: Knowledge, groups: Groups, error: float, confidence: float, *, pure: bool) -> tuple[Noise]:
+    """Of sums around the middle of the range: a share of them is to be within `error`."""
+    failure, room = _failure_and_room(known, groups, error, confidence)
+    return (noise_within(room + SMALLEST_ROOM / 2, failure, pure=pure),)
+
+
+def _failure_and_room(known: Knowledge, groups: Groups, error: float, confidence: float) -> tuple[float, float]:
+    """How often each sum may stray farther than it may, and how far, in records."""
     failure = noise_failure(confidence, known.records_error) * known.shares.own / group_count(groups, known.domain)
     share = error * (1 - known.records_error) - known.records_error - rounding_share(groups, known.domain)
     room = share * known.records - SMALLEST_ROOM
@@ -233,6 +244,15 @@ def _noises(
             f"{groups.text} within {max(0.0, error * known.records):.3g} records: the numbers of so few records are "
             "not sold; ask for a larger error, or leave small groups out"
         )
+    return failure, room
+
+
+def _noises(
+    known: Knowledge, groups: Groups, error: float, confidence: float, *, pure: bool
+) -> tuple[Noise] | tuple[Noise, Noise]:
+    """Of the sums, and of the counts where these are not public: of a share within `error`, the half of a count is."""
+    alone = known.records_error == 0 and all_count(groups, known.domain)
+    failure, room = _failure_and_room(known, groups, error, confidence)
     if alone:
         return (noise_within(room, failure, pure=pure),)
     within = room / (1 + COUNT_PART)
@@ -265,4 +285,5 @@ def _sum(
     sums = raw_sums(state.knowledge, groups, noises, settled)
     if fresh:
         state.learn(with_sums(state.knowledge, groups, noises, settled))
-    return sums.answer(query, request.confidence, price=state.budget.amount(settled.cost), bought=True)
+    stated = sums.centred if request.numbers == "centred" else sums.answer
+    return stated(query, request.confidence, price=state.budget.amount(settled.cost), bought=True)

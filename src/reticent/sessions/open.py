@@ -241,6 +241,8 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
     if opening.error is not None:
         # Questions will ask for that error, each for itself.
         terms |= {"typical": 0, "error": opening.error}
+        if share == 0 and opening.start is None:
+            terms["plain"] = True
     if share and placed_columns(curator):
         taken = terms["warm"] + terms["audit"] + terms["typical"]
         terms["offsets"] = min(int(curator.remaining * OFFSET_SHARE), curator.remaining - taken)

@@ -35,7 +35,15 @@ if TYPE_CHECKING:
 
 def quote_statement(engine: SessionEngine, request: Request, statement: Statement) -> Quote:
     """Each query behind the statement is a part; paid ones share the confidence between them."""
-    from reticent.sql.asking import chosen_errors, free_table, refuse_sums, result_table
+    from reticent.sql.asking import (
+        Part,
+        chosen_errors,
+        free_table,
+        part_confidence,
+        refuse_sums,
+        result_table,
+        wanted_parts,
+    )
 
     knowledge, error, confidence = engine.state.knowledge, request.error, request.confidence
     refuse_sums(statement, knowledge.unit)
@@ -46,38 +54,28 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
         if table is not None:
             return Free(request, knowledge, table)
     if error is None:
-        errors, each, begin = [None] * len(statement.queries), confidence, _nothing
+        asked, each, begin = [Part(query, None) for query in statement.queries], confidence, _nothing
     else:
-        each, name = shared_confidence(confidence, len(statement.queries)), part_name(statement.text, error, confidence)
+        name = part_name(statement.text, error, confidence)
         errors, begin = engine.state.recall(name, request.key), _nothing
         if errors is None:
-            errors = chosen_errors(
-                statement,
-                knowledge,
-                error,
-                each,
-                own=engine.own_error,
-                sold=engine.sells,
-                free=partial(_is_free, engine, request, each),
-            )
+            free, own = partial(_is_free, engine, request), engine.own_error
+            errors = chosen_errors(statement, knowledge, error, confidence, own=own, sold=engine.sells, free=free)
             begin = partial(_write_down, engine, request, name, errors)
+        asked, each = wanted_parts(statement, errors), part_confidence(statement, errors, confidence)
     parts = [
-        engine.quote_part(_part(request, query, wanted, each))
-        for query, wanted in zip(statement.queries, errors, strict=True)
+        engine.quote_part(
+            request.part(part.query, part.error, confidence=each, name=part.query.digest[:16], numbers=part.numbers)
+        )
+        for part in asked
     ]
-    join = partial(result_table, statement, knowledge, error=error, confidence=each)
+    join = partial(result_table, statement, knowledge, asked, error=error, confidence=each)
     return Split(request, knowledge, parts, join, begin if any(part.price for part in parts) else _nothing)
 
 
-def _part(request: Request, query: Query, wanted: float | None, confidence: float) -> Request:
-    """One query behind a statement; a wanted error below zero is of the rows' own numbers (`chosen_errors`)."""
-    numbers = wanted is not None and wanted < 0
-    wanted = None if wanted is None else abs(wanted)
-    return request.part(query, wanted, confidence=confidence, name=query.digest[:16], numbers=numbers)
-
-
-def _is_free(engine: SessionEngine, request: Request, confidence: float, query: Query, error: float) -> bool:
-    return isinstance(engine.quote_part(_part(request, query, error, confidence)), Free)
+def _is_free(engine: SessionEngine, request: Request, query: Query, error: float, confidence: float) -> bool:
+    part = request.part(query, error, confidence=confidence, name=query.digest[:16])
+    return isinstance(engine.quote_part(part), Free)
 
 
 def _explained(engine: SessionEngine, request: Request, text: str, statement: Statement) -> Free:

@@ -276,7 +276,7 @@ def certify(
         confidence=confidence,
         key=key,
     )
-    certificate = replace(certificate, joint=knowledge.shares.joint)
+    certificate = replace(certificate, joint=knowledge.shares.joint, plain=knowledge.shares.plain)
     journal.save_certificate(certificate)
     return knowledge.with_certificate(snapshot, certificate), certificate
 
@@ -307,6 +307,7 @@ def certify_typical(
         confidence=confidence,
         key=key,
     )
+    error = replace(error, plain=knowledge.shares.plain)
     journal.save_typical(error)
     return knowledge.with_typical(snapshot, error), error
 

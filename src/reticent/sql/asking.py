@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import Recall, answered, free_single, reachable_part, together
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.offsets import share_offset
-from reticent.knowledge.raw_sums import best_sums, rows_answer, summed_groups
-from reticent.knowledge.request import Request, WantedError, part_name, shared_confidence
+from reticent.knowledge.raw_sums import RawSums, best_centred, best_sums, farthest_sums, summed_groups
+from reticent.knowledge.request import Numbers, Request, WantedError, part_name, shared_confidence
 from reticent.knowledge.synthetic import drawn_rows
 from reticent.queries import Query
 from reticent.queries.base import Linear
@@ -24,13 +25,22 @@ from reticent.sql.error_targets import shortfall, targets
 from reticent.sql.result import ResultTable
 from reticent.sql.statement import Statement
 
-ROWS_PARTS = (1 + 2 ** (-2 / 3)) ** 3
-"""What a total of the rows' own numbers costs beside a count within the same error: its sum, and its own count."""
+CENTRED = 0.0
+"""No error: the mark of errors for centred totals."""
 KEPT_TABLES = 512
 KEPT_CELLS = 1024
 """Of one kept table; five numbers a cell make at most 20 MB for all of them."""
 
-__all__ = ["chosen_errors", "free_table", "needed_errors", "refuse_sums", "result_table"]
+__all__ = [
+    "Part",
+    "chosen_errors",
+    "free_table",
+    "needed_errors",
+    "part_confidence",
+    "refuse_sums",
+    "result_table",
+    "wanted_parts",
+]
 
 
 def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> ResultTable | None:
@@ -40,21 +50,67 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
     refuse_sums(statement, knowledge.unit)
     if statement.explained is not None and error is not None:
         return None  # only a session knows its prices
-    errors: Sequence[float | None] | None = [None] * len(statement.queries)
-    if error is not None:
-        name = part_name(statement.text, error, confidence)
-        confidence = shared_confidence(confidence, len(statement.queries))
-        errors = None if recall is None else recall(name)
-        errors = needed_errors(statement, knowledge, error, confidence) if errors is None else errors
+    if error is None:
+        parts = _bought_parts(statement, knowledge, confidence)
+    else:
+        stored = None if recall is None else recall(part_name(statement.text, error, confidence))
+        each = part_confidence(statement, stored, confidence)
+        stored = needed_errors(statement, knowledge, error, each) if stored is None else stored
+        parts, confidence = wanted_parts(statement, stored), each
     answers: list[Answer] = []
-    for query, wanted in zip(statement.queries, errors, strict=True):
-        found = _of_rows(knowledge, query, wanted, confidence)
-        if found is None and (wanted is None or wanted > 0):
-            found = _free(knowledge, _single(query), wanted, confidence, request)
+    for part in parts:
+        found = _of_rows(knowledge, part, confidence) if part.numbers else None
+        if found is None and (not part.numbers or part.error is None):
+            found = _free(knowledge, _single(part.query), part.error, confidence, request)
         if found is None:
             return None
         answers.append(found)
-    return result_table(statement, knowledge, answers, error=error, confidence=confidence)
+    return result_table(statement, knowledge, parts, answers, error=error, confidence=confidence)
+
+
+class Part(NamedTuple):
+    """One question behind a statement, and what is wanted of it."""
+
+    query: Query
+    error: float | None
+    numbers: Numbers = ""
+
+
+def wanted_parts(statement: Statement, stored: Sequence[float]) -> list[Part]:
+    """What is asked for a statement, from the errors that were chosen or written down for it.
+
+    One below zero is of a total of the rows' own numbers. Centred totals have errors of their counts behind those of
+    the statement's own queries, and `CENTRED` as the last; without it totals have counts of their own, as version 0.2
+    bought them.
+    """
+    queries, centred = statement.queries, stored[-1:] == [CENTRED]
+    of_rows = [query for query, error in zip(queries, stored, strict=False) if error < 0]
+    kind: Numbers = "centred" if centred else "counted"
+    asked = statement.asked(of_rows) if centred else queries
+    errors = stored[:-1] if centred else stored
+    return [Part(q, abs(error), kind if error < 0 else "") for q, error in zip(asked, errors, strict=True)]
+
+
+def part_confidence(statement: Statement, stored: Sequence[float] | None, confidence: float) -> float:
+    """That of each question behind a statement, so that all of them hold together."""
+    parts = len(statement.queries) if stored is None else len(wanted_parts(statement, stored))
+    return shared_confidence(confidence, parts)
+
+
+def _bought_parts(statement: Statement, knowledge: Knowledge, confidence: float) -> list[Part]:
+    """What is read for nothing: totals of the rows' own numbers where somebody has paid for them."""
+    kinds: dict[Query, Numbers] = {}
+    for query in statement.queries if knowledge.sums else ():
+        bought = _sums_of(knowledge, query)
+        whole = best_sums(bought, query, None, confidence)
+        centred = best_centred([sums for sums in bought if not sums.whole], query, None, confidence)
+        if centred is not None and (whole is None or (centred.error or 0.0) < (whole.error or 0.0)):
+            kinds[query] = "centred"
+        elif whole is not None:
+            kinds[query] = "counted"
+    of_rows = [query for query, kind in kinds.items() if kind == "centred"]
+    asked = statement.asked(of_rows) if of_rows else statement.queries
+    return [Part(query, None, kinds.get(query, "")) for query in asked]
 
 
 def _free(
@@ -77,12 +133,16 @@ def _free(
     return found
 
 
-def _of_rows(knowledge: Knowledge, query: Query, wanted: float | None, confidence: float) -> Answer | None:
-    """A total of the rows' own numbers that somebody paid for, where one is wanted or nothing is said."""
-    groups = summed_groups(query, knowledge.domain) if knowledge.sums and (wanted is None or wanted < 0) else None
-    if groups is None or groups.digest not in knowledge.sums:
-        return None
-    return best_sums(knowledge.sums[groups.digest], query, None if wanted is None else -wanted, confidence)
+def _of_rows(knowledge: Knowledge, part: Part, confidence: float) -> Answer | None:
+    """A total of the rows' own numbers that somebody paid for."""
+    best = best_centred if part.numbers == "centred" else best_sums
+    return best(_sums_of(knowledge, part.query), part.query, part.error, confidence)
+
+
+def _sums_of(knowledge: Knowledge, query: Query) -> tuple[RawSums, ...]:
+    """Everything that was bought of a total's numbers."""
+    groups = summed_groups(query, knowledge.domain) if knowledge.sums else None
+    return () if groups is None else knowledge.sums.get(groups.digest, ())
 
 
 def _frozen(answer: Answer) -> Answer:
@@ -105,14 +165,15 @@ def needed_errors(
     """The error each query needs, judged by what is known for free before anything is bought.
 
     An engine that answers everything within its `own` error is asked for no less, except by statements that only
-    count: what needs a smaller one is told that it fell short. Totals in `of_rows` will be of the rows' own numbers.
+    count: what needs a smaller one is told that it fell short. Totals in `of_rows` will be centred sums of the rows'
+    own numbers: then counts of their records are asked, too.
     """
-    estimates: dict[Query, Answer] = {}
-    for query in statement.queries:
-        found = _best(knowledge, query, confidence)
-        estimates[query] = rows_answer(found) if query in of_rows else found
+    asked = statement.asked(of_rows)
+    estimates = {query: _best(knowledge, query, confidence) for query in asked}
+    for query, counted in statement.present_blocks(of_rows).items():
+        estimates[query] = farthest_sums(query, knowledge.domain, counted.shares(estimates)[0])
     found = targets(statement, estimates, error, records=knowledge.records, records_error=knowledge.records_error)
-    needed = [found[query] for query in statement.queries]
+    needed = [found[query] for query in asked]
     if own is not None:
         return needed if statement.counts else [max(part, own) for part in needed]
     return [reachable_part(part, error, "this statement", knowledge) for part in needed]
@@ -126,38 +187,41 @@ def chosen_errors(
     *,
     own: float | None,
     sold: Callable[[Query], bool],
-    free: Callable[[Query, float], bool],
+    free: Callable[[Query, float, float], bool],
 ) -> list[float]:
-    """The error that each query needs; below zero where its total is bought of the rows' own numbers.
+    """The error that each query needs, as `wanted_parts` reads them.
 
-    Bins serve where they are known well enough, or cost less; `sold` says what can be bought instead of them.
+    Bins serve where they are known well enough, or cost less; `sold` says which totals can be bought instead of them.
     """
-    of_rows = frozenset(query for query in statement.queries if sold(query))
-    if not statement.binned or not of_rows:
-        return needed_errors(statement, knowledge, error, confidence, own=own)
+    each = shared_confidence(confidence, len(statement.queries))
+    sums = [query for query in statement.queries if sold(query)] if statement.binned else []
+    of_rows = frozenset(statement.present_blocks(sums))
+    if not of_rows:
+        return needed_errors(statement, knowledge, error, each, own=own)
     binned: list[float] | None = None
     with suppress(QueryError):
-        binned = needed_errors(statement, knowledge, error, confidence, own=own)
-    if binned is not None and all(free(*part) for part in zip(statement.queries, binned, strict=True)):
+        binned = needed_errors(statement, knowledge, error, each, own=own)
+    if binned is not None and all(free(*part, each) for part in zip(statement.queries, binned, strict=True)):
         return binned
-    rows = needed_errors(statement, knowledge, error, confidence, own=own, of_rows=of_rows)
-    parts = [ROWS_PARTS if query in of_rows else 1.0 for query in statement.queries]
-    price = sum(part / wanted**2 for part, wanted in zip(parts, rows, strict=True))
-    if binned is not None and sum(1 / wanted**2 for wanted in binned) <= price:
+    asked = statement.asked(of_rows)
+    each = shared_confidence(confidence, len(asked))
+    rows = needed_errors(statement, knowledge, error, each, own=own, of_rows=of_rows)
+    if binned is not None and sum(1 / wanted**2 for wanted in binned) <= sum(1 / wanted**2 for wanted in rows):
         return binned
-    return [-wanted if query in of_rows else wanted for query, wanted in zip(statement.queries, rows, strict=True)]
+    return [*(-wanted if query in of_rows else wanted for query, wanted in zip(asked, rows, strict=True)), CENTRED]
 
 
 def result_table(
     statement: Statement,
     knowledge: Knowledge,
+    parts: Sequence[Part],
     answers: Sequence[Answer],
     *,
     error: WantedError | None,
     confidence: float,
 ) -> ResultTable:
-    """The result that the answers to its queries give."""
-    found = dict(zip(statement.queries, answers, strict=True))
+    """The result that the answers to its parts give."""
+    found = {part.query: answer for part, answer in zip(parts, answers, strict=True)}
     # What is paid for shares the confidence between its own questions; beside free ones others may tighten bounds.
     tighten = None if error is not None else lambda query: _best(knowledge, query, confidence)
     table = statement.run(
@@ -170,6 +234,7 @@ def result_table(
         sample=partial(drawn_rows, knowledge),
         # What is paid for stays as it was bought, whatever the hypothesis learns.
         offset=partial(share_offset, knowledge) if error is None and knowledge.bin_means else None,
+        asked=tuple(found),
     )
     if error is None:
         return table

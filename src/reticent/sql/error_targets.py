@@ -55,7 +55,7 @@ def targets(
         )
     for place in asked:
         error = _reaching(statement, place, run, wanted[place], shown)
-        for measure in statement.fields[place].expr.places:
+        for measure in run.read_places(statement.fields[place].expr.places):
             needed[measure] = min(needed[measure], error)
     shared = min((error for error in needed if error < math.inf), default=LARGEST)
     found: dict[Query, float] = {}
@@ -64,7 +64,7 @@ def targets(
             if block.query is not None:
                 # What only HAVING or ORDER BY look at is asked as what is shown.
                 found[block.query] = min(found.get(block.query, math.inf), error if error < math.inf else shared)
-    return {query: found[query] for query in statement.queries}
+    return {query: found[query] for query in estimates}
 
 
 def wanted_errors(statement: Statement, wish: WantedError, records: float, *, bought: bool = False) -> dict[int, float]:
@@ -127,9 +127,9 @@ def _vacuous(expr: Expr, run: Run, wanted: float, shown: np.ndarray) -> bool:
 def _half(expr: Expr, run: Run, valued: np.ndarray) -> float:
     """The error of the middle of everything: all shares at one half, give or take a half."""
     measures = []
-    for share in run.measures:
-        exact = share.low == share.high
-        ends = zip((share.value, share.low, share.high), (0.5, 0.0, 1.0), strict=True)
+    for place, share in enumerate(run.measures):
+        exact, (least, most) = share.low == share.high, run.limits(place)
+        ends = zip((share.value, share.low, share.high), ((least + most) / 2, least, most), strict=True)
         measures.append(Interval(*(np.where(exact, known, blank) for known, blank in ends)))
     errors = run.changed(measures).numbers(expr).error[valued]
     return float(np.where(np.isnan(errors), np.inf, errors).max())
@@ -159,7 +159,8 @@ def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: 
     """The largest error of the shares with which the expression stays within `wanted` in every row that has a value."""
     name, expr = statement.fields[place].name, statement.fields[place].expr
     # What only tightens bounds is not bought, so nothing will be known of it.
-    places = [measure for measure in expr.places if measure not in statement.aside]
+    idle = statement.aside.difference(run.centred.values())
+    places = [measure for measure in run.read_places(expr.places) if measure not in idle]
     known = ~np.isnan(run.numbers(expr).value) & shown
     low, high = math.log(SMALLEST), math.log(LARGEST)
     if not known.any() or _worst(expr, places, run, LARGEST, known) <= wanted:
@@ -189,7 +190,7 @@ def _worst(expr: Expr, places: Sequence[int], run: Run, error: float, known: np.
     for turned in signs:
         measures = list(run.measures)
         for place, sign in zip(places, turned, strict=True):
-            measures[place] = _around(run.measures[place], sign * error, error)
+            measures[place] = _around(run.measures[place], sign * error, error, run.limits(place))
         errors = run.changed(measures).numbers(expr).error[known]
         worst = max(worst, float(np.where(np.isnan(errors), np.inf, errors).max()))
     return worst
@@ -205,12 +206,12 @@ def _together(count: int) -> list[tuple[float, ...]]:
     return [(sign,) * count for sign in (-1.0, 1.0)]
 
 
-def _around(share: Interval, moved: float, error: float) -> Interval:
+def _around(share: Interval, moved: float, error: float, limits: tuple[float, float]) -> Interval:
     """What would be stated if the answer came out so far off; shares that are known exactly stay so."""
     exact = share.low == share.high
     value = np.where(exact, share.value, share.value + moved)
     return Interval(
         value,
-        np.where(exact, share.low, np.clip(value - error, 0.0, 1.0)),
-        np.where(exact, share.high, np.clip(value + error, 0.0, 1.0)),
+        np.where(exact, share.low, np.clip(value - error, *limits)),
+        np.where(exact, share.high, np.clip(value + error, *limits)),
     )

@@ -63,6 +63,9 @@ class Run:
     """What offsets measured within bins add to the share of a total, by place: to its value, not to its bounds."""
     sample: Callable[[], Sequence[Vector]] | None = None
     """Synthetic rows, for statements that ask for them."""
+    centred: Mapping[int, int] = field(default_factory=dict)
+    """Totals of which the part around the middle of the range was answered, with the measure that counts their records:
+    share of the total = answered share + share of the records / 2."""
     _known: dict[int, Any] = field(default_factory=dict)
 
     def of(self, expr: Expr) -> Vector:
@@ -108,9 +111,41 @@ class Run:
     def combined(self, terms: Sequence[tuple[float, int]], rows: int) -> Interval:
         """Sum of coefficient * share."""
         total = Interval.exactly(0.0, rows)
-        for coefficient, place in terms:
+        for coefficient, place in self.answered_terms(terms):
             total = total + Interval.exactly(coefficient, rows) * self.measures[place]
         return total
+
+    def answered_terms(self, terms: Sequence[tuple[float, int]]) -> Sequence[tuple[float, int]]:
+        """The same sum in terms of what was answered: counts of the records of centred totals meet other counts."""
+        if not any(place in self.centred for _, place in terms):
+            return terms
+        merged: dict[int, float] = {}
+        for coefficient, place in terms:
+            merged[place] = merged.get(place, 0.0) + coefficient
+            if (counted := self.centred.get(place)) is not None:
+                merged[counted] = merged.get(counted, 0.0) + coefficient / 2
+        return [(coefficient, place) for place, coefficient in merged.items() if coefficient]
+
+    def quotient(self, terms: Sequence[tuple[float, int]], bottom: int, rows: int) -> Interval:
+        """Sum of coefficient * share over another share; of centred totals that share itself leaves no error."""
+        answered = self.answered_terms(terms)
+        if answered is terms:
+            return self.combined(terms, rows) / self.measures[bottom]
+        same = sum(coefficient for coefficient, place in answered if place == bottom)
+        others = [(coefficient, place) for coefficient, place in answered if place != bottom]
+        total = Interval.exactly(0.0, rows)
+        for coefficient, place in others:
+            total = total + Interval.exactly(coefficient, rows) * self.measures[place]
+        return total / self.measures[bottom] + Interval.exactly(same, rows)
+
+    def limits(self, place: int) -> tuple[float, float]:
+        """Between which the share of a measure lies."""
+        return (-0.5, 0.5) if place in self.centred else (0.0, 1.0)
+
+    def read_places(self, places: Iterable[int]) -> tuple[int, ...]:
+        """Measures that these are computed from, each once."""
+        pairs = ((place, self.centred.get(place, place)) for place in places)
+        return tuple(dict.fromkeys(place for pair in pairs for place in pair))
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,7 +331,7 @@ class MeanExpr(Expr):
         """The mean with what is known of it, also where that is no more than the range."""
         shifted = self.top.plus(Sum(((-self.low, self.bottom),), self.rows))
         bottom = run.measures[self.bottom]
-        raw = run.combined(shifted.terms, self.rows) / bottom
+        raw = run.quotient(shifted.terms, self.bottom, self.rows)
         width = self.high - self.low
         wide = raw.clipped(0.0, width).widened(self._hidden(run, bottom))
         cut = run.shifted(self.top.terms, wide, bottom.value).clipped(0.0, width)

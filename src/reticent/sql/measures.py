@@ -160,8 +160,13 @@ def queries_of(measures: Sequence[Sequence[Block]]) -> tuple[Query, ...]:
     return tuple(dict.fromkeys(block.query for blocks in measures for block in blocks if block.query is not None))
 
 
-def share_interval(blocks: Sequence[Block], answers: Mapping[Query, Answer], rows: np.ndarray) -> Interval:
-    """The measure in every group; a certified share is a fraction, so its bounds are cut to [0, 1]."""
+def share_interval(
+    blocks: Sequence[Block],
+    answers: Mapping[Query, Answer],
+    rows: np.ndarray,
+    limits: tuple[float, float] = (0.0, 1.0),
+) -> Interval:
+    """The measure in every group; a certified share is a fraction, so its bounds are cut to its limits."""
     if not blocks:  # compiled on the way, and not used in the end
         return Interval.exactly(0.0, len(rows))
     parts = zip(*(block.shares(answers) for block in blocks), strict=True)
@@ -169,8 +174,8 @@ def share_interval(blocks: Sequence[Block], answers: Mapping[Query, Answer], row
     bounded = np.isfinite(low) & np.isfinite(high)
     return Interval(
         values,
-        np.where(bounded, np.clip(low, 0.0, 1.0), low),
-        np.where(bounded, np.clip(high, 0.0, 1.0), high),
+        np.where(bounded, np.clip(low, *limits), low),
+        np.where(bounded, np.clip(high, *limits), high),
     )
 
 

@@ -6,7 +6,7 @@ and a pure function of their answers (`run`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,7 @@ from sqlglot import exp
 from reticent.domain import Domain
 from reticent.errors import ReticentError
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.raw_sums import RowsAnswer
+from reticent.knowledge.raw_sums import CentredAnswer, RowsAnswer, with_counts
 from reticent.knowledge.synthetic import ROWS
 from reticent.queries import Predicate, Query, Weights
 from reticent.sql.basis import basis_of, refuse_sums
@@ -96,6 +96,24 @@ class Statement:
             return ()
         return queries_of([blocks for place, blocks in enumerate(self.measures) if place not in self.aside])
 
+    def asked(self, of_rows: Collection[Query]) -> tuple[Query, ...]:
+        """The queries it needs where some totals are centred: those of their records as well."""
+        counted = [self.measures[self.binned[place].present] for place in self._totals(of_rows)]
+        return tuple(dict.fromkeys((*self.queries, *queries_of(counted))))
+
+    def present_blocks(self, of_rows: Collection[Query]) -> dict[Query, Block]:
+        """For each of these totals, what counts its records in the same groups."""
+        found: dict[Query, Block] = {}
+        for place in self._totals(of_rows):
+            for block, counted in zip(self.measures[place], self.measures[self.binned[place].present], strict=True):
+                if block.query is not None and block.query in of_rows:
+                    found.setdefault(block.query, counted)
+        return found
+
+    def _totals(self, of_rows: Collection[Query]) -> list[int]:
+        """Places of measures that read any of these totals."""
+        return [p for p in self.binned if any(block.query in of_rows for block in self.measures[p] if block.query)]
+
     @cached_property
     def tightening(self) -> tuple[Query, ...]:
         """Queries whose free answers make bounds tighter; the statement has a value without them."""
@@ -162,12 +180,14 @@ class Statement:
         sample: Sample | None = None,
         joint: frozenset[str] = frozenset(),
         offset: Callable[[Query], np.ndarray | float] | None = None,
+        asked: Sequence[Query] | None = None,
     ) -> ResultTable:
         """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records.
 
         `tighten` answers for free, and alike: all of its answers hold together with those of `answer`. `sample` draws
         synthetic rows for statements that ask for them. Answers whose origin is `joint` fail together. `offset` says
-        what measured offsets within bins add to the shares of a total.
+        what measured offsets within bins add to the shares of a total. `asked` are the queries, where some of its
+        totals are centred.
         """
         if self.explained is not None:
             prospects = [Prospect.free(query, (tighten or answer)(query)) for query in self.explained.queries]
@@ -175,7 +195,7 @@ class Statement:
         if self.synthetic is not None:
             return self._synthetic(sample)
         refuse_sums(self, unit)
-        answers = {query: answer(query) for query in self.queries}
+        answers = {query: answer(query) for query in (self.queries if asked is None else asked)}
         if tighten is not None:
             answers |= self._tightened(tighten, joint)
         run = self.evaluation(answers, records, records_error)
@@ -191,15 +211,26 @@ class Statement:
 
     def evaluation(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Run:
         """What is computed from answers; nothing is yet."""
+        answers = self._uncentred(answers)
+        centred = {p: binning.present for p, binning in self.binned.items() if self._are(p, answers, CentredAnswer)}
         measured = [
-            share_interval(blocks, answers, rows) for blocks, rows in zip(self.measures, self.rows, strict=True)
+            share_interval(blocks, answers, rows, (-0.5, 0.5) if place in centred else (0.0, 1.0))
+            for place, (blocks, rows) in enumerate(zip(self.measures, self.rows, strict=True))
         ]
         size = np.full(1, float(records))
         spread = Interval.exact(size)
         if records_error:
             spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
-        hidden = {place: binning for place, binning in self.binned.items() if not self._of_rows(place, answers)}
-        return Run(measured, spread, hidden)
+        hidden = {place: binning for place, binning in self.binned.items() if not self._are(place, answers, RowsAnswer)}
+        return Run(measured, spread, hidden, centred=centred)
+
+    def _uncentred(self, answers: Mapping[Query, Answer]) -> Mapping[Query, Answer]:
+        """The same answers; where one could not be bought for a total of several, all of them are of whole totals."""
+        centred = {query: answer for query, answer in answers.items() if isinstance(answer, CentredAnswer)}
+        if all(self._are(place, answers, CentredAnswer) for place in self._totals(centred)):
+            return answers
+        counted = self.present_blocks(centred)
+        return {**answers, **{q: with_counts(a, counted[q].shares(answers)) for q, a in centred.items()}}
 
     def _shift(self, place: int, offset: Callable[[Query], np.ndarray | float]) -> np.ndarray:
         """What offsets add to a total in every group that is looked at."""
@@ -208,10 +239,10 @@ class Statement:
         parts = [np.where(block.mask, np.ravel(one), 0.0) for block, one in zip(blocks, found, strict=True)]
         return np.concatenate(parts)[self.rows[place]] if parts else np.zeros(len(self.rows[place]))
 
-    def _of_rows(self, place: int, answers: Mapping[Query, Answer]) -> bool:
-        """Whether a total is of the rows' own numbers, so that bins hide nothing of it."""
+    def _are(self, place: int, answers: Mapping[Query, Answer], kind: type[RowsAnswer]) -> bool:
+        """Whether a total is of the rows' own numbers in all groups, so that bins hide nothing of it."""
         queries = [block.query for block in self.measures[place] if block.query is not None]
-        return bool(queries) and all(isinstance(answers.get(query), RowsAnswer) for query in queries)
+        return bool(queries) and all(isinstance(answers.get(query), kind) for query in queries)
 
     def kept(self, run: Run) -> Truth | None:
         """Which rows HAVING and the like leave."""

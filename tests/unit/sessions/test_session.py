@@ -15,8 +15,10 @@ from tests.session_tables import DOMAIN, codes, forbidden, inside, of_codes, ran
 import reticent as rt
 from reticent.errors import BudgetError, LedgerError, QueryError, ReticentError
 from reticent.kernel.ledger.verify import verify
-from reticent.kernel.mechanisms.base import restore
+from reticent.kernel.mechanisms.base import Sensitivity, restore
 from reticent.knowledge.answer import ORIGINS, Answer
+from reticent.knowledge.shares import PLAIN_WIDE
+from reticent.knowledge.tails import noise_within, reach
 from reticent.queries.linear import Range
 from reticent.sessions.session import Session
 
@@ -438,6 +440,26 @@ def test_a_wanted_error_decides_between_a_fit_and_plain_answers(error: float, qu
     """No fit would be so good; only a fit serves so many; plain answers cost less."""
     with Session.open(None, table(), BUDGET, queries=queries, error=error) as session:
         assert (session.spent > 0) == warm
+
+
+def test_plain_sessions_sell_at_the_price_of_plain_noise(tmp_path: Path) -> None:
+    """Told the error, and without a start: statements about classes have a small share, which certificates keep to."""
+    rows, query, error = table(), rt.count((rt.col("a") >= 1) & (rt.col("b") == 1)), 0.02
+    noise = noise_within(error * rows.records - 1, 0.05, pure=False)
+    plain = BUDGET.amount(BUDGET.cost(noise.price(Sensitivity.scalar())))
+    with Session.open(tmp_path / "a.ledger", rows, BUDGET, queries=3, error=error) as session:
+        assert session.spent == 0
+        assert plain <= session.cost(query, error=error) <= 1.001 * plain
+        certificate = session.certify("cells", order=1, amount=0.01)
+        failure = 0.05 * PLAIN_WIDE / 3 / 2
+        assert certificate.bound == pytest.approx(
+            certificate.reading + reach(restore(certificate.noise), failure) / rows.records, abs=certificate.slack
+        )
+    with Session.open(tmp_path / "a.ledger", rows, BUDGET) as session:
+        assert session.certificates[0].bound == certificate.bound
+        assert plain <= session.cost(query, error=error) <= 1.001 * plain
+    with Session.open(None, rows, BUDGET, warm_start=0) as session:
+        assert session.cost(query, error=error) > 1.01 * plain
 
 
 def test_a_wanted_error_at_opening_is_a_share_of_the_table() -> None:
