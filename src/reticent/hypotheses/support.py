@@ -209,8 +209,11 @@ class SupportHypothesis:
         from reticent.hypotheses.fitting.loglinear import fit_loglinear
         from reticent.hypotheses.fitting.support_engine import SupportEngine
 
+        domain, shared = self._domain, options.get("method") != "staged"
+
         def engine(sets: Sequence[tuple[str, ...]]) -> SupportEngine:
-            return SupportEngine([self.cells(names) for names in sets], -self._log_density)
+            axis_sets = [tuple(map(domain.index, names)) for names in sets]
+            return SupportEngine(domain.shape, axis_sets, self._cells_of, -self._log_density, shared=shared)
 
         model, report = fit_loglinear(measurements, self._domain, engine, **options)
         last = engine(model.sets)
@@ -241,6 +244,9 @@ class SupportHypothesis:
         return loaded
 
     # -- inside --------------------------------------------------------------------------------------------
+
+    def _cells_of(self, axes: Sequence[int]) -> np.ndarray:
+        return self.cells([self._domain.names[axis] for axis in axes])
 
     def _values(self, query: Query) -> np.ndarray:
         """q on every record."""

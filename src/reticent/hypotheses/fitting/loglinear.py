@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
-from math import inf, log, sqrt
+from math import e, inf, log, sqrt
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from reticent.hypotheses.fitting.consistent import (
     freedom,
     kept_by_centring,
 )
+from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.prior import LEAST_SCALE, Base, Prior, collapse, expected_from_pairs, product_base
 from reticent.hypotheses.fitting.proportional import (
     NEAR,
@@ -61,6 +62,9 @@ LEGS = (40, 160, 400, 1400)
 LEAST_LEG = 30
 """A leg that stopped on small progress after fewer steps had a good preconditioner: another leg is not tried."""
 
+REVIVALS = 3
+"""Descents from a point with missed cells revived: one brings back what coarser noise let die, and on generated tables
+a second found nothing."""
 PERTURBED = 2.0
 """Variances of noise, and of interactions around their prior centre, between a replicate's values and its prior: those
 of the release and its own. A fit that a release would keep is then kept by its replicates (population.md, claim 6)."""
@@ -363,6 +367,27 @@ class FitProblem:
         pull = self.pull(self._point) * (self._point - self.centre)
         return self.gather(self._engine.covary(self.spread(self._weighted))) + pull
 
+    def revived(self, flat: np.ndarray) -> np.ndarray | None:
+        """The parameters with every missed cell at what was measured of it; None if no cell was missed.
+
+        A cell is missed that lies further above its fit than any noise is expected to, and by more than a linear step
+        can mend: a gradient with the factor p does not see it. Sets follow each other from few attributes to many,
+        because what is missed in a pair is missed in all sets that hold it.
+        """
+        beyond = sqrt(2 * log(max(self.size, 2)))
+        moved = flat
+        marginals = self._engine.evaluate(self.potentials(flat))[1]
+        measured = sorted(self.measured_sets.items(), key=lambda entry: entry[1].order)
+        for names, term in [(n, t) for n, t in measured if _missed(t, marginals[self._place[n]], beyond).any()]:
+            if moved is not flat:
+                marginals = self._engine.evaluate(self.potentials(moved))[1]
+            cells = marginals[self._place[names]]
+            missed = _missed(term, cells, beyond)
+            steps = np.log(_wanted(term, cells)[missed] / cells[missed])
+            moved = moved.copy()
+            moved[self._parameters[names]][missed.ravel()] += steps
+        return None if moved is flat else moved
+
     def penalty(self, flat: np.ndarray) -> float:
         """Minus the logarithm of the prior, without its constant."""
         away = flat - self.centre
@@ -390,6 +415,17 @@ class FitProblem:
             if term.smooth is not None:
                 curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
         return 1.0 / (0.5 * curvature + self.pull(flat))
+
+
+def _wanted(term: Term, cells: np.ndarray) -> np.ndarray:
+    """What was measured of a marginal's cells; of a residual's, were lower orders as they are."""
+    return cells + term.values - centred(cells) if term.residual else term.values
+
+
+def _missed(term: Term, cells: np.ndarray, beyond: float) -> np.ndarray:
+    """Cells of a fit that are too low by more than a linear step can mend, and by so many standard deviations."""
+    wanted = _wanted(term, cells)
+    return (wanted - cells > beyond * term.sd * term.noise_kept) & (wanted > e * cells) & (cells > 0)
 
 
 def fit_loglinear(
@@ -440,6 +476,8 @@ def fit_loglinear(
     point = _flat(known if redraw is None else _rebased(known, start, base), terms)
     if redraw is not None:
         problem.centre = _flat(redraw.centres(terms), terms)
+    if method == "map" and prior is None and start is None:
+        point = _livelier(problem, point, terms, base)
     furthest = max(map(_furthest, measurements), default=0.0) if method == "map" and prior is None else None
     reached = _Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest)
     consistent = _comparable(problem, method, prior, terms, base, 1.0 if redraw is None else PERTURBED)
@@ -451,6 +489,21 @@ def fit_loglinear(
     parameters = {key: point[place] for key, place in zip(terms, problem.places, strict=True)}
     scales = {key: term.scale for key, term in terms.items()}
     return LogLinear(problem.sets, tuple(problem.potentials(point)), parameters, scales), reached.report(method)
+
+
+def _livelier(problem: FitProblem, point: np.ndarray, terms: dict[Key, Term], base: Base) -> np.ndarray:
+    """A forest of the strongest pairs to start from, where the objective is less there."""
+    pairs = {}
+    for names, term in problem.measured_sets.items():
+        if term.order == 2:
+            expected = base.table(names)
+            pairs[names] = (expected + _departure(term, expected).away, expected, term.sd * term.noise_kept)
+    if not pairs:
+        return point
+    singles = {name: base.table((name,)) for name in base}
+    found = {(names, ""): table.ravel() for names, table in forest_parameters(pairs, singles).items()}
+    forest = _flat(found, terms)
+    return forest if problem.value(forest) < problem.value(point) else point
 
 
 def _furthest(measurement: Measurement) -> float:
@@ -644,7 +697,23 @@ class _Reached:
             return point
         for level in range(problem.levels(point), -1, -1):
             point = self._descend_at(problem.at_level(level), point)
+        if problem.degrees is not None:
+            point = self._revive(problem, point)
         self._misfit = problem.misfit(point)
+        return point
+
+    def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """Descend again from where missed cells are as measured, while that leads lower."""
+        for _ in range(REVIVALS):
+            revived = problem.revived(point)
+            if revived is None:
+                break
+            before, last = problem.value(point), self._last
+            tried = self._descend_at(problem, revived)
+            if problem.value(tried) >= before:
+                self._last = last
+                break
+            point = tried
         return point
 
     def rest(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
