@@ -130,7 +130,7 @@ STEPS = (
         "(sensitivities, rounding, order of charge and noise) is checked exactly. About two minutes of processor time; "
         "`--deep` takes an hour and proves more, `--minutes 20` takes about that long in all. No table is read.",
         "reticent audit --seconds 0.01",
-        shown="reticent audit",
+        shown="reticent audit --minutes 1",
     ),
     Step(
         "serve",

@@ -28,9 +28,9 @@ from reticent.releases.adaptive import Adaptive
 from reticent.releases.release import release
 
 SOURCE = "RETICENT_DP_AUDITORIUM"
-FAILURE = 1e-7
+FAILURE = 1e-6
 """Of a verdict on a right mechanism."""
-COUNTS, EPOCHS, RELEASES = 200_000, 30_000, 3_000
+COUNTS, EPOCHS, RELEASES = 200_000, 20_000, 2_000
 CLAIMED = 0.1
 """Of a release. So few runs show only a loss far above a claim: smaller ones are for `reticent audit`."""
 
@@ -81,14 +81,18 @@ def test_counts(auditorium: ModuleType) -> None:
     assert rejects(auditorium, samples, epsilon / 2, 12)
 
 
+def epochs(mechanism: AboveThreshold, sensitivity: int, moved: int) -> tuple[np.ndarray, np.ndarray]:
+    """One test in each of many epochs: as far below the threshold on one table as above it on the other."""
+    runs = ([mechanism.open(0, sensitivity).exceeds(value) for _ in range(EPOCHS)] for value in (-moved, moved))
+    first, second = (np.array(run, dtype=float) for run in runs)
+    return first, second
+
+
 def test_threshold_tests(auditorium: ModuleType) -> None:
-    """One test of a value that moves by all of its sensitivity."""
-    mechanism = AboveThreshold(threshold_epsilon=Fraction(2), query_epsilon=Fraction(4))
+    mechanism = AboveThreshold(threshold_epsilon=Fraction(1, 6), query_epsilon=Fraction(1, 3))
     epsilon = float(mechanism.price().pure or 0)
-    runs = [[mechanism.open(0, 8).exceeds(value) for _ in range(EPOCHS)] for value in (-4, 4)]
-    samples = np.array(runs[0], dtype=float), np.array(runs[1], dtype=float)
-    assert not rejects(auditorium, samples, epsilon, 2)
-    assert rejects(auditorium, samples, 0.5, 2), "it loses more than a half"
+    assert not rejects(auditorium, epochs(mechanism, 60, 30), epsilon, 2)
+    assert rejects(auditorium, epochs(mechanism, 1, 30), epsilon, 2), "opened for a sixtieth of what its values move"
 
 
 def cells(budget: Budget) -> tuple[np.ndarray, np.ndarray]:
