@@ -7,6 +7,7 @@ import io
 import os
 import random
 import shutil
+import stat
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,8 +34,8 @@ WORDS = [
         "nowhere/x",
     ),
     *(
-        "/dev/null",
-        "/dev/full",
+        "null.device",
+        "full.device",
         "rows.csv",
         "rows.parquet",
         "r.html",
@@ -107,13 +108,25 @@ FEW, MANY = 7, int(os.environ.get("RETICENT_FUZZ", "10000"))
 def folder(tmp_path_factory: pytest.TempPathFactory, release_file: Path) -> Path:
     import reticent as rt
 
-    found = tmp_path_factory.mktemp("fuzz")
+    # One level down: what is written to "../gone" stays inside.
+    found = tmp_path_factory.mktemp("fuzz") / "in"
+    found.mkdir()
+    place_devices(found)
     write_people(found)
     (found / "losses.json").write_bytes(LOSSES)
     shutil.copy(release_file, found / "people.release")
     table = rt.Table.read(found / "people.csv", rt.Domain.read(found / "people.toml"))
     rt.Session.open(found / "p.ledger", table, rt.Budget(epsilon=1, delta=1e-9), warm_start=0).close()
     return found
+
+
+def place_devices(folder: Path) -> None:
+    """Devices of the folder's own: a command that replaced the system's would break the machine it is tested on."""
+    for name, minor in (("null.device", 3), ("full.device", 7)):
+        try:
+            os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+        except PermissionError:  # then nothing in /dev can be replaced either
+            (folder / name).symlink_to(f"/dev/{name.removesuffix('.device')}")
 
 
 def damaged(data: bytes, source: random.Random) -> bytes:
@@ -248,5 +261,6 @@ def test_no_command_ends_in_a_fault(folder: Path, command: str, count: int, monk
             said,
         )  # each statement of a shell has its own
         codes[code] = codes.get(code, 0) + 1
+        assert all((folder / name).is_char_device() for name in ("null.device", "full.device")), words
     print(command, dict(sorted(codes.items())))
     assert 2 in codes or count < MANY
