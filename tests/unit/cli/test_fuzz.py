@@ -75,10 +75,13 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     ],
     "fit": [
         ("people.release", "losses.json", "--json"),
-        ("people.release", "bad.losses.json", "--out", "m.json"),
+        ("people.release", "bad.losses.json", "--out", "new.json"),
         (*TABLE, "losses.json", *BUDGET, "--ledger", "new.ledger", "--warm-start", "0", "--error", "0.5", "--cost"),
     ],
-    "domain new": [("people.csv", "--number", "age", "--json"), ("people.csv", "--codebook", "bad.json", "--out", "n")],
+    "domain new": [
+        ("people.csv", "--number", "age", "--json"),
+        ("people.csv", "--codebook", "bad.json", "--out", "new.toml"),
+    ],
     "domain show": [("people.toml", "--json"), ("bad.toml",)],
     "domain discover": [("people.csv", "--draft", "people.toml", "--ledger", "new.ledger", *BUDGET, "--edges", "3")],
     "ledger show": [("p.ledger", *ANCHOR, "--json"), ("bad.ledger",)],
@@ -92,7 +95,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     ],
     "audit": [("--seconds", "0")],
     "release": [
-        (*TABLE, *BUDGET, "--workload", "marginals:9", "--algorithm", "mwem", "--rounds", "1", "--ledger", "l"),
+        (*TABLE, *BUDGET, "--workload", "marginals:9", "--algorithm", "mwem", "--rounds", "1", "--ledger", "new.l"),
         (*TABLE, *BUDGET, "--out", "rows.txt", "--rows", "5", "--save", "s.release", "--report", "r.html"),
         ("bad.csv", "--domain", "bad.toml", *BUDGET, "--records", "3", "--neighbours", "add-remove"),
     ],
@@ -202,6 +205,19 @@ def test_a_zero_byte_in_any_argument_is_refused_in_one_line() -> None:
         assert "zero byte" in said
 
 
+def test_what_has_no_end_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release or a configuration read from such a device filled the memory."""
+    monkeypatch.chdir(folder)
+    for words in (
+        ["ledger", "verify", "p.ledger", "--release", "full.device"],
+        ["serve", "--config", "full.device", "--port", "99999"],
+        ["domain", "new", "people.csv", "--codebook", "full.device"],
+    ):
+        code, said = called(words, "")
+        assert code == 2
+        assert "a device, not a file" in said
+
+
 class Lines(io.StringIO):
     """Standard input that is no terminal."""
 
@@ -238,9 +254,8 @@ def calls(command: str, count: int, folder: Path) -> Iterator[tuple[list[str], i
             spoiled(folder, source)
         yield words, *called(words, statements(source))
         done += 1
-        for made in ("new.ledger", "new.anchor", "l", "n", "m.json"):
-            for path in folder.glob(f"{made}*"):
-                path.unlink()
+        for path in folder.glob("new.*"):
+            path.unlink()
 
 
 @pytest.mark.parametrize("command", COMMANDS)
