@@ -1,6 +1,7 @@
 """Random wide tables, every engine and algorithm, random questions, random kills: no payment is lost, all ledgers open.
 
-The full count of the issue (100 tables, 50 questions each) is the slow test; `RETICENT_WIDE_TABLES` reduces it.
+The full count of the issue (100 tables, 50 questions each) is the slow test, three quarters of an hour of processor
+time; `RETICENT_WIDE_TABLES` reduces the count, `RETICENT_WIDE_RECORDS=4096` the records of a support.
 """
 
 from __future__ import annotations

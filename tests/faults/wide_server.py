@@ -2,11 +2,13 @@
 
 As `session_server.py`, for universes far beyond any tensor: 10 to 100 columns of 2 to 2,000 codes, every engine and
 every algorithm. The number `domain` of a line names the table, so every life of one ledger sees the same one.
+`RETICENT_WIDE_RECORDS` makes supports smaller than a session's own: the same ways, at a fraction of the time.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import warnings
 from functools import lru_cache, reduce
@@ -22,6 +24,7 @@ from tests.session_tables import of_codes
 import reticent as rt
 from reticent.domain import Domain
 from reticent.errors import KeyForfeitedError, QueryError
+from reticent.hypotheses import transfer
 from reticent.kernel.mechanisms import noise
 from reticent.kernel.table import Table
 from reticent.queries.workload import Workload
@@ -149,8 +152,18 @@ def publish(order: dict[str, Any], table: Table, tell: Any) -> None:
     assert rt.Release.from_bytes(release.to_bytes()).hypothesis.to_bytes() == release.hypothesis.to_bytes()
 
 
+def draw_fewer_records(records: int) -> None:
+    """Supports of this size, wherever a tree or a universe has no room."""
+    sys.modules["reticent.hypotheses.choose"].SUPPORT_RECORDS = records  # pyright: ignore[reportAttributeAccessIssue]
+    transfer.drawn_support.__defaults__ = (records,)
+    for function in (transfer.with_room, transfer.learned):
+        function.__kwdefaults__ = {"records": records}
+
+
 def main() -> None:
     warnings.simplefilter("ignore")
+    if "RETICENT_WIDE_RECORDS" in os.environ:
+        draw_fewer_records(int(os.environ["RETICENT_WIDE_RECORDS"]))
     warm = {"domain": 1, "fatal": 0, "path": None, "anchor": None, "numbers": [0, 1], "engine": "tuned"}
     ask(warm, wide_table(1), lambda **fact: None)  # compiled and loaded once, before any fork
     serve(life)

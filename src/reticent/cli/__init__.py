@@ -124,6 +124,8 @@ def _require_text(words: list[str]) -> None:
             os.fsencode(word)
         except UnicodeEncodeError:
             raise ReticentError("an argument is not valid Unicode text; type it again") from None
+        if "\0" in word:
+            raise ReticentError("an argument holds a zero byte, which no shell can give; type it again")
 
 
 def _failed(problem: Exception) -> int:

@@ -13,6 +13,7 @@ from rich.table import Table as Grid
 
 from reticent.cli.groups import Group
 from reticent.cli.options import console, json_option, print_json
+from reticent.domain.files import reading_file
 from reticent.errors import LedgerError, QueryError, ReticentError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.ledger.events import Event, History, sha256
@@ -105,10 +106,8 @@ def _published(path: Path, events: tuple[Event, ...]) -> int:
     """The event that holds the same bytes."""
     from reticent.releases.release import Release
 
-    try:
+    with reading_file(path):
         data = path.read_bytes()
-    except OSError as problem:
-        raise ReticentError(f"{path}: cannot be read ({problem.strerror})") from None
     digests = [sha256(data)]
     with suppress(ReticentError):
         release = Release.from_bytes(data, str(path))

@@ -40,8 +40,10 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading_file(path: Path) -> Iterator[None]:
-    """Around whatever reads `path`."""
+    """Around whatever reads `path` whole, which must have an end."""
     try:
+        if path.is_char_device():
+            raise ReticentError(f"{shown_path(path)}: a device, not a file; give the name of a file")
         yield
     except FileNotFoundError:
         raise ReticentError(f"{shown_path(path)}: no such file") from None

@@ -187,6 +187,8 @@ def read_settings(path: str | Path, **overrides: Any) -> Settings:
     """A server from its TOML file; paths in it are relative to the file."""
     path = Path(path)
     try:
+        if path.is_char_device():
+            raise QueryError("a device, not a file; give the name of a file")
         content = _File(**tomllib.loads(path.read_text(encoding="utf-8")))
         tables = tuple(_table(name, entry, path.parent) for name, entry in content.tables.items())
         server = {**content.server, **overrides}

@@ -89,15 +89,22 @@ def places(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) 
 
 
 def _place(path: object, what: str) -> Path:
-    """One place, refused in one line where no file can be there."""
+    """One place, refused in one line where no file can be there, or where something else is already.
+
+    A ledger is made beside its place and renamed into it: given `/dev/null`, it would replace the device.
+    """
     if not isinstance(path, str | os.PathLike):
         raise LedgerError(f"{what} is of type {type(path).__name__}; give the name of its file")
     try:
         place = Path(path).resolve()
-        place.exists()
+        special = place.exists() and not place.is_file() and not place.is_dir()
     except (OSError, ValueError, TypeError) as problem:
         reason = getattr(problem, "strerror", None) or "no file can have this name"
         raise LedgerError(f"{what}: its file cannot be reached ({reason}); choose another place") from None
+    if special:
+        raise LedgerError(
+            f"{what}: {place} is a device, a pipe or a socket, not an ordinary file; choose another place"
+        )
     if not place.name:
         raise LedgerError(f"{what}: {place} is a folder; name a file in it")
     return place

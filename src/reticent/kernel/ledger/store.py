@@ -32,8 +32,10 @@ def io_errors(what: object) -> Iterator[None]:
     """Failures of disk and file become one line for the user."""
     try:
         yield
-    except (sqlite3.Error, OSError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+        # SQLite quotes a damaged name in its message as it is, and the message then is no text.
+        damaged = isinstance(error, UnicodeDecodeError)
+        reason = "the file is damaged" if damaged else getattr(error, "strerror", None) or error
         raise LedgerError(f"{what} cannot be read or written ({reason}): check path, disk and permissions") from error
 
 
@@ -77,15 +79,24 @@ class LedgerStore(Protocol):
 def stored_events(store: LedgerStore, after: int = 0, upto: int = LAST) -> Iterator[Event]:
     """Events after one sequence up to another, in order, each checked against its own hash; read in chunks."""
     while rows := store.rows(after, upto):
-        for sequence, body, digest in rows:
-            after = sequence
-            yield Event.parse(body, digest)
+        for row in rows:
+            event = _parsed(row)
+            after = event.sequence
+            yield event
+
+
+def _parsed(row: Row) -> Event:
+    """The event, which states its own number; under another one it would be missed where it is looked up."""
+    event = Event.parse(*row[1:])
+    if row[0] != event.sequence:
+        raise LedgerError(f"the ledger is damaged: event {event.sequence} has another number; restore the file")
+    return event
 
 
 def stored_event(store: LedgerStore, sequence: int) -> Event:
     """One event by itself; its place in the chain is not checked here."""
-    for _, body, digest in store.rows(sequence - 1, sequence):
-        return Event.parse(body, digest)
+    for row in store.rows(sequence - 1, sequence):
+        return _parsed(row)
     raise LedgerError(f"the ledger was edited: event {sequence} is missing; restore the file")
 
 
@@ -341,6 +352,8 @@ class SqliteStore:
         while row := self._connection.execute(
             "SELECT digest, data FROM blobs WHERE digest > ? ORDER BY digest LIMIT 1", (last,)
         ).fetchone():
+            if not isinstance(row[0], str) or row[0] <= last:
+                raise LedgerError("the ledger is damaged: its blobs are out of order; restore the file")
             last = row[0]
             yield row
 

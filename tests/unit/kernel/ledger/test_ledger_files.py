@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
+import socket
 import sqlite3
 import stat
 from contextlib import closing
@@ -156,6 +158,71 @@ def test_a_killed_writers_log_is_read_without_shared_memory(tmp_path: Path) -> N
     before = names(away)
     assert verify(away / "a.ledger").history.spent == 2 * COST
     assert names(away) == before
+
+
+@pytest.mark.parametrize("which", ["ledger", "anchor", "backup", "restored"])
+def test_what_is_no_ordinary_file_is_never_replaced(tmp_path: Path, which: str) -> None:
+    """A ledger given `/dev/null` as its place was renamed over the device."""
+    path, special = tmp_path / "a.ledger", tmp_path / "special"
+    opened(path).close()
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        folder = os.open(tmp_path, os.O_RDONLY)  # the name of a socket must be short
+        listener.bind(f"/proc/self/fd/{folder}/special")
+        os.close(folder)
+        calls = {
+            "ledger": lambda: opened(special),
+            "anchor": lambda: opened(tmp_path / "b.ledger", anchor=special),
+            "backup": lambda: back_up(path, special),
+            "restored": lambda: restore_backup(path, special),
+        }
+        before = names(tmp_path)
+        with pytest.raises(LedgerError, match="not an ordinary file"):
+            calls[which]()
+        assert special.is_socket()
+        assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", [2, 3, 5])
+def test_verifying_sees_an_event_under_another_number(tmp_path: Path, number: int) -> None:
+    """One bit of a row's number: a scan found the event, an opening that looks it up did not."""
+    path = tmp_path / "a.ledger"
+    with opened(path) as ledger:
+        spend(ledger, "a", "b", "c")
+    body = verify(path).events[number - 1].body.encode()
+    raw = bytearray(path.read_bytes())
+    place = raw.find(body) - 7  # before it: the number, and six bytes of the record's header
+    assert raw[place] == number
+    raw[place] ^= 32
+    path.write_bytes(raw)
+    with pytest.raises(LedgerError, match=f"event {number} has another number"):
+        verify(path)
+    with pytest.raises(LedgerError):
+        opened(path)
+
+
+def test_damage_anywhere_is_one_refusal(tmp_path: Path) -> None:
+    """One file in a hundred ended in a TypeError, or in SQLite quoting a damaged name that is no text."""
+    path = tmp_path / "a.ledger"
+    with opened(path) as ledger:
+        spend(ledger, "a", "b")
+        ledger.append("snapshot", {"digest": ledger.put_blob(b"one")})
+    whole, source = path.read_bytes(), random.Random(5)
+    found = set()
+    for _ in range(400):
+        raw = bytearray(whole)
+        for _ in range(source.randint(1, 8)):
+            place = source.randrange(len(raw))
+            if source.random() < 0.6:
+                raw[place] = source.randrange(256)
+            else:
+                del raw[place : place + source.randint(1, 60)]
+        (tmp_path / "b.ledger").write_bytes(raw)
+        try:
+            verify(tmp_path / "b.ledger")
+            found.add("whole")
+        except LedgerError:
+            found.add("refused")
+    assert found == {"whole", "refused"}
 
 
 def test_verifying_looks_at_every_blob(tmp_path: Path) -> None:
