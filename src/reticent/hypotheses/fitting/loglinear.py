@@ -35,6 +35,7 @@ from reticent.hypotheses.fitting.proportional import (
     Rescaling,
     consistent_marginals,
     proportional_start,
+    within_noise,
 )
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
@@ -374,7 +375,7 @@ class FitProblem:
         can mend: a gradient with the factor p does not see it. Sets follow each other from few attributes to many,
         because what is missed in a pair is missed in all sets that hold it.
         """
-        beyond = sqrt(2 * log(max(self.size, 2)))
+        beyond = largest_noise(self.size, laplace=False)
         moved = flat
         marginals = self._engine.evaluate(self.potentials(flat))[1]
         measured = sorted(self.measured_sets.items(), key=lambda entry: entry[1].order)
@@ -415,6 +416,11 @@ class FitProblem:
             if term.smooth is not None:
                 curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
         return 1.0 / (0.5 * curvature + self.pull(flat))
+
+
+def largest_noise(cells: int, *, laplace: bool) -> float:
+    """What the largest of so many independent noises is near, in standard deviations."""
+    return log(max(cells, 2)) / sqrt(2) if laplace else sqrt(2 * log(max(cells, 2)))
 
 
 def _wanted(term: Term, cells: np.ndarray) -> np.ndarray:
@@ -480,7 +486,8 @@ def fit_loglinear(
         point = _livelier(problem, point, terms, base)
     furthest = max(map(_furthest, measurements), default=0.0) if method == "map" and prior is None else None
     reached = _Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest)
-    consistent = _comparable(problem, method, prior, terms, base, 1.0 if redraw is None else PERTURBED)
+    laplace = furthest == FURTHEST_LAPLACE
+    consistent = _comparable(problem, method, prior, terms, base, 1.0 if redraw is None else PERTURBED, laplace)
     if consistent is None:
         point = reached.descend(problem, point)
     else:
@@ -620,7 +627,13 @@ def with_lost_parts(known: Mapping[Key, np.ndarray], terms: dict[Key, Term], dom
 
 
 def _comparable(
-    problem: FitProblem, method: str, prior: Prior | None, terms: dict[Key, Term], base: Base, variances: float
+    problem: FitProblem,
+    method: str,
+    prior: Prior | None,
+    terms: dict[Key, Term],
+    base: Base,
+    variances: float,
+    laplace: bool,
 ) -> _Compared | None:
     """The comparison with least squares, where the prior is empirical and the engine holds cells or records."""
     if method != "map" or prior is not None or not isinstance(problem.engine, Rescaling):
@@ -631,7 +644,7 @@ def _comparable(
     scales = {names: term.scale for (names, text), term in terms.items() if not text}
     parts = {term.attributes: term.smooth for term in terms.values() if term.smooth is not None}
     smooth = {names: part.variances(base.table(names)) for names, part in parts.items()}
-    return _Compared(problem, consistent, consistent.decided(base, scales, smooth), variances)
+    return _Compared(problem, consistent, consistent.decided(base, scales, smooth), variances, laplace)
 
 
 @dataclass(frozen=True, eq=False)
@@ -644,8 +657,20 @@ class _Compared:
     """How many of the measured numbers the prior leaves to the measurements."""
     variances: float
     """Of the recorded noise in the measured values: one, or two for a replicate."""
+    laplace: bool
+    """Whether noise is Laplace's; else it is normal."""
 
     def descend(self, reached: _Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
+        """The fit, with no cell so far from what was measured that plain noise would be expected to be nearer.
+
+        Of N cells noise has an error of about `largest_noise(N)` standard deviations. A cell of a fit that is further
+        from its measurement than that, less one for the measurement's own noise, has a larger one.
+        """
+        found = self._descend(reached, point, warm=warm)
+        reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
+        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+
+    def _descend(self, reached: _Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
 
         A warm start that is as near to the measurements as that start stays, where they decide more than the prior.
@@ -721,6 +746,12 @@ class _Reached:
         self._last = DescentResult(point, problem.at_level(0).value(point), inf, 0, 1, False)
         self._misfit = problem.misfit(point)
         return point
+
+    def move(self, problem: FitProblem, point: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """End at a point near the one that descent led to."""
+        if moved is not point:
+            self._misfit = problem.misfit(moved)
+        return moved
 
     def _descend_at(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """The curvature drifts as p moves: short first legs, each with the diagonal of where the last one led."""

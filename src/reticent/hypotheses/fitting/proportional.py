@@ -26,6 +26,7 @@ __all__ = [
     "consistent_marginals",
     "nearest_distribution",
     "proportional_start",
+    "within_noise",
 ]
 
 Set = tuple[str, ...]
@@ -89,6 +90,81 @@ def proportional_start(problem: FitProblem, consistent: Consistent, point: np.nd
             break
         before = distance
     return flat
+
+
+def within_noise(problem: FitProblem, consistent: Consistent, point: np.ndarray, reach: float) -> np.ndarray:
+    """The parameters with no cell of a maximal set further from what was measured than noise and prior may leave it.
+
+    A parameter of scale s lets a cell q have the variance `v = (q s)^2` beforehand. Its best estimate then lies
+    `sd (1 - v / (v + sd^2))^(1/2)` from a measurement of noise sd, as a root mean square; it may lie `reach` times as
+    far. No cell is held closer than the truth itself may be expected. Each set with a cell beyond that takes a step of
+    proportional fitting, which leaves its other cells in proportion. Cells without records stay empty.
+    """
+    engine = problem.engine
+    assert isinstance(engine, Rescaling)
+    measured = problem.measured_sets
+    largest = maximal_sets(list(measured))
+    aims = [_Bounded(problem, n, *consistent.marginal(n), measured[n].scale, reach) for n in largest]
+    flat = point
+    for _ in range(MOST_MOVES):
+        marginals = engine.evaluate(problem.potentials(flat))[1]
+        beyond = [aim for aim in aims if aim.is_beyond(marginals[aim.place])]
+        if not beyond:
+            break
+        flat = flat.copy()
+        for aim in beyond:
+            flat[aim.parameters] += np.log(engine.rescale(aim.place, aim.ratio)).ravel()
+    return flat
+
+
+MOST_MOVES = 15
+"""Rounds over the sets that have a cell too far off; noise may leave no table that has none."""
+TRUE = 3.0
+"""Standard deviations within which nearly all cells of the true table lie: bounds that it does not meet contradict each
+other. With 2 and 4 the largest error on Adult in 32 bins was a ninth and a fifth above that with 3."""
+REACHED = 1.02
+"""Of the reach: a cell that another set moved this little beyond it is not moved again."""
+
+
+FACTORS, NEARLY = 20, 1e-9
+"""Newton's steps towards the factor of the cells between their bounds, and the error of the sum at which they end."""
+TINY = np.finfo(np.float64).tiny
+
+
+class _Bounded:
+    """One marginal whose cells may not lie too far from what was measured, and where its parameters are."""
+
+    def __init__(
+        self, problem: FitProblem, names: Set, values: np.ndarray, sd: float, scale: float, reach: float
+    ) -> None:
+        self.place, self.parameters = problem.place(names), problem.parameters(names)
+        self._values, self._sd, self._scale, self._reach = values, sd, scale, reach
+
+    def is_beyond(self, cells: np.ndarray) -> bool:
+        return bool((np.abs(cells - self._values) > REACHED * self._most(cells)).any())
+
+    def ratio(self, cells: np.ndarray) -> np.ndarray:
+        """What brings every cell to within its bounds, the others in proportion: the sum stays one.
+
+        That is the nearest table within the bounds in relative entropy.
+        """
+        share = cells / cells.sum()
+        most = self._most(share)
+        low, high = np.maximum(self._values - most, 0.0), np.maximum(self._values + most, TINY)
+        factor = 1.0
+        for _ in range(FACTORS):
+            scaled = factor * share
+            free = float(share[(scaled > low) & (scaled < high)].sum())
+            excess = float(np.clip(scaled, low, high)[share > 0].sum()) - 1.0
+            if free <= 0 or abs(excess) < NEARLY:
+                break
+            factor = max(factor - excess / free, factor / 2)
+        moved = np.clip(factor * share, low, high)
+        return np.divide(moved, share, out=np.ones(cells.shape), where=(share > 0) & (moved > 0))
+
+    def _most(self, cells: np.ndarray) -> np.ndarray:
+        prior = np.sqrt(1 + np.square(cells * (self._scale / self._sd)))
+        return self._sd * np.maximum(self._reach / prior, TRUE)
 
 
 class _Aim:

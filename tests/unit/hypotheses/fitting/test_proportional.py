@@ -94,8 +94,11 @@ def test_the_nearest_distribution_is_nearer_than_any_other():
 def engines(sets):
     axes = [tuple(DOMAIN.index(name) for name in s) for s in sets]
     codes = np.stack(np.unravel_index(np.arange(DOMAIN.size), DOMAIN.shape), axis=1)
-    places = [np.ravel_multi_index(tuple(codes[:, i] for i in a), [DOMAIN.shape[i] for i in a]) for a in axes]
-    return DenseEngine(DOMAIN.shape, axes), SupportEngine(places, np.zeros(DOMAIN.size))
+
+    def cells(axes):
+        return np.ravel_multi_index(tuple(codes[:, i] for i in axes), [DOMAIN.shape[i] for i in axes])
+
+    return DenseEngine(DOMAIN.shape, axes), SupportEngine(DOMAIN.shape, axes, cells, np.zeros(DOMAIN.size))
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["dense", "support"])

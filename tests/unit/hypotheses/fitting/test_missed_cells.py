@@ -1,0 +1,98 @@
+"""Cells that a model without interactions gives next to nothing, and many records were measured in."""
+
+import numpy as np
+import pytest
+
+from reticent.domain import Domain
+from reticent.hypotheses.base import Measurement
+from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.fitting.forest import forest_parameters
+from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
+from reticent.hypotheses.fitting.prior import Prior, product_base
+from reticent.hypotheses.fitting.proportional import consistent_marginals, within_noise
+from reticent.queries.linear import Marginal
+
+SIZE, SD = 12, 1e-4
+DOMAIN = Domain({"a": SIZE, "b": SIZE, "c": 3})
+
+
+def diagonal():
+    """The second column tells the first; the last code is rare: its cell is expected to hold a hundred thousandth."""
+    weights = np.append(np.full(SIZE - 1, (1 - 0.003) / (SIZE - 1)), 0.003)
+    return np.multiply.outer(np.diag(weights), np.array([0.5, 0.3, 0.2]))
+
+
+def measured(seed=1):
+    truth, generator, found = diagonal(), np.random.default_rng(seed), []
+    for names, dropped in ((("a", "b"), 2), (("b", "c"), 0), (("a", "c"), 1)):
+        values = truth.sum(axis=dropped)
+        found.append(Measurement(Marginal(names), values + generator.normal(0, SD, values.shape), SD))
+    return found
+
+
+def problem():
+    terms = terms_of(measured(), DOMAIN, Prior())
+    base = product_base(DOMAIN, [(t.attributes, t.values, t.sd) for t in terms.values()])
+    return FitProblem(
+        list(terms.values()),
+        base,
+        lambda sets: DenseEngine(DOMAIN.shape, [tuple(map(DOMAIN.index, s)) for s in sets]),
+        degrees=2.0,
+    )
+
+
+def test_a_forest_has_the_pairs_it_was_made_of():
+    truth = diagonal()
+    singles = {"a": truth.sum(axis=(1, 2)), "b": truth.sum(axis=(0, 2)), "c": truth.sum(axis=(0, 1))}
+    pairs = {
+        names: (truth.sum(axis=dropped), np.multiply.outer(*(singles[n] for n in names)), SD)
+        for names, dropped in ((("a", "b"), 2), (("b", "c"), 0), (("a", "c"), 1))
+    }
+    found = forest_parameters(pairs, singles)
+    assert list(found) == [("a", "b")]  # the others are independent
+    table = pairs["a", "b"][1] * np.exp(found["a", "b"])
+    assert np.diag(table) == pytest.approx(np.diag(truth.sum(axis=2)), abs=SIZE * SD / 2)
+
+
+def test_a_missed_cell_is_put_where_it_was_measured():
+    at = problem()
+    revived = at.revived(np.zeros(at.size))
+    assert revived is not None
+    assert at.value(revived) < at.value(np.zeros(at.size)) / 2
+    place = at.parameters(("a", "b"))
+    raised = revived[place].reshape(SIZE, SIZE)
+    assert raised[-1, -1] > 1  # the rare cell: 0.003 in place of 1e-5
+    assert (raised[~np.eye(SIZE, dtype=bool)] == 0).all()
+
+
+def test_nothing_is_revived_where_noise_explains_the_distance():
+    at = problem()
+    hypothesis = DenseHypothesis(DOMAIN)
+    report = hypothesis.fit(measured())
+    assert report.misfit < 6
+    model = hypothesis.model
+    assert model is not None
+    point = np.concatenate([model.parameters[t.attributes, ""] for t in at.terms])
+    assert at.revived(point) is None
+
+
+def test_a_fit_of_a_rare_pair_finds_it():
+    hypothesis = DenseHypothesis(DOMAIN)
+    hypothesis.fit(measured())
+    assert hypothesis.marginal(("a", "b"))[-1, -1] == pytest.approx(0.003, abs=10 * SD)
+
+
+def test_cells_beyond_noise_are_moved_within_it_and_others_stay_in_proportion():
+    at = problem()
+    consistent = consistent_marginals(at)
+    assert consistent is not None
+    moved = within_noise(at, consistent, np.zeros(at.size), 4.0)
+    values, sd = consistent.marginal(("a", "b"))
+    before, after = (
+        at.engine.evaluate(at.potentials(point))[1][at.place(("a", "b"))] for point in (np.zeros(at.size), moved)
+    )
+    assert np.abs(before - values).max() > 100 * sd
+    assert np.abs(after - values).max() < 4.5 * sd
+    assert after.sum() == pytest.approx(1)
+    assert within_noise(at, consistent, moved, 5.0) is moved

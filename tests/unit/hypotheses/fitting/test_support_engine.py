@@ -1,0 +1,62 @@
+"""Sets that share tables are counted as each by itself would be."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from reticent.hypotheses.fitting.support_engine import SupportEngine, shared_tables
+
+SHAPE = (2, 3, 2, 4, 5, 2)
+SETS = [(0,), (4,), (0, 1), (1, 3), (0, 1, 3), (2, 4, 5), (1, 4), (0, 5)]
+
+
+def engine(records, *, shared, seed=0):
+    generator = np.random.default_rng(seed)
+    codes = generator.integers(0, SHAPE, (records, len(SHAPE)))
+
+    def cells(axes):
+        return np.ravel_multi_index(tuple(codes[:, i] for i in axes), [SHAPE[i] for i in axes])
+
+    return SupportEngine(SHAPE, SETS, cells, generator.normal(0, 1, records), shared=shared)
+
+
+def tables(seed):
+    generator = np.random.default_rng(seed)
+    return [generator.normal(0, 1, [SHAPE[i] for i in axes]) for axes in SETS]
+
+
+@pytest.mark.parametrize("records", [7, 300, 5000])
+def test_sharing_changes_no_marginal_and_no_covariance(records):
+    alone, shared = (engine(records, shared=shared) for shared in (False, True))
+    (first, marginals), (second, same) = alone.evaluate(tables(1)), shared.evaluate(tables(1))
+    assert second == pytest.approx(first)
+    for one, other, third, fourth in zip(
+        marginals, same, alone.covary(tables(2)), shared.covary(tables(2)), strict=True
+    ):
+        assert other == pytest.approx(one, abs=1e-14)
+        assert fourth == pytest.approx(third, abs=1e-14)
+
+
+def test_rescaling_reaches_the_aim_in_a_shared_table():
+    shared, aim = engine(5000, shared=True), np.random.default_rng(3).dirichlet(np.ones(12)).reshape(3, 4)
+    shared.evaluate(tables(4))
+    before = shared.probabilities.copy()
+    factor = shared.rescale(3, lambda marginal: aim / marginal)
+    again = shared.rescale(3, lambda marginal: np.ones(marginal.shape) * marginal)
+    assert again == pytest.approx(aim)
+    assert np.ptp(before) > 0
+    assert factor.shape == (3, 4)
+
+
+def test_every_set_has_a_table_that_holds_it_and_none_is_too_large():
+    axis_sets = list(itertools.combinations(range(len(SHAPE)), 3))
+    for most in (1, 50, 200):
+        found = shared_tables(SHAPE, axis_sets, most)
+        assert sorted(i for table in found for i in table.members) == list(range(len(axis_sets)))
+        for table in found:
+            assert all(set(axis_sets[i]) <= set(table.axes) for i in table.members)
+            cells = np.prod([SHAPE[i] for i in table.axes])
+            assert cells <= most or table.axes in axis_sets
+    assert len(shared_tables(SHAPE, axis_sets, 10**6)) == 1
+    assert len(shared_tables(SHAPE, axis_sets, 1)) == len(axis_sets)
