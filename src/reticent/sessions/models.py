@@ -104,6 +104,7 @@ class ModelFitting:
         self.rule, self.promised = rule, promised
         self.taught = taught
         """Keys of the start that this request has bought."""
+        self._paid_here = 0
         self.state = state
         self.knowledge = state.knowledge
         self.request = request
@@ -158,6 +159,7 @@ class ModelFitting:
             if reading is None:
                 break
             cost += 0 if audit.settled else reading.cost
+            self._paid_here += audit.cost
             readings.append(reading)
             if reading.high(self.request.confidence) <= self.error or reading.estimate > self.error:
                 break
@@ -199,14 +201,15 @@ class ModelFitting:
 
     @cached_property
     def part(self) -> int | None:
-        """What one loss may cost at most where a number was announced: its part of what is left, in nano-units."""
+        """What this may cost at most where a number was announced: its part of what is left, in nano-units."""
         if self.promised is None:
             return None
-        due = self.promised - len(self.state.knowledge.models)
-        return self.state.ledger.remaining // due if due > 0 else None
+        due = self.promised - len(self.knowledge.models)
+        # A batch has the parts of its losses.
+        return self.state.ledger.remaining * min(due, len(self.unknown)) // due if due > 0 else None
 
     def _within(self, price: int) -> bool:
-        return self.part is None or price <= self.part
+        return self.part is None or self._paid_here + price <= self.part
 
     @cached_property
     def start(self) -> int:
@@ -365,7 +368,7 @@ class ModelFitting:
         model = replace(guess, price=state.budget.amount(share))
         key = self._ledger_key(loss)
         fresh = not state.settled(key)
-        most = remaining if self.part is None else min(remaining, self.part / NANO)
+        most = remaining if self.part is None else min(remaining, (self.part - self._paid_here) / NANO)
         minimizer = self._affordable(loss, inf if state.charged(key) else most)
         if minimizer is None:
             if request.strict:
@@ -380,6 +383,7 @@ class ModelFitting:
                 raise
             return model
         spread = self.knowledge.records_error
+        self._paid_here += settled.cost if fresh else 0
         theta, bound = settled.values[0], minimizer.bound(noise_failure(request.confidence, spread), spread)
         state.learn(state.knowledge.with_model(loss, PaidModel(theta, minimizer, settled.ledger_id)))
         if fresh:
