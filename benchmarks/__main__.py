@@ -32,6 +32,7 @@ SUITES = {
     "online": "Online sessions beside Laplace, Gaussian and PMW",
     "answers": "What answers claim, against the tables",
     "convex": "Fifty regressions under one budget",
+    "fits": "Four hundred adaptive regressions under one budget",
     "dualquery": "DualQuery",
     "mixed": "Mixed linear queries of two real tables",
     "adversary": "Paper engines against an adversary who knows the rows",

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-from reticent.knowledge.shares import KINDS, PLAIN_WIDE, SESSION_WIDE, Shares, session_share
+from reticent.knowledge.shares import KINDS, PLAIN_WIDE, SESSION_WIDE, Shares, audit_share, session_share
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE
 from reticent.releases.typical import TYPICAL_SHARE as RELEASED_SHARE
@@ -30,6 +30,7 @@ def test_budget_shares_are_those_of_the_code() -> None:
     assert page["session, offsets within bins"] == OFFSET_SHARE
     assert page["session, number of records"] == TOTAL_SHARE
     assert page["session told nothing, investments"] == INVESTED_SHARE
+    assert page["session told nothing, a start for losses"] == INVESTED_SHARE
     assert page["session told nothing, certificate for predicates"] == CHEAP_SHARE
     assert page["release, certificates"] == Adaptive().audit_share
     assert page["release, typical error"] == RELEASED_SHARE
@@ -38,6 +39,8 @@ def test_budget_shares_are_those_of_the_code() -> None:
 def test_failure_shares_are_those_of_the_code() -> None:
     page = stated()
     assert page["what a question buys for itself"] == 1 - SESSION_WIDE
+    own = page["the r-th audit that a loss orders for itself"]
+    assert (float(own), audit_share(2)) == (audit_share(1), float(1 - SESSION_WIDE - own) / 2)
     kinds = dict(
         zip(
             ("certificates", "typical", "derived"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gzip
 import io
+import json
 import re
 import shlex
 from pathlib import Path
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "papers.md"
 PAPERS = {"000", "001", "002", "003", "004", "all"}
 ADULT = ROOT.parent / "shared" / "data" / "adult"
+PLANTS = ROOT.parent / "shared" / "data" / "plants"
 ASKED = "SELECT COUNT(*) FROM census WHERE {column} = 0;\nSELECT COUNT(*) FROM census WHERE {column} = 1;\n"
 
 LOSSES = """
@@ -40,6 +42,31 @@ radius = 1
 """
 
 
+KINDS = """
+[[losses]]
+loss = "hinge"
+features = ["age", "sex"]
+label = "income>50K"
+radius = 1
+[[losses]]
+loss = "multinomial"
+features = ["age"]
+label = "race"
+radius = 1
+[[losses]]
+loss = "poisson"
+features = ["sex"]
+label = "age"
+radius = 1
+[[losses]]
+loss = "margin"
+features = ["education"]
+label = "age"
+radius = 1
+slopes = [[-0.5, -1.0], [0.5, 1.0]]
+"""
+
+
 def rows() -> list[list[str]]:
     lines = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines[2:]]
@@ -48,7 +75,13 @@ def rows() -> list[list[str]]:
 
 
 def quoted(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
+    return [text.replace("\\|", "|") for text in re.findall(r"`([^`]+)`", cell)]
+
+
+def piped(command: str) -> tuple[str | None, str]:
+    """What `echo "..." |` gives a command to read, if anything, and the command."""
+    told, bar, rest = command.partition(" | ")
+    return (shlex.split(told)[1] + ";\n", rest) if bar else (None, command)
 
 
 COMMANDS = [command for row in rows() for command in quoted(row[3])]
@@ -85,7 +118,7 @@ def test_every_test_exists() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_understood(command: str) -> None:
     """Names and options, without running it."""
-    program, name, *words = shlex.split(command.replace("SHARE", "0.01"))
+    program, name, *words = shlex.split(piped(command)[1].replace("SHARE", "0.01"))
     assert program == "reticent"
     found = cli.get_command(click.Context(cli), name)
     assert found is not None, command
@@ -104,6 +137,17 @@ def census(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, float]:
     domain.write(folder / "census.toml")
     pyarrow.parquet.write_table(pa.table(codes), folder / "census.parquet")
     (folder / "losses.toml").write_text(LOSSES)
+    (folder / "kinds.toml").write_text(KINDS)
+    shares = np.linspace(0, 1, domain["age"].size).tolist()
+    queries = [
+        {"query": "linear", "attributes": ["age"], "values": shares},
+        {"query": "linear", "attributes": ["age", "sex"], "values": [[share, 1 - share] for share in shares]},
+    ]
+    (folder / "linear.json").write_text(json.dumps(queries))
+    with gzip.open(PLANTS / "plants.csv.gz") as file:
+        plants = pyarrow.csv.read_csv(io.BytesIO(file.read()))
+    rt.Domain(dict.fromkeys(plants.column_names, 2)).write(folder / "plants.toml")
+    pyarrow.parquet.write_table(plants, folder / "plants.parquet")
     _, counts = np.unique(np.stack(list(codes.values())), axis=1, return_counts=True)
     return folder, table.column_names[0], float(counts.max() / table.num_rows)
 
@@ -119,7 +163,8 @@ def test_every_command_runs_on_a_real_table(
 ) -> None:
     folder, column, share = census
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("sys.stdin", io.StringIO(ASKED.format(column=column)))
+    told, command = piped(command)
+    monkeypatch.setattr("sys.stdin", io.StringIO(ASKED.format(column=column) if told is None else told))
     with pytest.raises(SystemExit) as stopped:
         main(shlex.split(command.replace("SHARE", f"{share:.9g}"))[1:])
     told = capsys.readouterr()

@@ -12,6 +12,7 @@ import numpy as np
 from reticent.kernel.curator import Noise
 from reticent.kernel.minimizers.excess_risk import FLOATS, GAP
 from reticent.kernel.minimizers.families import Minimizer
+from reticent.knowledge.shares import audit_share
 from reticent.knowledge.tails import noise_failure, reach
 from reticent.losses.losses import ConvexLoss
 
@@ -23,7 +24,7 @@ class ExcessReading:
     value: float
     noise: Noise
     index: int
-    """Of the audit: the j-th of a ledger may fail 2^-j as often."""
+    """Of the audit: the j-th of a ledger may fail 2^-j as often. Own audits of a question have an `attempt` instead."""
     scale: float
     records: float
     records_error: float
@@ -33,6 +34,8 @@ class ExcessReading:
     """What parameters of zero are within on any table: a bound from here on says nothing."""
     hidden: float = 0.0
     """Share of `scale` by which the excess may lie above what was read (`ExcessRisks.hidden`)."""
+    attempt: int = 0
+    """Which audit of these losses it is, counted from 1, where they ordered it themselves (`audit_share`)."""
 
     def high(self, confidence: float) -> float:
         """Every excess risk is at most this; infinite where noise beyond its reach or a vacuous bound says nothing."""
@@ -45,11 +48,17 @@ class ExcessReading:
         return max(0.0, self.value - self._stray(confidence)) * self._unit / (1 + self.records_error)
 
     @property
+    def estimate(self) -> float:
+        """The largest of them as read, without regard to noise."""
+        return self.value * self._unit
+
+    @property
     def _unit(self) -> float:
         return self.scale / self.records
 
     def _stray(self, confidence: float) -> float:
-        failure = noise_failure(confidence, self.records_error) / 2**self.index
+        share = audit_share(self.attempt) if self.attempt else 2.0**-self.index
+        failure = noise_failure(confidence, self.records_error) * share
         return reach(self.noise, failure) + float(FLOATS) if failure > 0 else inf
 
 

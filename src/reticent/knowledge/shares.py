@@ -51,6 +51,20 @@ class Shares:
         return float(1 - self.wide) if self.joint else 1.0
 
 
+FIRST_AUDIT = Fraction(3, 4)
+"""Of what the audits of one loss's models may fail, the first one's part (docs/budget.md)."""
+
+
+def audit_share(attempt: int) -> float:
+    """Of the failure probability of a loss: for the audit of its models with this number, counted from 1.
+
+    An audit that a question orders for itself is its own purchase. Should it fail, each further one has half of what is
+    left, so that all that were ever bought for a loss hold together.
+    """
+    part = FIRST_AUDIT if attempt == 1 else (1 - FIRST_AUDIT) / 2 ** (attempt - 1)
+    return float((1 - SESSION_WIDE) * part)
+
+
 JOINT = Shares(joint=True)
 SINGLE = Shares(joint=False)
 

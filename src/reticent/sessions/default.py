@@ -39,10 +39,14 @@ class DefaultEngine(SessionEngine):
     audits_batches: ClassVar[bool] = True
     reads_knowledge: ClassVar[bool] = True
 
-    def __init__(self, state: State, confidence: float, investments: Investments | None = None) -> None:
+    def __init__(
+        self, state: State, confidence: float, investments: Investments | None = None, losses: int | None = None
+    ) -> None:
         super().__init__(state, confidence)
         self.investments = investments
         """None for ledgers of earlier versions, which buy every cell with its marginal."""
+        self.losses = losses
+        """How many were announced, if any were."""
 
     def given(self, quote: Free) -> None:
         # Without a wanted error nothing would have been bought, so nothing was saved.
@@ -67,6 +71,11 @@ class DefaultEngine(SessionEngine):
             return {}
         told = {"allowance": rule.allowance, "saved": rule.saved, "invested": rule.invested, "left": rule.left}
         return {"investments": {name: self.state.budget.amount(units) for name, units in told.items()}}
+
+    def quote_losses(self, request: Request) -> Quote:
+        from reticent.sessions.models import quote_models
+
+        return quote_models(self.state, request, self.investments, self.losses)
 
     def quote_part(self, request: Request) -> Quote:
         """A mean may be of the rows' own numbers, where bins hide most of the wanted error."""

@@ -76,9 +76,13 @@ class Investments:
         name = question_name(query)
         if name in self._counted or len(self._counted) >= MOST_COUNTED:
             return
-        units = self._plain_price(known, query, error, request.confidence)
+        self.count_saved(name, self._plain_price(known, query, error, request.confidence))
+
+    def count_saved(self, name: str, units: int) -> None:
+        """Count what a question, named by its digest, cost less than it would have by itself; the first time only."""
+        name = name[:NAMED]
         with self._lock:
-            if name not in self._counted:
+            if name not in self._counted and len(self._counted) < MOST_COUNTED:
                 self._counted.add(name)
                 self._new.append(name)
                 self.saved += units

@@ -35,6 +35,8 @@ SUM = "sum:"
 """Keys of means of the rows' own numbers."""
 AUDIT = "session:audit:"
 """Keys of audits, of classes and of batches: all of them share one failure probability."""
+OWN_AUDIT = "session:own audit:"
+"""Keys of audits that losses ordered for themselves, with their attempt: each loss has its own failure probability."""
 TYPICAL = "session:typical:"
 """Keys of what is bought about most questions of a distribution: these share another."""
 LEAST_INDEXED = 2048
@@ -254,6 +256,11 @@ class Journal:
         before = keys.index(key) if key in keys else len(keys)
         return 1 + before + max((event.payload["audits"] for event in self._events("start")), default=0)
 
+    @staticmethod
+    def attempt(key: str) -> int:
+        """Which audit of its own losses the key names, counted from 1; 0 for an audit that shares with all others."""
+        return int(key.removeprefix(OWN_AUDIT).split(":")[0]) if key.startswith(OWN_AUDIT) else 0
+
     def save_start(self, release: Release) -> None:
         """A release that a session starts from, whole: it can be read again without its file."""
         data = release.to_bytes()
@@ -339,14 +346,21 @@ class Journal:
         return None if event is None else event.payload
 
     def save_guesses(
-        self, key: str, wanted: list[float], models: list[dict[str, Any]], audit: str | None, audited: str | None
+        self,
+        key: str,
+        wanted: list[float],
+        models: list[dict[str, Any]],
+        audit: str | None,
+        audited: str | None,
+        learned: Sequence[str] = (),
     ) -> None:
         """The models that a request begins with, the audit it is about to pay for, and the one that tells about them.
 
-        The latter may be an earlier one's. A request without a key is known by that of its audit.
+        The latter may be an earlier one's. A request without a key is known by that of its audit. `learned` are the
+        keys of what it has had measured before.
         """
-        told = {"key": key, "wanted": wanted, "models": models, "audit": audit, "audited": audited}
-        self._append("guesses", told)
+        told: dict[str, Any] = {"key": key, "wanted": wanted, "models": models, "audit": audit, "audited": audited}
+        self._append("guesses", told | ({"learned": list(learned)} if learned else {}))
 
     def guesses(self, key: str) -> dict[str, Any] | None:
         return self._about("guesses", key)

@@ -1,15 +1,18 @@
 """How a session answers convex losses: the hypothesis' own minimiser is free; certainty is audited or bought.
 
-A request with a key goes on from the models it began with: a retry knows more, but audits the same ones and buys alike.
+What the hypothesis knows nothing of is learned first; then its minimisers are audited, again where a reading is good
+but noisy; what that does not certify is bought singly. Where a number of losses was announced, none costs more than its
+part of what is left. A request with a key goes on from the models it began with: a retry knows more, but audits the
+same ones and buys alike.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from math import inf, isfinite
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -18,33 +21,34 @@ from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.transfer import learned
 from reticent.kernel.accounting import NANO
-from reticent.kernel.curator import NAMED, Noise
-from reticent.kernel.mechanisms.base import Gaussian, Laplace
-from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.minimizers.families import Minimizer
-from reticent.kernel.minimizers.solvers import MOST_WORK
-from reticent.knowledge.audit import LAST_INDEX, NOISE_SHARE, WORTH
+from reticent.knowledge.audit import WORTH
 from reticent.knowledge.directions import loss_difference, project
 from reticent.knowledge.minimizers import cheapest_within, recorded_minimizer
-from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
+from reticent.knowledge.paid_models import ExcessReading, PaidModel
 from reticent.knowledge.request import Request, excess_error
-from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.tails import noise_failure
 from reticent.losses.losses import ConvexLoss, checked_loss
 from reticent.releases.budgeting import divide
 from reticent.releases.models import Model, free_model, guessed_model
-from reticent.sessions.journal import ASK, AUDIT
+from reticent.sessions.investments import Investments
+from reticent.sessions.journal import ASK
+from reticent.sessions.loss_audits import ATTEMPTS, RiskAudit, RiskAudits
+from reticent.sessions.loss_learning import LATE, late_units, start_late
 from reticent.sessions.quote import Certify, Free
-from reticent.sessions.resume import excess_reading
 from reticent.sessions.state import State
 
 LARGEST_SHARE = 0.5
 """An audit is tried when it costs at most this share of what remains."""
 
 
-def quote_models(state: State, request: Request) -> Free | Certify:
+def quote_models(
+    state: State, request: Request, rule: Investments | None = None, promised: int | None = None
+) -> Free | Certify:
     """Free where what is known suffices; else one audit of the largest excess; else bought singly (online.md 2).
 
-    Bad losses are refused before anything is spent.
+    Bad losses are refused before anything is spent. `rule` says what may be invested in learning, if anything;
+    `promised` is how many losses were announced.
     """
     known, question = state.knowledge, request.question
     batch = isinstance(question, tuple)
@@ -54,7 +58,7 @@ def quote_models(state: State, request: Request) -> Free | Certify:
     if request.error is None:
         models = [free_model(known, loss, request.confidence) for loss in losses]
         return Free(request, known, models if batch else models[0])
-    fitting = ModelFitting(state, request, losses, batch=batch)
+    fitting = ModelFitting(state, request, losses, batch=batch, rule=rule, promised=promised)
     if not fitting.unknown:
         return Free(request, known, fitting.joined({}))
     fitting.refuse_vacuous()
@@ -62,24 +66,22 @@ def quote_models(state: State, request: Request) -> Free | Certify:
 
 
 def charged(state: State, key: str) -> int:
-    """Nano-units that a keyed request has paid so far, before a crash or after: its own audit, and what it bought."""
-    return state.ledger.charged(ASK + key) + _charged_audit(state, key)
+    """Nano-units that a keyed request has paid so far, before a crash or after: what it learned, audited and bought."""
+    return state.ledger.charged(ASK + key) + _charged_beside(state, key)
 
 
-def _charged_audit(state: State, key: str) -> int:
-    begun = state.journal.guesses(key)
-    return 0 if begun is None or begun.get("audit") is None else state.ledger.charged(begun["audit"])
+def _charged_beside(state: State, key: str) -> int:
+    """What it paid for audits, and for a start before them."""
+    paid: dict[str, None] = {}
+    for place in range(1, ATTEMPTS + 1):
+        begun = state.journal.guesses(_named(key, place)) or {}
+        paid |= dict.fromkeys((*begun.get("learned", ()), *filter(None, [begun.get("audit")])))
+    return sum(map(state.ledger.charged, paid))
 
 
-@dataclass(frozen=True, eq=False)
-class RiskAudit:
-    """One noisy largest excess risk, ready to be paid, or paid for already; `cost` is what it would still charge."""
-
-    key: str
-    statistic: ExcessRisk
-    noise: Noise
-    cost: int
-    settled: bool
+def _named(name: str, place: int) -> str:
+    """Under which a request's models are written down, once for each audit."""
+    return name if place == 1 else f"{name}#{place}"
 
 
 class ModelFitting:
@@ -88,8 +90,22 @@ class ModelFitting:
     Several losses under one key (`batch`) are one request, each of whose purchases has a key of its own.
     """
 
-    def __init__(self, state: State, request: Request, losses: Sequence[ConvexLoss], *, batch: bool) -> None:
+    def __init__(
+        self,
+        state: State,
+        request: Request,
+        losses: Sequence[ConvexLoss],
+        *,
+        batch: bool,
+        rule: Investments | None = None,
+        promised: int | None = None,
+        taught: tuple[str, ...] = (),
+    ) -> None:
         assert request.error is not None, "only a wanted error has a price"
+        self.rule, self.promised = rule, promised
+        self.taught = taught
+        """Keys of the start that this request has bought."""
+        self._paid_here = 0
         self.state = state
         self.knowledge = state.knowledge
         self.request = request
@@ -116,7 +132,7 @@ class ModelFitting:
         return found if self.batch else found[0]
 
     def most(self) -> int:
-        """The most that `run` would charge now, in nano-units: an audit, and what is bought should it fail.
+        """The most that `run` would charge now, in nano-units: a start, audits, and what is bought should they fail.
 
         What cannot be paid is not bought: then models stay uncertified, or a strict request is refused. Where neither
         the audit nor any private minimiser can be paid, this is the least that would be needed.
@@ -124,13 +140,13 @@ class ModelFitting:
         if all(map(self._paid, self.unknown)):
             return 0
         audit, request = self.audit, self.request
-        if audit is not None and audit.settled and self._read(audit).high(request.confidence) <= self.error:
+        if audit is not None and audit.settled and self.audits.read(audit).high(request.confidence) <= self.error:
             return 0
-        prices = [] if audit is None or audit.settled else [audit.cost]
-        for loss in self.unknown:
-            minimizer = None if self._paid(loss) else self._affordable(loss, inf)
-            if minimizer is not None:
-                prices.append(self.state.budget.cost(minimizer.price()))
+        prices, place = [self.start] if self.start else [], 1
+        while audit is not None:
+            prices += [audit.cost] if audit.cost else []
+            audit = self._further(audit, place := place + 1)
+        prices += [price for loss, price in self._singly.items() if not self._paid(loss) and self._within(price)]
         if not prices:
             raise QueryError(f"nothing certifies an excess risk of {self.error:g} on this table: ask for more error")
         left, total = self.state.ledger.remaining_for(request.analyst), 0
@@ -139,23 +155,84 @@ class ModelFitting:
         return total or min(prices)
 
     def run(self) -> Model | list[Model]:
-        """Audit what is worth auditing, then buy singly what that does not certify."""
-        audit = self.audit
-        self._write_down(None if audit is None else audit.key)
-        reading, fresh = None, audit is not None and not audit.settled
-        if audit is not None and (audit.settled or not all(map(self._paid, self.unknown))):
+        """Buy a start where nothing is known, audit what is worth that, then buy singly what it does not certify."""
+        if self.start and self.rule is not None:
+            start_late(self.state, self.rule, self.start)
+            facts: dict[str, Any] = {"batch": self.batch, "rule": self.rule, "promised": self.promised}
+            return ModelFitting(self.state, self.request, self.losses, taught=(LATE,), **facts).run()
+        before, readings = self.state.ledger.charged, []
+        audit, place, cost = self.audit, 1, sum(map(before, self.taught))
+        while audit is not None:
+            self._write_down(audit.key, place)
+            if not audit.settled and all(map(self._paid, self.unknown)):
+                break
             reading = self._audited(audit)
+            if reading is None:
+                break
+            cost += 0 if audit.settled else reading.cost
+            self._paid_here += audit.cost
+            readings.append(reading)
+            if reading.high(self.request.confidence) <= self.error or reading.estimate > self.error:
+                break
+            audit = self._further(audit, place := place + 1)
+        if not readings:
+            self._write_down(None, 1)
         if self.request.key is not None:
-            cost = _charged_audit(self.state, self.request.key)
-        else:
-            cost = reading.cost if reading is not None and fresh else 0
+            cost = _charged_beside(self.state, self.request.key)
         shares = dict(zip(self.unknown, divide(cost, [1.0] * len(self.unknown)), strict=True))
-        if reading is not None and (high := reading.high(self.request.confidence)) <= self.error:
-            found = {loss: self._certified(loss, high, reading, shares[loss]) for loss in self.unknown}
+        last = readings[-1] if readings else None
+        if last is not None and (high := last.high(self.request.confidence)) <= self.error:
+            self._count_savings(cost)
+            found = {loss: self._certified(loss, high, last, shares[loss]) for loss in self.unknown}
         else:
-            low = reading.low(self.request.confidence) if reading is not None and len(self.guesses) == 1 else 0.0
-            found = {loss: self._buy(loss, low, self._unreached(loss, reading, shares[loss])) for loss in self.unknown}
+            lows = [reading.low(self.request.confidence) for reading in readings if len(self.guesses) == 1]
+            best = min(readings, key=lambda reading: reading.high(self.request.confidence), default=None)
+            found = {
+                loss: self._buy(loss, max(lows, default=0.0), self._unreached(loss, best, shares[loss]))
+                for loss in self.unknown
+            }
         return self.joined(found)
+
+    @property
+    def _price_of_all(self) -> int | None:
+        """What minimisers for all of them cost; None where not all can be had."""
+        prices = self._singly
+        every = len(prices) == len(self.unknown) and all(map(self._within, prices.values()))
+        return sum(prices.values()) if every else None
+
+    def _count_savings(self, cost: int) -> None:
+        """What models cost less than private minimisers may be invested."""
+        prices = self._singly
+        if self.rule is not None and len(prices) == len(self.unknown):
+            for loss, price in prices.items():
+                self.rule.count_saved(loss.digest, max(0, price - cost // len(prices)))
+
+    @cached_property
+    def _singly(self) -> dict[ConvexLoss, int]:
+        """What private minimisers cost where they can be had, in nano-units."""
+        found = {loss: self._affordable(loss, inf) for loss in self.unknown}
+        cost = self.state.budget.cost
+        return {loss: cost(minimizer.price()) for loss, minimizer in found.items() if minimizer is not None}
+
+    @cached_property
+    def part(self) -> int | None:
+        """What this may cost at most where a number was announced: its part of what is left, in nano-units."""
+        if self.promised is None:
+            return None
+        due = self.promised - len(self.knowledge.models)
+        # A batch has the parts of its losses.
+        return self.state.ledger.remaining * min(due, len(self.unknown)) // due if due > 0 else None
+
+    def _within(self, price: int) -> bool:
+        return self.part is None or self._paid_here + price <= self.part
+
+    @cached_property
+    def start(self) -> int:
+        """What a start bought first costs, in nano-units; 0 for none, as for a request that has begun."""
+        begun = self.taught or self.audit is None or self.audit.cost == 0
+        if begun or (self.request.key is not None and self._written()):
+            return 0
+        return late_units(self.state, self.rule, self.unknown, self._price_of_all)
 
     # -- what is known, and what a request begins with -------------------------------------------------------
 
@@ -196,6 +273,10 @@ class ModelFitting:
         told = (digests, self.error, self.request.confidence, self.request.analyst or "")
         return "losses:" + hashlib.sha256(repr(told).encode()).hexdigest()
 
+    @property
+    def _request_name(self) -> str:
+        return self._name if self.request.key is None else self.request.key
+
     def _written(self) -> dict[str, dict[str, Any]]:
         """Parameters, solver's gap and snapshot of each guess under this key, by the loss' digest."""
         key = self.request.key
@@ -214,84 +295,75 @@ class ModelFitting:
         models = _models(begun)
         return models if all(loss.digest in models for loss in self.unknown) else {}
 
-    def _write_down(self, audit: str | None) -> None:
+    def _write_down(self, audit: str | None, place: int) -> None:
         """Before anything is paid: a retry knows more, but audits the same models (under the key `audit`).
 
         On another processor the same snapshot may have a minimiser of other bits, and the audit tells nothing about it.
         """
-        if self.request.key is None:
-            name = self._name
-            written_already = audit is None or bool(self._begun(name))
-        else:
-            name, written_already = self.request.key, self.state.journal.guesses(self.request.key) is not None
-        if not written_already:
-            entries = [
-                {"loss": loss.digest, "theta": model.theta.tolist(), "gap": model.gap, "snapshot": model.snapshot}
-                for loss, model in self.guesses.items()
-            ]
-            own = audit if audit is not None and not self.state.charged(audit) else None
-            wanted = [self.error, self.request.confidence]
-            self.state.journal.save_guesses(name, wanted, entries, own, audit)
+        keyed, name = self.request.key is not None, _named(self._request_name, place)
+        written = self.state.journal.guesses(name)
+        if written is not None and (keyed or audit is None or written["audited"] == audit):
+            return
+        if audit is None and not keyed:
+            return
+        entries = [
+            {"loss": loss.digest, "theta": model.theta.tolist(), "gap": model.gap, "snapshot": model.snapshot}
+            for loss, model in self.guesses.items()
+        ]
+        own = audit if audit is not None and not self.state.charged(audit) else None
+        wanted = [self.error, self.request.confidence]
+        self.state.journal.save_guesses(name, wanted, entries, own, audit, self.taught)
 
-    # -- one audit of them all -------------------------------------------------------------------------------
+    # -- audits of them all ----------------------------------------------------------------------------------
+
+    @cached_property
+    def audits(self) -> RiskAudits:
+        return RiskAudits(self.state, self.knowledge, self.request, self.error, self.guesses)
 
     @cached_property
     def audit(self) -> RiskAudit | None:
-        """The joint audit of the guesses (spec online.md 1); None when it is not worth its price, or a loss has a kink.
+        """The first joint audit of the guesses, or the one this request began with; None when it is not worth it."""
+        begun = self.state.journal.guesses(self._request_name)
+        key = None if begun is None else begun.get("audited") or begun.get("audit")
+        if key is None or not self.state.charged(key) or not self._of_these(begun):
+            key = self.audits.key(self.audits.attempt)
+        return self._worthwhile(key)
 
-        The minimum of a loss with a kink is not computed to a public gap in a feasible number of steps.
-        """
-        state, knowledge, losses = self.state, self.knowledge, tuple(self.guesses)
-        if not all(isfinite(loss.on(state.domain).smoothness) for loss in losses):
-            return None
-        models = [(model.snapshot, loss) for loss, model in self.guesses.items()]
-        key = self._audit_key(models)
-        index = state.journal.audit_index(key)
-        failure = noise_failure(self.request.confidence, knowledge.records_error) / 2**index
-        if index > LAST_INDEX or not failure > 0 or knowledge.records_error >= 1:
-            return None
-        scale = max(loss.on(state.domain).scale for loss in losses)
-        one: Noise = Laplace(1) if state.budget.pure else Gaussian(1)
-        width = NOISE_SHARE * self.error * knowledge.records / scale / reach(one, failure)
-        noise: Noise = Laplace(width) if state.budget.pure else Gaussian(width)
-        thetas, scales = tuple(model.theta for model in self.guesses.values()), (scale,) * len(losses)
-        statistic = ExcessRisk(losses, thetas, scales, state.domain, knowledge.records, audited_state(models))
-        price = state.budget.cost(state.curator.price([statistic], noise))
-        if not state.charged(key) and not self._worthwhile(price, statistic):
-            return None
-        return RiskAudit(key, statistic, noise, 0 if state.charged(key) else price, state.settled(key))
+    def _of_these(self, begun: dict[str, Any] | None) -> bool:
+        """Whether an audit was of the very models that are guessed now."""
+        models = {} if begun is None else _models(begun)
+        return all(
+            loss.digest in models and models[loss.digest]["theta"] == model.theta.tolist()
+            for loss, model in self.guesses.items()
+        )
 
-    def _worthwhile(self, price: int, statistic: ExcessRisk) -> bool:
-        if price > LARGEST_SHARE * self.state.ledger.remaining or statistic.work > MOST_WORK:
-            return False
-        found = [self._affordable(loss, inf) for loss in self.unknown]
-        singly = [self.state.budget.cost(minimizer.price()) for minimizer in found if minimizer is not None]
+    def _further(self, audit: RiskAudit, place: int) -> RiskAudit | None:
+        """The audit after one that failed."""
+        attempt = self.state.journal.attempt(audit.key)
+        return self._worthwhile(self.audits.key(attempt + 1)) if attempt and place <= ATTEMPTS else None
+
+    def _worthwhile(self, key: str) -> RiskAudit | None:
+        audit = self.audits.made(key, self.part)
+        if audit is None or self.state.charged(key):
+            return audit
+        if audit.cost > LARGEST_SHARE * self.state.ledger.remaining or not self._within(audit.cost):
+            return None
         # Where not all of them can be bought at any price, the audit is the only way.
-        return len(singly) < len(found) or price <= WORTH * sum(singly)
-
-    def _audit_key(self, models: Sequence[tuple[str | None, ConvexLoss]]) -> str:
-        """Names the joint audit of models, each given by its snapshot and its loss."""
-        asked = f"{self.error:.17g}:{self.request.confidence:.17g}:{self.request.analyst or ''}"
-        return self.state.journal.usable(f"{AUDIT}losses:{audited_state(models)[:NAMED]}:{asked}")
+        prices = self._singly
+        saves = len(prices) < len(self.unknown) or audit.cost <= WORTH * sum(prices.values())
+        return audit if saves else None
 
     def _audited(self, audit: RiskAudit) -> ExcessReading | None:
         """What the audit shows, known from now on; None when nobody can pay for it."""
         self.state.journal.save_snapshot(self.knowledge)
         try:
-            reading = self._read(audit)
+            reading = self.audits.read(audit)
         except BudgetError:
             return None
         for loss, model in self.guesses.items():
             paid = PaidModel(model.theta, reading, reading.ledger_id, model.snapshot, model.gap)
             self.state.learn(self.state.knowledge.with_model(loss, paid))
         return reading
-
-    def _read(self, audit: RiskAudit) -> ExcessReading:
-        """Pays for the audit, or reads again what was paid for."""
-        settled = self.state.curator.measure(
-            [audit.statistic], audit.noise, key=audit.key, analyst=self.request.analyst
-        )
-        return excess_reading(self.state.journal, self.knowledge, audit.statistic, audit.noise, settled, audit.key)
 
     def _certified(self, loss: ConvexLoss, high: float, reading: ExcessReading, share: int) -> Model:
         return replace(
@@ -324,11 +396,12 @@ class ModelFitting:
         remaining, guess = state.ledger.remaining / NANO, self.guesses[loss]
         key = self._ledger_key(loss)
         fresh = not state.settled(key)
-        minimizer = self._affordable(loss, inf if state.charged(key) else remaining)
+        most = remaining if self.part is None else min(remaining, (self.part - self._paid_here) / NANO)
+        minimizer = self._affordable(loss, inf if state.charged(key) else most)
         if minimizer is None:
             if request.strict:
                 raise QueryError(
-                    f"no private minimiser within {remaining:.3g} of rho guarantees {self.error:g}; ask for more error"
+                    f"no private minimiser within {most:.3g} of rho guarantees {self.error:g}; ask for more error"
                 )
             return model
         try:
@@ -338,6 +411,7 @@ class ModelFitting:
                 raise
             return model
         spread = self.knowledge.records_error
+        self._paid_here += settled.cost if fresh else 0
         theta, bound = settled.values[0], minimizer.bound(noise_failure(request.confidence, spread), spread)
         state.learn(state.knowledge.with_model(loss, PaidModel(theta, minimizer, settled.ledger_id)))
         if fresh:

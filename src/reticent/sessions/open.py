@@ -39,9 +39,10 @@ from reticent.sessions.engine import SessionEngine
 from reticent.sessions.epochs import Epochs
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK, Journal
+from reticent.sessions.loss_learning import finish_late
 from reticent.sessions.offsets import placed_columns
 from reticent.sessions.resume import indexed, with_certificates, with_means, with_models, with_purchases
-from reticent.sessions.start import PURPOSES, investable, told_share, untold_start
+from reticent.sessions.start import PURPOSES, investable, losses_share, told_share, untold_start
 from reticent.sessions.state import State
 from reticent.sessions.threshold import ThresholdEngine
 from reticent.sessions.warm_start import (
@@ -60,7 +61,7 @@ USUAL_QUERIES = 10_000
 USUAL_LOSSES = 400
 """How many losses a convex engine is planned for when nobody says."""
 
-OWN_LOSSES = {"losses": f"but with {' and '.join(map(repr, CONVEX_ENGINES))}"}
+OWN_LOSSES = {"losses": f"but with {' and '.join(map(repr, ('default', *CONVEX_ENGINES)))}"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +87,7 @@ class Opening:
         if self.warm_start is not None and not 0 <= self.warm_start <= 1 - AUDIT_SHARE:
             bound = float(1 - AUDIT_SHARE)
             raise QueryError(f"warm_start={self.warm_start!r} is a share of the budget from 0 to {bound}")
-        if self.error is not None and not 0 < self.error < (inf if self.engine in CONVEX_ENGINES else 1):
+        if self.error is not None and not 0 < self.error < (1 if self.losses is None else inf):
             raise QueryError(f"error={self.error!r} is the wanted share of the table, above 0 and below 1")
         if self.purpose is not None and not (isinstance(self.purpose, str) and self.purpose in PURPOSES):
             raise QueryError(f"purpose={given(self.purpose)} is unknown; use {' or '.join(map(repr, PURPOSES))}")
@@ -101,7 +102,8 @@ class Opening:
     @property
     def told(self) -> bool:
         """Whether anything was said about what comes, or what to start from: then the planner decides."""
-        return any(said is not None for said in (self.warm_start, self.workload, self.start, self.queries, self.error))
+        said = (self.warm_start, self.workload, self.start, self.queries, self.error, self.losses)
+        return any(one is not None for one in said)
 
     def _unused(self) -> dict[str, str]:
         """Arguments that nothing would look at, and why."""
@@ -113,11 +115,13 @@ class Opening:
             why = f"with engine={self.engine!r}, which starts from uniform"
             return dict.fromkeys(("warm_start", "workload", "error", *untold), why) | OWN_LOSSES
         others = ", ".join(repr(name) for name in OPENERS if name != "default")
-        unused = {"support": f"with the default engine, only with {others}"} | OWN_LOSSES
+        unused = {"support": f"with the default engine, only with {others}"}
         if self.start is not None:
-            unused |= dict.fromkeys(("warm_start", "workload", "queries", "error"), "with start=, which replaces it")
+            planned = () if self.losses is not None else ("queries", "error")
+            unused |= dict.fromkeys(("warm_start", "workload", *planned), "with start=, which replaces it")
         if self.told:
-            unused |= dict.fromkeys(untold, "where warm_start=, workload=, start=, queries= or error= says what comes")
+            said = "where warm_start=, workload=, start=, queries=, error= or losses= says what comes"
+            unused |= dict.fromkeys(untold, said)
         elif self.purpose is not None:
             unused |= {"useful": f"with purpose={self.purpose!r}, which decides"}
         return unused
@@ -143,7 +147,7 @@ def open_engine(curator: Curator, journal: Journal, opening: Opening, progress: 
 def _default(
     curator: Curator, journal: Journal, settings: dict[str, Any], opening: Opening, progress: Report
 ) -> DefaultEngine:
-    knowledge = warm_up(curator, journal, settings, opening.workload, progress)
+    knowledge = finish_late(curator, journal, warm_up(curator, journal, settings, opening.workload, progress))
     knowledge, refitted = with_purchases(journal, knowledge)
     if refitted:
         journal.save_snapshot(knowledge)
@@ -151,7 +155,7 @@ def _default(
     allowance = settings.get("allowance")  # ledgers of earlier versions have no such rule
     few = settings.get("purpose") == "few"
     investments = None if allowance is None else Investments(journal, curator, allowance, audits=few)
-    return DefaultEngine(State(curator, journal, knowledge), opening.confidence, investments)
+    return DefaultEngine(State(curator, journal, knowledge), opening.confidence, investments, settings.get("losses"))
 
 
 def _threshold(
@@ -227,8 +231,12 @@ def _settled_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
 def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
     """What is bought first, and what may be invested later (spec answers 4)."""
     told: dict[str, Any] = {}
+    count = None if opening.losses is None else opening.queries or USUAL_LOSSES
     if opening.start is not None:
         share, told["purpose"] = 0.0, "told"
+    elif opening.losses is not None and opening.warm_start is None:
+        share = losses_share(curator, opening.losses, count or 1, opening.error, opening.confidence)
+        told["purpose"] = "told"
     elif opening.told:
         share, told["purpose"] = (
             told_share(curator, opening.warm_start, opening.queries, opening.error, opening.confidence),
@@ -243,6 +251,9 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
         terms |= {"typical": 0, "error": opening.error}
         if share == 0 and opening.start is None:
             terms["plain"] = True
+    if count is not None:
+        # Audits of classes of questions say nothing about models.
+        terms |= {"losses": count, "audit": 0, "typical": 0}
     if share and placed_columns(curator):
         taken = terms["warm"] + terms["audit"] + terms["typical"]
         terms["offsets"] = min(int(curator.remaining * OFFSET_SHARE), curator.remaining - taken)

@@ -222,13 +222,15 @@ def excess_reading(
     return ExcessReading(
         value=float(settled.values[0]),
         noise=noise,
-        index=journal.audit_index(key),
+        index=0 if (attempt := journal.attempt(key)) else journal.audit_index(key),
+        attempt=attempt,
         scale=max(statistic.scales),
         records=knowledge.records,
         records_error=knowledge.records_error,
         cost=settled.cost,
         ledger_id=settled.ledger_id,
         vacuous=min(loss.on(knowledge.domain).zero_excess for loss in statistic.losses),
+        hidden=statistic.hidden,
     )
 
 
@@ -279,7 +281,13 @@ def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[Co
         state = audited_state((models[loss.digest]["snapshot"], loss) for loss in losses)
         try:
             statistic = ExcessRisk(
-                losses, thetas, tuple(described["scales"]), knowledge.domain, knowledge.records, state
+                losses,
+                thetas,
+                tuple(described["scales"]),
+                knowledge.domain,
+                knowledge.records,
+                state,
+                described.get("hidden", 0.0),
             )
         except QueryError:
             continue  # of another version, which took what this one refuses

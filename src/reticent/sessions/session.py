@@ -128,8 +128,9 @@ class Session:
                 "textbook" and "hardt-rothblum" answer all questions within one error, by private multiplicative
                 weights with a threshold; the last two with the constants of their papers. "convex-tuned" and
                 "convex-textbook" do so for convex losses.
-            losses: For the convex engines: losses like those to come, from which they are planned. Later ones look at
-                the same attributes and have no wider range; `queries` says how many there will be.
+            losses: Losses like those to come; `queries` says how many. The convex engines are planned from them: later
+                ones look at the same attributes and have no wider range. The default engine leaves an audit for each,
+                and lets none cost more than its part of what is left.
             support: For these engines on a universe too large to enumerate: so many sampled records, or, for counts,
                 `rt.Smooth` to have their number computed.
             confidence: The probability with which a stated error holds.

@@ -6,7 +6,7 @@ budget for the questions. One that was told what comes buys what the planner say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, isfinite, log
@@ -15,9 +15,14 @@ from typing import Any, Literal
 from reticent.errors import BudgetError
 from reticent.hypotheses.support import LARGEST_MARGINAL
 from reticent.kernel.accounting import Budget
-from reticent.kernel.curator import Curator
+from reticent.kernel.curator import Curator, Noise
+from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity
+from reticent.kernel.minimizers.solvers import records_moved
 from reticent.kernel.statistics import of_one_marginal
 from reticent.knowledge import tails
+from reticent.knowledge.shares import audit_share
+from reticent.knowledge.tails import noise_failure, reach
+from reticent.losses.losses import ConvexLoss
 from reticent.planning.plan import Setting, gaussian, plain_answers
 from reticent.planning.prediction import expected_largest
 from reticent.releases.budgeting import noise_costing
@@ -25,6 +30,7 @@ from reticent.releases.candidates import measured_sets, target_sets
 from reticent.releases.rounds import first_shares
 from reticent.sessions.investments import INVESTED_SHARE
 from reticent.sessions.journal import Journal
+from reticent.sessions.loss_audits import NOISE_SHARE
 from reticent.sessions.warm_start import (
     TOO_LOW,
     TOTAL,
@@ -90,6 +96,27 @@ def told_share(
         return 0.0 if gaussian(setting) < fit else WARM_SHARE
     affordable = queries is not None and queries <= plain_answers(setting, error) * WARM_SHARE
     return 0.0 if affordable or fit > error else WARM_SHARE
+
+
+def losses_share(
+    curator: Curator, losses: Sequence[ConvexLoss], count: int, error: float | None, confidence: float
+) -> float:
+    """What so many losses like these leave for a start: all of the budget but an audit of each, within limits.
+
+    Audits are priced in the losses' range, which is about as much more than what they cost as is paid for those that
+    are repeated. At least what any session may invest, at most half.
+    """
+    failure = noise_failure(confidence, 0.0) * audit_share(1)
+    if curator.records is None or error is None or not failure > 0:
+        return WARM_SHARE
+    one: Noise = Laplace(1) if curator.budget.pure else Gaussian(1)
+    total, moved = 0, curator.moved(Sensitivity.scalar(records_moved(curator.neighbours)))
+    for loss in losses:
+        width = NOISE_SHARE * error * curator.records / loss.on(curator.domain).scale / reach(one, failure)
+        noise: Noise = Laplace(width) if curator.budget.pure else Gaussian(width)
+        total += curator.budget.cost(noise.price(moved))
+    audits = total / len(losses) * count
+    return min(WARM_SHARE, max(float(INVESTED_SHARE), 1 - audits / max(1, curator.remaining)))
 
 
 def _setting(curator: Curator, records: int, queries: int, confidence: float) -> Setting:

@@ -1,0 +1,136 @@
+"""Audits that losses order for themselves: a noisy largest excess risk of the hypothesis' minimisers (online.md 1).
+
+Such an audit is the request's own purchase, as a private minimiser would be: it shares its failure probability with
+further audits of the same losses only, so the hundredth loss of a session pays no more than the first. One that fails
+though its reading lies within the wanted error is tried again, as long as that is cheaper than a minimiser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+
+import numpy as np
+
+from reticent.kernel.curator import NAMED, Noise
+from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
+from reticent.kernel.minimizers.excess_risk import LARGEST_HIDDEN, ExcessRisk, least_scale
+from reticent.kernel.minimizers.solvers import MOST_WORK
+from reticent.knowledge.knowledge import Knowledge
+from reticent.knowledge.paid_models import ExcessReading, audited_state
+from reticent.knowledge.request import Request
+from reticent.knowledge.shares import audit_share
+from reticent.knowledge.tails import noise_failure, reach
+from reticent.losses.losses import ConvexLoss
+from reticent.releases.models import Model
+from reticent.sessions.journal import OWN_AUDIT
+from reticent.sessions.resume import excess_reading
+from reticent.sessions.state import State
+
+NOISE_SHARE = 2 / 3
+"""Of a wanted error, what the noise of an audit may reach. With shares of `audit_share`, three attempts and then a
+minimiser at ten times the price, this costs least where the true excess is at most a tenth of the error, and within a
+tenth of the least up to a fifth (docs/convex.md)."""
+WIDEST_SHARE = 0.9
+"""Where only so much may be spent on a loss, noise may reach up to this: then every second good model passes."""
+HIDDEN_SHARE = 1 / 40
+"""Of a wanted error: so much is added to every bound, for a ridge with which the private minimum takes a third of the
+steps (docs/proofs/excess-risk.md, claim 5)."""
+ATTEMPTS = 3
+"""Audits that one request may order of the same models."""
+
+
+@dataclass(frozen=True, eq=False)
+class RiskAudit:
+    """One noisy largest excess risk, ready to be paid, or paid for already; `cost` is what it would still charge."""
+
+    key: str
+    statistic: ExcessRisk
+    noise: Noise
+    cost: int
+    settled: bool
+
+
+class RiskAudits:
+    """Audits of the models that one request begins with, decided on one value of knowledge."""
+
+    def __init__(
+        self, state: State, knowledge: Knowledge, request: Request, error: float, guesses: dict[ConvexLoss, Model]
+    ) -> None:
+        self._state = state
+        self._knowledge = knowledge
+        self._request = request
+        self._error = error
+        self._guesses = guesses
+
+    @cached_property
+    def _models(self) -> list[tuple[str | None, ConvexLoss]]:
+        return [(model.snapshot, loss) for loss, model in self._guesses.items()]
+
+    def key(self, attempt: int) -> str:
+        """Names the audit with this number, counted from 1."""
+        asked = f"{self._error:.17g}:{self._request.confidence:.17g}:{self._request.analyst or ''}"
+        return self._state.journal.usable(f"{OWN_AUDIT}{attempt}:{audited_state(self._models)[:NAMED]}:{asked}")
+
+    @property
+    def attempt(self) -> int:
+        """Of the next audit: one more than any of the losses has had."""
+        known = self._knowledge.models
+        had = [model.proof for loss in self._guesses for model in known.get(loss.digest, ())]
+        return 1 + max((proof.attempt for proof in had if isinstance(proof, ExcessReading)), default=0)
+
+    def made(self, key: str, most: int | None = None) -> RiskAudit | None:
+        """The audit with this key; None where a loss has a kink, no noise serves, or it would take too long.
+
+        The minimum of a loss with a kink is not computed to a public gap in a feasible number of steps. `most` is what
+        it may cost, in ledger units. What was charged before stays as it was ordered.
+        """
+        state, knowledge, losses = self._state, self._knowledge, tuple(self._guesses)
+        if not all(isfinite(loss.on(state.domain).smoothness) for loss in losses):
+            return None
+        thetas = tuple(model.theta for model in self._guesses.values())
+        ordered = state.ledger.requested(key)
+        if ordered is not None:
+            (described,), (told,) = ordered["statistics"], ordered["mechanisms"]
+            noise = restore(told)
+            assert isinstance(noise, (Laplace, Gaussian)), "audits are measured with additive noise"
+            statistic = self._statistic(losses, thetas, described["scales"], described.get("hidden", 0.0))
+            return RiskAudit(key, statistic, noise, 0, state.settled(key))
+        failure = noise_failure(self._request.confidence, knowledge.records_error)
+        failure *= audit_share(state.journal.attempt(key))
+        if not failure > 0 or knowledge.records_error >= 1:
+            return None
+        kinds = {"replace-one", state.curator.neighbours}  # the statistic itself asks for the former under either
+        facts = zip(losses, thetas, strict=True)
+        scale = max(least_scale(loss.on(state.domain), theta, kind) for loss, theta in facts for kind in kinds)
+        # One unit for all, so that the largest score is of the largest excess.
+        hidden = min(HIDDEN_SHARE * self._error / scale, LARGEST_HIDDEN)
+        statistic = self._statistic(losses, thetas, [scale] * len(losses), hidden)
+        if statistic.work > MOST_WORK:
+            return None
+        audit = self._with_noise(key, statistic, failure, NOISE_SHARE)
+        if most is not None and audit.cost > most > 0:
+            wider = min(WIDEST_SHARE, NOISE_SHARE * (audit.cost / most) ** (1.0 if state.budget.pure else 0.5))
+            audit = self._with_noise(key, statistic, failure, wider)
+        return audit
+
+    def read(self, audit: RiskAudit) -> ExcessReading:
+        """Pays for the audit, or reads again what was paid for."""
+        state = self._state
+        settled = state.curator.measure([audit.statistic], audit.noise, key=audit.key, analyst=self._request.analyst)
+        return excess_reading(state.journal, self._knowledge, audit.statistic, audit.noise, settled, audit.key)
+
+    def _statistic(
+        self, losses: tuple[ConvexLoss, ...], thetas: tuple[np.ndarray, ...], scales: Sequence[float], hidden: float
+    ) -> ExcessRisk:
+        state = audited_state(self._models)
+        return ExcessRisk(losses, thetas, tuple(scales), self._state.domain, self._knowledge.records, state, hidden)
+
+    def _with_noise(self, key: str, statistic: ExcessRisk, failure: float, share: float) -> RiskAudit:
+        state, pure = self._state, self._state.budget.pure
+        one: Noise = Laplace(1) if pure else Gaussian(1)
+        width = share * self._error * self._knowledge.records / statistic.scales[0] / reach(one, failure)
+        noise: Noise = Laplace(width) if pure else Gaussian(width)
+        return RiskAudit(key, statistic, noise, state.budget.cost(state.curator.price([statistic], noise)), False)

@@ -1,0 +1,91 @@
+"""A late start: what losses look at is learned before their models are audited, where a session has bought no start.
+
+A hypothesis that has seen no pair of a loss' attributes is far from its minimiser, and an audit of it is money lost. A
+private minimiser answers that one loss; a start at its price makes audits pass for this loss and for others. It is an
+investment (spec answers 4), within what the rule allows, bought once, and written down before anything is paid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations
+
+from reticent.errors import BudgetError
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import Curator
+from reticent.knowledge.knowledge import Knowledge
+from reticent.knowledge.learning import learn, refitted
+from reticent.losses.losses import ConvexLoss
+from reticent.progress.steps import silent
+from reticent.releases.adaptive import Adaptive
+from reticent.sessions.investments import Investments
+from reticent.sessions.journal import Journal
+from reticent.sessions.resume import WARM, understood
+from reticent.sessions.state import State
+from reticent.sessions.warm_start import default_workload
+
+LATE = f"{WARM}:late"
+"""Key of what a late start buys."""
+LEAST_SHARE = Fraction(1, 100)
+"""Of the budget: a late start for less would tell next to nothing, and there is only one."""
+
+
+def unmeasured(knowledge: Knowledge, sets: Iterable[Iterable[str]]) -> bool:
+    """Whether a pair of attributes within one of the sets is covered by no measured marginal."""
+    domain, measured = knowledge.domain, [set(marginal.attributes) for marginal in knowledge.marginals]
+    for attributes in sets:
+        names = domain.canonical(attributes)
+        for pair in combinations(names, min(2, len(names))):
+            if not any(covered >= set(pair) for covered in measured):
+                return True
+    return False
+
+
+def late_units(state: State, rule: Investments | None, losses: Sequence[ConvexLoss], singly: int | None) -> int:
+    """What a start would cost that is worth buying before these losses are audited, in ledger units; 0 for none.
+
+    At most what their minimisers cost, if these can be had (`singly`), and what the rule allows.
+    """
+    settings = state.journal.settings() or {}
+    if rule is None or settings.get("share") or "late" in settings or state.journal.start() is not None:
+        return 0
+    units = rule.left if singly is None else min(rule.left, singly)
+    if units < LEAST_SHARE * state.budget.limit or units > state.ledger.remaining:
+        return 0
+    return units if unmeasured(state.knowledge, [loss.on(state.domain).attributes for loss in losses]) else 0
+
+
+def start_late(state: State, rule: Investments, units: int) -> None:
+    """Buy the start, and go on from it."""
+    settings = state.journal.settings() or {}
+    rule.invest(LATE, units)
+    state.journal.save_settings({**settings, "late": units})
+    state.learn(finish_late(state.curator, state.journal, state.knowledge))
+
+
+def finish_late(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """Buy the late start that was written down, or read again what it bought; the same where it is finished."""
+    settings = journal.settings() or {}
+    units = settings.get("late", 0)
+    if not units or settings.get("late fitted"):
+        return knowledge
+    before = {marginal.ledger_id for marginal in knowledge.marginals}
+    lost = journal.forfeited(LATE)  # two crashes lost what was paid for
+    warm = Adaptive(audit_share=Fraction(0), histogram_cells=0, at_once=True)
+    asked = default_workload(curator.domain).on(curator.domain)
+    try:
+        outcome = None if lost else warm.run(curator, asked, allowance=units, key=LATE, report=silent)
+    except BudgetError:
+        outcome = None  # others have spent what it needs
+    if outcome is not None:
+        waiting = knowledge.unfitted or bool(knowledge.marginals or knowledge.groups or len(knowledge.queries))
+        knowledge = replace(knowledge, current=Snapshot(outcome.hypothesis))
+        for bought in journal.bought(LATE):
+            if bought.sequence not in before:
+                knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=True)
+        knowledge = refitted(replace(knowledge, unfitted=int(bool(waiting))))
+        journal.save_snapshot(knowledge)
+    journal.save_settings({**settings, "late fitted": True})
+    return knowledge

@@ -1,0 +1,108 @@
+"""Audits that losses order for themselves, the start bought for them, and an announced number of losses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.session_tables import of_codes
+
+import reticent as rt
+from reticent.knowledge.paid_models import ExcessReading
+from reticent.knowledge.shares import SESSION_WIDE, audit_share
+from reticent.sessions.session import Session
+
+DOMAIN = rt.Domain({"a": 4, "b": 3, "c": 3, "y": 2})
+BUDGET, POOR = rt.Budget(rho=0.5), rt.Budget(rho=0.03)
+LOSS = rt.Logistic(features=["a", "b"], label="y", radius=2)
+OTHER = rt.Logistic(features=["a", "c"], label="y", radius=2)
+
+
+@pytest.fixture(scope="module")
+def rows() -> rt.Table:
+    generator = np.random.default_rng(4)
+    codes = {name: generator.integers(0, size, 20_000) for name, size in zip(DOMAIN.names, DOMAIN.shape, strict=True)}
+    codes["y"] = (generator.random(20_000) < 0.1 + 0.25 * codes["a"]).astype(int)
+    return of_codes(DOMAIN, codes)
+
+
+def test_shares_of_all_audits_of_a_loss_add_up_to_what_a_purchase_has() -> None:
+    assert sum(audit_share(attempt) for attempt in range(1, 60)) == pytest.approx(float(1 - SESSION_WIDE))
+    assert audit_share(1) > audit_share(2) == 2 * audit_share(3)
+
+
+def test_the_hundredth_loss_pays_no_more_than_the_first(rows: rt.Table) -> None:
+    """Audits of different losses share no failure probability."""
+    with Session.open(None, rows, BUDGET, warm_start=0.5) as session:
+        first = session.cost(LOSS, error=0.05)
+        for _ in range(6):
+            session.certify("cells", order=1, amount=1e-5)
+        assert session.cost(LOSS, error=0.05) == pytest.approx(first, rel=0.01)
+
+
+def test_a_session_without_a_start_buys_one_for_its_first_loss_and_knows_it_again(
+    rows: rt.Table, tmp_path: Path
+) -> None:
+    with Session.open(tmp_path / "a.ledger", rows, POOR, warm_start=0) as session:
+        price = session.cost(LOSS, error=0.05, key="k")
+        model = session.minimize(LOSS, error=0.05, key="k")
+        assert model.price == pytest.approx(session.spent)
+        assert session.spent <= price + 1e-12
+        spent, marginals = session.spent, len(session.state.knowledge.marginals)
+        assert marginals >= 3
+        assert session.describe()["investments"]["invested"] > 0
+        assert session.minimize(LOSS, error=0.05, key="k").price == pytest.approx(model.price)
+        assert session.spent == spent
+    with Session.open(tmp_path / "a.ledger", rows, POOR, warm_start=0) as session:
+        again = session.minimize(LOSS, error=0.05)
+        assert (again.theta.tobytes(), session.spent) == (model.theta.tobytes(), spent)
+        assert len(session.state.knowledge.marginals) == marginals
+        session.minimize(OTHER, error=0.05)
+        keys = [event.key for event in session.state.ledger.events() if event.kind == "reserve"]
+        assert len({key for key in keys if str(key).startswith("session:warm:late")}) == sum(
+            str(key).startswith("session:warm:late") for key in keys
+        ), "there is one late start"
+
+
+def test_a_failed_audit_is_tried_again_where_its_reading_is_good(
+    rows: rt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = ExcessReading.high
+    monkeypatch.setattr(
+        ExcessReading, "high", lambda reading, level: 9.0 if reading.attempt == 1 else honest(reading, level)
+    )
+    monkeypatch.setattr(ExcessReading, "estimate", 0.0)
+    with Session.open(tmp_path / "a.ledger", rows, BUDGET, warm_start=0.5) as session:
+        before = session.spent
+        price = session.cost(LOSS, error=0.02, key="k")
+        model = session.minimize(LOSS, error=0.02, key="k")
+        audits = [e for e in session.state.ledger.events() if e.kind == "reserve" and "own audit" in str(e.key)]
+        assert len(audits) >= 2
+        assert model.certified
+        assert model.price == pytest.approx(session.spent - before)
+        assert session.spent - before <= price + 1e-12
+    with Session.open(tmp_path / "a.ledger", rows, BUDGET, warm_start=0.5) as session:
+        spent = session.spent
+        again = session.minimize(LOSS, error=0.02, key="other")
+        assert again.certified
+        assert (again.theta.tobytes(), session.spent) == (model.theta.tobytes(), spent)
+
+
+def test_of_an_announced_number_none_costs_more_than_its_part(rows: rt.Table) -> None:
+    budget = rt.Budget(rho=0.002)
+    losses = [rt.Logistic(features=[name], label="y", radius=2) for name in ("a", "b", "c")]
+    losses += [LOSS, OTHER, rt.Logistic(features=["b", "c"], label="y", radius=2)]
+    with Session.open(None, rows, budget, losses=losses, queries=50, error=0.05) as session:
+        told = session.state.journal.settings() or {}
+        assert told["losses"] == 50
+        assert 0.025 <= told["share"] <= 0.5
+        for asked, loss in enumerate(losses):
+            left, before = budget.amount(session.state.ledger.remaining), session.spent
+            session.minimize(loss, error=0.05)
+            assert session.spent - before <= left / (50 - asked) + 1e-9
+
+
+def test_losses_are_announced_to_engines_that_answer_them(rows: rt.Table) -> None:
+    with pytest.raises(rt.QueryError, match="losses= has no effect"):
+        Session.open(None, rows, BUDGET, engine="tuned", losses=[LOSS])
