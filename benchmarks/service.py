@@ -1,8 +1,9 @@
 """Free answers a second over HTTP on loopback: one writer, three readers, the load generator on the same two cores.
 
-`python -m benchmarks.service [--quick] [--minutes M]`. Fifty analysts keep connections open. The rate is what they get
-when none pauses; latencies are taken at half the rate of the mark, from the moment a question was due, so that a server
-that stalls cannot hide the questions it delayed. `--minutes 10` then holds that rate and looks at memory.
+`python -m benchmarks.service [--quick] [--minutes M [--rate R]]`. Fifty analysts keep connections open. The rate is
+what they get when none pauses; latencies are taken at half the rate of the mark, from the moment a question was due, so
+that a server that stalls cannot hide the questions it delayed. `--minutes 10` then holds that rate, or another, and
+looks at memory.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ ANALYSTS = 50
 READERS = 3
 """One more than processors: a reader that waits for one leaves less waiting behind it."""
 SETTLE_SECONDS = 3.0
+FILLING = 20_000
+"""Answers after which caches are full: each reader keeps two thousand of a kind."""
 KINDS = {"distinct": "all different", "repeated": "repeated", "sql": "SQL"}
 
 
@@ -123,15 +126,15 @@ def measure(kind: str, port: int, tokens: list[str], seconds: float, server: int
     }
 
 
-def hold(port: int, tokens: list[str], minutes: float, server: int) -> dict[str, Any]:
-    """Memory of all processes of the server before and after so many minutes at the offered rate."""
+def hold(port: int, tokens: list[str], minutes: float, rate: float, server: int) -> dict[str, Any]:
+    """Memory of all processes of the server before and after so many minutes at a fixed rate of different questions."""
     asked = requests("distinct", tokens)
     callers = Callers([dialled(port) for _ in range(ANALYSTS)])
     try:
-        callers.offer(asked, 30.0, OFFERED)  # until everything that is remembered is full
+        callers.flood(asked, 60.0, FILLING)  # until everything that is remembered is full
         before, count, end = resident_megabytes(server), 0, time.perf_counter() + 60 * minutes
         while time.perf_counter() < end:
-            count += len(callers.offer(asked, 10.0, OFFERED))
+            count += len(callers.offer(asked, 10.0, rate))
     finally:
         callers.close()
     return {"minutes": minutes, "answers": count, "before_mb": before, "after_mb": resident_megabytes(server)}
@@ -157,7 +160,7 @@ def _children(process: int) -> list[int]:
     return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
 
 
-def run(quick: bool = False, minutes: float = 0.0) -> dict[str, Any]:
+def run(quick: bool = False, minutes: float = 0.0, rate: float = OFFERED) -> dict[str, Any]:
     """Different JSON questions, repeated ones, and repeated SQL, each through the readers."""
     rows, held = [], None
     with tempfile.TemporaryDirectory() as name:
@@ -169,7 +172,7 @@ def run(quick: bool = False, minutes: float = 0.0) -> dict[str, Any]:
                 rows.append(measure(kind, port, tokens, 2.0 if quick else 10.0, process.pid))
                 print("  ".join(f"{name}: {value}" for name, value in rows[-1].items()), flush=True)
             if minutes:
-                held = hold(port, tokens, minutes, process.pid)
+                held = hold(port, tokens, minutes, rate, process.pid)
                 print("  ".join(f"{name}: {value}" for name, value in held.items()), flush=True)
         finally:
             process.terminate()
@@ -256,5 +259,6 @@ def settle(port: int) -> None:
 
 
 if __name__ == "__main__":
-    minutes = float(sys.argv[sys.argv.index("--minutes") + 1]) if "--minutes" in sys.argv else 0.0
-    print(json.dumps(run("--quick" in sys.argv, minutes)["ratios"], indent=2))
+    options = [name for name in ("minutes", "rate") if f"--{name}" in sys.argv]
+    given = {name: float(sys.argv[sys.argv.index(f"--{name}") + 1]) for name in options}
+    print(json.dumps(run("--quick" in sys.argv, **given)["ratios"], indent=2))

@@ -70,7 +70,7 @@ SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM trips GROUP BY pickup_area, airpor
 SELECT AVG(n) FROM (SELECT month(pickup_date) AS m, COUNT(*) AS n FROM trips GROUP BY m) WHERE m BETWEEN 6 AND 8
 SELECT SUM(fare * CASE WHEN airport THEN 1 ELSE 0 END) / NULLIF(SUM(fare), 0) AS share FROM trips
 SELECT SUM(fare) FILTER (WHERE airport) / SUM(fare) AS share FROM trips
-SELECT COUNT(*)::float / 12 AS per_month FROM trips
+SELECT COUNT(*)::float8 / 12 AS per_month FROM trips
 SELECT GREATEST(AVG(fare), AVG(tips)), LEAST(COUNT(*), 10) FROM trips
 SELECT COUNT(*) n FROM trips WHERE (airport, pickup_area) = (true, 1)
 SELECT payment_type, COUNT(*) FROM trips GROUP BY payment_type ORDER BY CASE WHEN payment_type = 'Cash' THEN 0 ELSE 1 END, payment_type NULLS LAST
