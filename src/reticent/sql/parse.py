@@ -124,8 +124,11 @@ def _parsed(text: str) -> list[exp.Expr | None]:
             raise QueryError(_not_a_question(first))
         if first and first not in _OPENING:
             raise refused(f"a statement cannot begin with {shown(tokens[0].text)}", ONLY_SELECT)
-        tokens = top_rewritten(lists_rewritten(tokens))
-        if any(token.token_type is TokenType.L_BRACKET for token in tokens):
+        if "[" in text:
+            tokens = lists_rewritten(tokens)
+        if "TOP" in text.upper():
+            tokens = top_rewritten(tokens)
+        if "[" in text and any(token.token_type is TokenType.L_BRACKET for token in tokens):
             # The parser tries a[1][1]... in more and more ways; nothing that can be asked has a bracket.
             raise refused("lists and positions in brackets are not supported", "compare columns with single values")
         _mark_percentages(tokens)

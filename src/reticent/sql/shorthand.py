@@ -12,6 +12,7 @@ from reticent.sql.refusals import refused, wording
 
 OWN_SCHEMA = "public"
 """Where PostgreSQL keeps tables: its tools write it before every name."""
+_SHORT = (exp.EQ, exp.NEQ, exp.In, exp.Table, exp.Column, exp.Count)
 _LISTING = (TokenType.ANY, TokenType.ALL, TokenType.SOME)
 _ARRAY_CAST = (TokenType.DCOLON, None, TokenType.L_BRACKET, TokenType.R_BRACKET)
 _ARRAY_TYPES = frozenset({"TEXT", "VARCHAR", "INT", "INTEGER", "BIGINT", "SMALLINT", "FLOAT", "DOUBLE", "NUMERIC"})
@@ -23,18 +24,24 @@ _NOT_SELECTED = (TokenType.COMMA, TokenType.FROM, TokenType.ALIAS, TokenType.SEM
 
 def spelled_out(tree: exp.Expr) -> exp.Expr:
     """The same statement with comparisons of single values only; forms that are not short stay as they are."""
-    for node in list(tree.find_all(exp.EQ, exp.NEQ, exp.In)):
-        longer = _in_rows(node) if isinstance(node, exp.In) else _compared(node)
-        if longer is not None:
-            node.replace(longer)
-    for node in tree.find_all(exp.Table, exp.Column):
-        if node.text("db").lower() == OWN_SCHEMA and not node.args.get("catalog"):
-            node.set("db", None)
-    for node in tree.find_all(exp.Count):
-        # A whole record is never null.
-        if isinstance(node.this, exp.Column) and isinstance(node.this.this, exp.Star):
-            node.set("this", exp.Star())
+    for node in list(tree.find_all(*_SHORT)):
+        if isinstance(node, (exp.Table, exp.Column)):
+            if node.args.get("db") is not None and not node.args.get("catalog"):
+                _in_own_schema(node)
+        elif isinstance(node, exp.Count):
+            # A whole record is never null.
+            if isinstance(node.this, exp.Column) and isinstance(node.this.this, exp.Star):
+                node.set("this", exp.Star())
+        else:
+            longer = _in_rows(node) if isinstance(node, exp.In) else _compared(node)
+            if longer is not None:
+                node.replace(longer)
     return tree
+
+
+def _in_own_schema(node: exp.Expr) -> None:
+    if node.text("db").lower() == OWN_SCHEMA:
+        node.set("db", None)
 
 
 def lists_rewritten(tokens: list[Token]) -> list[Token]:
