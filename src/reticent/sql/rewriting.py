@@ -49,7 +49,9 @@ def semijoined(tree: exp.Select, views: Container[str]) -> exp.Select:
         return tree
     join = joins[0]
     inner = join.this.this if isinstance(join.this, exp.Subquery) else None
-    key = _only_key(inner) if isinstance(inner, exp.Select) else None
+    if not isinstance(inner, exp.Select):
+        return tree
+    key = _only_key(inner)
     on, side = join.args.get("on"), str(join.args.get("side") or join.args.get("kind") or "INNER").upper()
     if key is None or side != "INNER" or join.args.get("using") or join.args.get("method"):
         return tree
