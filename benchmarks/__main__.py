@@ -47,6 +47,7 @@ SUITES = {
     "factored": "Factored hypothesis beside mbi",
     "ledger": "Ledger: durable payment",
     "service": "HTTP service",
+    "door": "PostgreSQL door",
     "clone": "Clean clone",
 }
 RESULTS = Path(__file__).parent / "results"

@@ -1,8 +1,9 @@
 """Free answers a second over HTTP on loopback: one writer, three readers, the load generator on the same two cores.
 
-`python -m benchmarks.service [--quick] [--minutes M]`. Fifty analysts keep connections open. The rate is what they get
-when none pauses; latencies are taken at half the rate of the mark, from the moment a question was due, so that a server
-that stalls cannot hide the questions it delayed. `--minutes 10` then holds that rate and looks at memory.
+`python -m benchmarks.service [--quick] [--minutes M [--rate R]]`. Fifty analysts keep connections open. The rate is
+what they get when none pauses; latencies are taken at half the rate of the mark, from the moment a question was due, so
+that a server that stalls cannot hide the questions it delayed. `--minutes 10` then holds that rate, or another, and
+looks at memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.callers import Callers
+from benchmarks.callers import Callers, dialled
 from benchmarks.shown import Claim, Grid, Plot, Shown
 
 TARGET = 10_000.0
@@ -29,6 +30,8 @@ ANALYSTS = 50
 READERS = 3
 """One more than processors: a reader that waits for one leaves less waiting behind it."""
 SETTLE_SECONDS = 3.0
+FILLING = 20_000
+"""Answers after which caches are full: each reader keeps two thousand of a kind."""
 KINDS = {"distinct": "all different", "repeated": "repeated", "sql": "SQL"}
 
 
@@ -74,14 +77,15 @@ def requests(kind: str, tokens: list[str]) -> Iterator[bytes]:
     return itertools.cycle([f"{head}{len(body)}\r\n\r\n".encode() + body for head, body in pairs])
 
 
-def start(folder: Path, readers: int) -> tuple[subprocess.Popen, int]:
-    """A server on the tests' survey, with ticks and rate limits off."""
+def start(folder: Path, readers: int, more: str = "") -> tuple[subprocess.Popen, int]:
+    """A server on the tests' survey, with ticks and rate limits off; `more` are further settings of its own."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "service"))
     from serving import write_survey
 
     write_survey(folder)
     (folder / "server.toml").write_text(
-        f'[server]\nport = 0\nreaders = {readers}\ntick = 0.0\nrate = 0.0\nlog_level = "warning"\ntokens = "tokens"\n'
+        f'[server]\nport = 0\nreaders = {readers}\ntick = 0.0\nrate = 0.0\nlog_level = "warning"\n'
+        f'tokens = "tokens"\n{more}'
         '[tables.survey]\ntable = "survey.parquet"\ndomain = "survey.toml"\nledger = "survey.ledger"\n'
         "epsilon = 1.0\ndelta = 1e-9\n"
     )
@@ -99,14 +103,14 @@ def start(folder: Path, readers: int) -> tuple[subprocess.Popen, int]:
 def measure(kind: str, port: int, tokens: list[str], seconds: float, server: int) -> dict[str, Any]:
     """Rate and latencies, and the processor time behind them: the latter also means something on a busy machine."""
     asked = requests(kind, tokens)
-    callers = Callers(port, ANALYSTS)
+    callers = Callers([dialled(port) for _ in range(ANALYSTS)])
     try:
         callers.flood(asked, min(1.0, seconds))
-        before, own = _cpu(server), time.process_time()
+        before, own = processor_seconds(server), time.process_time()
         begun = time.perf_counter()
         count = callers.flood(asked, seconds)
         passed = time.perf_counter() - begun
-        server_cpu, own_cpu = _cpu(server) - before, time.process_time() - own
+        server_cpu, own_cpu = processor_seconds(server) - before, time.process_time() - own
         latencies = sorted(callers.offer(asked, seconds, OFFERED))
     finally:
         callers.close()
@@ -122,27 +126,27 @@ def measure(kind: str, port: int, tokens: list[str], seconds: float, server: int
     }
 
 
-def hold(port: int, tokens: list[str], minutes: float, server: int) -> dict[str, Any]:
-    """Memory of all processes of the server before and after so many minutes at the offered rate."""
+def hold(port: int, tokens: list[str], minutes: float, rate: float, server: int) -> dict[str, Any]:
+    """Memory of all processes of the server before and after so many minutes at a fixed rate of different questions."""
     asked = requests("distinct", tokens)
-    callers = Callers(port, ANALYSTS)
+    callers = Callers([dialled(port) for _ in range(ANALYSTS)])
     try:
-        callers.offer(asked, 30.0, OFFERED)  # until everything that is remembered is full
-        before, count, end = _memory(server), 0, time.perf_counter() + 60 * minutes
+        callers.flood(asked, 60.0, FILLING)  # until everything that is remembered is full
+        before, count, end = resident_megabytes(server), 0, time.perf_counter() + 60 * minutes
         while time.perf_counter() < end:
-            count += len(callers.offer(asked, 10.0, OFFERED))
+            count += len(callers.offer(asked, 10.0, rate))
     finally:
         callers.close()
-    return {"minutes": minutes, "answers": count, "before_mb": before, "after_mb": _memory(server)}
+    return {"minutes": minutes, "answers": count, "before_mb": before, "after_mb": resident_megabytes(server)}
 
 
-def _memory(process: int) -> float:
+def resident_megabytes(process: int) -> float:
     """Resident megabytes of a process and its children."""
     pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in [process, *_children(process)])
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
 
 
-def _cpu(process: int) -> float:
+def processor_seconds(process: int) -> float:
     """Seconds of processor time of a process and its children that still run."""
     total = 0.0
     for pid in [process, *_children(process)]:
@@ -156,19 +160,19 @@ def _children(process: int) -> list[int]:
     return [int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
 
 
-def run(quick: bool = False, minutes: float = 0.0) -> dict[str, Any]:
+def run(quick: bool = False, minutes: float = 0.0, rate: float = OFFERED) -> dict[str, Any]:
     """Different JSON questions, repeated ones, and repeated SQL, each through the readers."""
     rows, held = [], None
     with tempfile.TemporaryDirectory() as name:
         process, port = start(Path(name), READERS)
         try:
-            tokens = _analysts(Path(name))
-            _settle(port)
+            tokens = analyst_tokens(Path(name))
+            settle(port)
             for kind in ("distinct", "repeated", "sql"):
                 rows.append(measure(kind, port, tokens, 2.0 if quick else 10.0, process.pid))
                 print("  ".join(f"{name}: {value}" for name, value in rows[-1].items()), flush=True)
             if minutes:
-                held = hold(port, tokens, minutes, process.pid)
+                held = hold(port, tokens, minutes, rate, process.pid)
                 print("  ".join(f"{name}: {value}" for name, value in held.items()), flush=True)
         finally:
             process.terminate()
@@ -181,7 +185,7 @@ def run(quick: bool = False, minutes: float = 0.0) -> dict[str, Any]:
     return {"answered": rows, "readers": READERS, "ratios": ratios, "met": met} | ({"held": held} if held else {})
 
 
-def _analysts(folder: Path) -> list[str]:
+def analyst_tokens(folder: Path) -> list[str]:
     """A token for each, as a custodian would give them out."""
     from reticent.service.auth import Tokens
 
@@ -239,7 +243,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
     ]
 
 
-def _settle(port: int) -> None:
+def settle(port: int) -> None:
     """Readers start after the address is announced, the slowest a moment after the first."""
     import httpx
 
@@ -255,5 +259,6 @@ def _settle(port: int) -> None:
 
 
 if __name__ == "__main__":
-    minutes = float(sys.argv[sys.argv.index("--minutes") + 1]) if "--minutes" in sys.argv else 0.0
-    print(json.dumps(run("--quick" in sys.argv, minutes)["ratios"], indent=2))
+    options = [name for name in ("minutes", "rate") if f"--{name}" in sys.argv]
+    given = {name: float(sys.argv[sys.argv.index(f"--{name}") + 1]) for name in options}
+    print(json.dumps(run("--quick" in sys.argv, **given)["ratios"], indent=2))

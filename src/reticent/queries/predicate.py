@@ -487,7 +487,7 @@ def _shared(op: str, description: Mapping[str, Any]) -> Predicate | None:
     if type(column) is not str:
         return None
     if op in _NEGATION:
-        value = description.get("value")
+        value: Any = description.get("value")
         kind = type(value)
         if kind is int or (kind is str and len(column) + len(value) <= SHARED_LENGTH):
             return _shared_comparison(column, op, kind, value)

@@ -148,10 +148,10 @@ class QuickPath:
             return None
         found = _ASK.fullmatch(read.url.decode("latin-1"))
         headers = read.headers
-        plain = found is not None and not read.declined and parser.get_http_version() == "1.1"
+        plain = not read.declined and parser.get_http_version() == "1.1"
         scheme, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         kind = headers.get(b"content-type", _JSON).partition(b";")[0].strip().lower()
-        if not plain or scheme.lower() != "bearer" or kind != _JSON:
+        if found is None or not plain or scheme.lower() != "bearer" or kind != _JSON:
             return None
         head = Head(found.group(1), token.strip())
         self._heads.put(given, head, LONGEST_HEAD)

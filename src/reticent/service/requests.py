@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import json.scanner
 import math
 import re
 from abc import ABC, abstractmethod
@@ -54,6 +55,7 @@ def _refuse(constant: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
+_scan = json.scanner.make_scanner(_DECODER)  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,9 +259,9 @@ def content_of(body: bytes) -> dict[str, Any]:
     try:
         text = body.decode()
         try:
-            content, end = _DECODER.scan_once(text, 0)
+            content, end = _scan(text, 0)
         except StopIteration:
-            end = -1
+            content, end = None, -1
         if end != len(text):
             content = _DECODER.decode(text)  # which passes over white space, and knows what else is wrong
     except (ValueError, RecursionError):

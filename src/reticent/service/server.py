@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -83,12 +84,12 @@ def first_token(tokens: Tokens, settings: Settings, *, renew: bool = False) -> P
     return path
 
 
-def configuration(app: Middleware, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
+def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
     """How uvicorn serves us; TLS on the public side only."""
     return uvicorn.Config(
         app,
         uds=uds,
-        http=timed_head_protocol(settings.head_seconds, app.quick),
+        http=timed_head_protocol(settings.head_seconds, app.quick if isinstance(app, Middleware) else None),
         ws="none",
         log_config=None,
         access_log=False,

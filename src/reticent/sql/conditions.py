@@ -175,6 +175,10 @@ def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
     except QueryError as refusal:
         ordered = predicate.op in ("<", "<=", ">", ">=")
         text = isinstance(attribute, Categorical) and attribute.kind == "text" and isinstance(predicate.value, str)
+        if text and not attribute.other and predicate.value == "" and not ordered:
+            # Tools ask for texts that are not empty; that none of the declared ones is empty is public, and no slip.
+            nowhere, known = ~Everything(), col(predicate.name).is_known()
+            return Selection(known, nowhere) if predicate.op == "!=" else Selection(nowhere, known)
         if not (isinstance(attribute, Numeric) or (ordered and text)):
             raise
         return _cut(node, scope, refusal)

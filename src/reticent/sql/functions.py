@@ -57,6 +57,10 @@ _INTERVAL_TEXT = 100
 # Text.
 
 
+MOST_BUCKETS = 10_000
+"""Of WIDTH_BUCKET."""
+
+
 def _text_function(scalar: Callable[..., Any], names: tuple[str, ...], kind: str = TEXT, *, strict: bool = True) -> Any:
     """A function of known values; arguments in the order of names, left out where the tree has none."""
 
@@ -303,9 +307,13 @@ def _bucket(builder: Builder, tree: exp.Expr) -> Expr:
     if not low < high or count < 1 or not count.is_integer():
         raise refused(f"{wording(tree)} needs low < high and a whole number of buckets", "correct them")
 
+    if count > MOST_BUCKETS:
+        raise refused(f"{wording(tree)} has over {MOST_BUCKETS} buckets", "use fewer, or group by the column")
+    edges = low + (high - low) * np.arange(count + 1) / count
+
     def curve(values: np.ndarray) -> np.ndarray:
-        places = np.floor((values - low) / (high - low) * count) + 1
-        return np.where(values < low, 0.0, np.where(values >= high, count + 1, np.minimum(places, count)))
+        # Compared with the edges themselves: the largest number below one would round up to it in a quotient.
+        return np.where(np.isnan(values), values, np.searchsorted(edges, values, side="right").astype(float))
 
     scalar = lambda value: int(curve(np.array(float(value))))  # noqa: E731
     return builder.call(

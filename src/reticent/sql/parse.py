@@ -16,7 +16,7 @@ from reticent.errors import QueryError
 from reticent.sql.describe import Explained, Shown, show_of
 from reticent.sql.refusals import ONLY_SELECT, STATEMENTS, refused, wording
 from reticent.sql.reserved import quoted_name, reserved_names
-from reticent.sql.shorthand import spelled_out
+from reticent.sql.shorthand import lists_rewritten, spelled_out, top_rewritten
 
 MAX_TEXT = 100_000
 """Characters of one statement."""
@@ -31,10 +31,17 @@ _TESTS = (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
 class _Parser(DuckDB.Parser):
-    """DuckDB's grammar, with `%` as strong as `*` and `/`: sqlglot reads it as strong as `+`."""
+    """DuckDB's grammar, with `%` as strong as `*` and `/`: sqlglot reads it as strong as `+`.
+
+    `text ~ pattern` looks for the pattern anywhere, as in PostgreSQL and DuckDB; sqlglot would have it match the whole.
+    """
 
     TERM: ClassVar = {token: node for token, node in DuckDB.Parser.TERM.items() if token is not TokenType.MOD}
     FACTOR: ClassVar = {**DuckDB.Parser.FACTOR, TokenType.MOD: exp.Mod}
+    RANGE_PARSERS: ClassVar = {
+        **DuckDB.Parser.RANGE_PARSERS,
+        TokenType.TILDE: DuckDB.Parser.RANGE_PARSERS[TokenType.RLIKE],
+    }
 
 
 class _Tokenizer(DuckDB.Tokenizer):
@@ -120,7 +127,11 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
             raise QueryError(_not_a_question(first))
         if first and first not in _OPENING:
             raise refused(f"a statement cannot begin with {shown(tokens[0].text)}", ONLY_SELECT)
-        if any(token.token_type is TokenType.L_BRACKET for token in tokens):
+        if "[" in text:
+            tokens = lists_rewritten(tokens)
+        if "TOP" in text.upper():
+            tokens = top_rewritten(tokens)
+        if "[" in text and any(token.token_type is TokenType.L_BRACKET for token in tokens):
             # The parser tries a[1][1]... in more and more ways; nothing that can be asked has a bracket.
             raise refused("lists and positions in brackets are not supported", "compare columns with single values")
         _mark_percentages(tokens)

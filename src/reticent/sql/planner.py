@@ -6,6 +6,7 @@ scope is a scan; everything after it is a relation, and costs nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,6 +43,7 @@ from reticent.sql.pivots import pivoted
 from reticent.sql.refusals import CLAUSES, only, refused, refused_node, wording
 from reticent.sql.relations import Field, Relation, key_codes, row_groups, take, union
 from reticent.sql.relations import join as joined
+from reticent.sql.rewriting import first_of_each, semijoined
 from reticent.sql.scan import Scan
 from reticent.sql.scope import Scope, renamed, table_scope
 from reticent.sql.selection import Selection, both
@@ -49,6 +51,7 @@ from reticent.sql.vectors import NULL, TRUTH, Labels, kind_of
 
 MAX_ROWS = 2**31
 SYNTHETIC = "_synthetic"
+_QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 """After the name of the table: its synthetic rows."""
 _CLAUSES = (
     *("expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "qualify"),
@@ -301,10 +304,13 @@ class Planner:
 
     def _select(self, tree: exp.Select) -> Source:
         only(tree, *_CLAUSES)
+        tree = semijoined(tree, self._ctes)
         source = self._from(tree)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
-            raise refused("DISTINCT ON picks single rows", "use GROUP BY and MAX")
+            if isinstance(source, Scope) and not _grouped(tree):
+                raise refused("DISTINCT ON picks single rows", "use GROUP BY and MAX")
+            return self._select(first_of_each(tree))
         if isinstance(source, Scope):
             if source.limited:
                 raise refused("LIMIT in a subquery picks single records", "LIMIT belongs in the outer SELECT")
@@ -749,4 +755,6 @@ def title(tree: exp.Expr) -> str:
     """The name of an unnamed column."""
     if isinstance(tree, exp.Column):
         return tree.name
-    return " ".join(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split()).lower()
+    text = " ".join(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split())
+    # Every second piece stands between quotes.
+    return "".join(piece if place % 2 else piece.lower() for place, piece in enumerate(_QUOTED.split(text)))

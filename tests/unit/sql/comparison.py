@@ -40,9 +40,10 @@ def match(ours: tuple[Any, ...], theirs: tuple[Any, ...]) -> bool:
     return len(ours) == len(theirs) and all(map(alike, ours, theirs))
 
 
-def difference(table: Exact, text: str, *, ordered: bool = False) -> str:
-    """Empty where our rows are DuckDB's; groups without records, which we show, may be more."""
-    ours, theirs = table.rows(text), table.decoded.execute(text).fetchall()
+def difference(table: Exact, text: str, *, ordered: bool = False, meant: str = "") -> str:
+    """Empty where our rows are DuckDB's, of `meant` if it reads the text otherwise; we may show more groups without
+    records."""
+    ours, theirs = table.rows(text), table.decoded.execute(meant or text).fetchall()
     if ordered:
         same = len(ours) == len(theirs) and all(map(match, ours, theirs))
         return "" if same else f"{text}: {ours[:3]} instead of {theirs[:3]}"

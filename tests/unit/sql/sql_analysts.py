@@ -70,7 +70,7 @@ SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM trips GROUP BY pickup_area, airpor
 SELECT AVG(n) FROM (SELECT month(pickup_date) AS m, COUNT(*) AS n FROM trips GROUP BY m) WHERE m BETWEEN 6 AND 8
 SELECT SUM(fare * CASE WHEN airport THEN 1 ELSE 0 END) / NULLIF(SUM(fare), 0) AS share FROM trips
 SELECT SUM(fare) FILTER (WHERE airport) / SUM(fare) AS share FROM trips
-SELECT COUNT(*)::float / 12 AS per_month FROM trips
+SELECT COUNT(*)::float8 / 12 AS per_month FROM trips
 SELECT GREATEST(AVG(fare), AVG(tips)), LEAST(COUNT(*), 10) FROM trips
 SELECT COUNT(*) n FROM trips WHERE (airport, pickup_area) = (true, 1)
 SELECT payment_type, COUNT(*) FROM trips GROUP BY payment_type ORDER BY CASE WHEN payment_type = 'Cash' THEN 0 ELSE 1 END, payment_type NULLS LAST
@@ -168,7 +168,7 @@ SELECT COUNT(*) FROM trips WHERE payment_type = 'cash' => payment_type == "cash"
 SELECT COUNT(*) FROM trips WHERE fare BETWEEN SYMMETRIC 20 AND 10 => "SYMMETRIC" is not supported in (fare BETWEEN 20 AND 10 OR fare BETWEEN 10 AND 20); leave it out
 SELECT dayname(pickup_date), COUNT(*) FROM trips GROUP BY 1 => GROUP BY DAYNAME(pickup_date) divides the bin 2021-01-01 to 2021-01-31 of pickup_date; group by the column, or
 SELECT payment_type, string_agg(airport, ',') FROM trips GROUP BY payment_type => LISTAGG(airport, ',') would list values of single records; COUNT(*) ... GROUP BY the column counts them
-SELECT TOP 3 payment_type, COUNT(*) FROM trips GROUP BY payment_type => the SQL cannot be read at line 1, column 12 near "3": invalid expression / unexpected token
+SELECT TOP 10 PERCENT payment_type, COUNT(*) FROM trips GROUP BY payment_type => the SQL cannot be read at line 1, column 13 near "10": invalid expression / unexpected token
 SELECT ROUND(fare, -1) AS r, COUNT(*) FROM trips GROUP BY r => GROUP BY ROUND(fare, -1) divides the bin [0, 10) of fare; group by the column, or at the edges of its bins
 SELECT pickup_date - INTERVAL '1 month' AS p, COUNT(*) FROM trips GROUP BY p => GROUP BY pickup_date - INTERVAL '1' MONTH divides the bin 2021-01-01 to 2021-01-31 of pickup_date; group by th
 SELECT COUNT(*) FROM trips USING SAMPLE 10% => a sample of rows cannot be drawn; the answer covers all records, or use synthesize(rows)

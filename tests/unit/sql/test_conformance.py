@@ -12,12 +12,13 @@ from tests.unit.sql.sql_analysts import CUT_TRIPS, OF_ORDERS, OF_TRIPS, ORDERS_I
 from tests.unit.sql.sql_breadth import AS_TYPED, CUT, DATED, IN_ORDER
 from tests.unit.sql.sql_statements import ORDERED, UNORDERED
 from tests.unit.sql.sql_table import ROWS, Exact, calendar, orders, people, trips
+from tests.unit.sql.sql_tools import MEANT, TOOLS_OF_ORDERS, TOOLS_OF_TRIPS
 
 from reticent.errors import QueryError
 from reticent.sql.statement import compile_sql
 from reticent.sql.vectors import Bins
 
-LEAST_STATEMENTS = 1200
+LEAST_STATEMENTS = 1350
 LEAST_BOUNDS = 1500
 DESCRIBED = ("DESCRIBE trips",)
 REFUSED_OF_ANALYSTS = {
@@ -27,6 +28,7 @@ REFUSED_OF_ANALYSTS = {
     "SELECT COUNT(*) FROM trip": "the table is called trips",
     "DELETE FROM trips": "would change data",
 }
+_TOOLS = [*TOOLS_OF_TRIPS, *TOOLS_OF_ORDERS, *MEANT]
 OF_PEOPLE = list(dict.fromkeys([*UNORDERED, *AS_TYPED]))
 
 
@@ -58,6 +60,13 @@ def test_orders_are_duckdbs(first: int) -> None:
     assert not any(found), "\n".join(filter(None, found))
 
 
+def test_what_tools_write_is_answered_as_duckdb_does() -> None:
+    found = [difference(trips(), text) for text in TOOLS_OF_TRIPS]
+    found += [difference(orders(), text) for text in TOOLS_OF_ORDERS]
+    found += [difference(trips(), text, meant=meant) for text, meant in MEANT.items()]
+    assert not any(found), "\n".join(filter(None, found))
+
+
 def test_the_order_of_trips_and_orders_is_duckdbs() -> None:
     found = [difference(trips(), text, ordered=True) for text in TRIPS_IN_ORDER]
     found += [difference(orders(), text, ordered=True) for text in ORDERS_IN_ORDER]
@@ -86,7 +95,7 @@ def test_what_analysts_typed_is_answered_or_refused_with_the_reason(shared_data:
 
 
 def test_enough_statements_are_checked() -> None:
-    assert len({*OF_PEOPLE, *ORDERED, *IN_ORDER, *DATED, *OF_TRIPS, *OF_ORDERS}) >= LEAST_STATEMENTS
+    assert len({*OF_PEOPLE, *ORDERED, *IN_ORDER, *DATED, *OF_TRIPS, *OF_ORDERS, *_TOOLS}) >= LEAST_STATEMENTS
 
 
 def bounds(table: Exact, texts: list[str], amount: float, within: str, seed: int) -> tuple[int, list[str]]:

@@ -96,7 +96,10 @@ class Read(Command):
         return any(_is_catalog(name) for name in self.names)
 
     def bound(self, values: Sequence[Any], *, typed: bool) -> str:
-        """The text with values for its parameters, without the schema `public`; `typed` keeps casts of parameters."""
+        """The text with values for its parameters, in lower case where nothing quotes it, without the schema `public`.
+
+        `typed` keeps casts of parameters.
+        """
         if self.parameters > len(values):
             raise Refusal(NO_PARAMETER, f"there is no parameter ${self.parameters}")
         return spliced(self.text, list(self._pieces(values, typed=typed))) if self.parameters else self._plain
@@ -137,6 +140,8 @@ class Read(Command):
             elif token.is_name and token.text == "public" and _is_qualifier(tokens, place):
                 end = place + 2
                 yield token.start, tokens[place + 1].end, ""
+            elif token.kind == "word" and self.text[token.start : token.end] != token.text:
+                yield token.start, token.end, token.text  # headings, too: PostgreSQL folds what is not quoted
             place = end
 
 
