@@ -43,7 +43,7 @@ def numbers(table: Any) -> tuple[list[float], list[float]]:
 
 def test_bounds_hold_against_the_rows_own_numbers() -> None:
     """A twentieth may miss. Statements of one session share purchases, sessions share nothing: each statement is
-    counted by itself, and more of its 16 misses than this come by chance once in 6 * 10^6 times, six statements in 10^6.
+    counted by itself, and one of the six misses more often than this by chance once in 10^6 runs.
     """
     missed = dict.fromkeys(STATEMENTS, 0)
     for _ in range(SESSIONS):
