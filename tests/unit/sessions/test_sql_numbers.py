@@ -164,7 +164,7 @@ def test_one_count_serves_all_that_needs_it() -> None:
         assert session.cost("SELECT AVG(income) FROM t WHERE sex = 'f'", error=6.0) <= 0.6 * mean
 
 
-def test_what_version_0_2_began_goes_on_as_it_was(tmp_path: Path) -> None:
+def test_what_an_earlier_version_began_goes_on_as_it_was(tmp_path: Path) -> None:
     """Errors written down without a mark are of totals with counts of their own: the key returns what it bought."""
     text, error, path = "SELECT AVG(income) FROM t WHERE sex = 'f'", 6.0, tmp_path / "a.ledger"
     with Session.open(path, TABLE, AMPLE, warm_start=0, progress=False) as session:
