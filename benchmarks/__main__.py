@@ -31,6 +31,7 @@ SUITES = {
     "smartnoise": "Offline release beside SmartNoise",
     "online": "Online sessions beside Laplace, Gaussian and PMW",
     "answers": "What answers claim, against the tables",
+    "streams": "Streams of questions beside Gaussian noise with a cache",
     "convex": "Fifty regressions under one budget",
     "fits": "Four hundred adaptive regressions under one budget",
     "dualquery": "DualQuery",

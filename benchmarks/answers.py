@@ -1,28 +1,30 @@
 """What answers claim, held against the tables themselves (spec answers.md): groups, means, sums and typical errors.
 
 Free groups of a session beside those of its own release; no count below zero and no mean outside its bins; certified
-sums and means against raw rows; typical errors against all boxes. True answers are computed here only.
+sums and means against raw rows; typical errors against every question they speak of; predicted bounds beside obtained
+ones. True answers are computed here only. Streams of questions are in `benchmarks/streams.py`, stated prices against
+the ledger's charges in `tests/faults/test_prices.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 import reticent as rt
 from benchmarks import nist
-from benchmarks.online_rivals import BUDGET, boxes, cached, cells, gaussian_price
+from benchmarks.online_rivals import BUDGET
 from benchmarks.release import DATA, TABLES
+from benchmarks.shown import Claim, Grid, Shown
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
-from reticent.queries.base import Query
-from reticent.queries.linear import Range
 from reticent.sessions.session import Session
 
 KDD_COLUMNS = (
@@ -41,12 +43,18 @@ KDD_COLUMNS = (
 GROUP_MARK = 1.1
 TYPICAL_MARK = 0.0052
 PREDICTED_MARK = 1.3
-REPEATED = 0.2
-ROUNDING = 1e-9
+PREDICTED_TABLES = 4
+"""Of five, on which predictions are to be within the mark."""
+MISSED_MARK = 0.05
+NEARER_MARK = 5.0
 STARTED = ("adult_reduced7", "kdd99", "nist", "adult_32bin", "plants")
-STREAMED = ("adult_reduced7", "adult_orig", "kdd99", "nist")
 IMPOSSIBLE = 10_000
 """Random statements, on all tables together."""
+GROUPED = 100
+"""Statements on each table, groups of a session beside those of its release."""
+ADULT_SESSIONS, OTHER_SESSIONS = 20, 1
+TYPICAL_SESSIONS = 200
+NUMBER_TABLES, NUMBER_STATEMENTS = 10, 20
 
 
 @dataclass(frozen=True)
@@ -154,48 +162,124 @@ def impossible(found: Case, session: Session, statements: int, seed: int = 6) ->
     return told
 
 
-# ---- streams: sessions beside Gaussian noise with a cache
+# ---- numbers: sums and means against the rows' own
 
 
-def mixed_stream(domain: rt.Domain, length: int, seed: int = 7) -> list[Query]:
-    """Boxes, cells and prefixes in equal parts; a fifth of the questions was asked before."""
-    generator, found = np.random.default_rng(seed), []
-    makers = (boxes, cells, prefixes)
-    while len(found) < length:
-        if found and generator.random() < REPEATED:
-            found.append(found[int(generator.integers(len(found)))])
+def skewed_numbers(generator: np.random.Generator, rows: int) -> np.ndarray:
+    """Numbers of a skewed kind, some beyond the declared range [0, 300]."""
+    kinds = (
+        lambda: generator.lognormal(3, 1.0, rows),
+        lambda: generator.exponential(40, rows),
+        lambda: 300 * generator.beta(0.5, 4, rows),
+    )
+    return kinds[int(generator.integers(len(kinds)))]()
+
+
+def numbers(tables: int, statements: int, seed: int = 11) -> dict[str, Any]:
+    """Random AVG and SUM against raw rows: half of the tables in coarse bins, half in fine ones.
+
+    Free answers with measured offsets beside middles of bins; then the same statements paid for.
+    """
+    generator, rows, letters = np.random.default_rng(seed), 20_000, np.array(list("abcd"))
+    errors: dict[str, list[float]] = {"offsets": [], "middles": []}
+    counted = {"free certified": 0, "free missed": 0, "paid certified": 0, "paid missed": 0}
+    for turn in range(tables):
+        values, group = skewed_numbers(generator, rows), generator.integers(0, 4, rows)
+        coarse = turn % 2 == 0
+        edges = [0, 100, 300] if coarse else list(range(0, 301, 10))
+        declared = rt.Domain(
+            x=rt.Numeric(edges=edges, other=False, nullable=False), g=rt.Categorical(letters.tolist(), other=False)
+        )
+        frame, clipped = pa.table({"x": values, "g": letters[group]}), np.clip(values, 0, 300)
+        own, binned = (rt.Table.of(frame, declared, numbers=kept, progress=False) for kept in (True, False))
+        with (
+            Session.open(None, own, BUDGET, warm_start=0.5, progress=False) as placed,
+            Session.open(None, binned, BUDGET, warm_start=0.5, progress=False) as middles,
+        ):
+            for text, truth, wanted in _statements(generator, statements, clipped, group):
+                free, other, paid = placed.ask(text), middles.ask(text), placed.ask(text, error=wanted)
+                for kind, table in (("free", free), ("paid", paid)):
+                    value, bound = table.rows[0][0], table.errors[0][0]
+                    counted[f"{kind} certified"] += bound is not None
+                    counted[f"{kind} missed"] += bound is not None and abs(value - truth) > bound
+                if coarse:
+                    errors["offsets"].append(abs(free.rows[0][0] - truth) / truth)
+                    errors["middles"].append(abs(other.rows[0][0] - truth) / truth)
+    medians = {f"median error, {kind}": statistics.median(found) for kind, found in errors.items()}
+    return {"statements": tables * statements, **counted, **medians}
+
+
+def _statements(
+    generator: np.random.Generator, count: int, clipped: np.ndarray, group: np.ndarray
+) -> Iterator[tuple[str, float, float]]:
+    """A statement, what is true of the rows, and an error to pay for."""
+    for turn in range(count):
+        code = int(generator.integers(5))
+        where, chosen = (f" WHERE g = '{'abcd'[code]}'", group == code) if code < 4 else ("", group >= 0)
+        low = 0
+        if generator.random() < 0.3:
+            low = 100
+            where += f"{' AND' if where else ' WHERE'} x >= 100"
+            chosen = chosen & (clipped >= 100)
+        if turn % 2:
+            yield f"SELECT SUM(x) FROM t{where}", float(clipped[chosen].sum()), 0.03 * 300 * len(clipped)
         else:
-            found.append(makers[int(generator.integers(len(makers)))](domain, generator))
-    return found
-
-
-def prefixes(domain: rt.Domain, generator: np.random.Generator) -> Query:
-    """All codes up to one, of one attribute or two."""
-    names = generator.choice(domain.names, int(generator.integers(1, 3)), replace=False).tolist()
-    return Range({name: (0, int(generator.integers(domain[name].size))) for name in names})
-
-
-def answered(session: Session, questions: list[Query], error: float) -> int:
-    """How many answers are certified within the error."""
-    found = (session.ask(question, error=error) for question in questions)
-    return sum(bool(a.certified and a.error is not None and a.error <= error * (1 + ROUNDING)) for a in found)
-
-
-def streams(found: Case, lengths: Sequence[int], errors: Sequence[float]) -> Iterator[dict[str, Any]]:
-    """One session of each kind for each stream; the same budget for all."""
-    table = found.table()
-    for length, error in itertools.product(lengths, errors):
-        questions = mixed_stream(found.domain, length)
-        plain = cached(questions, gaussian_price(found.domain, found.records, error))
-        with Session.open(None, table, BUDGET, purpose="few", progress=False) as session:
-            untold = answered(session, questions, error)
-        with Session.open(None, table, BUDGET, queries=length, error=error, progress=False) as session:
-            told = answered(session, questions, error)
-        row: dict[str, Any] = {"table": found.name, "asked": length, "error": error, "Gaussian + cache": plain}
-        yield row | {"untold": untold, "told": told, "untold ratio": untold / plain, "told ratio": told / plain}
+            yield f"SELECT AVG(x) FROM t{where}", float(clipped[chosen].mean()), (300 - low) / 5
 
 
 # ---- typical errors and predictions
+
+
+def every_question(sizes: tuple[int, ...]) -> list[tuple[tuple[int, ...], list[tuple[int, int]], float]]:
+    """All questions of the declared distribution `mixed` on ordered columns: axes, ranges of codes, and weight."""
+    sets = [s for k in range(1, len(sizes) + 1) for s in itertools.combinations(range(len(sizes)), k)]
+    found = []
+    for axes in sets:
+        ranges = [
+            [(low, high) for low in range(sizes[a]) for high in range(low, sizes[a]) if high - low + 1 < sizes[a]]
+            for a in axes
+        ]
+        drawn = list(itertools.product(*ranges))
+        found += [(axes, list(one), 1 / len(sets) / len(drawn)) for one in drawn]
+    return found
+
+
+def exceeded(truth: np.ndarray, guess: np.ndarray, bound: float, questions: list[Any]) -> float:
+    """The probability that a question of the distribution errs more than the bound."""
+    total = 0.0
+    difference = truth - guess
+    for axes, ranges, weight in questions:
+        place: list[slice] = [slice(None)] * difference.ndim
+        for axis, (low, high) in zip(axes, ranges, strict=True):
+            place[axis] = slice(low, high + 1)
+        total += weight * (abs(float(difference[tuple(place)].sum())) > bound)
+    return total
+
+
+def typical_claims(sessions: int, seed: int = 3) -> dict[str, Any]:
+    """Independent sessions on a small table: how often the stated typical error speaks for fewer than 19 of 20."""
+    generator, sizes, records = np.random.default_rng(seed), (6, 5, 4), 4000
+    hidden = generator.random(records)
+    codes = {
+        f"x{i}": np.minimum((size * (0.6 * hidden + 0.4 * generator.random(records))).astype(np.int64), size - 1)
+        for i, size in enumerate(sizes)
+    }
+    found = Case("small", rt.Domain({f"x{i}": size for i, size in enumerate(sizes)}), codes)
+    truth = found.counts(found.domain.names, np.ones(records, dtype=bool)) / records
+    questions, table, shares, bounds = every_question(sizes), found.table(), [], []
+    for _ in range(sessions):
+        with Session.open(None, table, BUDGET, warm_start=0.5, progress=False) as session:
+            (stated,) = session.state.knowledge.typical
+            guess = np.asarray(stated.snapshot.thaw().marginal(found.domain.names))
+            shares.append(exceeded(truth, guess, stated.error.bound, questions))
+            bounds.append(stated.error.bound)
+    failed = sum(share > 1 - stated.error.share for share in shares)
+    return {
+        "sessions": sessions,
+        "claims that failed": failed,
+        "questions beyond the bound, on average": statistics.mean(shares),
+        "median bound": statistics.median(bounds),
+    }
 
 
 def typical(found: Case, sessions: int) -> dict[str, Any]:
@@ -203,7 +287,7 @@ def typical(found: Case, sessions: int) -> dict[str, Any]:
     bounds, obtained, predicted, table = [], [], [], found.table()
     for _ in range(sessions):
         with Session.open(None, table, BUDGET, purpose="unlimited", progress=False) as session:
-            bounds += [error.bound for error in session.state.knowledge.typical]
+            bounds += [typical.error.bound for typical in session.state.knowledge.typical]
             obtained.append(session.certificates[0].bound)
             told = session.state.journal.prediction()
             predicted.append(float("nan") if told is None or told["bound"] is None else told["bound"])
@@ -213,37 +297,70 @@ def typical(found: Case, sessions: int) -> dict[str, Any]:
         "sessions": sessions,
         "typical": statistics.median(bounds),
         "worst": statistics.median(obtained),
+        "predicted": statistics.median(predicted),
         "obtained over predicted, least": min(ratios),
         "obtained over predicted, most": max(ratios),
     }
 
 
 def run(quick: bool) -> dict[str, Any]:
-    """The must-shows of the specification, each as a ratio to its mark."""
-    found: dict[str, Any] = {"name": "answers", "ratios": {}, "groups": [], "impossible": [], "streams": []}
-    predicted = []
-    for name in ("adult_reduced7",) if quick else STARTED:
+    """The must-shows of the specification; quick: one table, and few sessions."""
+    found: dict[str, Any] = {"groups": [], "impossible": [], "starts": []}
+    found["numbers"] = numbers(2 if quick else NUMBER_TABLES, NUMBER_STATEMENTS)
+    print(found["numbers"], flush=True)
+    found["typical claims"] = typical_claims(5 if quick else TYPICAL_SESSIONS)
+    print(found["typical claims"], flush=True)
+    for name in STARTED[:1] if quick else STARTED:
         one = case(name)
         with Session.open(None, one.table(), BUDGET, warm_start=0.5, progress=False) as session:
-            groups = grouped(one, session, 30 if quick else 300)
-            wrong = impossible(one, session, 200 if quick else IMPOSSIBLE // len(STARTED))
+            groups = grouped(one, session, 10 if quick else GROUPED)
+            wrong = impossible(one, session, 100 if quick else IMPOSSIBLE // len(STARTED))
         found["groups"].append({"table": name, **groups})
         found["impossible"].append({"table": name, **wrong})
-        found["ratios"][f"error of free groups over its own release's ({name}, at most {GROUP_MARK})"] = groups["ratio"]
-        outside = groups["negative counts"] + wrong["negative"] + wrong["outside"]
-        found["ratios"][f"negative counts and means outside their bins ({name}, at most 0)"] = outside
-        predicted.append(typical(one, 1 if quick else 20))
-    found["starts"] = predicted
-    found["ratios"][f"typical error of Adult, median (19 of 20 boxes, at most {TYPICAL_MARK})"] = predicted[0][
-        "typical"
-    ]
-    for row in predicted:
-        off = max(row["obtained over predicted, most"], 1 / row["obtained over predicted, least"])
-        found["ratios"][f"predicted bound off by a factor ({row['table']}, at most {PREDICTED_MARK})"] = off
-    for name in ("adult_reduced7",) if quick else STREAMED:
-        lengths, errors = ((600,), (0.01,)) if quick else ((3_000, 30_000), (0.005, 0.01, 0.02))
-        found["streams"] += streams(case(name), lengths, errors)
-    least = {kind: min(row[f"{kind} ratio"] for row in found["streams"]) for kind in ("untold", "told")}
-    found["ratios"]["untold session over Gaussian + cache, worst stream (at least 0.95)"] = least["untold"]
-    found["ratios"]["told session over Gaussian + cache, worst stream (at least 1)"] = least["told"]
+        print(found["groups"][-1], found["impossible"][-1], flush=True)
+        found["starts"].append(typical(one, 1 if quick else ADULT_SESSIONS if name == STARTED[0] else OTHER_SESSIONS))
+        print(found["starts"][-1], flush=True)
     return found
+
+
+def present(found: dict[str, Any]) -> list[Shown]:
+    groups, numbers, claims, starts = found["groups"], found["numbers"], found["typical claims"], found["starts"]
+    wrong = sum(row["negative"] + row["outside"] for row in found["impossible"])
+    wrong += sum(row["negative counts"] for row in groups)
+    off = {
+        row["table"]: max(row["obtained over predicted, most"], 1 / row["obtained over predicted, least"])
+        for row in starts
+    }
+    near = sum(factor <= PREDICTED_MARK for factor in off.values())
+    most = max(groups, key=lambda row: row["ratio"])
+    asked = sum(row["asked"] for row in found["impossible"])
+    missed = max(numbers[f"{kind} missed"] / max(1, numbers[f"{kind} certified"]) for kind in ("free", "paid"))
+    nearer = numbers["median error, middles"] / numbers["median error, offsets"]
+    return [
+        "Sessions with half of their budget on the start (epsilon 1), and true answers computed here only.",
+        Claim(
+            f"error of free groups over that of its own release, worst table ({most['table']})",
+            most["ratio"],
+            at_most=GROUP_MARK,
+        ),
+        Claim(f"negative counts and means outside their bins in {asked} statements", wrong, at_most=0),
+        Claim("certified sums and means that miss the raw rows, as a share", missed, at_most=MISSED_MARK),
+        Claim("median error with offsets, times nearer than middles of coarse bins", nearer, at_least=NEARER_MARK),
+        Claim(
+            f"typical errors that failed, as a share of {claims['sessions']} sessions",
+            claims["claims that failed"] / claims["sessions"],
+            at_most=MISSED_MARK,
+        ),
+        Claim(
+            f"typical error of {starts[0]['table']}, median of {starts[0]['sessions']} sessions",
+            starts[0]["typical"],
+            at_most=TYPICAL_MARK,
+        ),
+        Claim(
+            f"tables of {len(off)} on which predicted bounds were within {PREDICTED_MARK} of the obtained ones",
+            near,
+            at_least=min(PREDICTED_TABLES, len(off)),
+        ),
+        Grid("Groups", dict.fromkeys(groups[0], ""), groups),
+        Grid("Starts", dict.fromkeys(starts[0], ""), starts),
+    ]

@@ -1,4 +1,7 @@
-"""Random sessions with counts, groups, batches, losses, failed audits and crashes: prices are what is charged."""
+"""Random sessions with counts, groups, batches, losses, numbers, failed audits and crashes: prices are what is charged.
+
+Some are on a table with the rows' own numbers: their starts measure offsets, and means and sums are of clipped sums.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from tests.faults.payments import LOSSES, Disk, Killed, opened, price
+from tests.faults.payments import LOSSES, ROWS, Disk, Killed, opened, price
 
 import reticent as rt
 from reticent.kernel.accounting import NANO
@@ -63,6 +67,34 @@ def call_of(generator: np.random.Generator, key: str | None) -> Any:
     return lambda s: s.minimize(LOSSES, error=wanted, key=key)
 
 
+def number_call_of(generator: np.random.Generator, key: str | None) -> Any:
+    """One random call about the rows' own numbers, fixed."""
+    error, letter = float(generator.uniform(4, 12)), str(generator.choice(list("abc")))
+    kind = generator.choice(["mean", "avg", "sum", "groups", "together", "count"])
+    if kind == "mean":
+        return lambda s: s.ask(rt.mean("x", where=rt.col("g") == letter), error=error, key=key)
+    if kind == "count":
+        return lambda s: s.ask(rt.count(rt.col("g") == letter), error=error / 1000, key=key)
+    if kind == "sum":
+        return lambda s: s.ask(f"SELECT SUM(x) FROM t WHERE g = '{letter}'", error=1000 * error, key=key)
+    if kind == "groups":
+        return lambda s: s.ask("SELECT g, AVG(x) FROM t GROUP BY g", error=error, key=key)
+    if kind == "together":
+        text = f"SELECT AVG(x), SUM(x), COUNT(*) FROM t WHERE g <> '{letter}'"
+        return lambda s: s.ask(text, error="5%", key=key)
+    return lambda s: s.ask(f"SELECT AVG(x) FROM t WHERE g = '{letter}'", error=error, key=key)
+
+
+def number_table() -> rt.Table:
+    generator = np.random.default_rng(2)
+    declared = rt.Domain(x=rt.Numeric(edges=[0, 100, 300]), g=rt.Categorical(list("abc"), other=False))
+    rows = {"x": generator.lognormal(3, 1, 3000), "g": generator.choice(list("abc"), 3000)}
+    return rt.Table.of(pa.table(rows), declared, numbers=True, progress=False)
+
+
+NUMBERS = number_table()
+
+
 def spent(session: Session) -> int:
     return session.state.ledger.spent
 
@@ -71,13 +103,14 @@ def live(seed: int, calls: int) -> tuple[int, int]:
     """Calls and crashes of one random session; every call's price is checked against the ledger."""
     generator = np.random.default_rng(seed)
     start = ({"warm_start": 0.0}, {"warm_start": 0.02}, {"purpose": "few"})[int(generator.integers(3))]
-    disk, options, crashes = Disk(), start, 0
+    rows, draw = (NUMBERS, number_call_of) if seed % 3 == 2 else (ROWS, call_of)
+    disk, options, crashes = Disk(), {**start, "rows": rows}, 0
     told, charged = 0, 0
     with opened(disk, **options) as session:
         opening = spent(session)
     for number in range(calls):
         key = f"key-{number}" if generator.random() < 0.5 else None
-        call = call_of(generator, key)
+        call = draw(generator, key)
         key = None if isinstance(call, Unkeyed) else key
         fatal = int(generator.integers(1, 8)) if generator.random() < 0.6 else 0
         with opened(disk, **options) as session:

@@ -2,7 +2,8 @@
 
 A statement adds up shares (value - lower) / (upper - lower) of records, of which the kernel releases the part around
 the middle of the range: share = released sum / n + present / (2 n). Statements ask for the counts themselves, so that
-one count serves all that needs it. Means that Python bought, and statements of version 0.2, have counts of their own.
+one count serves all that needs it. Means that Python bought have counts of their own, and so have statements of
+earlier ledgers.
 """
 
 from __future__ import annotations

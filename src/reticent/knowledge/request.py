@@ -29,8 +29,8 @@ Promise = Literal["certified", "typical"]
 PROMISES: tuple[Promise, ...] = get_args(Promise)
 """What a wanted error bounds: this very question, or 19 of 20 like it."""
 Numbers = Literal["", "counted", "centred"]
-"""A total is of bins, or of the rows' own numbers: with a count of its own, as version 0.2 bought it, or alone what
-these lie above the middle of their range."""
+"""A total is of bins, or of the rows' own numbers: with a count of its own, as earlier ledgers bought it, or
+alone what these lie above the middle of their range."""
 VACUOUS = 0.5
 """Of the range of an answer: its middle is never farther off, whatever the rows are."""
 ROUNDING = 1 + 1e-9

@@ -152,7 +152,8 @@ class DefaultEngine(SessionEngine):
     def _affordable(self, request: Request, query: Single, share: float) -> Purchase:
         """A cell with its whole marginal where the rule of investments allows that, else by itself.
 
-        What was charged before goes on as it was begun. A marginal that costs more than its cells is never bought.
+        What was charged before goes on as it was begun. A marginal that costs more than its cells, or more than is left
+        where the cell alone does not, is never bought.
         """
         whole = self._purchase(request, query, share)
         if self.investments is None or whole.query is query:
@@ -163,7 +164,8 @@ class DefaultEngine(SessionEngine):
             return charged
         cells = self.state.domain.cells(whole.query.attributes)
         extra = max(0, whole.cost - alone.cost)
-        pays = whole.cost <= cells * alone.cost and self.investments.allows(self._key(whole, request), extra)
+        pays = whole.cost <= min(cells * alone.cost, max(alone.cost, self.state.curator.remaining))
+        pays = pays and self.investments.allows(self._key(whole, request), extra)
         return replace(whole, invested=extra) if pays else alone
 
     def _within_rule(self, quote: Measure, query: Single) -> Measure:

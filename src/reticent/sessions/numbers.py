@@ -204,7 +204,7 @@ def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
     """A total of the rows' own numbers in each group, within an error that is a share of the table.
 
     Centred, it is of what they lie above the middle of the range, and whoever wants the rest asks for the counts. Only
-    what version 0.2 began has counts of its own.
+    what earlier ledgers began has counts of its own.
     """
     query, error, state = request.question, request.error, engine.state
     assert isinstance(query, (Total, Groups)), "only totals are summed"

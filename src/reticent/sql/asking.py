@@ -80,8 +80,8 @@ def wanted_parts(statement: Statement, stored: Sequence[float]) -> list[Part]:
     """What is asked for a statement, from the errors that were chosen or written down for it.
 
     One below zero is of a total of the rows' own numbers. Centred totals have errors of their counts behind those of
-    the statement's own queries, and `CENTRED` as the last; without it totals have counts of their own, as version 0.2
-    bought them.
+    the statement's own queries, and `CENTRED` as the last. Totals of earlier ledgers have counts of their own, and no
+    such mark.
     """
     queries, centred = statement.queries, stored[-1:] == [CENTRED]
     of_rows = [query for query, error in zip(queries, stored, strict=False) if error < 0]

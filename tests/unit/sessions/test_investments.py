@@ -257,3 +257,15 @@ def test_a_session_under_the_rule_keeps_up_with_plain_noise_and_a_cache(
             for answer, (_, error) in zip(answers, questions, strict=True)
         )
         assert met >= 0.95 * plainly(questions, rows.records or 0)
+
+
+def test_a_cell_is_bought_alone_where_its_marginal_is_beyond_the_budget_left() -> None:
+    with Session.open(None, ROWS, BUDGET, purpose="few") as session:
+        alone = session.cost(Range({"a": (1, 2), "b": (2, 2)}), error=0.02)
+    with Session.open(None, ROWS, rt.Budget(rho=1.5 * alone), purpose="few") as session:
+        rule = session.answering.investments  # type: ignore[attr-defined]
+        rule.allowance = 10**12
+        answer = session.ask(CELL, error=0.02)
+        assert answer.certified
+        assert answer.price == pytest.approx(alone, rel=1e-6)
+        assert rule.invested == 0

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 from tests.faults.payments import Disk, Killed, opened
 from tests.unit.sessions.test_numbers import FRAME, TABLE, clipped, domain
 
@@ -29,6 +30,7 @@ STATEMENTS = {
     "SELECT SUM(2 * income) FROM t WHERE sex = 'm'": 2 * ROWS[ROWS["sex"] == "m"]["income"].sum(),
     "SELECT AVG(10 - income) FROM t": (10 - ROWS["income"]).mean(),
 }
+SESSIONS = 10
 NEARER = 5
 """Times nearer than the middles of coarse bins, at least."""
 
@@ -107,10 +109,14 @@ def test_empty_bins_stay_at_their_middles() -> None:
 
 @pytest.mark.slow
 def test_two_hundred_statements_on_coarse_bins() -> None:
-    """The median error of AVG and SUM, with offsets and with the middles of bins; bounds miss at most a twentieth."""
+    """The median error of AVG and SUM, with offsets and with the middles of bins; bounds miss at most a twentieth.
+
+    Free answers of one session hold together: in a twentieth of the sessions some may miss, and in more than this by
+    chance once in 10^6 runs.
+    """
     generator, budget = np.random.default_rng(11), rt.Budget(epsilon=1, delta=1e-9)
-    ours, theirs, missed, certified = [], [], 0, 0
-    for _ in range(10):
+    ours, theirs, missed, certified = [], [], set(), 0
+    for session in range(SESSIONS):
         values = generator.lognormal(3, 1.0, 20_000)
         group = generator.integers(0, 4, 20_000)
         declared = rt.Domain(
@@ -131,6 +137,8 @@ def test_two_hundred_statements_on_coarse_bins() -> None:
                 theirs.append(abs(other.rows[0][0] - truth) / truth)
                 if found.errors[0][0] is not None:
                     certified += 1
-                    missed += abs(found.rows[0][0] - truth) > found.errors[0][0]
-    assert missed <= 0.05 * certified
+                    if abs(found.rows[0][0] - truth) > found.errors[0][0]:
+                        missed.add(session)
+    assert certified >= SESSIONS
+    assert stats.binom.sf(len(missed) - 1, SESSIONS, 0.05) > 1e-6, missed
     assert NEARER * statistics.median(ours) <= statistics.median(theirs)

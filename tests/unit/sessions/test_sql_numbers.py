@@ -43,7 +43,7 @@ def numbers(table: Any) -> tuple[list[float], list[float]]:
 
 def test_bounds_hold_against_the_rows_own_numbers() -> None:
     """A twentieth may miss. Statements of one session share purchases, sessions share nothing: each statement is
-    counted by itself, and more of its 16 misses than this come by chance once in 6 * 10^6 times, six statements in 10^6.
+    counted by itself, and one of the six misses more often than this by chance once in 10^6 runs.
     """
     missed = dict.fromkeys(STATEMENTS, 0)
     for _ in range(SESSIONS):
@@ -164,7 +164,7 @@ def test_one_count_serves_all_that_needs_it() -> None:
         assert session.cost("SELECT AVG(income) FROM t WHERE sex = 'f'", error=6.0) <= 0.6 * mean
 
 
-def test_what_version_0_2_began_goes_on_as_it_was(tmp_path: Path) -> None:
+def test_what_an_earlier_version_began_goes_on_as_it_was(tmp_path: Path) -> None:
     """Errors written down without a mark are of totals with counts of their own: the key returns what it bought."""
     text, error, path = "SELECT AVG(income) FROM t WHERE sex = 'f'", 6.0, tmp_path / "a.ledger"
     with Session.open(path, TABLE, AMPLE, warm_start=0, progress=False) as session:
