@@ -17,6 +17,7 @@ from reticent.knowledge.offsets import share_offset
 from reticent.knowledge.raw_sums import best_sums, rows_answer, summed_groups
 from reticent.knowledge.request import Request, WantedError, part_name, shared_confidence
 from reticent.knowledge.synthetic import drawn_rows
+from reticent.knowledge.unmeasured import unmeasured_note
 from reticent.queries import Query
 from reticent.queries.base import Linear
 from reticent.sql.basis import refuse_sums
@@ -171,6 +172,8 @@ def result_table(
         # What is paid for stays as it was bought, whatever the hypothesis learns.
         offset=partial(share_offset, knowledge) if error is None and knowledge.bin_means else None,
     )
+    if note := unmeasured_note(knowledge, table.origin, statement.queries):
+        table = replace(table, note="; ".join(filter(None, [table.note, note])))
     if error is None:
         return table
     typical = any(answer.origin == "typical" for answer in answers)
