@@ -165,6 +165,19 @@ def test_ask_in_sql_and_look_back(window: Browser, server: Server, analyst: str)
     assert window.console() == []
 
 
+def test_names_of_columns_stay_as_they_are_written(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    window.click_text("SQL")
+    window.sees("MEDIAN", ".ask")
+    window.type("textarea", "SELECT sex, AVG(age) FROM survey GROUP BY sex ORDER BY 2 DESC LIMIT 1")
+    window.click_text("Ask", "form button")
+    window.sees("Basis: age clipped to", ".result")
+    shown = window.script("return document.querySelector('.result').innerText")
+    assert "Age clipped" not in shown
+    assert "Note: rows are chosen by estimate" in shown
+    assert "Less precise than wanted" not in shown, "no error was wanted"
+
+
 def test_running_out_of_budget_is_told_before_paying(window: Browser, server: Server, analyst: str) -> None:
     sign_in(window, server, analyst)
     window.click("[aria-label='Group by region']")

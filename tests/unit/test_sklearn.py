@@ -129,3 +129,20 @@ def test_what_does_not_fit_is_refused_in_one_line(words: str, change: dict[str, 
     with pytest.raises(rt.ReticentError, match=words if words != "unknown" else "height") as caught:
         estimator.fit()
     assert "\n" not in str(caught.value)
+
+
+def test_rows_without_a_label_are_left_out_of_a_score(session: rt.Session) -> None:
+    import polars as pl
+
+    regressor = rt.sklearn.Regressor(session, ["job", "sick"], "age").fit()
+    rows = people(400, 3)
+    full, blank = rows["age"].astype(float), rows["age"].astype(float)
+    blank[::4] = np.nan
+    kept = blank.notna()
+    wanted = regressor.score(rows.loc[kept, ["job", "sick"]], full[kept])
+    assert regressor.score(rows[["job", "sick"]], blank) == pytest.approx(wanted)
+    assert regressor.score(pl.from_pandas(rows[["job", "sick"]]), blank) == pytest.approx(wanted)
+    assert regressor.score(rows[["job", "sick"]], blank, np.ones(400)) == pytest.approx(wanted)
+    assert np.isfinite(cross_val_score(regressor, rows[["job", "sick"]], blank, cv=3)).all()
+    with pytest.raises(ValueError, match="NaN"):
+        regressor.score(rows[["job", "sick"]], blank * np.nan)

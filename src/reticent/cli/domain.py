@@ -20,7 +20,7 @@ from reticent.cli.options import (
     progress_bar,
     telling_anchor,
 )
-from reticent.domain.attribute import closest
+from reticent.domain.attribute import Attribute, closest
 from reticent.domain.draft import ColumnFacts, Kind
 from reticent.domain.files import named_path, refuse_unwritable, shown_path, write_file
 from reticent.errors import DomainError
@@ -111,22 +111,31 @@ def show(file: Path, as_json: bool) -> None:
     Example:  reticent domain show census.toml
     """
     from reticent.domain import Domain
-    from reticent.hypotheses.junction_tree.rules import check_rules
-    from reticent.sql.describe import values_text
 
     declared = Domain.read(file)
-    check_rules(declared)
+    if declared.impossible:
+        from reticent.hypotheses.junction_tree.rules import check_rules
+
+        check_rules(declared)
     if as_json:
-        columns = {name: {"codes": each.size, "values": values_text(each)} for name, each in declared.items()}
+        columns = {name: {"codes": each.size, "values": _codes_text(each)} for name, each in declared.items()}
         rules = [{"rule": rule.text, "columns": list(rule.attributes)} for rule in declared.impossible]
         print_json({"columns": columns, "cells": declared.size, "impossible": rules})
         return
     width = max(map(len, declared.names))
     for name, attribute in declared.items():
-        click.echo(f"{name:<{width}}  {attribute.size:>6} codes  {values_text(attribute)}")
+        click.echo(f"{name:<{width}}  {attribute.size:>6} codes  {_codes_text(attribute)}")
     click.echo(f"{declared.size:,} possible combinations of codes" + (", but for" if declared.impossible else ""))
     for rule in declared.impossible:
         click.echo(f"  impossible: {rule.text}  ({int(rule.cells.sum()):,} of {rule.cells.size:,} cells)")
+
+
+def _codes_text(attribute: Attribute) -> str:
+    """Declared values or bins, and the codes beside them."""
+    from reticent.sql.describe import values_text
+
+    text, beside = values_text(attribute), attribute.labels[attribute.known :]
+    return ", ".join([text, *(label for label in beside if not text.endswith(label))])
 
 
 def _of_kinds(columns: list[ColumnFacts], kinds: Mapping[str, tuple[str, ...]]) -> list[ColumnFacts]:

@@ -178,6 +178,13 @@ def _table(estimator: _Estimator, X: Any, *, least: int) -> Any:
     return check_array(X, ensure_min_samples=least, estimator=estimator, **as_given)
 
 
+def _chosen(X: Any, known: np.ndarray) -> Any:
+    """Some rows of a data frame or an array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[np.flatnonzero(known)]
+    return X.filter(known.tolist()) if _named(X) else np.asarray(X)[known]
+
+
 class Classifier(ClassifierMixin, _Estimator):
     """A classifier whose parameters are fitted under the privacy of a session.
 
@@ -283,6 +290,18 @@ class Regressor(RegressorMixin, _Estimator):
 
     _kinds = REGRESSORS
     _options = ("radius", "ridge", "categories", "level")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The coefficient of determination on rows that have a label: those without are left out, as of the model.
+
+        Synthetic rows have none where the table's `(null)` or `(other)` stands for it.
+        """
+        labels = column_or_1d(y)
+        known = ~np.isnan(labels) if labels.dtype.kind == "f" else np.ones(len(labels), dtype=bool)
+        if known.all() or not known.any():
+            return super().score(X, y, sample_weight)
+        weights = None if sample_weight is None else np.asarray(sample_weight)[known]
+        return super().score(_chosen(X, known), labels[known], weights)
 
     def __init__(
         self,

@@ -72,15 +72,11 @@ _DATES = {
 
 
 class Likeness(NamedTuple):
-    """What one text looks like, what several such texts do, and the rules that read it."""
+    """What a text looks like, the rules that read it, and the kind of such texts, which share one hint."""
 
-    one: str
-    several: str
+    kind: str
+    what: str
     rules: Mapping[str, Any]
-
-    def told(self, count: int, rules: Mapping[str, Any]) -> str:
-        written = ", ".join(f"{name} = {toml_value(value)}" for name, value in rules.items())
-        return (self.one if count == 1 else self.several) + (f": {written}" if written else "")
 
 
 def hint_for(attribute: Attribute, texts: Iterable[Any]) -> str | None:
@@ -92,11 +88,13 @@ def hint_for(attribute: Attribute, texts: Iterable[Any]) -> str | None:
     alike: dict[str, list[Likeness]] = {}
     for text in listed:
         if (found := _likeness(attribute, text)) is not None:
-            alike.setdefault(found.several, []).append(found)
+            alike.setdefault(found.kind, []).append(found)
     hints = []
     for found in sorted(alike.values(), key=len, reverse=True):
         rules = _together(attribute, [likeness.rules for likeness in found])
-        hints.append(found[0].told(len({likeness.one for likeness in found}), rules))
+        written = ", ".join(f"{name} = {toml_value(value)}" for name, value in rules.items())
+        others = ", others likewise" if len({likeness.what for likeness in found}) > 1 else ""
+        hints.append(found[0].what + others + (f": {written}" if written else ""))
     if isinstance(attribute, Numeric) and attribute.kind != "number" and (form := _date_hint(attribute, listed)):
         hints.insert(0, form)
     return "; ".join(hints[:MOST_HINTS]) or None
@@ -127,8 +125,7 @@ def _own(attribute: Attribute) -> dict[str, Any]:
 def _likeness(attribute: Attribute, text: str) -> Likeness | None:
     stripped = text.strip()
     if stripped.casefold() in _MISSING:
-        one, several = "looks like a mark for missing values", "look like marks for missing values"
-        return Likeness(one, several, {"missing": [text]})
+        return Likeness("missing", "looks like a mark for missing values", {"missing": [text]})
     if isinstance(attribute, Categorical):
         return _category_hint(attribute, text)
     if isinstance(attribute, Numeric) and attribute.kind != "number":
@@ -141,8 +138,8 @@ def _category_hint(attribute: Categorical, text: str) -> Likeness | None:
     plain = fold(text.strip())
     for label in labels:
         if fold(label.strip()) == plain and text != label:
-            one = f"differs from {toml_value(label)} in case or blanks alone"
-            return Likeness(one, "differ from declared values in case or blanks alone", _differences(text, label))
+            what = f"differs from {toml_value(label)} in case or blanks alone"
+            return Likeness("case", what, _differences(text, label))
     if attribute.kind == "truth values" and plain in _TRUTHS:
         return _truth_hint(text, _TRUTHS[plain])
     if attribute.kind == "numbers":
@@ -151,14 +148,13 @@ def _category_hint(attribute: Categorical, text: str) -> Likeness | None:
         return None
     short = [label for label in labels if fold(label).startswith(plain)]
     if len(short) == 1:
-        one = f"looks short for {toml_value(short[0])}"
-        return Likeness(one, "look short for declared values", {"aliases": {text: short[0]}})
+        return Likeness("short", f"looks short for {toml_value(short[0])}", {"aliases": {text: short[0]}})
     meant = [label for label in labels if plain in _TRUTHS and _TRUTHS.get(fold(label)) is _TRUTHS[plain]]
     return _truth_hint(text, meant[0]) if len(meant) == 1 else None
 
 
 def _truth_hint(text: str, value: bool | str) -> Likeness:
-    return Likeness("looks like a truth value", "look like truth values", {"aliases": {text: value}})
+    return Likeness("truth", "looks like a truth value", {"aliases": {text: value}})
 
 
 def _differences(text: str, label: str) -> dict[str, bool]:
@@ -193,7 +189,7 @@ def _number_hint(text: str) -> Likeness | None:
     if decimal == ",":
         rules["decimal"] = ","
         what = "looks like a decimal comma" if not around and not thousands else what
-    return Likeness(what, "are numbers written in other ways", rules) if rules else None
+    return Likeness("number", what, rules) if rules else None
 
 
 def _marks(digits: str) -> tuple[str, str]:
@@ -221,8 +217,7 @@ def _plain_space(mark: str) -> str:
 def _zone_hint(text: str) -> Likeness | None:
     if _ZONE.search(text) is None or text.endswith("+0000"):
         return None
-    what = "a time zone, which no rule reads: convert to UTC, for example with --query"
-    return Likeness(f"has {what}", f"have {what}", {})
+    return Likeness("zone", "has a time zone, which no rule reads: convert to UTC, for example with --query", {})
 
 
 def _date_hint(attribute: Attribute, texts: list[str]) -> str | None:

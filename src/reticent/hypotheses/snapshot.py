@@ -37,6 +37,7 @@ class Snapshot:
         self._kept_cells = 0
         self._together: OrderedDict[tuple[tuple[str, ...], ...], list[np.ndarray]] = OrderedDict()
         self._digest: str | None = None
+        self._uniform: dict[str, bool] = {}
 
     @property
     def domain(self) -> Domain:
@@ -57,6 +58,13 @@ class Snapshot:
         if self._digest is None:
             self._digest = hashlib.sha256(self.to_bytes()).hexdigest()
         return self._digest
+
+    def uniform(self, name: str) -> bool:
+        """Whether all values of a column are equally likely, as before anything was learned of it."""
+        if name not in self._uniform:
+            shares = self.marginal((name,))
+            self._uniform[name] = bool(np.allclose(shares, shares[0], rtol=1e-9, atol=0))
+        return self._uniform[name]
 
     def expect(self, query: Linear | Product | Dense) -> float:
         form = query if isinstance(query, (Product, Dense)) else query.compile(self._domain)

@@ -33,6 +33,7 @@ from reticent.knowledge.request import (
     shared_confidence,
     with_shortfall,
 )
+from reticent.knowledge.unmeasured import unmeasured_note
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, OfColumn, Ratio, Total
@@ -70,6 +71,8 @@ def finished(answer: Answer, request: Request, knowledge: Knowledge) -> Answer:
     query, error = request.question, request.error
     if _is_mean(type(query)):
         answer = based(answer, query, knowledge)  # pyright: ignore[reportArgumentType]
+    if answer.origin == "hypothesis" and isinstance(query, Query):
+        answer = replace(answer, note=unmeasured_note(knowledge, answer.origin, [query]))
     return with_shortfall(answer, error) if isinstance(error, float) else answer
 
 

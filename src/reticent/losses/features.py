@@ -277,7 +277,10 @@ def _classes(label: str, attribute: Attribute, positive: Any) -> tuple[np.ndarra
     """The codes of both classes; where the comparison is unknown, or there are two values and this is neither: none."""
     if positive is None:
         if attribute.known != 2:
-            raise QueryError(f"label {label} has {attribute.known} values; name the one to predict with positive=")
+            raise QueryError(
+                f"label {label} has {attribute.known} values; name the one to predict with positive=, or fit all"
+                " with the multinomial loss"
+            )
         return tuple(np.arange(attribute.size) == code for code in (1, 0))
     truth = attribute.truth("==", positive, label)
     if not (truth.true.any() and truth.false.any()):

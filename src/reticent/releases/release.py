@@ -44,6 +44,7 @@ from reticent.knowledge.population import Sample
 from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once, statement
 from reticent.knowledge.request import USUAL_CONFIDENCE, Request
 from reticent.knowledge.typical import TypicalError
+from reticent.knowledge.unmeasured import nothing_measured
 from reticent.progress.bars import listening
 from reticent.queries.base import Query, checked_query
 from reticent.queries.conjunctions import Conjunctions
@@ -347,6 +348,7 @@ class Release:
     def __repr__(self) -> str:
         bound = min((c.bound for c in (*self.certificates, *self.guarantees)), default=None)
         certified = "" if bound is None else f", workload cells certified to ±{bound:.3g}"
+        certified = ", nothing measured: synthetic rows are uniform" if nothing_measured(self.knowledge) else certified
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
 
     @property

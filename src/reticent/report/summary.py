@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from reticent.sessions.session import Session
 
 
-def _stated(source: Release | Session) -> list[str]:
-    bounds = [certificate_sentence(certificate) for certificate in source.certificates]
-    return bounds + [typical_sentence(error) for error in source.typical]
+def _stated(source: Release | Session, unit: str) -> list[str]:
+    bounds = [certificate_sentence(certificate, unit) for certificate in source.certificates]
+    return bounds + [typical_sentence(error, unit) for error in source.typical]
 
 
 def release_summary(release: Release) -> str:
-    sentences = [*_stated(release), *map(guarantee_sentence, release.guarantees)]
+    sentences = [*_stated(release, release.knowledge.unit), *map(guarantee_sentence, release.guarantees)]
     sentences += [losses_sentence(certificate, release.confidence) for certificate in release.losses]
     bounds = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
     return f"<div><b>Release of {escape(release.facts['name'])}</b><br>{escape(release.privacy)}<ul>{bounds}</ul></div>"
@@ -30,7 +30,7 @@ def release_summary(release: Release) -> str:
 def session_summary(session: Session) -> str:
     spent = session.spent / max(session.spent + session.remaining, 1e-300)
     caption = f"{session.budget.unit} {session.spent:.4g} spent, {session.remaining:.4g} left"
-    bounds = "".join(f"<li>{escape(sentence)}</li>" for sentence in _stated(session))
+    bounds = "".join(f"<li>{escape(sentence)}</li>" for sentence in _stated(session, session.state.knowledge.unit))
     return f"<div><b>Session on {escape(session.name)}</b>{gauge(spent, caption)}<ul>{bounds}</ul></div>"
 
 

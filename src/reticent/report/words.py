@@ -114,7 +114,7 @@ def stated(budget: Budget) -> str:
     return f"{epsilon} (pure)" if budget.delta is None else f"{epsilon}, δ = {float(budget.delta):g}"
 
 
-def certificate_sentence(certificate: Certificate, unit: str = "record") -> str:
+def certificate_sentence(certificate: Certificate, unit: str) -> str:
     count = len(certificate.sets)
     widest = max(len(s) for s in certificate.sets)
     sets = f"{count} attribute sets of up to {widest} attributes" if count > 1 else "1 attribute set"
@@ -131,13 +131,13 @@ def certificate_sentence(certificate: Certificate, unit: str = "record") -> str:
     )
 
 
-def typical_sentence(error: TypicalError, unit: str = "record") -> str:
+def typical_sentence(error: TypicalError, unit: str) -> str:
     """What most questions err, and which questions those are."""
     if not isfinite(error.bound):
         return f"Of {error.words} nothing is stated: the bound is infinite at probability {error.confidence:g}."
     records = error.bound * error.records
     return (
-        f"Typically, answers are much closer: {error.words} are within {percent(error.bound)} of the table (about"
+        f"Typically, {error.words} are within {percent(error.bound)} of the table (about"
         f" {records:,.0f} {unit}s). A question that was searched for because its answer looks wrong is not typical."
     )
 

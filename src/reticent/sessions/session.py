@@ -24,6 +24,7 @@ from reticent.knowledge.publications import PublishedBudget, budget_of, discover
 from reticent.knowledge.request import USUAL_CONFIDENCE, Promise, Question, Records, Request
 from reticent.knowledge.tails import check_confidence
 from reticent.knowledge.typical import TypicalError
+from reticent.knowledge.unmeasured import nothing_measured
 from reticent.losses.losses import ConvexLoss
 from reticent.planning.plan import MOST
 from reticent.planning.smooth import MOST_SUPPORT, Smooth
@@ -761,7 +762,8 @@ class Session:
 
     def __repr__(self) -> str:
         unit = self.budget.unit
-        return f"<Session on {self.name!r}: {unit} {self.spent:.4g} spent, {self.remaining:.4g} left>"
+        measured = ", nothing measured yet" if nothing_measured(self.state.knowledge) else ""
+        return f"<Session on {self.name!r}: {unit} {self.spent:.4g} spent, {self.remaining:.4g} left{measured}>"
 
 
 def _declared_losses(losses: Any) -> tuple[ConvexLoss, ...] | None:

@@ -18,6 +18,7 @@ from reticent.knowledge.offsets import share_offset
 from reticent.knowledge.raw_sums import RawSums, best_centred, best_sums, farthest_sums, summed_groups
 from reticent.knowledge.request import Numbers, Request, WantedError, part_name, shared_confidence
 from reticent.knowledge.synthetic import drawn_rows
+from reticent.knowledge.unmeasured import unmeasured_note
 from reticent.queries import Query
 from reticent.queries.base import Linear
 from reticent.sql.basis import refuse_sums
@@ -236,6 +237,8 @@ def result_table(
         offset=partial(share_offset, knowledge) if error is None and knowledge.bin_means else None,
         asked=tuple(found),
     )
+    if note := unmeasured_note(knowledge, table.origin, statement.queries):
+        table = replace(table, note="; ".join(filter(None, [table.note, note])))
     if error is None:
         return table
     typical = any(answer.origin == "typical" for answer in answers)

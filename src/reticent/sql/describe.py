@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from reticent.domain import Domain, Numeric
 from reticent.domain.attribute import Attribute, shown
+from reticent.domain.values import number_text
 from reticent.errors import QueryError
 from reticent.knowledge.answer import Answer
 from reticent.queries import Query
@@ -70,7 +71,7 @@ def values_text(attribute: Attribute) -> str:
     """The declared values or bins of a column in a few words."""
     if isinstance(attribute, Numeric):
         bins = "bin" if attribute.known == 1 else "bins"
-        edges = [edge.isoformat() if hasattr(edge, "isoformat") else f"{edge:g}" for edge in attribute.edges]  # type: ignore[union-attr]
+        edges = [edge.isoformat() if hasattr(edge, "isoformat") else number_text(edge) for edge in attribute.edges]  # type: ignore[union-attr]
         return f"{attribute.known} {bins} from {edges[0]} to {edges[-1]}"
     listed = [str(label) for label in attribute.labels[: min(attribute.known, LISTED)]]
     more = f", ... ({attribute.known} values)" if attribute.known > LISTED else ""

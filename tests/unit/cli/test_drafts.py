@@ -77,3 +77,12 @@ def test_a_draft_of_texts_alone_has_nothing_to_check(visits: Path, call: Call) -
     (visits / "texts.toml").write_text("[station]\nvalues = []\n")
     assert "not finished" in call("check", "visits.csv", "--domain", "texts.toml").err
     assert call("domain", "discover", "visits.csv", "--draft", "texts.toml", *BUDGET).code == 0
+
+
+def test_every_code_of_a_domain_is_shown(tmp_path: Path, call: Call) -> None:
+    (tmp_path / "d.toml").write_text(
+        '[sex]\nvalues = ["f", "m"]\nnullable = true\nother = true\n\n[pay]\nedges = [0, 1234567, 23456789]\n'
+    )
+    sex, pay, _ = call("domain", "show", str(tmp_path / "d.toml")).out.splitlines()
+    assert sex.split("codes  ")[1] == "f, m, (other), (null)"
+    assert pay.split("codes  ")[1] == "2 bins from 0 to 23456789, (other)"

@@ -156,16 +156,16 @@ def _hint(texts: list[str], attribute: Attribute) -> str | None:
 
 def test_one_hint_reads_all_texts_of_a_likeness() -> None:
     assert _hint(["NORTH", "South ", "EAST"], Categorical(["north", "south", "east"])) == (
-        "differ from declared values in case or blanks alone: strip = true, casefold = true"
+        'differs from "east" in case or blanks alone, others likewise: strip = true, casefold = true'
     )
     assert _hint(["Y", "N", "1", "0"], Categorical([True, False])) == (
         'looks like a truth value: aliases = {"0" = false, "1" = true, "N" = false, "Y" = true}'
     )
     assert _hint(["f", "m"], Categorical(["female", "male"])) == (
-        'look short for declared values: aliases = {"f" = "female", "m" = "male"}'
+        'looks short for "female", others likewise: aliases = {"f" = "female", "m" = "male"}'
     )
     assert _hint(["$1,000", "7 USD", "2,500"], Numeric(edges=[0, 1])) == (
-        'are numbers written in other ways: units = ["$", "USD"], thousands = ","'
+        'has a currency sign, others likewise: units = ["$", "USD"], thousands = ","'
     )
 
 
@@ -191,7 +191,7 @@ def test_two_formats_are_hinted_at_but_never_both_orders_of_day_and_month() -> N
 
 def test_what_no_rule_reads_is_said() -> None:
     """No unit of parentheses, no format of time zones: they would not read it."""
-    for texts, told in (["($126.57)", "(3)"], "negative"), (["2010-12-31T01:02:03+02:00"], "time zone"):
+    for texts, told in (["($126.57)", "(3)"], "minus sign"), (["2010-12-31T01:02:03+02:00"], "time zone"):
         attribute = (
             Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]) if "zone" in told else Numeric(edges=[0, 1])
         )

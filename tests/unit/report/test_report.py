@@ -280,3 +280,21 @@ def test_a_fit_that_has_not_converged_is_said(release: rt.Release, release_page:
     assert f"not the best fit to what was measured ({reason})" in page
     reached = replace(release, notes=release.notes | {"converged": True, "fit": "converged"})
     assert "not the best fit" not in reached.report(tmp_path / "c.html").read_text(encoding="utf-8")
+
+
+def test_whoever_is_the_unit_is_counted_everywhere(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    domain = rt.Domain(a=rt.Integer(3), b=rt.Integer(2))
+    rows = pa.table({"who": [i // 2 for i in range(4000)], "a": [i % 3 for i in range(4000)], "b": [0, 1] * 2000})
+    table = rt.Table.of(rows, domain, person="who", records=2000)
+    with rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0.5) as session:
+        assert session.certificates
+        assert session.typical
+        pages = [session._repr_html_(), session.report(tmp_path / "s.html").read_text(encoding="utf-8")]
+        release = session.release()
+    pages += [release._repr_html_(), release.report(tmp_path / "r.html").read_text(encoding="utf-8")]
+    for page in pages:
+        assert re.search(r"\(about \d+ persons\)", page)
+        assert re.search(r"\(about \d+ records\)", page) is None
+        assert "much closer" not in page, "a typical error may be no smaller than a certified one"

@@ -14,7 +14,7 @@ export async function releasesView(view, state) {
   async function load() {
     try {
       const { releases } = await api.get(path);
-      show(list, releases.length ? releases.map(card) : h("div", { class: "empty card" }, h("p", null, "Nothing has been published yet.")));
+      show(list, releases.length ? releases.map(card) : h("div", { class: "empty card" }, h("p", null, "Nothing has been published on this page yet.")));
     } catch (error) {
       show(list, refusal(error));
     }
