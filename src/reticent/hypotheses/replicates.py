@@ -7,7 +7,7 @@ millions of cells then takes as many numbers as its model has parameters, at two
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reticent.queries.forms import Dense, Product
     from reticent.queries.linear import Linear
 
-__all__ = ["LARGEST_LOG_RATIO", "RECORDS", "OneReplicate", "Replicates", "difference", "drawn_table"]
+__all__ = ["LARGEST_LOG_RATIO", "RECORDS", "OneReplicate", "Replicates", "difference", "drawn_table", "tilted_further"]
 
 Set = tuple[str, ...]
 
@@ -72,6 +72,16 @@ def difference(published: Hypothesis, refitted: Hypothesis) -> dict[Set, np.ndar
         pairs = zip(before.sets, before.potentials, after.potentials, strict=True)
         return {names: new - old for names, old, new in pairs}
     return {published.domain.names: _log_ratio(refitted.probabilities(), published.probabilities())}
+
+
+def tilted_further(
+    base: Hypothesis, found: Mapping[Set, np.ndarray], factors: Mapping[Set, np.ndarray]
+) -> dict[Set, np.ndarray]:
+    """A difference with further logarithms of factors by attribute set; on records they are added up."""
+    if isinstance(base, SupportHypothesis):
+        added = sum(np.ravel(table)[base.cells(names)] for names, table in factors.items())
+        return {RECORDS: found[RECORDS] + added}
+    return {**found, **{names: found.get(names, 0.0) + table for names, table in factors.items()}}
 
 
 def _log_ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -121,9 +131,12 @@ class Replicates:
 
     @classmethod
     def of(cls, base: Hypothesis, seed: int, differences: Sequence[dict[Set, np.ndarray]]) -> Replicates:
-        """From the differences of all replicates, on the same sets."""
-        sets = tuple(differences[0])
-        tables = tuple(np.stack([_half(found[names]) for found in differences]) for names in sets)
+        """From the differences of all replicates; zero on sets that only others have."""
+        known = {names: table for found in differences for names, table in found.items()}
+        sets = tuple(known)
+        tables = tuple(
+            np.stack([_half(found.get(names, np.zeros(known[names].shape))) for found in differences]) for names in sets
+        )
         return cls(base, seed, sets, tables)
 
     def __repr__(self) -> str:

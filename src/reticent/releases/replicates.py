@@ -24,7 +24,8 @@ from reticent.hypotheses.fitting.consistent import centred
 from reticent.hypotheses.fitting.histogram import estimate, is_drowned
 from reticent.hypotheses.fitting.loglinear import LogLinear, Redraw
 from reticent.hypotheses.fitting.prior import collapse
-from reticent.hypotheses.replicates import Replicates, difference, drawn_table
+from reticent.hypotheses.fitting.unfitted import PAIR, moved, unfitted
+from reticent.hypotheses.replicates import Replicates, difference, drawn_table, tilted_further
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.mechanisms.base import Laplace, restore
 from reticent.knowledge.outcome import Progress, Report, silent
@@ -63,6 +64,7 @@ def made_replicates(
         return [centred(cells) if isinstance(m.query, Residual) else cells for m, cells in told]
 
     own = measured_of(hypothesis)
+    left = {} if _posterior(hypothesis.domain, measurements) else unfitted(hypothesis, measurements)
     start = _start(hypothesis, measurements)
     seeds = np.random.SeedSequence(seed).spawn(count)
 
@@ -78,9 +80,20 @@ def made_replicates(
             perturbed.append(replace(measured, values=measured.values + there - here + fresh))
         if not public_records:
             choices, perturbed = _counted(choices), _counted(perturbed)
-        return difference(hypothesis, refit(hypothesis, perturbed, Redraw(choices, generator), start))
+        sign = _sign(place) if left else 0
+        least_order = PAIR + 1 if sign else PAIR
+        refitted = refit(hypothesis, perturbed, Redraw(choices, generator, least_order), start)
+        found = difference(hypothesis, refitted)
+        if not sign:
+            return found
+        return tilted_further(hypothesis, found, moved(refitted, {names: sign * away for names, away in left.items()}))
 
     return Replicates.of(hypothesis, seed, _in_threads(one, count, progress))
+
+
+def _sign(place: int) -> int:
+    """Every other replicate is moved by what the fit left, forth and back in turn; the others draw prior centres."""
+    return (0, 1, 0, -1)[place % 4]
 
 
 def _start(hypothesis: Hypothesis, measurements: Sequence[Measurement]) -> LogLinear | None:
