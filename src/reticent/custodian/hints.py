@@ -40,9 +40,8 @@ _MISSING = frozenset(
         "k.a.",
     }
 )
-_TRUTHS = dict.fromkeys(("yes", "y", "t", "on", "true", "1", "ja", "j", "oui", "si", "sí"), True) | dict.fromkeys(
-    ("no", "n", "f", "off", "false", "0", "nein", "non"), False
-)
+_YES, _NO = "yes y t on true 1 ja j oui si sí", "no n f off false 0 nein non"
+_TRUTHS: dict[str, bool] = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
 _CURRENCY = re.compile(r"[$€£¥₹]|\b(USD|EUR|GBP|CHF|JPY)\b")
 _NUMBER = re.compile(r"^[^\d]*?(?P<digits>\d[\d.,'’ \u00a0\u202f]*\d|\d)[^\d]*$")
 _CLOCKS = (

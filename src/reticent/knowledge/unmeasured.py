@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from reticent.knowledge.knowledge import Knowledge
 from reticent.queries.base import Linear, Query
 from reticent.queries.linear import Ratio
+from reticent.queries.residual import Residual
 
 UNMEASURED = "nothing was measured here yet, so all values count as equally likely: ask for an error to measure it"
 
@@ -30,7 +31,7 @@ def _unknown(knowledge: Knowledge, columns: Collection[str]) -> bool:
     return not any(name in columns for one in knowledge.measurements() for name in _columns(one.query, knowledge))
 
 
-def _columns(query: Query, knowledge: Knowledge) -> Iterable[str]:
+def _columns(query: Query | Residual, knowledge: Knowledge) -> Iterable[str]:
     if isinstance(query, Ratio):
         return (*_columns(query.numerator, knowledge), *_columns(query.denominator, knowledge))
     return knowledge.form(query).attributes if isinstance(query, Linear) else getattr(query, "names", ())
