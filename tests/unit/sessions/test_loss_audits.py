@@ -9,6 +9,7 @@ import pytest
 from tests.session_tables import of_codes
 
 import reticent as rt
+from reticent.kernel.table import Table
 from reticent.knowledge.paid_models import ExcessReading
 from reticent.knowledge.shares import SESSION_WIDE, audit_share
 from reticent.sessions.session import Session
@@ -20,7 +21,7 @@ OTHER = rt.Logistic(features=["a", "c"], label="y", radius=2)
 
 
 @pytest.fixture(scope="module")
-def rows() -> rt.Table:
+def rows() -> Table:
     generator = np.random.default_rng(4)
     codes = {name: generator.integers(0, size, 20_000) for name, size in zip(DOMAIN.names, DOMAIN.shape, strict=True)}
     codes["y"] = (generator.random(20_000) < 0.1 + 0.25 * codes["a"]).astype(int)
@@ -32,7 +33,7 @@ def test_shares_of_all_audits_of_a_loss_add_up_to_what_a_purchase_has() -> None:
     assert audit_share(1) > audit_share(2) == 2 * audit_share(3)
 
 
-def test_the_hundredth_loss_pays_no_more_than_the_first(rows: rt.Table) -> None:
+def test_the_hundredth_loss_pays_no_more_than_the_first(rows: Table) -> None:
     """Audits of different losses share no failure probability."""
     with Session.open(None, rows, BUDGET, warm_start=0.5) as session:
         first = session.cost(LOSS, error=0.05)
@@ -41,9 +42,7 @@ def test_the_hundredth_loss_pays_no_more_than_the_first(rows: rt.Table) -> None:
         assert session.cost(LOSS, error=0.05) == pytest.approx(first, rel=0.01)
 
 
-def test_a_session_without_a_start_buys_one_for_its_first_loss_and_knows_it_again(
-    rows: rt.Table, tmp_path: Path
-) -> None:
+def test_a_session_without_a_start_buys_one_for_its_first_loss_and_knows_it_again(rows: Table, tmp_path: Path) -> None:
     with Session.open(tmp_path / "a.ledger", rows, POOR, warm_start=0) as session:
         price = session.cost(LOSS, error=0.05, key="k")
         model = session.minimize(LOSS, error=0.05, key="k")
@@ -66,7 +65,7 @@ def test_a_session_without_a_start_buys_one_for_its_first_loss_and_knows_it_agai
 
 
 def test_a_failed_audit_is_tried_again_where_its_reading_is_good(
-    rows: rt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = ExcessReading.high
     monkeypatch.setattr(
@@ -89,7 +88,7 @@ def test_a_failed_audit_is_tried_again_where_its_reading_is_good(
         assert (again.theta.tobytes(), session.spent) == (model.theta.tobytes(), spent)
 
 
-def test_of_an_announced_number_none_costs_more_than_its_part(rows: rt.Table) -> None:
+def test_of_an_announced_number_none_costs_more_than_its_part(rows: Table) -> None:
     budget = rt.Budget(rho=0.002)
     losses = [rt.Logistic(features=[name], label="y", radius=2) for name in ("a", "b", "c")]
     losses += [LOSS, OTHER, rt.Logistic(features=["b", "c"], label="y", radius=2)]
@@ -103,6 +102,6 @@ def test_of_an_announced_number_none_costs_more_than_its_part(rows: rt.Table) ->
             assert session.spent - before <= left / (50 - asked) + 1e-9
 
 
-def test_losses_are_announced_to_engines_that_answer_them(rows: rt.Table) -> None:
+def test_losses_are_announced_to_engines_that_answer_them(rows: Table) -> None:
     with pytest.raises(rt.QueryError, match="losses= has no effect"):
         Session.open(None, rows, BUDGET, engine="tuned", losses=[LOSS])
