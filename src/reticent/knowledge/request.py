@@ -105,7 +105,7 @@ class Request(_Fields):
             require(key, str, "key", 'text that names the request, for example "visits-1"')
         if analyst is not None:
             require(analyst, str, "analyst", "the analyst's name")
-        if not isinstance(promise, str) or promise not in PROMISES:
+        if type(promise) is not str or promise not in PROMISES:
             raise QueryError(f"promise={given(promise)} is unknown; give one of {', '.join(map(repr, PROMISES))}")
         fields = (question, error, confidence, key, analyst, strict, max_price, promise, numbers)
         return tuple.__new__(cls, fields)  # pyright: ignore[reportUnknownMemberType]

@@ -526,6 +526,6 @@ def _table(functions: Sequence[Sequence[tuple[float, float]]]) -> Ramps:
 
 
 def _width(width: Any) -> float:
-    if not (isinstance(width, Real) and (width == 0 or NARROWEST <= width <= WIDEST)):
+    if not (isinstance(width, Real) and (width == 0 or NARROWEST <= float(width) <= WIDEST)):
         raise QueryError(f"width {shown(width)} must be 0, for the kink itself, or from {NARROWEST:g} to {WIDEST:g}")
     return float(width)

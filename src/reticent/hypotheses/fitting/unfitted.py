@@ -78,7 +78,9 @@ def _engine(hypothesis: Hypothesis, sets: Sequence[Set]) -> Rescaling:
     if isinstance(hypothesis, SupportHypothesis):
         with np.errstate(divide="ignore"):
             logs = np.log(hypothesis.weights)
-        engine = SupportEngine([hypothesis.cells(names) for names in sets], logs)
+        axis_sets = [tuple(map(domain.index, names)) for names in sets]
+        places = lambda axes: hypothesis.cells(tuple(domain.names[axis] for axis in axes))  # noqa: E731
+        engine = SupportEngine(domain.shape, axis_sets, places, logs)
         engine.evaluate([np.zeros(domain.shape_of(names)) for names in sets])
         return engine
     assert isinstance(hypothesis, DenseHypothesis), "no others have replicates"
