@@ -117,10 +117,11 @@ class Connection:
     @cached_property
     def _tables(self) -> list[str]:
         """All that this token sees."""
-        tables: list[Any] = self._sent("GET", "/v1/me")["tables"]
-        if type(tables) is not list or not all(isinstance(name, str) for name in tables):
+        tables: Any = self._sent("GET", "/v1/me")["tables"]
+        named = cast("list[object]", tables) if isinstance(tables, list) else [None]
+        if not all(isinstance(name, str) for name in named):
             raise self._not_ours()
-        return tables
+        return cast("list[str]", named)
 
     @cached_property
     def _facts(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import math
 import re
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from reticent.domain import Domain
 from reticent.errors import QueryError, given, real_number, require
@@ -105,7 +105,7 @@ class Request(_Fields):
             require(key, str, "key", 'text that names the request, for example "visits-1"')
         if analyst is not None:
             require(analyst, str, "analyst", "the analyst's name")
-        if type(promise) is not str or promise not in PROMISES:
+        if not isinstance(cast("object", promise), str) or promise not in PROMISES:
             raise QueryError(f"promise={given(promise)} is unknown; give one of {', '.join(map(repr, PROMISES))}")
         fields = (question, error, confidence, key, analyst, strict, max_price, promise, numbers)
         return tuple.__new__(cls, fields)  # pyright: ignore[reportUnknownMemberType]

@@ -19,7 +19,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, real_number
 from reticent.losses.base import Labels, ScalarLoss, Task
 from reticent.losses.features import Feature, check_label
 
@@ -526,6 +526,8 @@ def _table(functions: Sequence[Sequence[tuple[float, float]]]) -> Ramps:
 
 
 def _width(width: Any) -> float:
-    if not (isinstance(width, Real) and (width == 0 or NARROWEST <= float(width) <= WIDEST)):
-        raise QueryError(f"width {shown(width)} must be 0, for the kink itself, or from {NARROWEST:g} to {WIDEST:g}")
-    return float(width)
+    wanted = f"0, for the kink itself, or from {NARROWEST:g} to {WIDEST:g}"
+    number = real_number(width, "width", wanted)
+    if not (number == 0 or NARROWEST <= number <= WIDEST):
+        raise QueryError(f"width {shown(width)} must be {wanted}")
+    return number

@@ -97,7 +97,8 @@ def _place(path: object, what: str) -> Path:
         raise LedgerError(f"{what} is of type {type(path).__name__}; give the name of its file")
     try:
         place = Path(path).resolve()
-        special = place.exists() and not place.is_file() and not place.is_dir()
+        folder = place.is_dir()
+        special = place.exists() and not place.is_file() and not folder
     except (OSError, ValueError, TypeError) as problem:
         reason = getattr(problem, "strerror", None) or "no file can have this name"
         raise LedgerError(f"{what}: its file cannot be reached ({reason}); choose another place") from None
@@ -105,7 +106,7 @@ def _place(path: object, what: str) -> Path:
         raise LedgerError(
             f"{what}: {place} is a device, a pipe or a socket, not an ordinary file; choose another place"
         )
-    if not place.name:
+    if folder or not place.name:
         raise LedgerError(f"{what}: {place} is a folder; name a file in it")
     return place
 

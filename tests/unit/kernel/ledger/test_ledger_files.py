@@ -8,6 +8,7 @@ import shutil
 import socket
 import sqlite3
 import stat
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -180,6 +181,29 @@ def test_what_is_no_ordinary_file_is_never_replaced(tmp_path: Path, which: str) 
             calls[which]()
         assert special.is_socket()
         assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("place", ["", ".", "folder", "folder/"])
+def test_a_folder_is_no_place_for_a_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    """`ledger restore copy ""`, an unset variable, set the whole working folder aside and put the copy in its place."""
+    work = tmp_path / "work"
+    (work / "folder").mkdir(parents=True)
+    opened(work / "a.ledger").close()
+    monkeypatch.chdir(work)
+    before = names(work)
+    calls: list[Callable[[], object]] = [
+        lambda: restore_backup("a.ledger", place),
+        lambda: restore_backup(place, "b.ledger"),
+        lambda: back_up("a.ledger", place),
+        lambda: opened(place),  # pyright: ignore[reportArgumentType]
+        lambda: opened(work / "b.ledger", anchor=place),
+        lambda: verify(place),
+    ]
+    for call in calls:
+        with pytest.raises(LedgerError, match="is a folder"):
+            call()
+    assert names(work) == before
+    assert names(tmp_path) == {"work"}
 
 
 @pytest.mark.parametrize("number", [2, 3, 5])
