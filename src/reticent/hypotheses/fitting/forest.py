@@ -1,8 +1,8 @@
 """A start for fits that begins with the strongest pairs (Chow and Liu 1968; spec planning.md 5).
 
 The gradient of squared distances has the factor p: a cell to which the model without interactions gives next to nothing
-hardly moves, however many records were measured in it. A forest of pairs has its maximum-likelihood parameters in closed
-form, so that such cells are where they were measured before the first step.
+hardly moves, however many records were measured in it. A forest of pairs has its maximum-likelihood parameters in
+closed form, so that such cells are where they were measured before the first step.
 """
 
 from __future__ import annotations
