@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.shown import Claim, Grid, Shown
+from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Domain, Integer
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
@@ -124,6 +124,18 @@ def present(found: dict[str, Any]) -> list[Shown]:
             " noise's."
         ),
         *(Claim(f"largest noise over plain, {row['shape']}", row["largest noise"], at_most=MARK) for row in chosen),
+        Plot(
+            "most-error",
+            "What a bound on each target's noise costs",
+            "largest noise over plain noise's",
+            "total variation over that without a bound",
+            series={
+                name: [(row["largest noise"], row["total variation"]) for row in rows]
+                for name, rows in found["shapes"].items()
+            },
+            marks={},
+            expected="Falls steeply up to about 1.2, slowly beyond; one point where all targets are alike.",
+        ),
         Grid("Total variation / largest noise, by the bound", dict.fromkeys(cells[0], ""), cells),
         Claim(
             "total variation of fits with smooth priors over fits without, the worst generated pair",
