@@ -22,6 +22,7 @@ SUITES = {
     "nist": "NIST's score of synthetic rows",
     "contingency": "Contingency tables of the MWEM paper",
     "grid": "The default release beside linear mechanisms",
+    "plan_constants": "Constants of the plan and of smooth priors",
     "convergence": "Published cells beside their own measurements",
     "downstream": "Models trained on synthetic rows",
     "ranges": "Ranges of ordered attributes beside trees and wavelets",

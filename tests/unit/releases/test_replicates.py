@@ -14,7 +14,7 @@ from reticent.cli import cli
 from reticent.errors import QueryError, ReticentError
 from reticent.hypotheses import DenseHypothesis
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.fitting import loglinear
+from reticent.hypotheses.fitting import descent, loglinear
 from reticent.hypotheses.replicates import Replicates, difference, drawn_table
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.releases import replicates as making
@@ -266,8 +266,8 @@ def test_replicates_take_the_path_of_the_release(monkeypatch: pytest.MonkeyPatch
         for table in [DenseHypothesis(domain, counts).marginal(names)]
     ]
     begun = []
-    start = loglinear.proportional_start
-    monkeypatch.setattr(loglinear, "proportional_start", lambda *given: (begun.append(1), start(*given))[1])
+    start = descent.proportional_start
+    monkeypatch.setattr(descent, "proportional_start", lambda *given: (begun.append(1), start(*given))[1])
     published = DenseHypothesis(domain)
     published.fit(measurements)
     assert not begun, "this release is kept as it was fitted"

@@ -15,7 +15,6 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Neighbours, Table
 from reticent.queries.residual import Residual
-from reticent.releases import residual_plan
 from reticent.releases.candidates import measured_sets
 from reticent.releases.residual_plan import ResidualPlan, measurable, noises_costing
 
@@ -42,10 +41,10 @@ def curator(domain: Domain, neighbours: Neighbours, budget: Budget) -> Curator:
 
 
 @pytest.mark.parametrize("order", [2, 3])
-def test_with_nothing_known_it_is_residual_planner(order: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(residual_plan, "MOST_ERROR", 1e9)
+def test_with_nothing_known_it_is_residual_planner(order: int) -> None:
     planned = plan(MIXED, order)
-    found = dict(zip(planned.sets, planned.fill(2.0, np.zeros(len(planned.sets)), unknown(planned)), strict=True))
+    filled = planned.fill(2.0, np.zeros(len(planned.sets)), unknown(planned), most_error=1e9)
+    found = dict(zip(planned.sets, filled, strict=True))
     sizes = dict(zip(MIXED.names, MIXED.shape, strict=True))
     wanted = planned_precisions(list(combinations(MIXED.names, order)), sizes, 1.0)
     assert found == pytest.approx({names: wanted[names] for names in found}, rel=1e-3)

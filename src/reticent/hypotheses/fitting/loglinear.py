@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
-from math import e, inf, log, sqrt
+from math import e, log, sqrt
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
@@ -19,7 +19,6 @@ import numpy as np
 from reticent.errors import QueryError
 from reticent.hypotheses.base import FitReport, Measurement
 from reticent.hypotheses.fitting.consistent import (
-    Consistent,
     Departure,
     as_marginals,
     centred,
@@ -27,17 +26,16 @@ from reticent.hypotheses.fitting.consistent import (
     freedom,
     kept_by_centring,
 )
+from reticent.hypotheses.fitting.descent import (
+    FURTHEST,
+    FURTHEST_LAPLACE,
+    PROGRESS,
+    Compared,
+    Reached,
+)
 from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.prior import LEAST_SCALE, Base, Prior, collapse, expected_from_pairs, product_base
-from reticent.hypotheses.fitting.proportional import (
-    NEAR,
-    NEARER,
-    Rescaling,
-    consistent_marginals,
-    proportional_start,
-    within_noise,
-)
-from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
+from reticent.hypotheses.fitting.proportional import Rescaling, consistent_marginals
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
 from reticent.queries.linear import Marginal
 from reticent.queries.residual import Residual
@@ -54,24 +52,11 @@ Key = tuple[Set, str]
 
 COARSER = 4.0
 """Ratio of the noise of neighbouring levels: half as many levels took longer each, twice as many gained nothing."""
-PROGRESS = 0.1
-"""Of the standard deviation of what noise alone adds to the objective: a fit that gains less has stopped."""
 DEGREES = 2.0
 """Of freedom of Student's prior: from 2 to 4 generated tables and Adult differed by less than a twentieth."""
-LEGS = (40, 160, 400, 1400)
-"""Steps between refreshes of the preconditioner."""
-LEAST_LEG = 30
-"""A leg that stopped on small progress after fewer steps had a good preconditioner: another leg is not tried."""
-
-REVIVALS = 3
-"""Descents from a point with missed cells revived: one brings back what coarser noise let die, and on generated tables
-a second found nothing."""
 PERTURBED = 2.0
 """Variances of noise, and of interactions around their prior centre, between a replicate's values and its prior: those
 of the release and its own. A fit that a release would keep is then kept by its replicates (population.md, claim 6)."""
-FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
-"""Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
-missed by the fit."""
 
 
 class InferenceEngine(Protocol):
@@ -370,14 +355,13 @@ class FitProblem:
         pull = self.pull(self._point) * (self._point - self.centre)
         return self.gather(self._engine.covary(self.spread(self._weighted))) + pull
 
-    def revived(self, flat: np.ndarray) -> np.ndarray | None:
+    def revived(self, flat: np.ndarray, beyond: float) -> np.ndarray | None:
         """The parameters with every missed cell at what was measured of it; None if no cell was missed.
 
-        A cell is missed that lies further above its fit than any noise is expected to, and by more than a linear step
-        can mend: a gradient with the factor p does not see it. Sets follow each other from few attributes to many,
-        because what is missed in a pair is missed in all sets that hold it.
+        A cell is missed that was measured more than `beyond` standard deviations above its fit, and by more than a
+        linear step can mend: a gradient with the factor p does not see it. Sets follow each other from few
+        attributes to many, because what is missed in a pair is missed in all sets that hold it.
         """
-        beyond = largest_noise(self.size, laplace=False)
         moved = flat
         marginals = self._engine.evaluate(self.potentials(flat))[1]
         measured = sorted(self.measured_sets.items(), key=lambda entry: entry[1].order)
@@ -418,11 +402,6 @@ class FitProblem:
             if term.smooth is not None:
                 curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
         return 1.0 / (0.5 * curvature + self.pull(flat))
-
-
-def largest_noise(cells: int, *, laplace: bool) -> float:
-    """What the largest of so many independent noises is near, in standard deviations."""
-    return log(max(cells, 2)) / sqrt(2) if laplace else sqrt(2 * log(max(cells, 2)))
 
 
 def _wanted(term: Term, cells: np.ndarray) -> np.ndarray:
@@ -487,7 +466,7 @@ def fit_loglinear(
     if method == "map" and prior is None and start is None:
         point = _livelier(problem, point, terms, base)
     furthest = max(map(_furthest, measurements), default=0.0) if method == "map" and prior is None else None
-    reached = _Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest)
+    reached = Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest)
     laplace = furthest == FURTHEST_LAPLACE
     consistent = _comparable(problem, method, prior, terms, base, 1.0 if redraw is None else PERTURBED, laplace)
     if consistent is None:
@@ -636,7 +615,7 @@ def _comparable(
     base: Base,
     variances: float,
     laplace: bool,
-) -> _Compared | None:
+) -> Compared | None:
     """The comparison with least squares, where the prior is empirical and the engine holds cells or records."""
     if method != "map" or prior is not None or not isinstance(problem.engine, Rescaling):
         return None
@@ -646,158 +625,4 @@ def _comparable(
     scales = {names: term.scale for (names, text), term in terms.items() if not text}
     parts = {term.attributes: term.smooth for term in terms.values() if term.smooth is not None}
     smooth = {names: part.variances(base.table(names)) for names, part in parts.items()}
-    return _Compared(problem, consistent, consistent.decided(base, scales, smooth), variances, laplace)
-
-
-@dataclass(frozen=True, eq=False)
-class _Compared:
-    """A fit held against plain least squares on the same measurements."""
-
-    problem: FitProblem
-    consistent: Consistent
-    freedom: float
-    """How many of the measured numbers the prior leaves to the measurements."""
-    variances: float
-    """Of the recorded noise in the measured values: one, or two for a replicate."""
-    laplace: bool
-    """Whether noise is Laplace's; else it is normal."""
-
-    def descend(self, reached: _Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
-        """The fit, with no cell so far from what was measured that plain noise would be expected to be nearer.
-
-        Of N cells noise has an error of about `largest_noise(N)` standard deviations. A cell of a fit that is further
-        from its measurement than that, less one for the measurement's own noise, has a larger one.
-        """
-        found = self._descend(reached, point, warm=warm)
-        reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
-        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
-
-    def _descend(self, reached: _Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
-        """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
-
-        A warm start that is as near to the measurements as that start stays, where they decide more than the prior.
-        """
-        rank = self.consistent.rank
-        if self.freedom <= NEARER * rank:
-            found = reached.descend(self.problem, point)
-            if self._risk(found, self.freedom) <= rank:
-                return found
-        near = proportional_start(self.problem, self.consistent, point)
-        if warm and self._risk(point, rank) <= (1 + NEAR) * self._risk(near, rank):
-            return reached.rest(self.problem, point)
-        near = self._nearer(point, near)
-        found = reached.descend(self.problem, near)
-        return found if self._risk(found, self.freedom) <= self._risk(near, rank) else reached.rest(self.problem, near)
-
-    def _nearer(self, point: np.ndarray, near: np.ndarray) -> np.ndarray:
-        """The start by proportional fitting, unless the objective is no less there: some records may be missing."""
-        self.problem.at_level(0)
-        return near if self.problem.value(near) < self.problem.value(point) else point
-
-    def _risk(self, point: np.ndarray, freedom: float) -> float:
-        """Stein's unbiased estimate of the squared error, in variances of the noise; that of least squares is the rank.
-
-        For an estimate of `rank` independent normal numbers that lies `distance` from them and follows `freedom` of
-        them: `distance - rank + 2 freedom`.
-        """
-        found = self.problem.statistics(point)
-        distance = 0.0
-        for names, term in self.problem.measured_sets.items():
-            aim = term.values if term.residual else self.consistent.marginal(names)[0]
-            away = found[self.problem.parameters(names)] - aim.ravel()
-            distance += float(away @ away) / (term.sd * term.sd)
-        return distance / self.variances - self.consistent.rank + 2 * freedom
-
-
-class _Reached:
-    """The progress of a fit over its levels of noise."""
-
-    def __init__(self, tolerance: float, progress: float, iterations: int, furthest: float | None) -> None:
-        self._tolerance, self._progress, self._left = tolerance, progress, iterations
-        self._furthest = furthest
-        self._last: DescentResult | None = None
-        self._iterations = self._evaluations = 0
-        self._misfit = 0.0
-
-    def descend(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        if not problem.size:
-            return point
-        for level in range(problem.levels(point), -1, -1):
-            point = self._descend_at(problem.at_level(level), point)
-        if problem.degrees is not None:
-            point = self._revive(problem, point)
-        self._misfit = problem.misfit(point)
-        return point
-
-    def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        """Descend again from where missed cells are as measured, while that leads lower."""
-        for _ in range(REVIVALS):
-            revived = problem.revived(point)
-            if revived is None:
-                break
-            before, last = problem.value(point), self._last
-            tried = self._descend_at(problem, revived)
-            if problem.value(tried) >= before:
-                self._last = last
-                break
-            point = tried
-        return point
-
-    def rest(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        """End at a point that descent would lead away from."""
-        self._last = DescentResult(point, problem.at_level(0).value(point), inf, 0, 1, False)
-        self._misfit = problem.misfit(point)
-        return point
-
-    def move(self, problem: FitProblem, point: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """End at a point near the one that descent led to."""
-        if moved is not point:
-            self._misfit = problem.misfit(moved)
-        return moved
-
-    def _descend_at(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        """The curvature drifts as p moves: short first legs, each with the diagonal of where the last one led."""
-        for leg in LEGS:
-            steps = max(1, min(leg, self._left))
-            self._last = descend(
-                Objective(problem.value, problem.gradient),
-                point,
-                preconditioner=problem.preconditioner(point),
-                gap_bound=problem.gap_bound,
-                tolerance=self._tolerance * problem.unit,
-                progress=self._progress * sqrt(problem.size),
-                iterations=steps,
-            )
-            point = self._last.point
-            self._left -= self._last.iterations
-            self._iterations += self._last.iterations
-            self._evaluations += self._last.evaluations + 1
-            if self._last.certified or self._left <= 0 or self._last.iterations < min(steps, LEAST_LEG):
-                break
-        return point
-
-    def _shortfall(self, certified: bool) -> str:
-        """Why a fit has not converged; "" if it has, by its gap bound or as far as noise can tell."""
-        if self._furthest is not None and self._misfit > self._furthest:
-            return f"not converged: a measured cell is {self._misfit:.1f} standard deviations of its noise off"
-        if certified:
-            return ""
-        if self._left <= 0:
-            return f"stopped after {self._iterations} steps: the gap bound was not reached"
-        return "" if self._furthest is not None else "stopped on small progress: the gap bound was not reached"
-
-    def report(self, method: str) -> FitReport:
-        last = self._last
-        if last is None:
-            return FitReport(0.0, 0.0, 0, 0, True, method, "nothing was measured")
-        message = self._shortfall(last.certified)
-        return FitReport(
-            last.objective,
-            last.gap,
-            self._iterations,
-            self._evaluations,
-            not message,
-            method,
-            message,
-            self._misfit,
-        )
+    return Compared(problem, consistent, consistent.decided(base, scales, smooth), variances, laplace)

@@ -57,7 +57,7 @@ def test_a_forest_has_the_pairs_it_was_made_of():
 
 def test_a_missed_cell_is_put_where_it_was_measured():
     at = problem()
-    revived = at.revived(np.zeros(at.size))
+    revived = at.revived(np.zeros(at.size), 4.0)
     assert revived is not None
     assert at.value(revived) < at.value(np.zeros(at.size)) / 2
     place = at.parameters(("a", "b"))
@@ -74,7 +74,7 @@ def test_nothing_is_revived_where_noise_explains_the_distance():
     model = hypothesis.model
     assert model is not None
     point = np.concatenate([model.parameters[t.attributes, ""] for t in at.terms])
-    assert at.revived(point) is None
+    assert at.revived(point, 4.0) is None
 
 
 def test_a_fit_of_a_rare_pair_finds_it():

@@ -1,0 +1,192 @@
+"""How a fit descends: over levels of noise, with missed cells revived, and beside plain least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, log, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reticent.hypotheses.base import FitReport
+from reticent.hypotheses.fitting.consistent import Consistent
+from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
+from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
+
+if TYPE_CHECKING:
+    from reticent.hypotheses.fitting.loglinear import FitProblem
+
+__all__ = ["FURTHEST", "FURTHEST_LAPLACE", "PROGRESS", "Compared", "Reached", "largest_noise"]
+
+PROGRESS = 0.1
+"""Of the standard deviation of what noise alone adds to the objective: a fit that gains less has stopped."""
+LEGS = (40, 160, 400, 1400)
+"""Steps between refreshes of the preconditioner."""
+LEAST_LEG = 30
+"""A leg that stopped on small progress after fewer steps had a good preconditioner: another leg is not tried."""
+
+REVIVALS = 3
+"""Descents, at most, from a point with missed cells revived; each must lead lower than the last."""
+FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
+"""Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
+missed by the fit."""
+
+
+def largest_noise(cells: int, *, laplace: bool) -> float:
+    """What the largest of so many independent noises is near, in standard deviations."""
+    return log(max(cells, 2)) / sqrt(2) if laplace else sqrt(2 * log(max(cells, 2)))
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A fit held against plain least squares on the same measurements."""
+
+    problem: FitProblem
+    consistent: Consistent
+    freedom: float
+    """How many of the measured numbers the prior leaves to the measurements."""
+    variances: float
+    """Of the recorded noise in the measured values: one, or two for a replicate."""
+    laplace: bool
+    """Whether noise is Laplace's; else it is normal."""
+
+    def descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
+        """The fit, with no cell so far from what was measured that plain noise would be expected to be nearer.
+
+        Of N cells noise has an error of about `largest_noise(N)` standard deviations. A cell of a fit that is further
+        from its measurement than that, less one for the measurement's own noise, has a larger one.
+        """
+        found = self._descend(reached, point, warm=warm)
+        reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
+        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+
+    def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
+        """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
+
+        A warm start that is as near to the measurements as that start stays, where they decide more than the prior.
+        """
+        rank = self.consistent.rank
+        if self.freedom <= NEARER * rank:
+            found = reached.descend(self.problem, point)
+            if self._risk(found, self.freedom) <= rank:
+                return found
+        near = proportional_start(self.problem, self.consistent, point)
+        if warm and self._risk(point, rank) <= (1 + NEAR) * self._risk(near, rank):
+            return reached.rest(self.problem, point)
+        near = self._nearer(point, near)
+        found = reached.descend(self.problem, near)
+        return found if self._risk(found, self.freedom) <= self._risk(near, rank) else reached.rest(self.problem, near)
+
+    def _nearer(self, point: np.ndarray, near: np.ndarray) -> np.ndarray:
+        """The start by proportional fitting, unless the objective is no less there: some records may be missing."""
+        self.problem.at_level(0)
+        return near if self.problem.value(near) < self.problem.value(point) else point
+
+    def _risk(self, point: np.ndarray, freedom: float) -> float:
+        """Stein's unbiased estimate of the squared error, in variances of the noise; that of least squares is the rank.
+
+        For an estimate of `rank` independent normal numbers that lies `distance` from them and follows `freedom` of
+        them: `distance - rank + 2 freedom`.
+        """
+        found = self.problem.statistics(point)
+        distance = 0.0
+        for names, term in self.problem.measured_sets.items():
+            aim = term.values if term.residual else self.consistent.marginal(names)[0]
+            away = found[self.problem.parameters(names)] - aim.ravel()
+            distance += float(away @ away) / (term.sd * term.sd)
+        return distance / self.variances - self.consistent.rank + 2 * freedom
+
+
+class Reached:
+    """The progress of a fit over its levels of noise."""
+
+    def __init__(self, tolerance: float, progress: float, iterations: int, furthest: float | None) -> None:
+        self._tolerance, self._progress, self._left = tolerance, progress, iterations
+        self._furthest = furthest
+        self._last: DescentResult | None = None
+        self._iterations = self._evaluations = 0
+        self._misfit = 0.0
+
+    def descend(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        if not problem.size:
+            return point
+        for level in range(problem.levels(point), -1, -1):
+            point = self._descend_at(problem.at_level(level), point)
+        if problem.degrees is not None:
+            point = self._revive(problem, point)
+        self._misfit = problem.misfit(point)
+        return point
+
+    def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """Descend again from where missed cells are as measured, while that leads lower."""
+        beyond = largest_noise(problem.size, laplace=self._furthest == FURTHEST_LAPLACE)
+        for _ in range(REVIVALS):
+            revived = problem.revived(point, beyond)
+            if revived is None:
+                break
+            before, last = problem.value(point), self._last
+            tried = self._descend_at(problem, revived)
+            if problem.value(tried) >= before:
+                self._last = last
+                break
+            point = tried
+        return point
+
+    def rest(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """End at a point that descent would lead away from."""
+        self._last = DescentResult(point, problem.at_level(0).value(point), inf, 0, 1, False)
+        self._misfit = problem.misfit(point)
+        return point
+
+    def move(self, problem: FitProblem, point: np.ndarray, moved: np.ndarray) -> np.ndarray:
+        """End at a point near the one that descent led to."""
+        if moved is not point:
+            self._misfit = problem.misfit(moved)
+        return moved
+
+    def _descend_at(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """The curvature drifts as p moves: short first legs, each with the diagonal of where the last one led."""
+        for leg in LEGS:
+            steps = max(1, min(leg, self._left))
+            self._last = descend(
+                Objective(problem.value, problem.gradient),
+                point,
+                preconditioner=problem.preconditioner(point),
+                gap_bound=problem.gap_bound,
+                tolerance=self._tolerance * problem.unit,
+                progress=self._progress * sqrt(problem.size),
+                iterations=steps,
+            )
+            point = self._last.point
+            self._left -= self._last.iterations
+            self._iterations += self._last.iterations
+            self._evaluations += self._last.evaluations + 1
+            if self._last.certified or self._left <= 0 or self._last.iterations < min(steps, LEAST_LEG):
+                break
+        return point
+
+    def _shortfall(self, certified: bool) -> str:
+        """Why a fit has not converged; "" if it has, by its gap bound or as far as noise can tell."""
+        if self._furthest is not None and self._misfit > self._furthest:
+            return f"not converged: a measured cell is {self._misfit:.1f} standard deviations of its noise off"
+        if certified:
+            return ""
+        if self._left <= 0:
+            return f"stopped after {self._iterations} steps: the gap bound was not reached"
+        return "" if self._furthest is not None else "stopped on small progress: the gap bound was not reached"
+
+    def report(self, method: str) -> FitReport:
+        last = self._last
+        if last is None:
+            return FitReport(0.0, 0.0, 0, 0, True, method, "nothing was measured")
+        message = self._shortfall(last.certified)
+        return FitReport(
+            last.objective,
+            last.gap,
+            self._iterations,
+            self._evaluations,
+            not message,
+            method,
+            message,
+            self._misfit,
+        )
