@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.callers import Callers, dialled, postgres_answer
 from benchmarks.service import analyst_tokens, processor_seconds, settle, start
-from benchmarks.shown import Claim, Grid, Shown
+from benchmarks.shown import Claim, Grid, Plot, Shown
 
 STATEMENTS = 100_000
 DIFFERENT = 1000
@@ -140,6 +140,15 @@ def present(found: dict[str, Any]) -> list[Shown]:
         setting,
         Claim("budget spent", float(found["spent"]), at_most=0.0),
         Claim("PostgreSQL: answers a second", postgres["per_second"], at_least=HALF * http["per_second"]),
+        Plot(
+            "rate",
+            "Dashboards",
+            "",
+            "answers a second",
+            {"one process": [("HTTP", http["per_second"]), ("PostgreSQL", postgres["per_second"])]},
+            marks={"half of HTTP's": HALF * http["per_second"]},
+            expected="Expected: at least half of the rate over HTTP.",
+        ),
         Grid(
             "Dashboards through both doors",
             {"door": "", "answers": "", "a second": "", "server": "µs", "first of each": "ms"},

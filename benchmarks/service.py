@@ -26,6 +26,8 @@ from benchmarks.shown import Claim, Grid, Plot, Shown
 TARGET = 10_000.0
 LATENCY = 0.010
 OFFERED = TARGET / 2
+EARLIER_OFFERED = 2100.0
+"""Of records that do not say at which rate their latencies were taken."""
 ANALYSTS = 50
 READERS = 3
 """One more than processors: a reader that waits for one leaves less waiting behind it."""
@@ -182,7 +184,8 @@ def run(quick: bool = False, minutes: float = 0.0, rate: float = OFFERED) -> dic
         ratios[f"{row['kind']}: {TARGET:.0f} a second over rate (at most 1)"] = TARGET / row["per_second"]
         ratios[f"{row['kind']}: p99 over {1000 * LATENCY:.0f} ms (at most 1)"] = row["p99_ms"] / (1000 * LATENCY)
     met = all(ratio <= 1 for ratio in ratios.values())
-    return {"answered": rows, "readers": READERS, "ratios": ratios, "met": met} | ({"held": held} if held else {})
+    found = {"answered": rows, "readers": READERS, "offered": OFFERED, "ratios": ratios, "met": met}
+    return found | ({"held": held} if held else {})
 
 
 def analyst_tokens(folder: Path) -> list[str]:
@@ -200,7 +203,8 @@ def present(found: dict[str, Any]) -> list[Shown]:
     named = [(KINDS[row["kind"]], row) for row in rows]
     readers = f"{found.get('readers', 2)} readers"
     setting = f"Fifty analysts on loopback, one writer and {readers}, the load generator on the same two cores. Rates "
-    setting += f"are taken with nobody pausing, latencies at {OFFERED:,.0f} a second, from the moment each was due."
+    offered = found.get("offered", EARLIER_OFFERED)
+    setting += f"are taken with nobody pausing, latencies at {offered:,.0f} a second, from the moment each was due."
     shown: list[Shown] = [setting]
     shown += [Claim(f"{name}: answers a second", row["per_second"], at_least=TARGET) for name, row in named]
     shown += [Claim(f"{name}: 99th percentile", row["p99_ms"], at_most=1e3 * LATENCY, unit="ms") for name, row in named]

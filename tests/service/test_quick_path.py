@@ -21,6 +21,7 @@ from reticent.knowledge.answer import Answer
 from reticent.service import replies
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
+from reticent.service.http.problems import HttpProblem
 from reticent.service.logging import Log
 from reticent.service.metrics import Metrics
 from reticent.service.server import open_tables
@@ -307,3 +308,27 @@ def test_the_survey_question_is_plain(ways: Ways) -> None:
     """What tests ask over and over goes the quick way: else they would test one way only."""
     ways.response("quick", posted(ways.analyst, json.dumps({"query": COUNT}).encode()))
     assert ways.answered[-1]
+
+
+def test_a_change_by_another_process_is_seen_with_the_next_request(tmp_path: Path) -> None:
+    """What was proved before counts for nothing once the file has changed, whoever changed it."""
+    first, second = Tokens(tmp_path / "tokens"), Tokens(tmp_path / "tokens")
+    principal, token = first.create("alice", "analyst")
+    assert second.find(token).name == first.find(token).name == "alice"
+    second.revoke(principal.id)
+    for tokens in (first, second):
+        with pytest.raises(HttpProblem, match="revoked"):
+            tokens.find(token)
+        tokens.close()
+
+
+def test_a_proved_token_expires(tmp_path: Path) -> None:
+    now = [1000.0]
+    tokens = Tokens(tmp_path / "tokens", clock=lambda: now[0])
+    token = tokens.create("alice", "analyst", expires=2000)[1]
+    assert tokens.find(token).name == "alice"
+    assert tokens.find(token).name == "alice"
+    now[0] = 2000.0
+    with pytest.raises(HttpProblem, match="expired"):
+        tokens.find(token)
+    tokens.close()
