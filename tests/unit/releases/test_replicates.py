@@ -322,5 +322,5 @@ def test_a_drowned_histogram_is_not_moved(monkeypatch: pytest.MonkeyPatch) -> No
     rows = np.random.default_rng(3).integers(0, 2, (60, 6))
     table = rt.Table.of(pa.table(dict(zip("abcdef", rows.T, strict=True))), domain)
     release = rt.release(table, rt.marginals(domain, 3), rt.Budget(epsilon=1))
-    monkeypatch.setattr(making, "moved", lambda *_: pytest.fail("moved"))
+    monkeypatch.setattr(making, "moved_pairs", lambda *_: pytest.fail("moved"))
     release.replicates(10)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reticent.hypotheses.base import Hypothesis, Measurement
     from reticent.hypotheses.fitting.proportional import Rescaling
 
-__all__ = ["PAIR", "moved", "unfitted"]
+__all__ = ["PAIR", "moved_pairs", "unfitted"]
 
 Set = tuple[str, ...]
 
@@ -61,7 +61,7 @@ def _measured_pairs(domain: Domain, measurements: Sequence[Measurement]) -> dict
     return {names: estimate[0] for names, estimate in found.items() if estimate is not None}
 
 
-def moved(hypothesis: Hypothesis, moves: Mapping[Set, np.ndarray]) -> dict[Set, np.ndarray]:
+def moved_pairs(hypothesis: Hypothesis, moves: Mapping[Set, np.ndarray]) -> dict[Set, np.ndarray]:
     """What brings the pairs of a hypothesis to where they are moved: logarithms of factors, by attribute set.
 
     Proportional fitting, so that all else stays as it is, single attributes included: these are measured too well for

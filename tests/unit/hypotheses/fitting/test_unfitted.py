@@ -9,7 +9,7 @@ import reticent as rt
 from reticent.hypotheses import DenseHypothesis
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.prior import LEAST_KEPT
-from reticent.hypotheses.fitting.unfitted import RAISED, moved, unfitted
+from reticent.hypotheses.fitting.unfitted import RAISED, moved_pairs, unfitted
 from reticent.hypotheses.replicates import RECORDS, difference, tilted_further
 from reticent.hypotheses.support import SupportHypothesis
 
@@ -65,9 +65,9 @@ def test_no_cell_is_raised_without_bound() -> None:
 def test_pairs_arrive_and_singles_stay(sign: int) -> None:
     start, other = dense(1), dense(2)
     # Moves along a line between two distributions with the same singles, so that both ways are possible.
-    near = after(start, moved(start, {n: 0.3 * (other.marginal(n) - start.marginal(n)) for n in SETS}))
+    near = after(start, moved_pairs(start, {n: 0.3 * (other.marginal(n) - start.marginal(n)) for n in SETS}))
     moves = {names: sign * 0.5 * (near.marginal(names) - start.marginal(names)) for names in SETS}
-    arrived = after(start, moved(start, moves))
+    arrived = after(start, moved_pairs(start, moves))
     for names in SETS:
         assert np.abs(moves[names]).max() > 0.003, "else nothing is tested"
         assert arrived.marginal(names) == pytest.approx(start.marginal(names) + moves[names], abs=2e-4)
@@ -79,7 +79,7 @@ def test_what_is_below_zero_keeps_a_hundredth() -> None:
     domain = rt.Domain({"a": 2, "b": 2})
     start = DenseHypothesis(domain, np.array([[0.1, 0.4], [0.4, 0.1]]))
     move = np.array([[-0.2, 0.2], [0.2, -0.2]])
-    factors = moved(start, {("a", "b"): move})
+    factors = moved_pairs(start, {("a", "b"): move})
     assert list(factors) == [("a", "b")]
     cells = start.probabilities() * np.exp(factors["a", "b"])
     assert cells.sum(axis=0) == pytest.approx([0.5, 0.5])
@@ -90,7 +90,7 @@ def test_records_are_moved_as_cells_are() -> None:
     start, other = dense(1), dense(2)
     moves = {names: 0.4 * (other.marginal(names) - start.marginal(names)) for names in SETS}
     records = listed(start)
-    of_cells, of_records = moved(start, moves), moved(records, moves)
+    of_cells, of_records = moved_pairs(start, moves), moved_pairs(records, moves)
     for names, logs in of_cells.items():
         assert of_records[names] == pytest.approx(logs, abs=1e-9)
     found = tilted_further(records, difference(records, records), of_records)
