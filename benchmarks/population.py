@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 import reticent as rt
 from benchmarks import nist
-from benchmarks.populations import Truth, adult, american, generated
+from benchmarks.populations import Truth, adult, american, generated, skewed
 from benchmarks.release import DATA, DELTA, read
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from benchmarks.survey import survey_coverage
@@ -62,6 +63,8 @@ CASES = {
     "adult, epsilon 0.2": Case(_always(adult), 0.2),
     "nist, epsilon 1": Case(_always(american), 1.0),
     "generated, epsilon 1": Case(generated, 1.0, same=False),
+    "skewed, 2,000 records, epsilon 5": Case(partial(skewed, records=2_000), 5.0, same=False),
+    "skewed, 200,000 records, epsilon 0.2": Case(partial(skewed, records=200_000), 0.2, same=False),
 }
 
 
@@ -282,9 +285,12 @@ def present(found: dict[str, Any]) -> list[Shown]:
         "Tables are drawn from a known population and released with all triples as workload (add-remove, delta"
         f" {DELTA:g}). `adult` and `nist` are five columns of adult_reduced7 and national2019, taken for populations,"
         " without rules for what is impossible; `generated` are log-linear models of random order, a new one for each"
-        f" table. About {first['statistics']} questions about the population: cells of at least {LEAST} records, means"
+        " table, `skewed` others with rare codes and strong dependence. About"
+        f" {first['statistics']} questions about the population: cells of at least {LEAST} records, means"
         " by group, deciles, coefficients of least squares. Rarer cells are counted apart, not in `all`."
-        f" {first['populations']} tables a case, {first['replicates']} replicates each, nominal 95%."
+        f" {first['replicates']} replicates each, nominal 95%. Tables: "
+        + "; ".join(f"{name}: {case['populations']}" for name, case in cases.items())
+        + "."
     )
     absent = [name for name in (*CASES, "survey", "times") if name not in found]
     if absent:

@@ -27,6 +27,11 @@ PRESENT = 0.7
 """Chance of a generated interaction of two or more attributes to be there at all."""
 
 
+SKEWED = {"kind": 6, "place": 9, "sex": 2, "label": 2, "income": 6}
+STEEP = (1.5, 0.8, 0.3)
+"""Of skewed populations: some codes are rare, and most attributes depend on each other."""
+
+
 @dataclass(frozen=True, eq=False)
 class Truth:
     """A population; the last attribute is numeric, `label` is 0 or 1, `groups` are those that means are asked for."""
@@ -79,15 +84,27 @@ def american() -> Truth:
 def generated(seed: int) -> Truth:
     """A log-linear model of random order, two to four, with some of its interactions."""
     generator, domain = np.random.default_rng([seed, 22]), Domain(GENERATED)
+    cells = _drawn(domain, SCALES[: int(generator.integers(2, 5))], generator)
+    return Truth(domain, cells, GENERATED_RECORDS, "label", ("sex", "area", "group"), ("sex", "group"))
+
+
+def skewed(seed: int, records: int) -> Truth:
+    """Another shape, with rare codes and strong dependence."""
+    domain = Domain(SKEWED)
+    cells = _drawn(domain, STEEP, np.random.default_rng([seed, 23]))
+    return Truth(domain, cells, records, "label", ("sex", "place", "kind"), ("sex", "kind"))
+
+
+def _drawn(domain: Domain, scales: tuple[float, ...], generator: np.random.Generator) -> np.ndarray:
     logits = np.zeros(domain.shape)
-    for order in range(1, int(generator.integers(2, 5)) + 1):
+    for order, scale in enumerate(scales, start=1):
         for axes in combinations(range(len(domain)), order):
             if order > 1 and generator.random() > PRESENT:
                 continue
             shape = [size if axis in axes else 1 for axis, size in enumerate(domain.shape)]
-            logits = logits + generator.normal(0.0, SCALES[order - 1], shape)
+            logits = logits + generator.normal(0.0, scale, shape)
     cells = np.exp(logits - logits.max())
-    return Truth(domain, cells / cells.sum(), GENERATED_RECORDS, "label", ("sex", "area", "group"), ("sex", "group"))
+    return cells / cells.sum()
 
 
 def _counted(sizes: dict[str, int], codes: list[Any], label: str, groups: Any, features: Any) -> Truth:

@@ -24,7 +24,7 @@ from reticent.hypotheses.fitting.consistent import centred
 from reticent.hypotheses.fitting.histogram import estimate, is_drowned
 from reticent.hypotheses.fitting.loglinear import LogLinear, Redraw
 from reticent.hypotheses.fitting.prior import collapse
-from reticent.hypotheses.fitting.unfitted import PAIR, moved, unfitted
+from reticent.hypotheses.fitting.unfitted import PAIR, moved_pairs, unfitted
 from reticent.hypotheses.replicates import Replicates, difference, drawn_table, tilted_further
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.mechanisms.base import Laplace, restore
@@ -86,7 +86,8 @@ def made_replicates(
         found = difference(hypothesis, refitted)
         if not sign:
             return found
-        return tilted_further(hypothesis, found, moved(refitted, {names: sign * away for names, away in left.items()}))
+        moves = {names: sign * away for names, away in left.items()}
+        return tilted_further(hypothesis, found, moved_pairs(refitted, moves))
 
     return Replicates.of(hypothesis, seed, _in_threads(one, count, progress))
 

@@ -15,6 +15,7 @@ from reticent.errors import QueryError, ReticentError
 from reticent.hypotheses import DenseHypothesis
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting import descent, loglinear
+from reticent.hypotheses.fitting.unfitted import unfitted
 from reticent.hypotheses.replicates import Replicates, difference, drawn_table
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.releases import replicates as making
@@ -276,3 +277,50 @@ def test_replicates_take_the_path_of_the_release(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(loglinear, "PERTURBED", 1.0)
     made_replicates(published, measurements, records=3000, public_records=True, count=10)
     assert begun
+
+
+SCORES = np.arange(8.0) - 3.5
+
+
+def trend() -> tuple[DenseHypothesis, list[Measurement]]:
+    """A pair whose cells all lean to one side, each within its noise: a fit holds them near independence."""
+    domain, generator = rt.Domain({"a": 8, "b": 2}), np.random.default_rng(8)
+    truth = np.full((8, 2), 1 / 16) * (1 + 0.05 * np.outer(SCORES, [-1, 1]))
+    sd = 0.02
+    measured = [
+        Measurement(rt.marginal("a"), truth.sum(axis=1), 1e-4),
+        Measurement(rt.marginal("b"), truth.sum(axis=0), 1e-4),
+        Measurement(rt.marginal("a", "b"), truth + generator.normal(0, sd / 4, truth.shape), sd),
+    ]
+    published = DenseHypothesis(domain)
+    published.fit(measured)
+    return published, measured
+
+
+def leaning(cells: np.ndarray) -> np.ndarray:
+    return np.tensordot(cells, np.outer(SCORES, [-1, 1]), axes=([-2, -1], [0, 1]))
+
+
+def test_what_the_fit_left_is_part_of_the_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the squared distance between measured and fitted, of a statistic that adds up many cells."""
+    published, measured = trend()
+    own = float(leaning(published.marginal(("a", "b"))))
+    left = float(leaning(unfitted(published, measured)["a", "b"]))
+    made = made_replicates(published, measured, records=100_000, public_records=True, count=80)
+    values = leaning(made.marginal(("a", "b")))
+    assert left > 0.6 * own, "the fit must shrink, or there is nothing to see"
+    assert (values[1::4].mean() - values[3::4].mean()) / 2 == pytest.approx(left, rel=0.35)
+    assert np.mean((values - own) ** 2) > 0.5 * left**2
+    monkeypatch.setattr(making, "_sign", lambda _: 0)
+    unmoved = made_replicates(published, measured, records=100_000, public_records=True, count=80)
+    assert np.var(leaning(unmoved.marginal(("a", "b")))[1::2]) < np.var(values[1::2]) - 0.5 * left**2
+
+
+def test_a_drowned_histogram_is_not_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws from its posterior are spread as far as the prior and the noise leave it already."""
+    domain = rt.Domain(dict.fromkeys("abcdef", 2))
+    rows = np.random.default_rng(3).integers(0, 2, (60, 6))
+    table = rt.Table.of(pa.table(dict(zip("abcdef", rows.T, strict=True))), domain)
+    release = rt.release(table, rt.marginals(domain, 3), rt.Budget(epsilon=1))
+    monkeypatch.setattr(making, "moved_pairs", lambda *_: pytest.fail("moved"))
+    release.replicates(10)

@@ -16,55 +16,75 @@ import numpy as np
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.dense.engine import DenseEngine
 from reticent.hypotheses.fitting.consistent import consistent_of
-from reticent.hypotheses.fitting.prior import LEAST_KEPT
+from reticent.hypotheses.fitting.prior import LEAST_KEPT, collapse
 from reticent.hypotheses.fitting.support_engine import SupportEngine
 from reticent.hypotheses.support import SupportHypothesis
+from reticent.queries.linear import Marginal
+from reticent.queries.residual import Residual
 
 if TYPE_CHECKING:
+    from reticent.domain import Domain
     from reticent.hypotheses.base import Hypothesis, Measurement
     from reticent.hypotheses.fitting.proportional import Rescaling
 
-__all__ = ["PAIR", "moved", "unfitted"]
+__all__ = ["PAIR", "moved_pairs", "unfitted"]
 
 Set = tuple[str, ...]
 
 PAIR = 2
 """Attributes of the largest sets that are moved: means by group and coefficients are functions of pairs."""
+RAISED = 9.0
+"""Of its fitted weight, what a cell is moved at most: far beyond any that is well measured."""
 SWEEPS = 4
 """Of proportional fitting, begun within the noise of where it leads."""
 
 
 def unfitted(hypothesis: Hypothesis, measurements: Sequence[Measurement]) -> dict[Set, np.ndarray]:
-    """Measured less fitted, of every pair that was measured and then of every single attribute.
+    """Measured less fitted, of every pair that was measured, by itself or inside a wider set.
 
-    Measured is the least-squares estimate from all measurements, wider ones included.
+    No cell has more than `RAISED` times its weight to gain, so that weights of rows stay even.
     """
-    known, domain = consistent_of(measurements, hypothesis.domain), hypothesis.domain
-    orders = [combinations(domain.names, order) for order in range(PAIR, 0, -1)]
-    sets = [names for order in orders for names in order if known.knows(names)]
-    fitted = zip(sets, hypothesis.marginals(sets), strict=True)
-    return {names: known.marginal(names)[0] - own for names, own in fitted}
+    known = _measured_pairs(hypothesis.domain, measurements)
+    fitted = zip(known, hypothesis.marginals(list(known)), strict=True)
+    return {names: np.clip(known[names] - own, -RAISED * own, RAISED * own) for names, own in fitted}
 
 
-def moved(hypothesis: Hypothesis, moves: Mapping[Set, np.ndarray]) -> dict[Set, np.ndarray]:
-    """What brings the marginals of a hypothesis to where they are moved: logarithms of factors, by attribute set.
+def _measured_pairs(domain: Domain, measurements: Sequence[Measurement]) -> dict[Set, np.ndarray]:
+    """Estimates without a prior: least squares on residuals, else the mean of the marginals by inverse variance."""
+    pairs = list(combinations(domain.names, PAIR))
+    if any(isinstance(m.query, Residual) and m.query.names for m in measurements):
+        known = consistent_of(measurements, domain)
+        return {names: known.marginal(names)[0] for names in pairs if known.knows(names)}
+    told = [m for m in measurements if isinstance(m.query, Marginal)]
+    marginals = [(domain.canonical(m.query.attributes), m.values, m.sd) for m in told]
+    found = {names: collapse(marginals, names) for names in pairs}
+    return {names: estimate[0] for names, estimate in found.items() if estimate is not None}
 
-    Proportional fitting, so that all else stays as it is. A cell keeps a hundredth of its weight at least: what was
-    measured below zero is noise. The sets that come last are met exactly.
+
+def moved_pairs(hypothesis: Hypothesis, moves: Mapping[Set, np.ndarray]) -> dict[Set, np.ndarray]:
+    """What brings the pairs of a hypothesis to where they are moved: logarithms of factors, by attribute set.
+
+    Proportional fitting, so that all else stays as it is, single attributes included: these are measured too well for
+    a fit to leave anything. A cell keeps a hundredth of its weight at least: what was measured below zero is noise.
     """
     sets = list(moves)
     own = hypothesis.marginals(sets)
-    farthest = 1 - LEAST_KEPT
-    aims = [
-        cells + np.clip(move, -farthest * cells, farthest * cells)
-        for cells, move in zip(own, moves.values(), strict=True)
-    ]
+    aims = [_aim(cells, move) for cells, move in zip(own, moves.values(), strict=True)]
     engine = _engine(hypothesis, sets)
-    logs = {names: np.zeros(cells.shape) for names, cells in zip(sets, own, strict=True)}
+    logs = {names: np.zeros(aim.shape) for names, aim in zip(sets, aims, strict=True)}
     for _ in range(SWEEPS):
         for place, (names, aim) in enumerate(zip(sets, aims, strict=True)):
-            logs[names] += np.log(engine.rescale(place, partial(_quotient, aim / aim.sum())))
+            logs[names] += np.log(engine.rescale(place, partial(_quotient, aim)))
     return logs
+
+
+def _aim(cells: np.ndarray, move: np.ndarray) -> np.ndarray:
+    """A pair moved, its single attributes as they were: proportional fitting of the pair by itself."""
+    aim = np.maximum(cells + move, LEAST_KEPT * cells)
+    for _ in range(SWEEPS):
+        for axis in (0, 1):
+            aim = aim * _quotient(cells.sum(axis=axis, keepdims=True), aim.sum(axis=axis, keepdims=True))
+    return aim
 
 
 def _quotient(aim: np.ndarray, cells: np.ndarray) -> np.ndarray:
