@@ -72,6 +72,7 @@ class LossCertificate:
             cost=0,
             ledger_id=int(fields["ledger_id"]),
             vacuous=min(problem.zero_excess for problem in problems),
+            attempt=0,  # a release audits all of its losses at once
             **numbers,
         )
         return cls(losses, thetas, gaps, str(fields["snapshot"]), reading)

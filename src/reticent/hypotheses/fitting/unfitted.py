@@ -98,9 +98,11 @@ def _engine(hypothesis: Hypothesis, sets: Sequence[Set]) -> Rescaling:
     if isinstance(hypothesis, SupportHypothesis):
         with np.errstate(divide="ignore"):
             logs = np.log(hypothesis.weights)
-        axis_sets = [tuple(map(domain.index, names)) for names in sets]
-        places = lambda axes: hypothesis.cells(tuple(domain.names[axis] for axis in axes))  # noqa: E731
-        engine = SupportEngine(domain.shape, axis_sets, places, logs)
+
+        def cells(axes: tuple[int, ...]) -> np.ndarray:
+            return hypothesis.cells(tuple(domain.names[axis] for axis in axes))
+
+        engine = SupportEngine(domain.shape, [tuple(map(domain.index, names)) for names in sets], cells, logs)
         engine.evaluate([np.zeros(domain.shape_of(names)) for names in sets])
         return engine
     assert isinstance(hypothesis, DenseHypothesis), "no others have replicates"
