@@ -71,19 +71,21 @@ def engine_of(session: rt.Session) -> ConvexEngine:
     return session.answering
 
 
-@pytest.mark.parametrize("engine", ["convex-tuned", pytest.param("convex-textbook", marks=pytest.mark.slow)])
-def test_a_session_keeps_its_promise_and_charges_what_it_quotes(engine: str) -> None:
-    with opened(None, engine=engine) as session:
+@pytest.mark.parametrize(
+    ("engine", "error"), [("convex-tuned", 0.03), pytest.param("convex-textbook", 0.04, marks=pytest.mark.slow)]
+)
+def test_a_session_keeps_its_promise_and_charges_what_it_quotes(engine: str, error: float) -> None:
+    with opened(None, engine=engine, error=error) as session:
         origins = set()
         for loss in [*LOSSES, *OTHERS, *LOSSES]:
-            before, quoted = session.spent, session.cost(loss, error=0.03)
+            before, quoted = session.spent, session.cost(loss, error=error)
             model = session.minimize(loss)
             assert session.spent - before == pytest.approx(model.price)
             assert model.price <= quoted + 1e-12
             assert model.certified
             assert model.confidence == SURE
             assert model.error is not None
-            assert excess(model) <= model.error <= 0.03
+            assert excess(model) <= model.error <= error
             origins.add(model.origin)
         assert "measured" in origins
         facts = session.describe()["epochs"]
