@@ -27,8 +27,8 @@ QUESTIONS = [
     for region in ("north", "south")
 ]
 LOSSES = [
-    {"loss": rt.Squared(features=["sex"], label="age").to_dict(), "error": 3.0},
-    {"losses": [rt.Squared(features=[name], label="age").to_dict() for name in ("smoker", "region")], "error": 3.5},
+    {"loss": rt.Squared(features=["sex"], label="age").to_dict(), "error": 0.2},
+    {"losses": [rt.Squared(features=[name], label="age").to_dict() for name in ("smoker", "region")], "error": 0.2},
 ]
 ORDERS = [("ask", body) for body in QUESTIONS] + [("minimise", body) for body in LOSSES]
 

@@ -330,8 +330,10 @@ def test_a_failure_is_logged_without_its_words(service: Service, monkeypatch: py
     def fails(*_: object) -> None:
         raise RuntimeError(row)
 
-    monkeypatch.setattr(service.tables["survey"].questions, "find", fails)
-    reply = service.ask({"query": COUNT})
+    for way in ("find", "light"):
+        monkeypatch.setattr(service.tables["survey"].questions, way, fails)
+    unheard = {"query": "count", "where": {"op": "in", "column": "region", "values": ["north", "north", "south"]}}
+    reply = service.ask({"query": unheard})
     refused(reply, 500)
     assert row not in reply.text
     assert row not in service.log.getvalue()

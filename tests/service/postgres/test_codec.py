@@ -185,12 +185,13 @@ def test_a_setting_is_understood_or_refused(name: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("sql", "parameters", "wanted"),
     [
-        ("SELECT count(*) FROM public.t", [], "SELECT count(*) FROM t"),
-        ('SELECT "public"."t"."a" FROM "public"."t"', [], 'SELECT "t"."a" FROM "t"'),
-        ("SELECT 1 FROM t WHERE a = $1::VARCHAR(20)", ["it's"], "SELECT 1 FROM t WHERE a = 'it''s'"),
-        ("SELECT 1 FROM t WHERE a = ANY($1)", [["x", "y"]], "SELECT 1 FROM t WHERE a IN ('x', 'y')"),
-        ("SELECT 1 FROM t WHERE a = ANY($1::text[])", ['{x,"y z"}'], "SELECT 1 FROM t WHERE a IN ('x', 'y z')"),
-        ("SELECT '$1' FROM t WHERE a < $1 -- $2", [-5], "SELECT '$1' FROM t WHERE a < (-5)"),
+        ("SELECT count(*) FROM public.t", [], "select count(*) from t"),
+        ('SELECT COUNT(*) AS Total, "A b" FROM T', [], 'select count(*) as total, "A b" from t'),
+        ('SELECT "public"."t"."a" FROM "public"."t"', [], 'select "t"."a" from "t"'),
+        ("SELECT 1 FROM t WHERE a = $1::VARCHAR(20)", ["it's"], "select 1 from t where a = 'it''s'"),
+        ("SELECT 1 FROM t WHERE a = ANY($1)", [["x", "y"]], "select 1 from t where a IN ('x', 'y')"),
+        ("SELECT 1 FROM t WHERE a = ANY($1::text[])", ['{x,"y z"}'], "select 1 from t where a IN ('x', 'y z')"),
+        ("SELECT '$1' FROM t WHERE a < $1 -- $2", [-5], "select '$1' from t where a < (-5)"),
     ],
 )
 def test_what_reaches_the_question_parser(sql: str, parameters: list[Any], wanted: str) -> None:

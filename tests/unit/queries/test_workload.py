@@ -139,7 +139,7 @@ def test_a_column_may_look_like_a_weight(tmp_path: Path) -> None:
         ("w.json", '[["agee"]]', 'unknown attribute "agee"; did you mean age'),
         ("w.json", '[["age", "age"]]', "twice"),
         ("w.json", '[{"attributes": ["age"], "weight": 0}]', "weight 0 must be positive"),
-        ("w.json", '[{"attributes": ["age"], "weight": "2"}]', 'weight "2" must be a number'),
+        ("w.json", '[{"attributes": ["age"], "weight": "2"}]', "weight is of type str; give a positive number"),
         ("w.json", '{"marginals": 3}', "must be lists"),
         ("w.json", '{"marginals": [3]}', "a marginal is a list"),
         ("w.json", '{"marginals": [["age"]], "marginal_weights": []}', "must list 1 weights"),
