@@ -89,7 +89,9 @@ def _parsed(row: Row) -> Event:
     """The event, which states its own number; under another one it would be missed where it is looked up."""
     event = Event.parse(*row[1:])
     if row[0] != event.sequence:
-        raise LedgerError(f"the ledger was edited or damaged: event {event.sequence} has another number; restore the file")
+        raise LedgerError(
+            f"the ledger was edited or damaged: event {event.sequence} has another number; restore the file"
+        )
     return event
 
 
