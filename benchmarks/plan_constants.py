@@ -1,14 +1,17 @@
-"""Two constants and what other values would do: `MOST_ERROR` of the plan, `WORTH` of smooth priors.
+"""Three constants and what other values would do: `MOST_ERROR` of the plan, `WORTH` of smooth priors, `TRUE` of fits.
 
 Without a bound on each target's error a plan that minimises the workload's total variation leaves small tables with
 more noise in each cell than plain noise would; with a tight one the total variation suffers. For each value the
 expected total variation over that without a bound, and the largest noise of a target's cells over plain noise's; public
 sizes alone decide these. A smooth prior is taken if it is expected to save the share `WORTH` of the squared error: of
 generated pairs, smooth and rough, the total variation of the fit over that without any smooth prior, for each share.
+A fit holds no cell closer to its measurement than `TRUE` standard deviations: of generated tables of five columns with
+all triples measured, total variation and largest error over those of the measurements themselves, for each value.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from math import inf
 from typing import Any
@@ -19,7 +22,7 @@ from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Domain, Integer
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.fitting import smoothness
+from reticent.hypotheses.fitting import proportional, smoothness
 from reticent.queries.linear import Marginal
 from reticent.releases.candidates import measured_sets
 from reticent.releases.residual_plan import MOST_ERROR, ResidualPlan
@@ -39,6 +42,8 @@ WORTHS = (0.0, 0.1, 0.2, 0.4, 1.0)
 NOISES = (1e-4, 1e-3, 4e-3)
 CODES, SEED, RUNS = 60, 20261117, 5
 WORTH_MARK = 1.05
+TRUES = (1.0, 2.0, 3.0, 4.0, inf)
+HELD_SHAPE, HELD_NOISES, HELD_RUNS = (8, 8, 5, 4, 3), (1e-4, 1e-3), 3
 
 
 def studied(shape: tuple[int, ...], order: int) -> list[dict[str, float]]:
@@ -99,11 +104,60 @@ def smoothed(kind: str, sd: float) -> dict[str, Any]:
     return {"table": kind, "noise": sd} | {f"{worth:g}": found[worth] / found[WORTHS[-1]] for worth in WORTHS}
 
 
+def five_columns(kind: str, generator: np.random.Generator) -> np.ndarray:
+    """Shares of a table: one column a function of another, a dozen heavy cells, or interactions of three everywhere."""
+    if kind == "copied":
+        found = np.zeros(HELD_SHAPE)
+        shares, rest = generator.dirichlet(np.full(8, 0.4)), generator.dirichlet(np.full(60, 0.5), size=8)
+        for code in range(8):
+            found[code, 3 * code % 8] = shares[code] * rest[code].reshape(HELD_SHAPE[2:])
+        return found
+    if kind == "sparse":
+        cells = 0.3 * generator.dirichlet(np.full(int(np.prod(HELD_SHAPE)), 0.05))
+        cells[generator.choice(cells.size, 12, replace=False)] += 0.7 * generator.dirichlet(np.ones(12))
+        return cells.reshape(HELD_SHAPE)
+    axes = combinations(range(len(HELD_SHAPE)), 3)
+    shapes = [[size if axis in three else 1 for axis, size in enumerate(HELD_SHAPE)] for three in axes]
+    weights = np.exp(sum(generator.normal(0, 0.6, shape) for shape in shapes))
+    return weights / weights.sum()
+
+
+def held(kind: str, sd: float) -> dict[str, Any]:
+    """Total variation and largest error of fits over those of what was measured, for each floor of their bounds."""
+    domain, kept = Domain({f"c{i}": size for i, size in enumerate(HELD_SHAPE)}), proportional.TRUE
+    triples = list(combinations(domain.names, 3))
+    found: dict[float, list[tuple[float, float]]] = {value: [] for value in TRUES}
+    try:
+        for run in range(HELD_RUNS):
+            generator = np.random.default_rng(SEED + run)
+            whole = DenseHypothesis(domain, five_columns(kind, generator))
+            truths = whole.marginals(triples)
+            values = [truth + generator.normal(0, sd, truth.shape) for truth in truths]
+            measured = [Measurement(Marginal(names), cells, sd) for names, cells in zip(triples, values, strict=True)]
+            plain = _errors(values, truths)
+            for value in TRUES:
+                proportional.TRUE = value
+                hypothesis = DenseHypothesis(domain)
+                hypothesis.fit(measured)
+                own = _errors(hypothesis.marginals(triples), truths)
+                found[value].append((own[0] / plain[0], own[1] / plain[1]))
+    finally:
+        proportional.TRUE = kept
+    means = {value: np.mean(ratios, axis=0) for value, ratios in found.items()}
+    return {"table": kind, "noise": sd} | {f"{value:g}": [float(one) for one in means[value]] for value in TRUES}
+
+
+def _errors(found: Sequence[np.ndarray], truths: Sequence[np.ndarray]) -> tuple[float, float]:
+    errors = [np.abs(cells - truth) for cells, truth in zip(found, truths, strict=True)]
+    return float(sum(error.sum() for error in errors)), float(max(error.max() for error in errors))
+
+
 def run(quick: bool) -> dict[str, Any]:
-    """Every shape, and every generated pair."""
+    """Every shape, every generated pair, and every generated table of five columns."""
     return {
         "shapes": {name: studied(*case) for name, case in SHAPES.items()},
         "smooth": [smoothed(kind, sd) for kind in ("wave", "walk", "cells") for sd in NOISES],
+        "held": [held(kind, sd) for kind in ("copied", "sparse", "dense") for sd in HELD_NOISES],
     }
 
 
@@ -147,7 +201,21 @@ def present(found: dict[str, Any]) -> list[Shown]:
             dict.fromkeys(found["smooth"][0], ""),
             found["smooth"],
         ),
+        Claim(
+            "largest error of fits over that of what was measured, the worst generated table",
+            max(row[f"{proportional.TRUE:g}"][1] for row in found["held"]),
+            at_most=1.0,
+        ),
+        Grid(
+            "Total variation / largest error over those of what was measured, by the floor of a cell's bound",
+            dict.fromkeys(found["held"][0], ""),
+            [{name: _pair(value) for name, value in row.items()} for row in found["held"]],
+        ),
     ]
+
+
+def _pair(value: Any) -> Any:
+    return f"{value[0]:.3f} / {value[1]:.2f}" if isinstance(value, list) else value
 
 
 def _both(row: dict[str, float]) -> str:

@@ -121,7 +121,7 @@ MOST_MOVES = 15
 """Rounds over the sets that have a cell too far off; noise may leave no table that has none."""
 TRUE = 3.0
 """Standard deviations within which nearly all cells of the true table lie: bounds that it does not meet contradict each
-other."""
+other. Where a fit ends converged, other values change nothing (docs/validation.md, constants of the plan)."""
 REACHED = 1.02
 """Of the reach: a cell that another set moved this little beyond it is not moved again."""
 
