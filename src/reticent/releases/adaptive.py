@@ -146,16 +146,26 @@ class Adaptive:
         }
 
     def run(
-        self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
+        self,
+        curator: Curator,
+        workload: Workload,
+        *,
+        allowance: int,
+        key: str,
+        report: Report = silent,
+        analyst: str | None = None,
     ) -> Outcome:
-        """Spend `allowance`; the same key after a crash reads back what was already measured."""
+        """Spend `allowance`; the same key after a crash reads back what was already measured.
+
+        What is measured is charged to `analyst`, under that analyst's cap.
+        """
         domain = curator.domain
         targets = target_sets(workload, domain)
         if not targets:
             raise QueryError("the workload is empty; name at least one marginal or query")
         self._check_size(domain, targets)
         refuse_beyond(self.memory(domain, targets), "Adaptive", "use coarser attributes or a smaller workload")
-        collection = Collection(curator, allowance, key)
+        collection = Collection(curator, allowance, key, analyst)
         audits = int(allowance * self._audit_share)
         if self.audit_share and audits < AUDITS:
             needed = ceil(AUDITS / self._audit_share)

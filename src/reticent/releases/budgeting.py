@@ -96,8 +96,9 @@ def _recorded(request: Mapping[str, Any]) -> tuple[list[Asked], list[Noise]]:
 class Collection:
     """What a run has measured, and what is left to spend; every batch is one ledger event under its own key."""
 
-    def __init__(self, curator: Curator, allowance: int, key: str) -> None:
+    def __init__(self, curator: Curator, allowance: int, key: str, analyst: str | None = None) -> None:
         self._curator = curator
+        self._analyst = analyst
         self.steps = Steps(curator, allowance, key)
         self.allowance = allowance
         self.key = key
@@ -178,7 +179,7 @@ class Collection:
 
     def _pay(self, key: str, asked: Sequence[Asked], noises: Sequence[Noise], planned: int | None) -> None:
         counted = [self._counted(one) for one in asked]
-        settled = self._curator.measure(counted, noises, key=key)
+        settled = self._curator.measure(counted, noises, key=key, analyst=self._analyst)
         self.steps.paid(settled.cost, planned)
         for one, values, noise in zip(asked, settled.values, noises, strict=True):
             self.noisy.append(Noisy(one, np.asarray(values, dtype=np.float64), noise))

@@ -8,6 +8,7 @@ investment (spec answers 4), within what the rule allows, bought once, and writt
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
@@ -18,7 +19,6 @@ from reticent.kernel.curator import Curator
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.learning import learn, refitted
 from reticent.losses.losses import ConvexLoss
-from reticent.progress.steps import silent
 from reticent.releases.adaptive import Adaptive
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import Journal
@@ -43,49 +43,55 @@ def unmeasured(knowledge: Knowledge, sets: Iterable[Iterable[str]]) -> bool:
     return False
 
 
-def late_units(state: State, rule: Investments | None, losses: Sequence[ConvexLoss], singly: int | None) -> int:
+def late_units(
+    state: State, rule: Investments | None, losses: Sequence[ConvexLoss], singly: int | None, analyst: str | None
+) -> int:
     """What a start would cost that is worth buying before these losses are audited, in ledger units; 0 for none.
 
-    At most what their minimisers cost, if these can be had (`singly`), and what the rule allows.
+    At most what their minimisers cost, if these can be had (`singly`), and what the rule and the analyst's cap allow.
     """
     settings = state.journal.settings() or {}
     if rule is None or settings.get("share") or "late" in settings or state.journal.start() is not None:
         return 0
     units = rule.left if singly is None else min(rule.left, singly)
-    if units < LEAST_SHARE * state.budget.limit or units > state.ledger.remaining:
+    if units < LEAST_SHARE * state.budget.limit or units > state.ledger.remaining_for(analyst):
         return 0
     return units if unmeasured(state.knowledge, [loss.on(state.domain).attributes for loss in losses]) else 0
 
 
-def start_late(state: State, rule: Investments, units: int) -> None:
-    """Buy the start, and go on from it."""
+def start_late(state: State, rule: Investments, units: int, analyst: str | None) -> None:
+    """Buy the start for whoever asked first, and go on from it."""
     settings = state.journal.settings() or {}
     rule.invest(LATE, units)
-    state.journal.save_settings({**settings, "late": units})
+    state.journal.save_settings({**settings, "late": units, "late for": analyst})
     state.learn(finish_late(state.curator, state.journal, state.knowledge))
 
 
 def finish_late(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """Buy the late start that was written down, or read again what it bought; the same where it is finished."""
+    """Buy the late start that was written down, or read again what it bought; the same where it is finished.
+
+    Where it cannot be finished, what it has measured is learned all the same.
+    """
     settings = journal.settings() or {}
     units = settings.get("late", 0)
     if not units or settings.get("late fitted"):
         return knowledge
     before = {marginal.ledger_id for marginal in knowledge.marginals}
-    lost = journal.forfeited(LATE)  # two crashes lost what was paid for
     warm = Adaptive(audit_share=Fraction(0), histogram_cells=0, at_once=True)
     asked = default_workload(curator.domain).on(curator.domain)
-    try:
-        outcome = None if lost else warm.run(curator, asked, allowance=units, key=LATE, report=silent)
-    except BudgetError:
-        outcome = None  # others have spent what it needs
+    outcome = None
+    if not journal.forfeited(LATE):  # two crashes lose what was paid for
+        with suppress(BudgetError):  # others have spent what the rest needs
+            outcome = warm.run(curator, asked, allowance=units, key=LATE, analyst=settings.get("late for"))
+    waiting = knowledge.unfitted or bool(knowledge.marginals or knowledge.groups or len(knowledge.queries))
     if outcome is not None:
-        waiting = knowledge.unfitted or bool(knowledge.marginals or knowledge.groups or len(knowledge.queries))
         knowledge = replace(knowledge, current=Snapshot(outcome.hypothesis))
-        for bought in journal.bought(LATE):
-            if bought.sequence not in before:
-                knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=True)
-        knowledge = refitted(replace(knowledge, unfitted=int(bool(waiting))))
+    found = [bought for bought in journal.bought(LATE) if bought.sequence not in before]
+    for bought in found:
+        knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=True)
+    if found:
+        # Of an unfinished start no hypothesis has seen anything.
+        knowledge = refitted(replace(knowledge, unfitted=int(bool(waiting) or outcome is None)))
         journal.save_snapshot(knowledge)
     journal.save_settings({**settings, "late fitted": True})
     return knowledge

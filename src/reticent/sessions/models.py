@@ -100,11 +100,14 @@ class ModelFitting:
         rule: Investments | None = None,
         promised: int | None = None,
         taught: tuple[str, ...] = (),
+        limit: int | None = None,
     ) -> None:
         assert request.error is not None, "only a wanted error has a price"
         self.rule, self.promised = rule, promised
         self.taught = taught
         """Keys of the start that this request has bought."""
+        self.limit = limit
+        """What is left of the price that was quoted before that start, in nano-units."""
         self._paid_here = 0
         self.state = state
         self.knowledge = state.knowledge
@@ -157,9 +160,11 @@ class ModelFitting:
     def run(self) -> Model | list[Model]:
         """Buy a start where nothing is known, audit what is worth that, then buy singly what it does not certify."""
         if self.start and self.rule is not None:
-            start_late(self.state, self.rule, self.start)
+            # Models after the start differ from those whose audit was priced: theirs may cost more, the whole may not.
+            limit = self.most() - self.start
+            start_late(self.state, self.rule, self.start, self.request.analyst)
             facts: dict[str, Any] = {"batch": self.batch, "rule": self.rule, "promised": self.promised}
-            return ModelFitting(self.state, self.request, self.losses, taught=(LATE,), **facts).run()
+            return ModelFitting(self.state, self.request, self.losses, taught=(LATE,), limit=limit, **facts).run()
         before, readings = self.state.ledger.charged, []
         audit, place, cost = self.audit, 1, sum(map(before, self.taught))
         while audit is not None:
@@ -216,12 +221,16 @@ class ModelFitting:
 
     @cached_property
     def part(self) -> int | None:
-        """What this may cost at most where a number was announced: its part of what is left, in nano-units."""
-        if self.promised is None:
-            return None
-        due = self.promised - len(self.knowledge.models)
-        # A batch has the parts of its losses.
-        return self.state.ledger.remaining * min(due, len(self.unknown)) // due if due > 0 else None
+        """What this may cost at most, in nano-units; None for no limit but the budget.
+
+        It is what was quoted and, where a number was announced, this request's part of what is left.
+        """
+        limits = [] if self.limit is None else [self.limit]
+        due = 0 if self.promised is None else self.promised - len(self.knowledge.models)
+        if due > 0:
+            # A batch has the parts of its losses.
+            limits.append(self.state.ledger.remaining * min(due, len(self.unknown)) // due)
+        return min(limits, default=None)
 
     def _within(self, price: int) -> bool:
         return self.part is None or self._paid_here + price <= self.part
@@ -232,7 +241,7 @@ class ModelFitting:
         begun = self.taught or self.audit is None or self.audit.cost == 0
         if begun or (self.request.key is not None and self._written()):
             return 0
-        return late_units(self.state, self.rule, self.unknown, self._price_of_all)
+        return late_units(self.state, self.rule, self.unknown, self._price_of_all, self.request.analyst)
 
     # -- what is known, and what a request begins with -------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import reticent as rt
 from reticent.kernel.table import Table
 from reticent.knowledge.paid_models import ExcessReading
 from reticent.knowledge.shares import SESSION_WIDE, audit_share
+from reticent.releases.adaptive import Adaptive
+from reticent.sessions.loss_learning import LEAST_SHARE
 from reticent.sessions.session import Session
 
 DOMAIN = rt.Domain({"a": 4, "b": 3, "c": 3, "y": 2})
@@ -62,6 +65,48 @@ def test_a_session_without_a_start_buys_one_for_its_first_loss_and_knows_it_agai
         assert len({key for key in keys if str(key).startswith("session:warm:late")}) == sum(
             str(key).startswith("session:warm:late") for key in keys
         ), "there is one late start"
+
+
+def test_a_request_with_a_late_start_never_costs_more_than_it_was_quoted(rows: Table) -> None:
+    """The audit is of other models after the start than before it, at another price."""
+    for error in (0.04, 0.05, 0.06, 0.08, 0.1) * 2:
+        with Session.open(None, rows, POOR, warm_start=0) as session:
+            quoted = session.cost(LOSS, error=error)
+            session.minimize(LOSS, error=error)
+            assert 0 < session.spent <= quoted + 1e-12
+
+
+def test_a_late_start_is_charged_to_whoever_asked_and_stays_within_the_cap(rows: Table) -> None:
+    with Session.open(None, rows, POOR, warm_start=0) as session:
+        session.minimize(LOSS, error=0.05, analyst="ann")
+        assert session.describe()["investments"]["invested"] > 0
+        assert session.spent_by("ann") == pytest.approx(session.spent)
+    with Session.open(None, rows, POOR, warm_start=0) as session:
+        session.set_cap("bob", float(LEAST_SHARE) * 0.03 / 2)
+        session.minimize(LOSS, error=0.05, analyst="bob")
+        assert session.spent == pytest.approx(session.spent_by("bob"))
+        assert session.spent <= float(LEAST_SHARE) * 0.03 / 2
+        assert session.describe()["investments"]["invested"] == 0
+
+
+def test_what_an_unfinished_late_start_has_measured_is_known(
+    rows: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = Adaptive.run
+
+    def spent_by_others(self: Adaptive, *arguments: Any, **options: Any) -> NoReturn:
+        honest(self, *arguments, **options)
+        raise rt.BudgetError("others have spent the rest", requested=1, remaining=0)
+
+    monkeypatch.setattr(Adaptive, "run", spent_by_others)
+    with Session.open(tmp_path / "a.ledger", rows, POOR, warm_start=0) as session:
+        session.minimize(LOSS, error=0.05)
+        measured = {marginal.attributes for marginal in session.state.knowledge.marginals}
+        assert len(measured) >= 3
+        assert not session.state.knowledge.current.uniform("a"), "what was paid for is learned"
+    monkeypatch.undo()
+    with Session.open(tmp_path / "a.ledger", rows, POOR, warm_start=0) as session:
+        assert {marginal.attributes for marginal in session.state.knowledge.marginals} == measured
 
 
 def test_a_failed_audit_is_tried_again_where_its_reading_is_good(
