@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from reticent.domain.positions import has_positions
+from reticent.domain.numeric import has_positions
 from reticent.errors import BudgetError
 from reticent.kernel.curator import Curator, Settled, released
 from reticent.kernel.mechanisms.base import restore

@@ -23,18 +23,23 @@ from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.minimizers.families import MINIMIZERS
 from reticent.kernel.numeric_sums import ClippedSums
-from reticent.knowledge.combined import combined_marginals
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import Measured, learn, refitted, understand
-from reticent.knowledge.measured import Index, MeasuredMarginal, MeasuredQueries, MeasuredQuery, StoredQueries
+from reticent.knowledge.measured import (
+    Index,
+    MeasuredMarginal,
+    MeasuredQueries,
+    MeasuredQuery,
+    StoredQueries,
+    combined_marginals,
+)
 from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
 from reticent.knowledge.raw_sums import counted_groups, with_sums
-from reticent.knowledge.shares import Shares
+from reticent.knowledge.tails import Shares
 from reticent.losses.losses import ConvexLoss, loss_from_dict
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
 from reticent.sessions.offsets import with_offsets

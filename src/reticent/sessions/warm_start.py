@@ -23,13 +23,11 @@ from reticent.kernel.curator import NAMED, Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity
 from reticent.kernel.statistics import Kind
 from reticent.knowledge import tails
-from reticent.knowledge.audit import LONGEST_AUDIT, pay_audit
-from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, pay_audit
+from reticent.knowledge.guarantees import Outcome, Report
 from reticent.knowledge.knowledge import VACUOUS, Knowledge
 from reticent.knowledge.learning import refitted
-from reticent.knowledge.outcome import Outcome, Report
-from reticent.knowledge.shares import JOINT
-from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.tails import JOINT, noise_failure, reach
 from reticent.knowledge.typical import TypicalError, few, listed, measure_typical
 from reticent.planning.prediction import Largest, expected_largest, refitted_largest
 from reticent.queries.distribution import Distribution
