@@ -1,4 +1,7 @@
-"""What needs no sampling: sensitivities over every pair of tiny tables, and the order in which the ledger is used."""
+"""What needs no sampling: sensitivities over every pair of tiny tables, and the order in which the ledger is used.
+
+Private minimisers without sampling: what is released moves no further than its price assumes, on every neighbour.
+"""
 
 from __future__ import annotations
 

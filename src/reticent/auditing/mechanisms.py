@@ -1,4 +1,7 @@
-"""Each mechanism on the neighbours that tell most, drawn by the objects that the kernel draws with."""
+"""Each mechanism on the neighbours that tell most, drawn by the objects that the kernel draws with.
+
+Private minimisers of convex losses on the neighbours whose one changed label turns the fit most.
+"""
 
 from __future__ import annotations
 

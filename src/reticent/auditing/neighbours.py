@@ -1,4 +1,7 @@
-"""Made-up tables of many shapes, each with tables that differ from it by one record or one person."""
+"""Made-up tables of many shapes, each with tables that differ from it by one record or one person.
+
+Made-up losses of every kind for record and replay.
+"""
 
 from __future__ import annotations
 

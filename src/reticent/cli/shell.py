@@ -1,4 +1,7 @@
-"""`shell`: SQL at a prompt, with the price before it is paid; statements may also come through a pipe."""
+"""`shell`: SQL at a prompt, with the price before it is paid; statements may also come through a pipe.
+
+Completion at the SQL prompt: keywords, columns, and the declared values of the column just named.
+"""
 
 from __future__ import annotations
 

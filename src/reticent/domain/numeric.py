@@ -1,4 +1,10 @@
-"""Attributes whose values are numbers, dates or datetimes cut into bins."""
+"""Attributes whose values are numbers, dates or datetimes cut into bins.
+
+A position says where in its bin a value lies, in whole steps from the bin's lower end: what bins hide, as integers.
+
+Every engine computes the same integers (`reticent.sources.encoding`); this is the reference. Values are clipped to the
+declared edges, and floored where the attribute is whole.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A hypothesis is a public distribution over the universe; it sees released numbers, never rows."""
+"""A hypothesis is a public distribution over the universe; it sees released numbers, never rows.
+
+One container for saved hypotheses: a JSON header and raw arrays, the same bytes for the same state.
+
+Where a projection goes and how far: targets, clamps and the one-dimensional tilt (spec 4.2, 4.3).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Which representation a domain and a workload call for, and why."""
+"""Which representation a domain and a workload call for, and why.
+
+Learning that a junction tree has no room for goes on on records drawn from it (spec answers.md 9).
+
+All of it is public post-processing with public seeds: replaying the same measurements gives the same hypothesis.
+"""
 
 from __future__ import annotations
 

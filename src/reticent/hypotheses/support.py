@@ -1,4 +1,7 @@
-"""Weights on chosen records: a distribution for universes too large to hold (spec 6.4)."""
+"""Weights on chosen records: a distribution for universes too large to hold (spec 6.4).
+
+The mixture that DualQuery publishes: its records, equally weighted until somebody moves them (spec 7.1).
+"""
 
 from __future__ import annotations
 

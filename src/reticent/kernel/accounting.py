@@ -1,4 +1,7 @@
-"""Prices, budgets and the conversion between them, in exact numbers (spec 3; docs/proofs/accounting.md)."""
+"""Prices, budgets and the conversion between them, in exact numbers (spec 3; docs/proofs/accounting.md).
+
+What every mechanism says about itself: its proof, and its parameters as exact text for the ledger.
+"""
 
 from __future__ import annotations
 

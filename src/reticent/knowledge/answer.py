@@ -1,4 +1,10 @@
-"""An answer is a frozen public value: what was asked, what came out, how sure one may be, and what it cost."""
+"""An answer is a frozen public value: what was asked, what came out, how sure one may be, and what it cost.
+
+How results reach data frames: Arrow's C stream, the interchange protocol, and named rows for everything else.
+
+A missing value is None (NaN in a row's numbers), a truth value True or False, in results as in synthetic rows; text
+shows NULL, true and false.
+"""
 
 from __future__ import annotations
 

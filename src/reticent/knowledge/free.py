@@ -2,6 +2,10 @@
 
 `free_answer` is the whole way for a session, a release and a reader of the service alike. `answered` is where the value
 and the stated error of an answer are put together from a certified reading.
+
+Before a column is measured, free answers about it are the same for every table: whoever reads them is told so.
+
+The synthetic table of a snapshot: a function of its digest, so it is public and stays the same.
 """
 
 from __future__ import annotations

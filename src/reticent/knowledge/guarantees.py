@@ -1,4 +1,7 @@
-"""A guarantee bounds the errors of the queries of one workload: by an algorithm's theorem, or by an audit of them."""
+"""A guarantee bounds the errors of the queries of one workload: by an algorithm's theorem, or by an audit of them.
+
+An outcome is what an offline algorithm leaves behind: a hypothesis, what was measured, and what is certified.
+"""
 
 from __future__ import annotations
 

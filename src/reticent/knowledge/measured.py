@@ -4,6 +4,8 @@ Measured cells answer every sum of themselves for free, with a bound that holds 
 queries are held by what they ask, in layers of growing size that are merged like the digits of a counter, so an
 addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
 for: opening a long ledger parses none of it.
+
+Marginals that measured residuals make, with noise that bounds their sums (docs/proofs/residuals.md, claim 8).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which private minimiser suits a loss, and why: the families of spec 8.4 compared by their own bounds."""
+"""Which private minimiser suits a loss, and why: the families of spec 8.4 compared by their own bounds.
+
+Where a falling function meets a level: plans and prices are solved for with a few evaluations of their formulas.
+"""
 
 from __future__ import annotations
 

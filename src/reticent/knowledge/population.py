@@ -2,6 +2,8 @@
 
 `estimated` intervals come from the spread of replicates; `certified` ones from the table's certified interval and an
 exact inequality for independent records. Proofs: docs/proofs/population.md. Simple random samples only.
+
+How far adaptively asked answers stray from the population: privacy itself limits overfitting (spec 8.7).
 """
 
 from __future__ import annotations

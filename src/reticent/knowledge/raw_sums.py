@@ -4,6 +4,8 @@ A statement adds up shares (value - lower) / (upper - lower) of records, of whic
 the middle of the range: share = released sum / n + present / (2 n). Statements ask for the counts themselves, so that
 one count serves all that needs it. Means that Python bought have counts of their own, and so have statements of
 earlier ledgers.
+
+Means of the rows' own numbers that somebody paid for: as means, or as sums for SQL whose records are known, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The risk of a loss on a public hypothesis, in whatever form the hypothesis holds its marginals."""
+"""The risk of a loss on a public hypothesis, in whatever form the hypothesis holds its marginals.
+
+What a private minimiser shows: a public function of the record whose mean differs on data and hypothesis.
+
+A hypothesis that moves along it comes nearer to the data (spec 8.3; 001, Fig. 3).
+"""
 
 from __future__ import annotations
 

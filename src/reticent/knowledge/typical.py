@@ -1,4 +1,7 @@
-"""A typical error bounds most questions of a declared distribution; a certificate bounds the worst (answers 2)."""
+"""A typical error bounds most questions of a declared distribution; a certificate bounds the worst (answers 2).
+
+An estimate says how far a released marginal probably is from the truth; it is no bound, the audit is.
+"""
 
 from __future__ import annotations
 

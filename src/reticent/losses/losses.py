@@ -1,4 +1,7 @@
-"""The losses there are: squared, logistic, counts and means here, kinked ones in `ramps`, classes in `multinomial`."""
+"""The losses there are: squared, logistic, counts and means here, kinked ones in `ramps`, classes in `multinomial`.
+
+Losses in a file, for the command line and the server's configuration: JSON as `to_dict()` writes them, or TOML.
+"""
 
 from __future__ import annotations
 

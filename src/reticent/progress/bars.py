@@ -2,6 +2,8 @@
 
 `RETICENT_PROGRESS=off` turns them off, as `progress=False` does for one call. Where output is a file or a pipe there is
 never a bar.
+
+What a listener is told while a release, a session's opening or a discovery runs: public quantities only.
 """
 
 from __future__ import annotations

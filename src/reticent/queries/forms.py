@@ -1,4 +1,9 @@
-"""A form is a query compiled on a domain: one vector per attribute, or one tensor over a few."""
+"""A form is a query compiled on a domain: one vector per attribute, or one tensor over a few.
+
+Numeric columns as query values: representatives scaled into [0, 1] by their declared bounds.
+
+A box is the set of records a conjunction keeps: masks per attribute, tensors where an `or` spans several.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The answer of a linear query is a fraction q(D) in [0, 1]; `units(domain)` = (offset, scale) turns it into the
 user's units as offset + scale * q.
+
+A residual: what a marginal says beyond those of fewer attributes. Measured by releases, not asked by analysts.
 """
 
 from __future__ import annotations

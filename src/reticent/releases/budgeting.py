@@ -1,4 +1,7 @@
-"""Dividing an allowance among marginals, in whole ledger units: all of it, and never a unit more."""
+"""Dividing an allowance among marginals, in whole ledger units: all of it, and never a unit more.
+
+The steps of an offline run share its allowance; a step that two crashes lost is taken anew under another key.
+"""
 
 from __future__ import annotations
 

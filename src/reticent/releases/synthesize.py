@@ -1,4 +1,7 @@
-"""Synthetic rows: codes from a hypothesis, decoded through the domain into an Arrow table."""
+"""Synthetic rows: codes from a hypothesis, decoded through the domain into an Arrow table.
+
+Synthetic numbers are spread inside their bins so that each bin keeps its mean (spec answers 5).
+"""
 
 from __future__ import annotations
 

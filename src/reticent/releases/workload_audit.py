@@ -1,4 +1,7 @@
-"""The closing audit of a run: one noisy number bounds every query of its workload at once (spec online.md 1)."""
+"""The closing audit of a run: one noisy number bounds every query of its workload at once (spec online.md 1).
+
+What most questions like the workload's err on a release, bought after it was learned (spec answers 2).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The pages: what was spent, what is guaranteed, what was measured, how to use it and how not to."""
+"""The pages: what was spent, what is guaranteed, what was measured, how to use it and how not to.
+
+The look of every page we write to a file: one sheet, light and dark, no network.
+
+A few lines of HTML for notebooks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Who is let in and how often: one decision for every door, by token, by rate, and by failures from one address."""
+"""Who is let in and how often: one decision for every door, by token, by rate, and by failures from one address.
+
+Limits protect the server: requests per second by token bucket, bytes by counting, never an answer by the clock.
+
+Work that takes its time leaves the event loop; each asker has one place in the line, so nobody stops the others.
+"""
 
 from __future__ import annotations
 

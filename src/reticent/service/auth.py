@@ -1,4 +1,7 @@
-"""A token says who asks and in which role; the file keeps only its hash, and only its owner can read the file."""
+"""A token says who asks and in which role; the file keeps only its hash, and only its owner can read the file.
+
+What verifies a token in a SCRAM-SHA-256 exchange (RFC 5802): salted keys from which no token can be computed.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Metrics count requests and answers, without data; times and memory are shown to the custodian only.
 
 Every process adds to its own row of one small file, so that readers and writer report together.
+
+Logs are one JSON object a line: who asked what kind of thing and how it ended; no token, question, answer or row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Paid answers are kept in the ledger as they left: the same key returns the same bytes, whatever happened since."""
+"""Paid answers are kept in the ledger as they left: the same key returns the same bytes, whatever happened since.
+
+Paid answers leave at fixed ticks, and fits not before a time that their public work determines.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From bytes to a request: bodies become checked questions with their work weighed; no step looks at a row."""
+"""From bytes to a request: bodies become checked questions with their work weighed; no step looks at a row.
+
+How much work a question is, from the question and the public domain alone: never from the clock, never from rows.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,15 @@
 
 Whatever consists of several questions is taken apart here, the same way for all engines; an engine itself quotes and
 buys single questions. Which one a session has is decided once, when its ledger is first opened (`sessions/open.py`).
+
+A quote says how a request will be answered and what that costs at most: decided once, from public facts alone.
+
+`cost` reads its price, `ask` carries it out. A quote is made on one value of knowledge; where more is known by the time
+it is carried out, it is made again, so that nobody pays for what another thread has bought meanwhile.
+
+Questions that are several at once: SQL statements, quotients, and groups that must be asked one by one.
+
+Free results for every kind of question, from knowledge alone: what the service's readers answer by.
 """
 
 from __future__ import annotations

@@ -3,6 +3,12 @@
 Such an audit is the request's own purchase, as a private minimiser would be: it shares its failure probability with
 further audits of the same losses only, so the hundredth loss of a session pays no more than the first. One that fails
 though its reading lies within the wanted error is tried again, as long as that is cheaper than a minimiser.
+
+A late start: what losses look at is learned before their models are audited, where a session has bought no start.
+
+A hypothesis that has seen no pair of a loss' attributes is far from its minimiser, and an audit of it is money lost. A
+private minimiser answers that one loss; a start at its price makes audits pass for this loss and for others. It is an
+investment (spec answers 4), within what the rule allows, bought once, and written down before anything is paid.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""An Ibis expression names rows in a backend; its compiled SQL is the relation of that backend's own engine."""
+"""An Ibis expression names rows in a backend; its compiled SQL is the relation of that backend's own engine.
+
+Rows of any other backend that Ibis speaks come as Arrow batches; DuckDB in this process bins and groups them.
+
+Its SQL is not proven to compare and cast like ours, so it is asked for plain columns only, and the codes are right.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """A reading is a column's value as a number, text, truth value or time, in SQL; null where there is none.
 
 The mirror of `reticent.domain.values`, which says the same for single Python values.
+
+Reading rules in SQL: the mirror of `reticent.domain.rules`, one expression for each text column.
 """
 
 from __future__ import annotations

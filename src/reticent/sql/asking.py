@@ -1,4 +1,9 @@
-"""A statement put to knowledge: the errors its parts need, its table from their answers, its table for nothing."""
+"""A statement put to knowledge: the errors its parts need, its table from their answers, its table for nothing.
+
+Statistics asked from Python, answered as the SQL aggregate of the same name.
+
+A list of SQL statements is a workload: the questions behind them are what a release should answer well.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line."""
+"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line.
+
+Words that SQL keeps for itself: a column of such a name is read only in double quotes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A result table is a frozen public value: rows, the error of every aggregate, and with what confidence they hold."""
+"""A result table is a frozen public value: rows, the error of every aggregate, and with what confidence they hold.
+
+What the numbers of a statement are of: values clipped to their declared range, and each person's own mean.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Clauses that say the same as others, rewritten into them: DISTINCT ON, and joins that only choose groups."""
+"""Clauses that say the same as others, rewritten into them: DISTINCT ON, and joins that only choose groups.
+
+Short forms, written out: (a, b) = (1, 2), (a, b) IN ((1, 2), (3, 4)), = ANY (...), COUNT(t.*), public.t, TOP 3.
+"""
 
 from __future__ import annotations
 

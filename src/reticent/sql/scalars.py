@@ -1,4 +1,7 @@
-"""SQL's functions of single known values, as DuckDB defines them. NULL never reaches them unless they say so."""
+"""SQL's functions of single known values, as DuckDB defines them. NULL never reaches them unless they say so.
+
+SQL's LIKE and regular expressions in time linear in the text: no pattern can make a match backtrack.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A scan is one GROUP BY over the protected table: its groups, and the measures that are asked of each."""
+"""A scan is one GROUP BY over the protected table: its groups, and the measures that are asked of each.
+
+The questions behind a statement: each measure in each class of groups is one query, a constant, or nothing.
+"""
 
 from __future__ import annotations
 

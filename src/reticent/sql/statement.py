@@ -2,6 +2,8 @@
 
 Compiled, it is a list of linear questions (`queries`, and `tightening`, whose free answers only make bounds smaller)
 and a pure function of their answers (`run`).
+
+The last values by key, within so many entries and so many bytes: what others may fill must have a bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""The whole universe as one tensor of weights: exact, and at the speed of memory (engines.md)."""
+"""The whole universe as one tensor of weights: exact, and at the speed of memory (engines.md).
+
+From logits to probabilities in place, at the speed of a vector unit once the tensor is large.
+
+The log-linear engine on an explicit tensor: every pass is one reduction tree, forwards or backwards.
+
+Where queries live in a dense tensor: the runs of cells of a 0/1 product, and factors in a blocked layout.
+"""
 
 from __future__ import annotations
 

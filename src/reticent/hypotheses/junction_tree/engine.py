@@ -1,4 +1,11 @@
-"""The engine of a fit on a junction tree: log partition, marginals and covariances of the measured sets."""
+"""The engine of a fit on a junction tree: log partition, marginals and covariances of the measured sets.
+
+The partition function as a tree of pairwise contractions, and its gradient: the marginals of every factor.
+
+Variable elimination never needs a clique's whole table: the last product of a clique and the sum to its separator
+are one batched matrix product. Running the tree backwards gives d log Z / d factor, hence all factor marginals, for
+twice the work. The tree is written as a tape of integers, so one compiled interpreter serves every structure.
+"""
 
 from __future__ import annotations
 

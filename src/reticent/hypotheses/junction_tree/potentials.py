@@ -3,6 +3,8 @@
 A table's axes are attribute positions in ascending order, so a subset's table never needs a transpose. A subset's
 flat index is linear in the coordinates; it splits into offsets over outer blocks, offsets over inner blocks, and a
 contiguous run on which the subset's index either advances with the table or stands still.
+
+A clique's table as a product of small tables, merged pairwise so that only the last merges touch every cell.
 """
 
 from __future__ import annotations

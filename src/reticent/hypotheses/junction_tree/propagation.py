@@ -2,6 +2,8 @@
 
 Every cached table is a function of the factors alone, never of the order of past questions: equal factors give
 bit-identical answers, before and after a save.
+
+Rows from a calibrated junction tree: clique after clique, each given what its separator already holds.
 """
 
 from __future__ import annotations

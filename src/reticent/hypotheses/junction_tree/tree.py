@@ -1,4 +1,7 @@
-"""A junction tree: cliques of attributes, joined so that exact inference is two passes of messages."""
+"""A junction tree: cliques of attributes, joined so that exact inference is two passes of messages.
+
+Rules of a domain on a junction tree: which cells of which attribute sets hold nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Counts turn one primitive, a table per covering set, into cached marginals and exact weighted sums."""
+"""Counts turn one primitive, a table per covering set, into cached marginals and exact weighted sums.
+
+Counting is one pass over byte planes per covering set; smaller marginals are sums of a covering table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The exact data player: an integer program solved by HiGHS, with a proven bound on what any record could win."""
+"""The exact data player: an integer program solved by HiGHS, with a proven bound on what any record could win.
+
+The best record for drawn linear queries as an integer program.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The game's public side: which queries were drawn and which records were played (spec 7.1)."""
+"""The game's public side: which queries were drawn and which records were played (spec 7.1).
+
+Records that a domain declares impossible, mended: the data player's rule is public, and so is this one.
+
+The player looks for the best record of all. Where that one is impossible, codes of the attributes in violated rules are
+changed one at a time, each to what leaves the fewest violations and then wins the most; if that does not end, the reply
+is the record that the player started from.
+"""
 
 from __future__ import annotations
 

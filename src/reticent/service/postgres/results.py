@@ -1,4 +1,7 @@
-"""A result as rows of a relation: names, types and values, with a column of errors after each aggregate."""
+"""A result as rows of a relation: names, types and values, with a column of errors after each aggregate.
+
+COPY (SELECT ...) TO STDOUT: rows in PostgreSQL's text, CSV or binary format.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads them back, so that a route without
 one is found by a test and not by an attacker.
+
+What a route needs: the tables and the tokens.
 """
 
 from __future__ import annotations
