@@ -40,7 +40,6 @@ from reticent.sessions.epochs import Epochs
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK, Journal
 from reticent.sessions.loss_audits import finish_late
-from reticent.sessions.offsets import placed_columns
 from reticent.sessions.resume import indexed, with_certificates, with_means, with_models, with_purchases
 from reticent.sessions.start import PURPOSES, investable, losses_share, told_share, untold_start
 from reticent.sessions.state import State
@@ -51,6 +50,7 @@ from reticent.sessions.warm_start import (
     OFFSET_SHARE,
     PUBLIC_SEED,
     USEFUL,
+    placed_columns,
     untouched,
     warm_units,
     warm_up,
