@@ -288,7 +288,24 @@ class Budget:
         return "epsilon" if self.pure else "rho"
 
     def cost(self, price: Price) -> int:
-        """Ledger units this price takes from this budget, rounded up; its delta is counted beside them."""
+        """Ledger units that a price takes from this budget.
+
+        Args:
+            price: What a mechanism costs.
+
+        Returns:
+            Nano-units, rounded up. Its delta is counted beside them.
+
+        Raises:
+            QueryError: This kind of budget cannot pay for this kind of noise.
+
+        Example:
+            >>> from fractions import Fraction
+            >>> import reticent as rt
+            >>> from reticent.kernel.accounting import Price
+            >>> rt.Budget(epsilon=1).cost(Price.of_pure(Fraction(1, 2)))
+            500000000
+        """
         if self.pure and price.delta:
             raise QueryError("a pure budget cannot pay for a threshold, which fails with some delta; give delta, too")
         if self.gaussian:
@@ -305,7 +322,19 @@ class Budget:
         return math.ceil(price.pure * NANO)
 
     def price(self, units: int) -> Price:
-        """The price that so many ledger units of this budget paid."""
+        """The price that a number of ledger units of this budget paid.
+
+        Args:
+            units: Nano-units.
+
+        Returns:
+            The price.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(epsilon=1).price(500_000_000).pure
+            Fraction(1, 2)
+        """
         paid = Fraction(units, NANO)
         return Price.of_pure(paid) if self.pure else Price(None, paid, gaussian=paid if self.gaussian else None)
 
