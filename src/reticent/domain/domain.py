@@ -260,7 +260,19 @@ class Domain(Mapping[str, Attribute]):
         return {name: attribute.to_dict() for name, attribute in self.items()} | found
 
     def with_discovered(self, *paid: Mapping[str, Any]) -> Domain:
-        """The same attributes, resting on what these ledgers paid for beside all that was paid before."""
+        """The same attributes, with a record of the ledgers that paid for their discovery.
+
+        Args:
+            paid: What each ledger paid, as `rt.discover` writes it; known ones are kept once.
+
+        Returns:
+            A new domain.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Domain(a=3).with_discovered().discovered
+            ()
+        """
         known = {each["ledger"] for each in self.discovered}
         domain = Domain(self.attributes, impossible=[rule.text for rule in self.impossible])
         domain.discovered = (*self.discovered, *(_paid(each) for each in paid if each.get("ledger") not in known))
