@@ -53,7 +53,7 @@ def exact(value: Real, name: str, largest: int | None = None, *, remedy: str = "
 def written_fraction(text: object) -> Fraction:
     """A number as `str(Fraction)` writes it, which is all that files hold: a text of few digits is never a huge one."""
     if not isinstance(text, str) or _FRACTION.fullmatch(text) is None:
-        raise QueryError("a written number is not one integer, or two with a slash")
+        raise QueryError("a stored number must be one integer, or two integers joined by a slash")
     return Fraction(text)
 
 
@@ -254,7 +254,9 @@ class Budget:
         exact_delta = None if delta is None else _probability(delta)
         taken = Fraction(0) if approximate is None or approximate == 0 else _probability(approximate)
         if taken and exact_epsilon is not None and (exact_delta is None or taken >= exact_delta):
-            raise QueryError(f"approximate={_shown(taken)} is a part of delta; give a larger delta, or less of it")
+            raise QueryError(
+                f"approximate={_shown(taken)} must be less than delta; give more delta, or less of it"
+            )
         if exact_epsilon is not None and exact_delta is not None:
             implied = gaussian_rho_of if noise == GAUSSIAN else rho_of
             exact_rho = Fraction(implied(exact_epsilon, exact_delta - taken))
@@ -490,7 +492,9 @@ class Budget:
         """
         known = {"epsilon", "delta", "rho", "approximate", "noise"}
         if not isinstance(written, Mapping) or not set(written) <= known:
-            raise QueryError("a written budget has epsilon, epsilon and delta, or rho, perhaps approximate or noise")
+            raise QueryError(
+                "a stored budget has epsilon, epsilon and delta, or rho, and optionally approximate or noise"
+            )
         numbers = {name: written_fraction(text) for name, text in written.items() if name != "noise"}
         return cls(**numbers, noise=written.get("noise"))
 

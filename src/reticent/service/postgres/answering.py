@@ -73,7 +73,7 @@ class Answering:
         if found is None:
             found = commands_of(sql)
             if len(found) > MOST_STATEMENTS:
-                raise Refusal(FEATURE, f"the text holds {len(found)} statements, at most {MOST_STATEMENTS}")
+                raise Refusal(FEATURE, f"the text holds {len(found)} statements; send at most {MOST_STATEMENTS}")
             size = len(sql) + TOKEN_BYTES * sum(len(command.tokens) for command in found)
             self._commands.put(sql, found, size)
         return found
@@ -149,7 +149,7 @@ class Answering:
         if not named and (others or len(seen) == 1):
             return self._tables[others[0] if others else next(iter(seen.values()))]
         missing = named[-1] if named else ""
-        raise Refusal(NO_TABLE, f'relation "{missing[:60]}" does not exist, or not for this token')
+        raise Refusal(NO_TABLE, f'relation "{missing[:60]}" does not exist or is not open to this token')
 
     async def _from_catalog(self, person: Principal, command: Read, values: Sequence[Any]) -> WireRows:
         seen = frozenset(name for name in self._tables if person.may_see(name))

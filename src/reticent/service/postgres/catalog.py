@@ -152,7 +152,7 @@ class Catalog:
                 described = [(column[0], str(column[1])) for column in found.description or []]
                 rows = found.fetchmany(self._most // max(1, len(described)) + 1)
             except duckdb.InterruptException:
-                raise Refusal(CANCELED, f"a statement about the catalog may take {job.seconds:g} s") from None
+                raise Refusal(CANCELED, f"a catalog query may take at most {job.seconds:g} s") from None
             except duckdb.Error as error:
                 raise _refused(error) from None
             finally:
@@ -261,7 +261,7 @@ class Catalog:
 def _refused(error: duckdb.Error) -> Refusal:
     said = _OURS.sub("", one_line(str(error).split("\n")[0]))
     missing = isinstance(error, duckdb.CatalogException) and "Table" in said
-    return Refusal(NO_TABLE if missing else FEATURE, f"this statement about the catalog is not understood: {said}")
+    return Refusal(NO_TABLE if missing else FEATURE, f"this catalog query is not supported: {said}")
 
 
 def _relation(described: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> WireRows:

@@ -112,7 +112,7 @@ class WireConnection(asyncio.Protocol):
     def end(self) -> None:
         """The server ends."""
         if not self._ended:
-            self._write(messages.error(Refusal(SHUTDOWN, "the server is ending", fatal=True)))
+            self._write(messages.error(Refusal(SHUTDOWN, "the server is shutting down", fatal=True)))
         if self.task is not None:
             self.task.cancel()
 
