@@ -105,7 +105,7 @@ def fit(
 
 
 def _refuse_unused(target: str, engine: str) -> None:
-    """What the kind of target has no use for."""
+    """Refuse options that have no effect on this kind of target."""
     reading = ("domain_file", "query", "person", "records", "neighbours", "ledger", "anchor", "warm_start", "engine")
     budget = ("queries", "epsilon", "delta", "rho")
     if is_server(target):

@@ -100,7 +100,7 @@ def _piped(prompt: Prompt) -> int:
 
 
 def _refuse_unused(target: str) -> None:
-    """What the kind of target has no use for."""
+    """Refuse options that have no effect on this kind of target."""
     reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start")
     reading = (*reading, *START_NAMES, *ENGINE_NAMES)
     budget = ("epsilon", "delta", "rho")

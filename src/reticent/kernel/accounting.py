@@ -254,9 +254,7 @@ class Budget:
         exact_delta = None if delta is None else _probability(delta)
         taken = Fraction(0) if approximate is None or approximate == 0 else _probability(approximate)
         if taken and exact_epsilon is not None and (exact_delta is None or taken >= exact_delta):
-            raise QueryError(
-                f"approximate={_shown(taken)} must be less than delta; give more delta, or less of it"
-            )
+            raise QueryError(f"approximate={_shown(taken)} must be less than delta; give more delta, or less of it")
         if exact_epsilon is not None and exact_delta is not None:
             implied = gaussian_rho_of if noise == GAUSSIAN else rho_of
             exact_rho = Fraction(implied(exact_epsilon, exact_delta - taken))

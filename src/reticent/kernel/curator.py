@@ -160,7 +160,7 @@ class Curator:
         return self._table.has_numbers(column)
 
     def moved(self, sensitivity: Sensitivity) -> Sensitivity:
-        """How far one neighbour can move what a record moves so far: a person may have several rows."""
+        """The sensitivity of this table, given that of one record: a person may have several rows."""
         return sensitivity.times(self._table.most or 1)
 
     def sensitivity(self, statistic: Statistic) -> Sensitivity:
@@ -182,7 +182,7 @@ class Curator:
         return self._ledger.remaining
 
     def affordable(self, cost: int, *, key: str | None = None, analyst: str | None = None) -> None:
-        """BudgetError unless budget and cap could pay these nano-units now: for what must not be begun otherwise."""
+        """Raise BudgetError unless budget and cap can pay this now; for work that must not begin otherwise."""
         self._ledger.affordable(cost, key=key, analyst=analyst)
 
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
@@ -508,7 +508,7 @@ def _with_floats_of(begun: Any, former: Any) -> Any:
 
 
 def _of_the_kernel(mechanism: object, *kinds: type) -> None:
-    """Price and noise of anything else would be whatever its author says."""
+    """Refuse what the kernel does not define: its price and noise would be unproven claims."""
     if not isinstance(mechanism, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise QueryError(f"{type(mechanism).__name__} cannot be used here; use {names}")

@@ -66,7 +66,7 @@ class NoisyGradientDescent(Minimizer):
     proof: ClassVar[str] = "docs/proofs/noisy-gradient-descent.md"
 
     def _check(self, problem: Problem) -> None:
-        """Any loss will do."""
+        """Accept any loss."""
 
     @property
     def rounding(self) -> float:

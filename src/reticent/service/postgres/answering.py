@@ -40,7 +40,7 @@ CATALOG_THREADS = 2
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks, and what their connection is called in the log."""
+    """The person who asks, and the name of their connection in the log."""
 
     person: Principal
     connection: str
@@ -106,7 +106,7 @@ class Answering:
             )
 
     async def _admitted(self, asker: Asker) -> Principal:
-        """The person as the token file has them now; whoever asks too often waits, since drivers do not ask again."""
+        """The person as the token file has them now; one who asks too often waits, because drivers do not retry."""
         person = self.admission.still(asker.person)
         while (seconds := self.admission.wait(person)) > 0:
             await asyncio.sleep(seconds)
