@@ -553,7 +553,8 @@ class Knowledge:
         """Whether the exact question was answered before, perhaps as one of several groups."""
         if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
             return True
-        return any(measured.place(form) is not None for measured in self._grouped.get(form.attributes, ()))
+        grouped = self._grouped.get(form.attributes)
+        return grouped is not None and any(measured.place(form) is not None for measured in grouped)
 
     def _repeats(self, form: Form, confidence: float) -> list[Source]:
         found = []

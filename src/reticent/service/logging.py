@@ -17,9 +17,11 @@ class Log:
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
         self._least = LEVELS[level]
         self._stream = stream or sys.stderr
+        self.requests = self._least <= LEVELS["info"]
+        """Whether every request has its line."""
 
     def info(self, event: str, **facts: Any) -> None:
-        if self._least <= LEVELS["info"]:
+        if self.requests:
             self._write("info", event, facts)
 
     def warning(self, event: str, **facts: Any) -> None:

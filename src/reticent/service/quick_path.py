@@ -140,16 +140,17 @@ class QuickPath:
         identity = secrets.token_hex(8)
         self._metrics.request("ask", 200)
         self._metrics.answered(origin, False, time.perf_counter() - started)
-        self._log.info(
-            "request",
-            method="POST",
-            status=200,
-            who=person.name,
-            request=identity,
-            route="ask",
-            origin=origin,
-            paid=False,
-        )
+        if self._log.requests:
+            self._log.info(
+                "request",
+                method="POST",
+                status=200,
+                who=person.name,
+                request=identity,
+                route="ask",
+                origin=origin,
+                paid=False,
+            )
         return self._begun(headers) + _REST % (len(body), identity.encode(), body)
 
     def _begun(self, headers: list[tuple[bytes, bytes]]) -> bytes:
