@@ -398,11 +398,11 @@ class Knowledge:
         stated = [(asked.read(source.held), source.error) for source in wide]
         fitted = self._fitted(query, wide, stated)
         bounds, first = joined(stated, fitted), wide[0]
-        if wanted is None and type(asked) is AskedNumber and bounds.low <= bounds.high:
+        low, high = bounds.low, bounds.high
+        if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
             # Most questions by far: one number, for which the best there is will do.
-            low, high, value = bounds
-            value = low if value < low else high if value > high else value
-            error = high - value if high - value > value - low else value - low
+            value = low if fitted < low else high if fitted > high else fitted
+            error = max(value - low, high - value)
             return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
         if bounds.empty:
             if wanted is not None:

@@ -14,10 +14,10 @@ from reticent.service.requests import ParsedRequest
 from reticent.sql import ResultTable
 from reticent.sql.kept import Kept
 
-KEPT = 2048
-KEPT_BYTES = 2**25
-"""Of all remembered answers about one table."""
+KEPT = 4096
 KEPT_STATEMENTS = 8192
+KEPT_BYTES = 2**25
+"""Of all remembered answers about one table, and of all statements about its counts."""
 LONGEST_ANSWER = 16_384
 """Answers longer than this are computed anew each time."""
 _ENCODER = json.JSONEncoder(allow_nan=False)
