@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from reticent.domain import Domain
-from reticent.service.admission import Admission
+from reticent.service.admission import Admission, Workers
 from reticent.service.auth import Principal
 from reticent.service.http.problems import HttpProblem
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.postgres.catalog import Catalog, Job
 from reticent.service.postgres.catalog_tables import SYNTHETIC
 from reticent.service.postgres.commands import Command, Read, commands_of
@@ -27,8 +26,7 @@ from reticent.service.postgres.variables import Terms
 from reticent.service.replies import LONGEST_ANSWER
 from reticent.service.settings import Settings
 from reticent.service.table_service import TableService
-from reticent.service.workers import Workers
-from reticent.sql.kept import Kept
+from reticent.sql.statement import Kept
 
 KEPT = 2048
 KEPT_BYTES = 2**24

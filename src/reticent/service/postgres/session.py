@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from reticent.service.postgres import copying, messages
+from reticent.service.postgres import messages, results
 from reticent.service.postgres.answering import Answering, Asker
 from reticent.service.postgres.commands import (
     Acknowledged,
@@ -179,7 +179,7 @@ class WireSession:
         self._answering.sent(self._asker, text.encode(), variables.terms, variables.told, reply, source)
 
     def _copy(self, command: Copy, relation: WireRows) -> None:
-        self._send(self._notices(relation) + b"".join(copying.copy_messages(command, relation)))
+        self._send(self._notices(relation) + b"".join(results.copy_messages(command, relation)))
 
     def _notices(self, relation: WireRows) -> bytes:
         notices, warnings = self._variables.told
