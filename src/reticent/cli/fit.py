@@ -134,8 +134,7 @@ def _opened(
 
 
 def _price(opened: Target, losses: Sequence[Any], error: float | None, confidence: float | None) -> float:
-    tested = getattr(opened.backend, "engine", "default") != "default"
-    if error is None and tested:
+    if error is None and opened.tests:
         request = opened.backend.request(tuple(losses), None, confidence)
         return opened.backend.budget.amount(opened.backend.quote(request).price)
     if error is None:
