@@ -14,7 +14,7 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.measured import MeasuredMarginal
-from reticent.knowledge.shares import JOINT
+from reticent.knowledge.tails import JOINT
 from reticent.queries.linear import Conjunction, Range
 
 DOMAIN = rt.Domain(a=6, b=5, c=4, d=3)
