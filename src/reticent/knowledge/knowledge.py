@@ -391,7 +391,7 @@ class Knowledge:
     def _joint(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
         asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
         own, wide = self._ways(asked, confidence)
-        bought = best(own, wanted)
+        bought = best(own, wanted) if own else None
         if bought is not None and wanted is not None:
             return bought.reading(asked)  # what was bought never changes
         found = self._intersected(query, asked, wide, confidence, wanted)
@@ -412,17 +412,22 @@ class Knowledge:
         bounds = joined(stated, 0.0, logical)
         if wanted is not None and (bounds.empty or bounds.width > 2 * wanted * ROUNDING):
             return None
-        fitted = self._fitted(query, wide, stated)
-        if bounds.empty:
+        fitted, first = self._fitted(query, wide, stated), wide[0] if wide else Source(inf, "derived", self.current)
+        low, high = bounds.low, bounds.high
+        bounds = Bounds(low, high, fitted)
+        if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
+            # Most questions by far: one number, for which the best there is will do.
+            value = low if fitted < low else high if fitted > high else fitted
+            error = max(value - low, high - value)
+        elif bounds.empty:
             if logical != WHOLE:
                 stated.append(((logical[0] + logical[1]) / 2, (logical[1] - logical[0]) / 2))
             return Reading(inf, "conflict", lambda: fitted, self.current.digest, None, hull(stated, fitted))
-        bounds = bounds._replace(fitted=fitted)
-        value = bounds.value(wanted)
-        error = bounds.error(value)
+        else:
+            value = bounds.value(wanted)
+            error = bounds.error(value)
         if not wide and error >= VACUOUS:
             return None
-        first = wide[0] if wide else Source(inf, "derived", self.current)
         return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
 
     def _needs_wholes(self, wide: Sequence[Source], stated: Sequence[tuple[Any, float]], wanted: float | None) -> bool:
@@ -535,23 +540,31 @@ class Knowledge:
         """
         if not self.typical:
             return None
-        asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
-        forms, least = [essential(form) for form in asked.forms], inf
+        if isinstance(query, Linear):
+            asked = AskedNumber(self.form(query))
+            forms = asked.forms
+        else:
+            asked = AskedTable(query, self.domain)
+            forms = [essential(form) for form in asked.forms]
+        least = inf
         for typical in self.typical:
             bound = typical.error.bound_at(confidence)
             if bound < least and self._drawn(typical.error, asked, forms):
-                known = fitted is not None and typical.snapshot.digest == self.current.digest
-                guess = fitted if known else asked.read(typical.snapshot)
+                snapshot, current = typical.snapshot, self.current
+                known = fitted is not None and (snapshot is current or snapshot.digest == current.digest)
+                guess = fitted if known else asked.read(snapshot)
                 least = min(least, bound + _farthest(share, guess))
         return least if least < VACUOUS else None
 
     def _drawn(self, error: TypicalError, asked: Asked, forms: Sequence[Form]) -> bool:
         """Whether a distribution draws the question, or every cell of a table."""
+        if isinstance(asked, AskedNumber):
+            return error.asks(asked.form, self.domain)
         if not forms or not all(error.asks(form, self.domain) for form in forms):
             return False
-        names = () if isinstance(asked, AskedNumber) else asked.query.names
         return all(
-            self.domain[name].size == self.domain[name].known or not has_ranges(self.domain[name]) for name in names
+            self.domain[name].size == self.domain[name].known or not has_ranges(self.domain[name])
+            for name in asked.query.names
         )
 
     def restated(self, reading: Reading, query: Linear, confidence: float) -> Reading:
@@ -613,7 +626,8 @@ class Knowledge:
         """Whether the exact question was answered before, perhaps as one of several groups."""
         if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
             return True
-        return any(measured.place(form) is not None for measured in self._grouped.get(form.attributes, ()))
+        grouped = self._grouped.get(form.attributes)
+        return grouped is not None and any(measured.place(form) is not None for measured in grouped)
 
     def _repeats(self, form: Form, confidence: float) -> list[Source]:
         found = []

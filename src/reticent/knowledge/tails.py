@@ -232,10 +232,13 @@ def joined(
     low: Number = logical[0]
     high: Number = logical[1]
     for value, error in statements:
-        if isinstance(value, float) and isinstance(low, float) and isinstance(high, float):
-            low, high = max(low, float(value - error)), min(high, float(value + error))
+        if type(value) is float and type(low) is float and type(high) is float:
+            least, most = value - error, value + error
+            low, high = float(least) if least > low else low, float(most) if most < high else high
             continue
         low, high = np.maximum(low, value - error), np.minimum(high, value + error)
+    if type(low) is float and type(high) is float:
+        return Bounds(low, high, fitted)
     return Bounds(_plain(low), _plain(high), fitted)
 
 
