@@ -27,7 +27,7 @@ RESERVED_PREFIX = "__"
 _COUNTED_SETS = 4096
 """Sets of columns whose cells are remembered."""
 
-_EXTRAS = ("nullable", "other", "strip", "casefold", "aliases", "missing", "decimal", "thousands", "units")
+_EXTRAS = ("nullable", "other", "strip", "casefold", "aliases", "missing", "decimal", "thousands", "units", "negative")
 _KEYS = {
     "categorical": ("values", *_EXTRAS),
     "numeric": ("edges", "lower", "upper", "bins", "whole", "outside", "format", *_EXTRAS),

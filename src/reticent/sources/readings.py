@@ -54,6 +54,11 @@ def read(attribute: Attribute, column: str, text: str | None, kind: ColumnType, 
     return _number(column, text, kind, dialect)
 
 
+def is_instant(text: str, dialect: Dialect) -> str:
+    """Whether a text is the ISO text of an instant; year 0 exists in SQL calendars but not in Python's."""
+    return f"({dialect.matches(text, INSTANT_PATTERN)} AND {text} NOT LIKE '0000%')"
+
+
 def present(column: str, kind: ColumnType, dialect: Dialect) -> str:
     """Whether a row has a value at all; NaN counts as none."""
     nan = dialect.nan(kind.kind)
@@ -81,8 +86,7 @@ def _time(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> 
     if kind.kind in _TIMES:
         return ColumnReading(dialect.as_microseconds(column) if kind.wide else column, kind.kind)
     if text is not None:
-        # Year 0 exists in SQL calendars but not in Python's.
-        matched = f"({dialect.matches(text, INSTANT_PATTERN)} AND {text} NOT LIKE '0000%')"
+        matched = is_instant(text, dialect)
         reading = f"CASE WHEN {matched} THEN {dialect.parsed_timestamp(text)} END"
         return ColumnReading(reading, "timestamp", f"({text} IS NOT NULL AND NOT {matched})")
     return ColumnReading(f"CAST(NULL AS {dialect.plain_timestamp})", "timestamp", present(column, kind, dialect))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 
 from reticent.domain import Attribute, Categorical, Undeclared
-from reticent.domain.formats import FULL_MONTHS, MONTHS, PIVOT, Format
+from reticent.domain.formats import FULL_MONTHS, MONTHS, NO_INSTANT, PIVOT, Format
 from reticent.domain.rules import BLANKS, UNREADABLE, Rules, folding
 from reticent.sources.dialects import Dialect
+from reticent.sources.readings import is_instant
 
 _ISO_LENGTH = len("2000-01-01 00:00:00.000000")
 
@@ -54,12 +56,13 @@ def _otherwise(key: str, rules: Rules, aliases: dict[str, str], reading: str, di
 
 
 def _read(stripped: str, rules: Rules, dialect: Dialect) -> str:
-    if rules.number_pattern is not None:
-        digits = dialect.replaced(stripped, rules.number_pattern, (1, 2))
-        pointed = dialect.translated(digits, rules.decimal + rules.thousands_marks, ".")
-        matched = dialect.matches(stripped, rules.number_pattern)
-        unreadable = dialect.literal(UNREADABLE)
-        return f"CASE WHEN {stripped} IS NULL THEN NULL WHEN {matched} THEN {pointed} ELSE {unreadable} END"
+    if rules.number_forms:
+        branches = [f"WHEN {stripped} IS NULL THEN NULL"]
+        for pattern, template in rules.number_forms:
+            digits = dialect.replaced(stripped, pattern, template)
+            pointed = dialect.translated(digits, rules.decimal + rules.thousands_marks, ".")
+            branches.append(f"WHEN {dialect.matches(stripped, pattern)} THEN {pointed}")
+        return f"CASE {' '.join(branches)} ELSE {dialect.literal(UNREADABLE)} END"
     branches = [f"WHEN {dialect.matches(stripped, f.pattern)} THEN {_iso(stripped, f, dialect)}" for f in rules.formats]
     return f"CASE {' '.join(branches)} ELSE {stripped} END" if branches else stripped
 
@@ -95,4 +98,24 @@ def _iso(text: str, form: Format, dialect: Dialect) -> str:
         young = f"^([0-{int(PIVOT[0]) - 1}][0-9]|{PIVOT[0]}[0-{int(PIVOT[1]) - 1}])-"
         iso = dialect.replaced(dialect.replaced(iso, young, ("20", 1, "-")), "^([0-9][0-9])-", ("19", 1, "-"))
     shortened = dialect.replaced(iso, "([-: ])0([0-9][0-9])", (1, 2), everywhere=True)
-    return f"SUBSTR({shortened}, 1, {_ISO_LENGTH})"
+    local = f"SUBSTR({shortened}, 1, {_ISO_LENGTH})"
+    if "z" not in place:
+        return local
+    return _in_utc(local, dialect.replaced(text, form.pattern, (place["z"],)), dialect)
+
+
+def _in_utc(local: str, offset: str, dialect: Dialect) -> str:
+    """`formats._in_utc` in SQL."""
+    digits = f"REPLACE({offset}, ':', '')"
+    hours = f"CAST(SUBSTR({digits}, 2, 2) AS {dialect.bigint})"
+    minutes = f"CAST(SUBSTR({digits} || '00', 4, 2) AS {dialect.bigint})"
+    ahead = f"({hours} * 60 + {minutes}) * CASE WHEN {digits} LIKE '-%' THEN -1 ELSE 1 END"
+    ahead = f"CASE WHEN {digits} IN ('Z', 'z') THEN 0 ELSE {ahead} END"
+    moment = dialect.minutes_before(dialect.parsed_timestamp(local), ahead)
+    ends = (dialect.timestamp(end.isoformat(sep=" ")) for end in (datetime.datetime.min, datetime.datetime.max))
+    # Python's calendar ends where SQL's goes on.
+    return (
+        f"CASE WHEN NOT {is_instant(local, dialect)} THEN {dialect.literal(NO_INSTANT)} "
+        f"WHEN {moment} BETWEEN {' AND '.join(ends)} THEN {dialect.iso_timestamp(moment)} "
+        f"ELSE {dialect.literal(NO_INSTANT)} END"
+    )
