@@ -20,6 +20,7 @@ from reticent.cli.options import (
     progress_bar,
     read_table,
     reading_options,
+    refuse_overwriting,
     refuse_unused,
     telling_anchor,
 )
@@ -85,6 +86,7 @@ def fit(
 
     _refuse_unused(target, options["engine"])
     asked = read_losses(losses)
+    refuse_overwriting("out")
     if out is not None:
         refuse_unwritable(out)
     opened = _opened(target, asked, error, confidence, as_json, **options)
