@@ -19,9 +19,17 @@ def named_path(path: object, example: str = "report.html") -> Path:
     """A path from whatever names one; its text must be one the operating system can take."""
     require(path, str | os.PathLike, "path", f'the name of a file, for example "{example}"')
     text = os.fspath(path)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    if not isinstance(text, str) or "\0" in text:
+    if not isinstance(text, str) or "\0" in text or not _encodable(text):
         raise ReticentError("path holds a zero byte or is not text; no file can have this name")
     return Path(text)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def reason(problem: OSError | ValueError) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from reticent.domain.attribute import checked_text, shown
 from reticent.domain.formats import Format, escaped, parsed_format
 from reticent.domain.values import EXACT_FLOAT, day_of, number_of, number_text, plain, text_of, truth_of
-from reticent.errors import DomainError
+from reticent.errors import DomainError, has_items
 
 BLANKS = " \t\n\v\f\r\u00a0\u2007\u202f\u3000\ufeff"
 """What `strip` takes off both ends: what keyboards and spreadsheets write for a space, and a stray byte order mark."""
@@ -266,7 +266,7 @@ def _left_out(name: str, value: Any) -> bool:
 
 
 def _listed(given: Any, name: str) -> list[Any]:
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+    if isinstance(given, (str, bytes, Mapping)) or not has_items(given):
         raise DomainError(f"{name} {shown(given)} must be a list")
     return list(given)
 

@@ -39,6 +39,7 @@ from reticent.kernel.statistics import Kind
 from reticent.knowledge.audit import LONGEST_AUDIT, held, pay_audit
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.outcome import Outcome, Progress, Report, silent
+from reticent.knowledge.tails import check_confidence
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide, noise_costing, too_little
@@ -54,6 +55,7 @@ from reticent.releases.candidates import (
 from reticent.releases.levels import LevelPlan, level_plans, moved_onto
 from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds, residuals_planned
 from reticent.releases.steps import Steps
+from reticent.releases.workload_audit import checked_share
 
 __all__ = ["Adaptive"]
 
@@ -122,10 +124,9 @@ class Adaptive:
     at_once: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= float(self.audit_share) <= 0.5:
-            raise QueryError(f"audit_share={self.audit_share} is a share of the budget: from 0 to 0.5")
-        if not 0 < self.confidence < 1:
-            raise QueryError(f"confidence={self.confidence} must lie strictly between 0 and 1")
+        if checked_share(self.audit_share) is None:
+            raise QueryError("audit_share is None; give a share of the budget, from 0 to 0.5")
+        check_confidence(self.confidence)
         for name, least in {"histogram_cells": 0, "dense_cells": 1, "model_cells": 1, "support": 1}.items():
             object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
 

@@ -29,8 +29,10 @@ LARGEST_SHARE = Fraction(1, 2)
 
 def checked_share(share: Real | None) -> Fraction | None:
     """A share of the budget as a fraction; None stays None."""
-    if share is None or share == 0:
-        return None if share is None else Fraction(0)
+    if share is None:
+        return None
+    if isinstance(share, Real) and share == 0:
+        return Fraction(0)
     found = exact(share, "audit_share")
     if found > LARGEST_SHARE:
         raise QueryError(f"audit_share={share} is a share of the budget: from 0 to 0.5")

@@ -110,7 +110,8 @@ class DualQuery:
     confidence: float = USUAL_CONFIDENCE
 
     def __post_init__(self) -> None:
-        share = Fraction(0) if self.refine == 0 else exact(self.refine, "refine")
+        none = isinstance(self.refine, Real) and self.refine == 0
+        share = Fraction(0) if none else exact(self.refine, "refine")
         if share >= 1:
             raise QueryError(f"refine={self.refine} is a share of the budget: at least 0 and below 1")
         if self.error is not None:
