@@ -21,10 +21,8 @@ import reticent
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import OTHER_STATISTICS, SCORES, Curator
-from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.linear_scores import LargestError, LinearScores
 from reticent.kernel.mechanisms.noise import Gaussian
@@ -39,8 +37,10 @@ from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     STATISTICS,
     AnswerErrors,
+    BlockCounts,
     CellScores,
     ConjunctionScores,
+    GroupCounts,
     LinearCount,
     MarginalCounts,
     MaxError,
@@ -51,9 +51,8 @@ from reticent.losses.solver import minimum
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.distribution import WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal, count
+from reticent.queries.linear import Marginal, Residual, count
 from reticent.queries.predicate import col
-from reticent.queries.residual import Residual
 from reticent.queries.scalars import ScalarQueries
 from reticent.queries.workload import Workload
 
