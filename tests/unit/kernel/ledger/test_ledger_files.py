@@ -161,6 +161,19 @@ def test_a_killed_writers_log_is_read_without_shared_memory(tmp_path: Path) -> N
     assert names(away) == before
 
 
+@pytest.mark.parametrize("accepting", [False, True])
+def test_an_anchor_left_beside_the_ledger_is_found_before_all_is_charged(tmp_path: Path, accepting: bool) -> None:
+    """Opened without anchor= first and with it later: the message told to accept a rollback, which charges all."""
+    path, away = tmp_path / "a.ledger", tmp_path / "away"
+    with opened(path) as ledger:
+        spend(ledger, "a")
+    with pytest.raises(LedgerError, match=r"there is one at .*a\.ledger\.anchor: move that file there"):
+        opened(path, anchor=away, accept_rollback=accepting)
+    (tmp_path / "a.ledger.anchor").rename(away)
+    with opened(path, anchor=away) as ledger:
+        assert ledger.spent == COST
+
+
 @pytest.mark.parametrize("version", [0, 1, 2, 7])
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path, version: int) -> None:
     """A ledger opened there took it for a stub and replaced it, or added tables and a log."""
