@@ -13,7 +13,7 @@ from rich.console import Console
 
 from reticent.domain import Domain
 from reticent.domain.files import named_path, shown_path
-from reticent.errors import QueryError
+from reticent.errors import QueryError, one_line
 from reticent.kernel.accounting import Budget
 from reticent.progress.bars import Report, bar, listening
 
@@ -153,7 +153,7 @@ def telling_anchor(ledger: str | Path | None, anchor: str | Path | None) -> Iter
     yield
     if new:
         click.echo(
-            f"The anchor is kept beside the ledger, in {ledger}.anchor: restoring the folder restores both and hides a"
+            f"The anchor is kept beside the ledger, in {one_line(f'{ledger}.anchor')}: restoring the folder restores both and hides a"
             " rollback. Use --anchor to keep it on another volume.",
             err=True,
         )

@@ -53,6 +53,16 @@ def test_what_is_read_or_paid_is_never_overwritten(people: Path, call: Call, wor
     assert after == before
 
 
+def test_what_is_told_of_the_anchor_is_one_line_whatever_the_name(people: Path, call: Call) -> None:
+    """Found by the fuzz: a name with a line break."""
+    words = ("domain", "discover", "people.csv", "--draft", "draft.toml", "--epsilon", "1", "--ledger", "a\nb")
+    (people / "draft.toml").write_text("[age]\ntype = 'numeric'\nedges = []\n")
+    shown = call(*words)
+    assert shown.code == 0
+    assert shown.err.count("\n") == 1
+    assert "in a b.anchor: restoring" in shown.err
+
+
 def test_an_older_output_is_replaced(people: Path, call: Call) -> None:
     for _ in range(2):
         assert call(*RELEASE, "--save", "p.release").code == 0
