@@ -50,6 +50,7 @@ ARGUMENTS = {
     "or use neighbours='add-remove'": "or use --neighbours add-remove",
     "or use add-remove": "or use --neighbours add-remove",
     "give its place with anchor=": "give its place with --anchor",
+    "or leave anchor= out": "or leave --anchor out",
     "give the right one with anchor=": "give the right one with --anchor",
 }
 """What the library's remedies say, and what they are called here."""

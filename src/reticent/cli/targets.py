@@ -76,7 +76,7 @@ def release_target(path: str) -> Target:
 def server_target(url: str, table: str | None) -> Target:
     try:
         from reticent.client import connect
-    except ImportError:
+    except ModuleNotFoundError:
         raise QueryError("talking to a server needs more packages: pip install 'reticent[serve]'") from None
     if not is_server(url):
         raise QueryError(f"{url} is neither a server nor a file ending in .release; a server's address begins http://")

@@ -37,9 +37,10 @@ from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import Kind
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
 from reticent.knowledge.guarantees import Outcome, Progress, Report, silent
+from reticent.knowledge.tails import check_confidence
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, checked_share, divide, noise_costing, too_little
 from reticent.releases.candidates import (
     LOW_ORDERS,
     Interaction,
@@ -119,10 +120,9 @@ class Adaptive:
     at_once: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= float(self.audit_share) <= 0.5:
-            raise QueryError(f"audit_share={self.audit_share} is a share of the budget: from 0 to 0.5")
-        if not 0 < self.confidence < 1:
-            raise QueryError(f"confidence={self.confidence} must lie strictly between 0 and 1")
+        if checked_share(self.audit_share) is None:
+            raise QueryError("audit_share is None; give a share of the budget, from 0 to 0.5")
+        check_confidence(self.confidence)
         for name, least in {"histogram_cells": 0, "dense_cells": 1, "model_cells": 1, "support": 1}.items():
             object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
 
