@@ -65,7 +65,7 @@ def expected_price(hidden: float, true: float) -> float:
         spent += asked * price
         spent += asked * (1 - within) * MINIMIZER * prices[0]
         asked *= within - passed
-    return spent + asked * MINIMIZER * prices[0]
+    return float(spent + asked * MINIMIZER * prices[0])
 
 
 def steps_of(hidden: float) -> float:
