@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Self, TypeGuard
 
 import numpy as np
@@ -129,23 +129,47 @@ class QueryClass:
 
 
 class KeptGuesses:
-    """What was read off a hypothesis and has not moved since."""
+    """What was read off a hypothesis and has not moved since; `parts` of the attributes are independent under it."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Iterable[frozenset[str]] = ()) -> None:
         self.singles: dict[tuple[Set, int], float] = {}
         """By attributes and place among the single queries."""
+        self.parts = list(parts)
         self._marginals: dict[Set, np.ndarray] = {}
 
     def read(self, hypothesis: Hypothesis, sets: Sequence[Set]) -> dict[Set, np.ndarray]:
-        """The marginals over these sets; those not kept are read together."""
-        missing = [names for names in sets if names not in self._marginals]
-        self._marginals.update(zip(missing, hypothesis.marginals(missing), strict=True))
-        return self._marginals
+        """The marginals over these sets: products of those of their independent pieces, which are read together."""
+        kept, place = self._marginals, {name: part for part, names in enumerate(self.parts) for name in names}
+        pieces = {names: _pieces(names, place) for names in sets if names not in kept}
+        missing = [piece for piece in dict.fromkeys(chain.from_iterable(pieces.values())) if piece not in kept]
+        kept.update(zip(missing, hypothesis.marginals(missing), strict=True))
+        for names, found in pieces.items():
+            if len(found) > 1:
+                kept[names] = _product(names, {piece: kept[piece] for piece in found}, hypothesis.domain)
+        return kept
 
-    def forget(self, moved: AbstractSet[str]) -> None:
-        """Drop what names an attribute that moved."""
+    def join(self, names: Iterable[str]) -> None:
+        """An update on these attributes makes one part of all that hold them, and moves it."""
+        touched = [part for part in self.parts if not part.isdisjoint(names)]
+        moved = frozenset[str]().union(*touched)
+        self.parts = [part for part in self.parts if part not in touched] + [moved]
         self.singles = {at: guess for at, guess in self.singles.items() if moved.isdisjoint(at[0])}
-        self._marginals = {names: table for names, table in self._marginals.items() if moved.isdisjoint(names)}
+        self._marginals = {at: table for at, table in self._marginals.items() if moved.isdisjoint(at)}
+
+
+def _pieces(names: Set, place: Mapping[str, int]) -> list[Set]:
+    """The names by the part that each is in; one piece where there are no parts."""
+    found: dict[int | None, list[str]] = {}
+    for name in names:
+        found.setdefault(place.get(name), []).append(name)
+    return [tuple(piece) for piece in found.values()]
+
+
+def _product(names: Set, pieces: Mapping[Set, np.ndarray], domain: Domain) -> np.ndarray:
+    table = np.ones(())
+    for piece, marginal in pieces.items():
+        table = table * marginal.reshape([domain[name].size if name in piece else 1 for name in names])
+    return table
 
 
 class Learner:
@@ -159,17 +183,16 @@ class Learner:
         self.hypothesis = hypothesis
         self.notes: list[str] = []
         self._queries = queries
-        self._parts: list[frozenset[str]] = [frozenset(hypothesis.domain.names)]
-        self._kept = KeptGuesses()
+        self._kept = KeptGuesses([frozenset(hypothesis.domain.names)])
 
     @classmethod
     def uniform(cls, queries: QueryClass, tree_cells: int | None, algorithm: str) -> Self:
         """Starts from the uniform distribution, under the rules of the domain."""
         learner = cls(queries, queries.start(tree_cells, algorithm))
         domain = learner.hypothesis.domain
-        learner._parts = [frozenset({name}) for name in domain.names]
+        learner._kept.parts = [frozenset({name}) for name in domain.names]
         for rule in domain.impossible:
-            learner._join(rule.attributes)
+            learner._kept.join(rule.attributes)
         return learner
 
     def scores(self, records: float, past: Sequence[Measurement]) -> CellScores | LinearScores:
@@ -213,15 +236,8 @@ class Learner:
     def _learn(self, query: Linear, move: Callable[[Hypothesis], bool]) -> None:
         self.hypothesis, moved, note = learned(self.hypothesis, move, records=self._queries.support_records)
         if moved:
-            self._kept.forget(self._join(query.attributes))
+            self._kept.join(query.attributes)
         self._note(note)
-
-    def _join(self, names: Iterable[str]) -> frozenset[str]:
-        """The part that an update on these attributes moves, from now on one."""
-        touched = [part for part in self._parts if not part.isdisjoint(names)]
-        joined = frozenset().union(*touched)
-        self._parts = [part for part in self._parts if part not in touched] + [joined]
-        return joined
 
     def _still(self, hypothesis: Hypothesis) -> KeptGuesses | None:
         """What need not be read again; records that were drawn are no product of parts."""
