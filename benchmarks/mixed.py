@@ -36,7 +36,7 @@ TEXTBOOK_ERROR = {"kdd99": 0.2, "nist": 0.1}
 ALGORITHMS: dict[str, Callable[[str], Any]] = {
     "MWEM": lambda _: rt.MWEM(rounds=30),
     "TextbookPMW": lambda place: rt.TextbookPMW(error=TEXTBOOK_ERROR[place], failure=FAILURE),
-    "DualQuery": lambda _: rt.DualQuery(rounds=60, draws=10, step=0.3),
+    "DualQuery": lambda _: rt.DualQuery(rounds=60, draws=10, step=0.3, replies=4),
 }
 ROUNDING = 1e-9
 INTRODUCTION = """500 queries of each table: boxes of up to three attributes, disjunctions of two tests, and means. Each
