@@ -26,8 +26,7 @@ from reticent.knowledge.shares import audit_share
 from reticent.losses.risk import TensorRisk
 from reticent.losses.solver import minimum
 from reticent.releases.adaptive import Adaptive
-from reticent.sessions.loss_audits import ATTEMPTS, HIDDEN_SHARE, NOISE_SHARE, WIDEST_SHARE
-from reticent.sessions.loss_learning import LEAST_SHARE
+from reticent.sessions.loss_audits import ATTEMPTS, HIDDEN_SHARE, LEAST_SHARE, NOISE_SHARE, WIDEST_SHARE
 from reticent.sessions.warm_start import default_workload
 
 FAILURE, WANTED = 0.05, 0.05

@@ -22,8 +22,7 @@ from reticent.service import replies
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.http.problems import HttpProblem
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.server import open_tables
 
 OWN = re.compile(rb"^(date|x-request-id): .*\r\n", re.MULTILINE)

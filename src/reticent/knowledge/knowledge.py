@@ -19,18 +19,17 @@ import numpy as np
 from reticent.domain import Domain, Numeric
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.choose import read_snapshot
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.transfer import read_snapshot
 from reticent.knowledge.certificates import Certificate, tightest
 from reticent.knowledge.guarantees import Guarantee
-from reticent.knowledge.intervals import MOST_READ, WIDER, Bounds, hull, joined
 from reticent.knowledge.measured import MeasuredGroups, MeasuredMarginal, MeasuredQueries, MeasuredQuery
 from reticent.knowledge.offsets import BinMeans
 from reticent.knowledge.outlines import Outline, essential, is_cell, outline
 from reticent.knowledge.paid_models import PaidModel
 from reticent.knowledge.raw_means import RawMean
 from reticent.knowledge.raw_sums import RawSums
-from reticent.knowledge.shares import SINGLE, Shares
+from reticent.knowledge.tails import MOST_READ, SINGLE, WIDER, Bounds, Shares, hull, joined
 from reticent.knowledge.typical import TypicalError
 from reticent.losses.losses import ConvexLoss
 from reticent.queries.base import Linear

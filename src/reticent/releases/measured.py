@@ -14,10 +14,9 @@ from reticent.domain import Domain
 from reticent.domain.files import named_path, reading_file, shown_path
 from reticent.errors import QueryError, ReticentError, real_number, require, whole_number
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
-from reticent.hypotheses.choose import TREE_CELLS, choose
+from reticent.hypotheses.choose import PUBLIC_SEED, TREE_CELLS, choose, with_room
 from reticent.hypotheses.memory import refuse_beyond
-from reticent.hypotheses.transfer import PUBLIC_SEED, with_room
-from reticent.knowledge.outcome import Outcome
+from reticent.knowledge.guarantees import Outcome
 from reticent.queries.base import Linear
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Marginal

@@ -18,14 +18,13 @@ import httptools
 from reticent.knowledge.free import Recall
 from reticent.knowledge.knowledge import Knowledge
 from reticent.service.admission import Admission
-from reticent.service.http.bounds import TABLE_NAME
 from reticent.service.http.middleware import SECURITY
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.replies import AnswerCache, encoded_reply, reply_of
 from reticent.service.requests import QuestionParser
-from reticent.sessions.free import free_result
-from reticent.sql.kept import Kept
+from reticent.service.settings import TABLE_NAME
+from reticent.sessions.engine import free_result
+from reticent.sql.statement import Kept
 
 _ASK = re.compile(f"/v1/tables/({TABLE_NAME})/ask")
 _LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,7})\r\n", re.IGNORECASE)

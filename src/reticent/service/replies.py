@@ -12,7 +12,7 @@ from reticent.knowledge.answer import ORIGINS, Answer
 from reticent.releases.models import Model
 from reticent.service.requests import ParsedRequest
 from reticent.sql import ResultTable
-from reticent.sql.kept import Kept
+from reticent.sql.statement import Kept
 
 KEPT = 2048
 KEPT_BYTES = 2**25

@@ -15,20 +15,18 @@ from reticent.kernel.ledger.verify import verify
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.request import Request
 from reticent.losses.losses import ConvexLoss
+from reticent.service.admission import Workers
 from reticent.service.auth import Principal
 from reticent.service.http.problems import HttpProblem
-from reticent.service.http.ticks import Ticks
-from reticent.service.paid_answers import PaidAnswers
+from reticent.service.paid_answers import PaidAnswers, Ticks
 from reticent.service.published import PublishedReleases
 from reticent.service.quick_path import light_answer
 from reticent.service.replies import AnswerCache, encode, encoded_reply, reply_of
 from reticent.service.requests import LossParser, ParsedRequest, Parser, QuestionParser
 from reticent.service.settings import Settings, TableSettings
-from reticent.service.workers import Workers
-from reticent.sessions.free import free_result
+from reticent.sessions.engine import Free, free_result
 from reticent.sessions.journal import ASK, SUM
 from reticent.sessions.models import charged
-from reticent.sessions.quote import Free
 from reticent.sessions.session import Session
 
 FREE_THREADS = 2

@@ -8,8 +8,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from reticent.service.http.bounds import HEAD_LIMIT
 from reticent.service.http.problems import HttpProblem
+from reticent.service.settings import HEAD_LIMIT
 
 QuickAnswering = Callable[[bytes, list[tuple[bytes, bytes]]], bytes | None]
 """The response to the bytes of one whole request, with the server's own headers; None leaves it to the application."""

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reticent.domain import Domain
-from reticent.service.admission import Admission
+from reticent.service.admission import Admission, Workers
 from reticent.service.auth import Principal
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.postgres.catalog import Catalog, Job
 from reticent.service.postgres.catalog_tables import SYNTHETIC
 from reticent.service.postgres.commands import Command, Read, commands_of
@@ -25,8 +24,7 @@ from reticent.service.postgres.types import TEXT
 from reticent.service.postgres.variables import Terms
 from reticent.service.settings import Settings
 from reticent.service.table_service import TableService
-from reticent.service.workers import Workers
-from reticent.sql.kept import Kept
+from reticent.sql.statement import Kept
 
 KEPT = 2048
 KEPT_BYTES = 2**24

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from reticent.service.postgres import copying, messages
+from reticent.service.postgres import messages, results
 from reticent.service.postgres.answering import Answering, Asker
 from reticent.service.postgres.commands import (
     Acknowledged,
@@ -163,7 +163,7 @@ class WireSession:
 
     def _copy(self, command: Copy, relation: WireRows) -> None:
         self._notify(relation)
-        self._send(b"".join(copying.copy_messages(command, relation)))
+        self._send(b"".join(results.copy_messages(command, relation)))
 
     def _notify(self, relation: WireRows) -> None:
         for severity, text in relation.notices:
