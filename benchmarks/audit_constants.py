@@ -22,7 +22,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.minimizers.excess_risk import LARGEST_HIDDEN, ExcessRisk, least_scale
 from reticent.kernel.table import Table
-from reticent.knowledge.shares import audit_share
+from reticent.knowledge.tails import audit_share
 from reticent.losses.risk import TensorRisk
 from reticent.losses.solver import minimum
 from reticent.releases.adaptive import Adaptive
