@@ -50,7 +50,7 @@ tenth of the least up to a fifth (docs/convex.md)."""
 HIDDEN_SHARE = 1 / 40
 """Of a wanted error: so much is added to every bound, for a ridge with which the private minimum takes four tenths of
 the steps (docs/proofs/excess-risk.md, claim 5). A certified model costs a twentieth more; half as much would save half
-of that and take half as many steps again, twice as much costs a tenth (`benchmarks/audit_constants.py`)."""
+of that and take two fifths more steps, twice as much costs a tenth (`benchmarks/audit_constants.py`)."""
 WIDEST_SHARE = 1 - HIDDEN_SHARE - 1 / 20
 """Where only so much may be spent on a loss, noise may reach up to this: there a model whose excess is a twentieth of
 the error passes every second time, and with more noise an audit would sooner fail than pass."""
