@@ -29,6 +29,7 @@ COMMANDS = {
     "plan": ("data", "Show what each mechanism would certify, before anything is spent."),
     "release": ("publish", "Publish synthetic rows, a report and free answers under one budget."),
     "fit": ("fit", "Fit models by minimising convex losses: a release, a server or a table of your own."),
+    "estimate": ("estimate", "Fit a distribution to noisy measurements that were made elsewhere."),
     "serve": ("serve", "Put a table behind HTTP and a web page."),
     "ask": ("online", "Ask a server one question in SQL."),
     "shell": ("shell", "Ask in SQL at a prompt: a release, a server or a table of your own."),

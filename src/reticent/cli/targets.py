@@ -48,6 +48,8 @@ class Target:
     def budget(self) -> str:
         """What is spent, or why nothing is."""
         if self.free:
+            if not self.backend.stated:
+                return f"Everything is free: {self.backend.privacy}."
             return f"Everything is free: {self.backend.privacy} was spent when this was published."
         spent, remaining = float(self.backend.spent), float(self.backend.remaining)
         share = spent / (spent + remaining) if spent + remaining else 1.0

@@ -156,7 +156,7 @@ class MWEM:
         """
         domain, budget = curator.domain, curator.budget
         queries = QueryClass(workload, domain)
-        learner = Learner(queries, queries.start(self.tree_cells, "MWEM"))
+        learner = Learner.uniform(queries, self.tree_cells, "MWEM")
         steps = Steps(curator, allowance, key)
         records, error = count_records(curator, steps)
         closing = int(max(0, steps.left) * (checked_share(self.audit_share) or 0))
