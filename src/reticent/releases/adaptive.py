@@ -51,7 +51,7 @@ from reticent.releases.candidates import (
     target_sets,
 )
 from reticent.releases.levels import LevelPlan, level_plans, moved_onto
-from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds, residuals_planned
+from reticent.releases.rounds import STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
 
 __all__ = ["Adaptive"]
 
@@ -74,8 +74,6 @@ OTHER_PROCESSOR = (
 )
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Under one of these names runs began before ranges were measured in levels."""
-TOTAL = "total"
-"""The step that buys the number of records by itself."""
 AUDITS = 2
 """Of every cell, and of every range; each costs at least one unit."""
 
