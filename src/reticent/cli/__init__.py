@@ -29,6 +29,7 @@ COMMANDS = {
     "plan": ("data", "Show what each mechanism would certify, before anything is spent."),
     "release": ("publish", "Publish synthetic rows, a report and free answers under one budget."),
     "fit": ("fit", "Fit models by minimising convex losses: a release, a server or a table of your own."),
+    "estimate": ("estimate", "Fit a distribution to noisy measurements that were made elsewhere."),
     "serve": ("serve", "Put a table behind HTTP and a web page."),
     "ask": ("online", "Ask a server one question in SQL."),
     "shell": ("shell", "Ask in SQL at a prompt: a release, a server or a table of your own."),
@@ -50,6 +51,7 @@ ARGUMENTS = {
     "or use neighbours='add-remove'": "or use --neighbours add-remove",
     "or use add-remove": "or use --neighbours add-remove",
     "give its place with anchor=": "give its place with --anchor",
+    "or leave anchor= out": "or leave --anchor out",
     "give the right one with anchor=": "give the right one with --anchor",
 }
 """What the library's remedies say, and what they are called here."""

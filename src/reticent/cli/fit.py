@@ -17,6 +17,7 @@ from reticent.cli.options import (
     json_option,
     print_json,
     reading_options,
+    refuse_overwriting,
     refuse_unused,
 )
 from reticent.cli.targets import Target, is_release, is_server, opened_target
@@ -81,6 +82,7 @@ def fit(
 
     _refuse_unused(target, options["engine"])
     asked = read_losses(losses)
+    refuse_overwriting("out")
     if out is not None:
         refuse_unwritable(out)
     opened = _opened(target, asked, error, confidence, as_json, **options)

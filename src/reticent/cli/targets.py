@@ -48,6 +48,8 @@ class Target:
     def budget(self) -> str:
         """What is spent, or why nothing is."""
         if self.free:
+            if not self.backend.stated:
+                return f"Everything is free: {self.backend.privacy}."
             return f"Everything is free: {self.backend.privacy} was spent when this was published."
         spent, remaining = float(self.backend.spent), float(self.backend.remaining)
         share = spent / (spent + remaining) if spent + remaining else 1.0
@@ -76,7 +78,7 @@ def release_target(path: str) -> Target:
 def server_target(url: str, table: str | None) -> Target:
     try:
         from reticent.client import connect
-    except ImportError:
+    except ModuleNotFoundError:
         raise QueryError("talking to a server needs more packages: pip install 'reticent[serve]'") from None
     if not is_server(url):
         raise QueryError(f"{url} is neither a server nor a file ending in .release; a server's address begins http://")

@@ -51,8 +51,8 @@ class Numeric(Attribute):
     and infinite values beyond the edges are clamped into the end bins, or go with the misfits (`outside="other"`).
     With `lower, upper, bins` the bins are equally wide (whole: the integers lower..upper split evenly).
 
-    Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands` and `units` of numbers, `missing`
-    marks, `aliases`, `strip` and `casefold` (docs/domain.md).
+    Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands`, `units` and `negative` of
+    numbers, `missing` marks, `aliases`, `strip` and `casefold` (docs/domain.md).
 
     Args:
         edges: The bins' edges, ascending.
@@ -70,7 +70,8 @@ class Numeric(Attribute):
         missing: Marks that mean a missing value.
         decimal: The decimal point of numbers.
         thousands: What separates their thousands.
-        units: What may stand behind them.
+        units: What may stand before or behind them.
+        negative: How negative numbers may be written: "parentheses" as in (5), "trailing" as in 5-.
 
     Raises:
         DomainError: Edges that do not ascend, or another combination.
@@ -109,6 +110,7 @@ class Numeric(Attribute):
         decimal: str = ".",
         thousands: str = "",
         units: str | Iterable[str] = (),
+        negative: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(whole, bool):
             raise DomainError(f"whole {shown(whole)} must be true or false")
@@ -132,6 +134,7 @@ class Numeric(Attribute):
             decimal=decimal,
             thousands=thousands,
             units=units,
+            negative=negative,
         )
         extras = {"nullable": nullable, "other": other, "outside": outside, "rules": rules}
         self._declare(edges=listed, known=len(listed) - 1, whole=whole, **extras)

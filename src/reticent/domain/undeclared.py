@@ -32,7 +32,7 @@ class Undeclared(Attribute):
         whole: Numbers are whole; edges then are, too.
         lower, upper: Public bounds of numbers or dates, where they are known: fewer edges are possible, so they are
             found with less error, and the end bins reach to the bounds.
-        format, strip, casefold, aliases, missing, decimal, thousands, units: Reading rules (docs/domain.md).
+        format, strip, casefold, aliases, missing, decimal, thousands, units, negative: Reading rules (docs/domain.md).
 
     Raises:
         DomainError: Another kind, or reading rules that do not go with it.
@@ -67,6 +67,7 @@ class Undeclared(Attribute):
         decimal: str = ".",
         thousands: str = "",
         units: str | Iterable[str] = (),
+        negative: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(kind, str) or kind not in get_args(Kind):
             raise DomainError(f"kind {shown(kind)} must be one of {', '.join(get_args(Kind))}")
@@ -80,6 +81,7 @@ class Undeclared(Attribute):
             decimal=decimal,
             thousands=thousands,
             units=units,
+            negative=negative,
         )
         if not isinstance(whole, bool) or (whole and kind != "number"):
             raise DomainError(f"whole {shown(whole)} must be true or false, and is for numbers only")

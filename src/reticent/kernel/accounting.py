@@ -247,14 +247,15 @@ class Budget:
             raise QueryError("a budget is epsilon, epsilon with delta, or rho; give exactly one of epsilon and rho")
         if rho is not None and delta is not None:
             raise QueryError("a rho budget takes no delta; drop delta, or give epsilon with delta")
-        if noise not in (None, GAUSSIAN):
+        if noise is not None and not (isinstance(noise, str) and noise == GAUSSIAN):
             raise QueryError('noise may be "gaussian" to pay for Gaussian noise only; leave it out otherwise')
         if noise is not None and rho is None and delta is None:
             raise QueryError('a pure budget cannot pay for Gaussian noise; give delta, or leave out noise="gaussian"')
         exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
         exact_rho = None if rho is None else exact(rho, "rho", LARGEST_BUDGET)
         exact_delta = None if delta is None else _probability(delta)
-        taken = Fraction(0) if approximate is None or approximate == 0 else _probability(approximate)
+        none = approximate is None or (isinstance(approximate, Real) and approximate == 0)
+        taken = Fraction(0) if none else _probability(approximate)
         if taken and exact_epsilon is not None and (exact_delta is None or taken >= exact_delta):
             raise QueryError(f"approximate={_shown(taken)} must be less than delta; give more delta, or less of it")
         if exact_epsilon is not None and exact_delta is not None:

@@ -37,9 +37,10 @@ from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import Kind
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
 from reticent.knowledge.guarantees import Outcome, Progress, Report, silent
+from reticent.knowledge.tails import check_confidence
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, checked_share, divide, noise_costing, too_little
 from reticent.releases.candidates import (
     LOW_ORDERS,
     Interaction,
@@ -50,7 +51,7 @@ from reticent.releases.candidates import (
     target_sets,
 )
 from reticent.releases.levels import LevelPlan, level_plans, moved_onto
-from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds, residuals_planned
+from reticent.releases.rounds import STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
 
 __all__ = ["Adaptive"]
 
@@ -73,8 +74,6 @@ OTHER_PROCESSOR = (
 )
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Under one of these names runs began before ranges were measured in levels."""
-TOTAL = "total"
-"""The step that buys the number of records by itself."""
 AUDITS = 2
 """Of every cell, and of every range; each costs at least one unit."""
 
@@ -119,10 +118,9 @@ class Adaptive:
     at_once: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= float(self.audit_share) <= 0.5:
-            raise QueryError(f"audit_share={self.audit_share} is a share of the budget: from 0 to 0.5")
-        if not 0 < self.confidence < 1:
-            raise QueryError(f"confidence={self.confidence} must lie strictly between 0 and 1")
+        if checked_share(self.audit_share) is None:
+            raise QueryError("audit_share is None; give a share of the budget, from 0 to 0.5")
+        check_confidence(self.confidence)
         for name, least in {"histogram_cells": 0, "dense_cells": 1, "model_cells": 1, "support": 1}.items():
             object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
 

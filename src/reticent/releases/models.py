@@ -592,14 +592,19 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
             raise QueryError(f"rows of shape {rows.shape} need {len(names)} columns: {', '.join(names)}")
         return {name: rows[:, place] for place, name in enumerate(names)}
     if isinstance(rows, Sequence):
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise QueryError(f"rows need the columns {', '.join(names)}")
         lacking = next((name for row in rows for name in names if name not in row), None)
         if lacking is not None:
             raise QueryError(f"a row has no {lacking}; each needs {', '.join(names)}, None where unknown")
         return {name: [row[name] for row in rows] for name in names}
     try:
-        return {name: _plain(rows[name]) for name in names}
-    except (KeyError, TypeError):
+        found = {name: _plain(rows[name]) for name in names}
+    except (KeyError, TypeError, IndexError, ValueError):
         raise QueryError(f"rows need the columns {', '.join(names)}") from None
+    if len({column.shape for column in found.values()}) > 1 or any(column.ndim != 1 for column in found.values()):
+        raise QueryError(f"rows need the columns {', '.join(names)}, all of one length")
+    return found
 
 
 def _plain(column: Any) -> Any:

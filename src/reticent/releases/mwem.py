@@ -22,9 +22,9 @@ from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Count
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Steps, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Steps, checked_share, divide, noise_costing, too_little
 from reticent.releases.query_class import Learner, QueryClass
-from reticent.releases.workload_audit import AUDIT_SHARE, audited, checked_share
+from reticent.releases.workload_audit import AUDIT_SHARE, audited
 
 __all__ = ["MWEM"]
 
@@ -156,7 +156,7 @@ class MWEM:
         """
         domain, budget = curator.domain, curator.budget
         queries = QueryClass(workload, domain)
-        learner = Learner(queries, queries.start(self.tree_cells, "MWEM"))
+        learner = Learner.uniform(queries, self.tree_cells, "MWEM")
         steps = Steps(curator, allowance, key)
         records, error = count_records(curator, steps)
         closing = int(max(0, steps.left) * (checked_share(self.audit_share) or 0))

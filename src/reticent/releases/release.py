@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2**31 - 1
 LEAST_ROWS_RATIO = 4
 """Rows with replicate weights for each record: their own sampling then adds an eighth to a standard error at most."""
+UNSTATED = "no privacy statement: fitted to measurements that were made elsewhere"
 PUBLISHED = "published"
 """Ledger events that hold a whole release."""
 
@@ -283,7 +284,7 @@ def _version() -> str:
 class Release:
     """What was published; holds nothing that is not public, and answers without limit.
 
-    `rt.release` makes one, `Release.load` reads one.
+    `rt.release` makes one, `rt.fit` one of measurements that were made elsewhere; `Release.load` reads one.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -368,8 +369,15 @@ class Release:
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
 
     @property
+    def stated(self) -> bool:
+        """Whether the release says what it costs in privacy: one that `rt.fit` made of others' numbers does not."""
+        return self.facts["budget"] is not None
+
+    @property
     def privacy(self) -> str:
         """The guarantee in one line."""
+        if not self.stated:
+            return UNSTATED
         terms = self.facts["budget"].items()
         numbers = [f"{name} {float(Fraction(text)):g}" for name, text in terms if name != "noise"]
         stated = ", ".join([*numbers, *(f"{text} noise only" for name, text in terms if name == "noise")])
@@ -410,8 +418,11 @@ class Release:
         return found.drawn_from(self._sample(asked))
 
     def _sample(self, query: Query) -> Sample:
+        asked = query.resolve(self.domain)
+        if not self.stated:
+            return Sample(self.knowledge, asked, self.replicated)
         budget = partial(Budget.from_dict, self.facts["budget"])
-        return Sample(self.knowledge, query.resolve(self.domain), self.replicated, budget, self.facts["neighbours"])
+        return Sample(self.knowledge, asked, self.replicated, budget, self.facts["neighbours"])
 
     @overload
     def ask(self, question: Query | StatisticQuery) -> Answer: ...

@@ -214,7 +214,7 @@ class TextbookPMW:
         records = curator.records
         plan = self.plan(records, queries.size, math.log(domain.size), curator.budget, allowance)
         report(Progress(0, plan.rounds, plan.guarantee, 0.0))
-        learner = Learner(queries, queries.start(self.tree_cells, "TextbookPMW"))
+        learner = Learner.uniform(queries, self.tree_cells, "TextbookPMW")
         steps = Steps(curator, allowance, key)
         measurements: list[Measurement] = []
         passed = 0.0 if plan.rounds == 0 else None

@@ -141,6 +141,11 @@ class Ledger:
             new = not stored_anything(file)
             if not file.exists() and not accept_rollback and (mark := newest(marks)[1]) and mark.sequence:
                 raise LedgerError(f"{file} is missing but its anchor {marks} is there: restore the ledger's file")
+            if not new and not marks.exists() and (beside := places(file, None)[1]).exists():
+                raise LedgerError(
+                    f"anchor {marks} is missing, but there is one at {beside}: move that file there,"
+                    " or leave anchor= out"
+                )
             held = Anchor(marks, create=new or accept_rollback)
             undo.callback(held.close)
             if new and not accept_rollback and held.mark and held.mark.sequence:

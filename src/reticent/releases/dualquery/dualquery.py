@@ -31,14 +31,14 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Marginal, count
 from reticent.queries.scalars import ScalarQueries
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Steps, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Steps, checked_share, noise_costing, too_little
 from reticent.releases.dualquery.analysis import analyse, game_bound, sample_error, sample_size
 from reticent.releases.dualquery.data_player import DataPlayer, Search
 from reticent.releases.dualquery.exact_player import IntegerProgram
 from reticent.releases.dualquery.game import Game, RecordMender
 from reticent.releases.dualquery.plan import REPLIES, DualQueryPlan, textbook, tuned
 from reticent.releases.dualquery.query_player import query_player
-from reticent.releases.workload_audit import AUDIT_SHARE, audited, checked_share
+from reticent.releases.workload_audit import AUDIT_SHARE, audited
 
 START_FLOOR = 0.1
 """In standard deviations: no code of a start record is ruled out by noise alone."""
@@ -107,7 +107,8 @@ class DualQuery:
     confidence: float = USUAL_CONFIDENCE
 
     def __post_init__(self) -> None:
-        share = Fraction(0) if self.refine == 0 else exact(self.refine, "refine")
+        none = isinstance(self.refine, Real) and self.refine == 0
+        share = Fraction(0) if none else exact(self.refine, "refine")
         if share >= 1:
             raise QueryError(f"refine={self.refine} is a share of the budget: at least 0 and below 1")
         if self.error is not None:
