@@ -105,8 +105,8 @@ def _piped(prompt: Prompt) -> int:
 
 def _refuse_unused(target: str) -> None:
     """What the kind of target has no use for."""
-    reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start")
-    reading = (*reading, *START_NAMES, *ENGINE_NAMES)
+    reading = ("domain_file", "query", "person", "most", "records", "version", "neighbours")
+    reading = (*reading, "ledger", "anchor", "warm_start", *START_NAMES, *ENGINE_NAMES)
     budget = ("epsilon", "delta", "rho")
     if is_server(target):
         refuse_unused("with a server, which has its own table and budget", *reading, *budget)
