@@ -383,7 +383,8 @@ class Connection:
             raise QueryError(
                 f"this token gives access to {len(self._tables)} tables ({seen}): name one of them, in SQL after FROM"
             )
-        if not isinstance(name, str) or _TABLE_NAME.fullmatch(name) is None:
+        require(name, str, "table", "a table's name, which is text")
+        if _TABLE_NAME.fullmatch(name) is None:
             raise QueryError(f"table {given(name)} is no table's name: letters, digits, - and _, at most 64 characters")
         return f"/v1/tables/{name}{rest}"
 
