@@ -157,8 +157,8 @@ def telling_anchor(ledger: str | Path | None, anchor: str | Path | None) -> Iter
     yield
     if new:
         click.echo(
-            f"The anchor is kept beside the ledger, in {one_line(f'{ledger}.anchor')}: restoring the folder restores"
-            " both and hides a rollback. Use --anchor to keep it on another volume.",
+            f"The anchor is kept beside the ledger, in {one_line(f'{ledger}.anchor')}: restoring the folder"
+            " restores both and hides a rollback. Use --anchor to keep it on another volume.",
             err=True,
         )
 

@@ -263,7 +263,19 @@ class Domain(Mapping[str, Attribute]):
         return {name: attribute.to_dict() for name, attribute in self.items()} | found
 
     def with_discovered(self, *paid: Mapping[str, Any]) -> Domain:
-        """The same attributes, resting on what these ledgers paid for beside all that was paid before."""
+        """The same attributes, with a record of the ledgers that paid for their discovery.
+
+        Args:
+            paid: What each ledger paid, as `rt.discover` writes it; known ones are kept once.
+
+        Returns:
+            A new domain.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Domain(a=3).with_discovered().discovered
+            ()
+        """
         for each in paid:
             require(each, Mapping, "paid", "what a discovery's domain lists as discovered")
         known = {each["ledger"] for each in self.discovered}

@@ -152,14 +152,43 @@ class Numeric(Attribute):
         return frozen(np.array(_numbers(self.edges, self.kind)))
 
     def bin(self, code: int) -> tuple[float, float]:
-        """Smallest and largest number of a bin; the largest belongs to it only if whole or last."""
+        """Smallest and largest number of a bin.
+
+        The largest belongs to the bin only if numbers are whole or the bin is the last.
+
+        Args:
+            code: Number of the bin, from 0.
+
+        Returns:
+            Both numbers.
+
+        Raises:
+            DomainError: There is no such bin.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Numeric(edges=[0, 10, 20]).bin(1)
+            (10.0, 20.0)
+        """
         if not 0 <= code < self.known:
             raise DomainError(f"code {code} is not one of the {self.known} bins")
         last = self.whole and code < self.known - 1
         return float(self.cuts[code]), float(self.cuts[code + 1]) - last
 
     def read(self, value: Any) -> float | Unread:
-        """The number of one raw value: its own, or days or microseconds since 1970; neither clipped nor floored."""
+        """The number that one raw value stands for, neither clipped nor rounded.
+
+        Args:
+            value: A cell.
+
+        Returns:
+            Its number, or days or microseconds since 1970 for dates and times; otherwise why it has none.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Numeric(edges=[0, 10, 20]).read("12.5")
+            12.5
+        """
         number = _READERS[self.kind](value if self.rules is None else self.rules.plain(value))
         return Unread.NULL if isinstance(number, float) and self._means_missing(number) else number
 

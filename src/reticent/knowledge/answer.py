@@ -154,9 +154,8 @@ class Answer(Framed):
         Its text and its typical error wait for a reader: both are functions of public values that never change.
         """
         answer = object.__new__(cls)
-        state = answer.__dict__
-        state.update(fields)
-        state["_asked"], state["_typical"] = asked, typical
+        fields["_asked"], fields["_typical"] = asked, typical
+        object.__setattr__(answer, "__dict__", fields)
         return answer
 
     def __getattr__(self, name: str) -> Any:

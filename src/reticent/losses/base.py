@@ -175,7 +175,16 @@ class ConvexLoss(ABC):
         return {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ledger and HTTP; `loss_from_dict` is the inverse."""
+        """Plain values for ledger and HTTP; `loss_from_dict` is the inverse.
+
+        Returns:
+            The kind of the loss and its settings.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Logistic(features=["a"], label="y").to_dict()["loss"]
+            'logistic'
+        """
         plain: dict[str, Any] = {
             "loss": self.kind,
             "features": [f if isinstance(f, str) else list(f) for f in self.features],
