@@ -18,6 +18,7 @@ from reticent.cli.options import (
     misfits_option,
     print_json,
     progress_bar,
+    refuse_overwriting,
     telling_anchor,
 )
 from reticent.domain.attribute import Attribute, closest
@@ -114,7 +115,7 @@ def show(file: Path, as_json: bool) -> None:
 
     declared = Domain.read(file)
     if declared.impossible:
-        from reticent.hypotheses.junction_tree.rules import check_rules
+        from reticent.hypotheses.junction_tree.tree import check_rules
 
         check_rules(declared)
     if as_json:
@@ -217,6 +218,7 @@ def discover(
     from reticent.domain.domain import dumps_toml
     from reticent.domain.draft import read_draft
 
+    refuse_overwriting("out")
     if out is not None:
         refuse_unwritable(out)
     budget = budget_from(epsilon, delta, rho)

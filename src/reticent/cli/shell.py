@@ -1,40 +1,43 @@
-"""`shell`: SQL at a prompt, with the price before it is paid; statements may also come through a pipe."""
+"""`shell`: SQL at a prompt, with the price before it is paid; statements may also come through a pipe.
+
+Completion at the SQL prompt: keywords, columns, and the declared values of the column just named.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
 from rich.markup import escape
 
 from reticent.cli import fail
-from reticent.cli.completion import ALIASES, COMMANDS, WORDS, SqlCompleter
 from reticent.cli.options import (
     ENGINE_NAMES,
     START_NAMES,
     anchor_option,
-    budget_from,
     budget_options,
     console,
     engine_from,
     engine_options,
     json_option,
     print_json,
-    progress_bar,
-    read_table,
     reading_options,
     refuse_unused,
     start_options,
-    telling_anchor,
     wanted_error,
 )
 from reticent.cli.show import show_result
-from reticent.cli.targets import Target, is_release, is_server, release_target, server_target, session_target
+from reticent.cli.targets import Target, is_release, is_server, opened_target
+from reticent.domain import Domain
 from reticent.errors import QueryError, ReticentError
+from reticent.sql.parse import quoted_name
 
 LABELS_SHOWN = 12
 WELCOME = "SQL in one line, or \\help. Tab completes columns and values; \\q or Ctrl-D leaves."
@@ -97,7 +100,7 @@ def _piped(prompt: Prompt) -> int:
 
 
 def _refuse_unused(target: str) -> None:
-    """What the kind of target has no use for."""
+    """Refuse options that have no effect on this kind of target."""
     reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start")
     reading = (*reading, *START_NAMES, *ENGINE_NAMES)
     budget = ("epsilon", "delta", "rho")
@@ -110,21 +113,9 @@ def _refuse_unused(target: str) -> None:
 
 
 def _opened(target: str, quiet: bool, **options: Any) -> Target:
-    budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
     engine = {name: options.pop(name) for name in ENGINE_NAMES}
-    ledger, anchor, served = (options.pop(name) for name in ("ledger", "anchor", "served"))
     start = {name: options.pop(name) for name in ("warm_start", "purpose", "useful")}
-    if is_server(target):
-        return server_target(target, served)
-    if is_release(target):
-        return release_target(target)
-    if options["domain_file"] is None or ledger is None:
-        raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
-    stated = budget_from(**budget)
-    opening = engine_from(**engine) | start
-    table = read_table(target, **options)
-    with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
-        return session_target(table, ledger, stated, opening, listener, anchor)
+    return opened_target(target, lambda: engine_from(**engine) | start, quiet, **options)
 
 
 def _agree(price: str) -> bool:
@@ -281,3 +272,73 @@ def _semicolon(text: str) -> int | None:
         elif character == ";":
             return place
     return None
+
+
+KEYWORDS = (
+    "SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "AND", "OR", "NOT", "IN", "BETWEEN",
+    "IS NULL", "IS NOT NULL", "LIKE", "CASE", "WHEN", "THEN", "ELSE", "END", "AS", "DESC", "ASC", "FILTER",
+    "COUNT(*)", "SUM(", "AVG(", "MEDIAN(", "STDDEV(", "CORR(", "WITH",
+)  # fmt: skip
+COMMANDS = {
+    "\\cost": "price of a statement at the wanted error, without asking it",
+    "\\error": "wanted error from now on: records for counts, or 1%; `\\error off` for free answers only",
+    "\\budget": "what is spent and what is left",
+    "\\domain": "columns and their values; `\\domain COLUMN` for one",
+    "\\help": "this list",
+    "\\quit": "leave",
+}
+ALIASES = {
+    "\\q": "\\quit",
+    "\\d": "\\domain",
+    "\\h": "\\help",
+    "\\?": "\\help",
+    "exit": "\\quit",
+    "quit": "\\quit",
+    "help": "\\help",
+}
+"""What hands type that know other shells."""
+WORDS = frozenset(name for name in ALIASES if not name.startswith("\\"))
+_VALUE_WANTED = re.compile(
+    r"(?P<name>\"[^\"]+\"|\w+)\s*(?:=|<>|!=|\bIN\s*\((?:[^()]*,)?|\bLIKE)\s*(?P<typed>'?[^',)]*)$", re.I
+)
+_WORD = re.compile(r"[\\\w*()\"]+$")
+
+
+class SqlCompleter(Completer):
+    """Works from the domain alone."""
+
+    def __init__(self, domain: Domain, table: str) -> None:
+        self._domain = domain
+        self._words = [*map(quoted_name, domain.names), quoted_name(table), *KEYWORDS]
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        text = document.text_before_cursor
+        if text.startswith("\\") and " " not in text:
+            yield from _matching(COMMANDS, text)
+            return
+        wanted = _VALUE_WANTED.search(text)
+        if wanted and (values := self._values(wanted["name"])):
+            yield from _matching(values, wanted["typed"])
+            return
+        word = _WORD.search(text)
+        yield from _matching(self._words, word.group() if word else "")
+
+    def _values(self, name: str) -> list[str]:
+        """As SQL literals, for columns that hold text."""
+        known = {text.lower(): text for text in self._domain.names}
+        named = known.get(name.strip('"').lower())
+        if named is None or (attribute := self._domain[named]).representatives is not None:
+            return []
+        extra = {attribute.null_code, attribute.other_code}
+        return [_literal(text) for code, text in enumerate(attribute.labels) if code not in extra]
+
+
+def _matching(words: Iterable[str], typed: str) -> Iterator[Completion]:
+    bare = typed.lower()
+    for word in words:
+        if word.lower().startswith(bare) or word.lower().startswith("'" + bare):
+            yield Completion(word, start_position=-len(typed))
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

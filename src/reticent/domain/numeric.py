@@ -1,4 +1,10 @@
-"""Attributes whose values are numbers, dates or datetimes cut into bins."""
+"""Attributes whose values are numbers, dates or datetimes cut into bins.
+
+A position says where in its bin a value lies, in whole steps from the bin's lower end: what bins hide, as integers.
+
+Every engine computes the same integers (`reticent.sources.encoding`); this is the reference. Values are clipped to the
+declared edges, and floored where the attribute is whole.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +49,8 @@ class Numeric(Attribute):
     and infinite values beyond the edges are clamped into the end bins, or go with the misfits (`outside="other"`).
     With `lower, upper, bins` the bins are equally wide (whole: the integers lower..upper split evenly).
 
-    Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands` and `units` of numbers, `missing`
-    marks, `aliases`, `strip` and `casefold` (docs/domain.md).
+    Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands`, `units` and `negative` of
+    numbers, `missing` marks, `aliases`, `strip` and `casefold` (docs/domain.md).
 
     Args:
         edges: The bins' edges, ascending.
@@ -62,7 +68,8 @@ class Numeric(Attribute):
         missing: Marks that mean a missing value.
         decimal: The decimal point of numbers.
         thousands: What separates their thousands.
-        units: What may stand behind them.
+        units: What may stand before or behind them.
+        negative: How negative numbers may be written: "parentheses" as in (5), "trailing" as in 5-.
 
     Raises:
         DomainError: Edges that do not ascend, or another combination.
@@ -101,6 +108,7 @@ class Numeric(Attribute):
         decimal: str = ".",
         thousands: str = "",
         units: str | Iterable[str] = (),
+        negative: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(whole, bool):
             raise DomainError(f"whole {shown(whole)} must be true or false")
@@ -124,6 +132,7 @@ class Numeric(Attribute):
             decimal=decimal,
             thousands=thousands,
             units=units,
+            negative=negative,
         )
         extras = {"nullable": nullable, "other": other, "outside": outside, "rules": rules}
         self._declare(edges=listed, known=len(listed) - 1, whole=whole, **extras)
@@ -143,14 +152,43 @@ class Numeric(Attribute):
         return frozen(np.array(_numbers(self.edges, self.kind)))
 
     def bin(self, code: int) -> tuple[float, float]:
-        """Smallest and largest number of a bin; the largest belongs to it only if whole or last."""
+        """Smallest and largest number of a bin.
+
+        The largest belongs to the bin only if numbers are whole or the bin is the last.
+
+        Args:
+            code: Number of the bin, from 0.
+
+        Returns:
+            Both numbers.
+
+        Raises:
+            DomainError: There is no such bin.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Numeric(edges=[0, 10, 20]).bin(1)
+            (10.0, 20.0)
+        """
         if not 0 <= code < self.known:
             raise DomainError(f"code {code} is not one of the {self.known} bins")
         last = self.whole and code < self.known - 1
         return float(self.cuts[code]), float(self.cuts[code + 1]) - last
 
     def read(self, value: Any) -> float | Unread:
-        """The number of one raw value: its own, or days or microseconds since 1970; neither clipped nor floored."""
+        """The number that one raw value stands for, neither clipped nor rounded.
+
+        Args:
+            value: A cell.
+
+        Returns:
+            Its number, or days or microseconds since 1970 for dates and times; otherwise why it has none.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Numeric(edges=[0, 10, 20]).read("12.5")
+            12.5
+        """
         number = _READERS[self.kind](value if self.rules is None else self.rules.plain(value))
         return Unread.NULL if isinstance(number, float) and self._means_missing(number) else number
 
@@ -384,3 +422,43 @@ def _even_edges(lower: Any, upper: Any, bins: Any, whole: bool) -> tuple[Edge, .
 
 def _short(label: str) -> Any:
     return int(label) if label.lstrip("-").isdigit() else label
+
+
+STEPS = 2**15
+"""Of a bin's width. A position is 0 to STEPS; the bin's exact middle is HALF."""
+HALF = STEPS // 2
+SMALLEST_WIDTH = 1e-290
+"""Narrower bins would meet numbers that no engine divides alike."""
+
+
+def spans(attribute: Numeric) -> tuple[np.ndarray, np.ndarray]:
+    """Of each bin the smallest value, and how far the largest lies above it.
+
+    A bin of one value counts as one of width 1 around it, so that the value is its middle.
+    """
+    low, high = np.array([attribute.bin(code) for code in range(attribute.known)]).T
+    with np.errstate(over="ignore"):
+        width = high - low
+    return np.where(width > 0, low, low - 0.5), np.where(width > 0, width, 1.0)
+
+
+def has_positions(attribute: Attribute) -> bool:
+    """Whether some bin holds more than one value, and none is too wide or too narrow for floating point."""
+    if not isinstance(attribute, Numeric) or not attribute.radii.any():
+        return False
+    low, width = spans(attribute)
+    return bool((low + width > low).all() and np.isfinite(2 * width * STEPS).all() and (width > SMALLEST_WIDTH).all())
+
+
+def positions(attribute: Numeric, values: Any) -> np.ndarray:
+    """The position of each raw value; HALF for what has no number or no bin."""
+    listed = list(values)
+    readings = [attribute.read(value) for value in listed]
+    numbers = np.array([np.nan if isinstance(number, Unread) else number for number in readings], dtype=np.float64)
+    codes = attribute.encode(listed)
+    unknown = np.isnan(numbers) | (codes >= attribute.known)
+    low, width = (ends[np.where(unknown, 0, codes)] for ends in spans(attribute))
+    clipped = np.clip(np.floor(numbers) if attribute.whole else numbers, *attribute.bounds)
+    # (x - low) / width * STEPS, rounded. The width is added and taken away: PostgreSQL refuses what underflows.
+    found = np.floor(((clipped - low) + width) / width * STEPS - (STEPS - 0.5))
+    return np.where(unknown, HALF, np.clip(found, 0, STEPS)).astype(np.int64)

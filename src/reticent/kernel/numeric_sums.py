@@ -1,6 +1,6 @@
 """Sums of numbers that bins hide: offsets from the middles of bins, and sums of values clipped to the declared range.
 
-Sources give exact integer sums of positions (`reticent.domain.positions`); sensitivities are proven in
+Sources give exact integer sums of positions (`reticent.domain.numeric`); sensitivities are proven in
 docs/proofs/numeric-sums.md.
 """
 
@@ -11,14 +11,13 @@ from fractions import Fraction
 import numpy as np
 
 from reticent.domain import Domain, Numeric
-from reticent.domain.positions import HALF, STEPS, has_positions, spans
+from reticent.domain.numeric import HALF, STEPS, has_positions, spans
 from reticent.errors import QueryError
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import MARGINAL_CELLS, checked_form, fine
 from reticent.kernel.table import CountSource
-from reticent.queries.forms import Product
+from reticent.queries.forms import Product, scaled_numbers
 from reticent.queries.groups import Groups
-from reticent.queries.numbers import scaled_numbers
 
 RANGE = 2**40
 """Integer units of a column's declared range; a multiple of every resolution."""
@@ -70,7 +69,7 @@ class ClippedSums:
 
     def __init__(self, groups: Groups, domain: Domain) -> None:
         if groups.column is None:
-            raise QueryError(f"{groups.text} names no column to sum")
+            raise QueryError(f"{groups.text} names no column to sum; name one")
         scaled_numbers(domain, groups.column)
         self.groups = groups
         self.domain = domain
@@ -78,7 +77,7 @@ class ClippedSums:
         self._names = domain.canonical(groups.names)
         form = checked_form(groups.text, groups.where.compile(domain), domain)
         if not form.binary:
-            raise QueryError(f"{groups.text}: a condition is true or false")
+            raise QueryError(f"{groups.text}: the condition must be true or false for every record")
         self.form = form
         self.span = domain.canonical({*groups.names, *form.attributes, self.column})
         self._wide = domain.cells(self.span) > MARGINAL_CELLS

@@ -8,10 +8,9 @@ from functools import partial
 import numpy as np
 
 from reticent.errors import CapacityError
-from reticent.hypotheses.base import Hypothesis
-from reticent.hypotheses.projection import conservative_target
+from reticent.hypotheses.base import Hypothesis, conservative_target
+from reticent.hypotheses.choose import learned
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.transfer import learned
 from reticent.kernel.curator import Noise, Settled
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.measured import MeasuredGroups, MeasuredMarginal, MeasuredQuery
@@ -33,8 +32,12 @@ def understand(
     *,
     declared: bool = True,
 ) -> list[Measured]:
-    """Settled noisy counts as fractions, each with its noise: a function of the purchase alone."""
+    """Settled noisy counts as fractions, each with its noise: a function of the purchase alone.
+
+    A marginal that was bought beside a question is for others: it is not `declared`.
+    """
     count, shares, found = knowledge.records, knowledge.shares, []
+    declared = declared and len(queries) == 1
     for query, noise, values in zip(queries, noises, settled.values, strict=True):
         if isinstance(query, Marginal):
             names, cells = query.canonical(knowledge.domain), np.asarray(values) / count

@@ -4,6 +4,8 @@ Measured cells answer every sum of themselves for free, with a bound that holds 
 queries are held by what they ask, in layers of growing size that are merged like the digits of a counter, so an
 addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
 for: opening a long ledger parses none of it.
+
+Marginals that measured residuals make, with noise that bounds their sums (docs/proofs/residuals.md, claim 8).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from math import inf, lgamma, log, prod, sqrt
 
@@ -20,12 +23,12 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement, average
+from reticent.hypotheses.fitting.consistent import Consistent, consistent_of, subsets_of
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.knowledge.outlines import essential, outline
-from reticent.knowledge.shares import SINGLE, Shares
-from reticent.knowledge.tails import box_reach, noise_failure, reach, sum_reach
+from reticent.knowledge.tails import SINGLE, Shares, box_reach, noise_failure, reach, sum_reach
 from reticent.queries.base import Linear
 from reticent.queries.forms import Form, Product
 from reticent.queries.groups import Groups
@@ -72,6 +75,11 @@ class MeasuredMarginal:
     def sd(self) -> float:
         return self.noise.sd / self.records
 
+    @cached_property
+    def for_all(self) -> MeasuredMarginal:
+        """The same cells as a statement for all questions, whatever question they were bought for."""
+        return replace(self, declared=False) if self.declared else self
+
     def ranked(self, rank: int) -> MeasuredMarginal:
         return replace(self, rank=rank)
 
@@ -96,6 +104,10 @@ class MeasuredMarginal:
             dropped = tuple(i for i, name in enumerate(self.attributes) if name not in attributes)
             found = self._sums[attributes] = self.values.sum(axis=dropped)
         return found
+
+    def summed_sd(self, attributes: tuple[str, ...]) -> float:
+        """The noise of a cell of some of its attributes, in records."""
+        return self.noise.sd * sqrt(self._merged(attributes))
 
     def error_of(self, form: Form, confidence: float) -> float:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
@@ -126,8 +138,7 @@ class MeasuredMarginal:
         return min(bounds)
 
     def _chosen(self, confidence: float) -> float:
-        """The share of the failure for sums that are chosen after the noise was seen: cells, boxes and any sums."""
-        return self._failure(confidence) * self.shares.derived(self.rank) / CLASSES
+        return chosen_failure(confidence, self.records_error, self.shares, self.rank)
 
     def _failure(self, confidence: float) -> float:
         return noise_failure(confidence, self.records_error)
@@ -176,6 +187,11 @@ class MeasuredMarginal:
         """
         scale = self.sd / sqrt(2)
         return float(scale * np.min((exponent - chosen * np.log1p(-(_TILTS**2))) / _TILTS))
+
+
+def chosen_failure(confidence: float, records_error: float, shares: Shares, rank: int) -> float:
+    """The share of the failure for sums that are chosen after the noise was seen: cells, boxes and any sums."""
+    return noise_failure(confidence, records_error) * shares.derived(rank) / CLASSES
 
 
 def _log_choices(cells: int, chosen: int) -> float:
@@ -435,3 +451,38 @@ class MeasuredQueries(Mapping[str, Repeats]):
         recent = [item for layer in self._layers for item in layer.items()]
         fresh = Index.of([(measured.ledger_id, digest) for digest, repeats in recent for measured in repeats])
         return fresh if self._stored is None else self._stored.index.joined(fresh)
+
+
+__all__ = ["combined_marginals"]
+
+MARGIN = 1 + 1e-9
+"""Covers the rounding of these few floating-point steps."""
+
+
+def combined_marginals(
+    residuals: Sequence[Measurement], domain: Domain, records: float, records_error: float, shares: Shares
+) -> list[MeasuredMarginal]:
+    """Of every set whose residuals were all measured, single attributes first.
+
+    A sum of cells is a sum of orthogonal parts; none has more noise than the same number of independent cells with the
+    noise of the least known part. The number of records is divided by, and its error counted apart.
+    """
+    known = consistent_of(residuals, domain)
+    found = []
+    for names in sorted(known.precisions, key=lambda names: (len(names), [domain.index(name) for name in names])):
+        if names and known.knows(names):
+            noise = Gaussian(Fraction(_isotropic(known, names) * records * MARGIN))
+            cells = known.marginal(names)[0]
+            found.append(
+                MeasuredMarginal(
+                    names, cells, noise, records, records_error, None, declared=False, shares=shares, combined=True
+                )
+            )
+    return found
+
+
+def _isotropic(known: Consistent, names: tuple[str, ...]) -> float:
+    """The noise of cells, were they independent, that no sum of them exceeds."""
+    cells = np.prod([known.residuals[name,].size for name in names])
+    parts = [(known.residuals[inner].size, known.precisions[inner]) for _, inner in subsets_of(names) if inner]
+    return sqrt(max(size / cells / precision for size, precision in parts))

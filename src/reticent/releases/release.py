@@ -21,12 +21,12 @@ from reticent.domain import Domain
 from reticent.domain.files import named_path, reading_file, shown_path, write_file
 from reticent.errors import BudgetError, QueryError, ReticentError, require, whole_number
 from reticent.hypotheses.base import Hypothesis, Measurement
-from reticent.hypotheses.junction_tree.rules import check_rules
+from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import keeping
 from reticent.hypotheses.replicates import Replicates
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
-from reticent.kernel.counting.subsample import Subsample
+from reticent.kernel.counting.records import Subsample
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.events import sha256
 from reticent.kernel.ledger.ledger import Ledger
@@ -34,17 +34,14 @@ from reticent.kernel.ledger.verify import opening
 from reticent.kernel.table import Table
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.certificates import Certificate
-from reticent.knowledge.estimates import expected_variation
-from reticent.knowledge.free import free_answer
-from reticent.knowledge.guarantees import Guarantee
+from reticent.knowledge.free import free_answer, nothing_measured
+from reticent.knowledge.guarantees import Guarantee, Outcome, Report, silent
 from reticent.knowledge.knowledge import Certified, Knowledge
-from reticent.knowledge.loss_certificates import LossCertificate
-from reticent.knowledge.outcome import Outcome, Report, silent
+from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.population import Sample
 from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once, statement
 from reticent.knowledge.request import USUAL_CONFIDENCE, Request
-from reticent.knowledge.typical import TypicalError
-from reticent.knowledge.unmeasured import nothing_measured
+from reticent.knowledge.typical import TypicalError, expected_variation
 from reticent.progress.bars import listening
 from reticent.queries.base import Query, checked_query
 from reticent.queries.conjunctions import Conjunctions
@@ -56,7 +53,7 @@ from reticent.releases.dualquery.analysis import amplified_run
 from reticent.releases.replicates import FEWEST_REPLICATES, MOST_REPLICATES, PUBLIC_SEED, SUPPORTED, made_replicates
 from reticent.releases.schema import FORMAT, LARGEST_CONTENT, read_release
 from reticent.releases.synthesize import synthesize, weighted_rows
-from reticent.releases.typical import typical_error, typical_units
+from reticent.releases.workload_audit import typical_error, typical_units
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +65,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2**31 - 1
 LEAST_ROWS_RATIO = 4
 """Rows with replicate weights for each record: their own sampling then adds an eighth to a standard error at most."""
+UNSTATED = "no privacy statement: fitted to measurements that were made elsewhere"
 PUBLISHED = "published"
 """Ledger events that hold a whole release."""
 
@@ -286,7 +284,7 @@ def _version() -> str:
 class Release:
     """What was published; holds nothing that is not public, and answers without limit.
 
-    `rt.release` makes one, `Release.load` reads one.
+    `rt.release` makes one, `rt.fit` one of measurements that were made elsewhere; `Release.load` reads one.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -315,6 +313,25 @@ class Release:
 
     @classmethod
     def of(cls, outcome: Outcome, facts: dict[str, Any]) -> Release:
+        """A release of what an algorithm left behind.
+
+        Args:
+            outcome: What `Algorithm.run` returned.
+            facts: Public facts of the run: domain, budget, algorithm, publications.
+
+        Returns:
+            The release.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1), table.identity)
+            >>> workload = rt.marginals(table.domain, 1)
+            >>> run = rt.MWEM(rounds=2).run(Curator(table, ledger), workload, allowance=10**9, key="run")
+            >>> rt.Release.of(run, {}).records
+            3000.0
+        """
         snapshot, certificates, guarantees = Snapshot(outcome.hypothesis), outcome.certificates, outcome.guarantees
         bounds = (*certificates, *guarantees)
         uncertain = [float(outcome.notes.get("records_error", 0.0)), *(bound.records_error for bound in bounds)]
@@ -352,8 +369,15 @@ class Release:
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
 
     @property
+    def stated(self) -> bool:
+        """Whether the release says what it costs in privacy: one that `rt.fit` made of others' numbers does not."""
+        return self.facts["budget"] is not None
+
+    @property
     def privacy(self) -> str:
         """The guarantee in one line."""
+        if not self.stated:
+            return UNSTATED
         terms = self.facts["budget"].items()
         numbers = [f"{name} {float(Fraction(text)):g}" for name, text in terms if name != "noise"]
         stated = ", ".join([*numbers, *(f"{text} noise only" for name, text in terms if name == "noise")])
@@ -394,8 +418,11 @@ class Release:
         return found.drawn_from(self._sample(asked))
 
     def _sample(self, query: Query) -> Sample:
+        asked = query.resolve(self.domain)
+        if not self.stated:
+            return Sample(self.knowledge, asked, self.replicated)
         budget = partial(Budget.from_dict, self.facts["budget"])
-        return Sample(self.knowledge, query.resolve(self.domain), self.replicated, budget, self.facts["neighbours"])
+        return Sample(self.knowledge, asked, self.replicated, budget, self.facts["neighbours"])
 
     @overload
     def ask(self, question: Query | StatisticQuery) -> Answer: ...
@@ -425,10 +452,9 @@ class Release:
         """
         if not isinstance(question, (str, StatisticQuery)):
             return self.answer(question)
-        from reticent.sql.asking import free_table
+        from reticent.sql.asking import answer_of, compile_statistic, free_table
         from reticent.sql.population import TableSample
         from reticent.sql.statement import compile_sql
-        from reticent.sql.statistics import answer_of, compile_statistic
 
         if isinstance(question, str):
             statement = compile_sql(question, self.domain, star=synthetic_rows)
@@ -623,7 +649,23 @@ class Release:
         return write_release(self, named_path(path), Cover(title, author, date, source))
 
     def plot(self, *names: str) -> Any:
-        """A picture with certified errors: one attribute as bars, two as a heat map; without names each by itself."""
+        """A picture with certified errors: bars for one attribute, a heat map for two. It needs matplotlib.
+
+        Args:
+            names: One or two attributes; without names every attribute by itself.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            QueryError: An attribute is unknown, there are more than two, or matplotlib is not installed.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> release = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=1))
+            >>> figure = release.plot("a")  # doctest: +SKIP
+        """
         from reticent.knowledge.plotting import plot_release
 
         return plot_release(self, names)

@@ -13,7 +13,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.fitting.prior import SCALE_GRID
-from reticent.knowledge.outcome import Progress, Report
+from reticent.knowledge.guarantees import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
 from reticent.releases.residual_plan import ResidualPlan, measurable

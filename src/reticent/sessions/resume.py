@@ -22,25 +22,32 @@ from reticent.kernel.ledger.events import Event
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.minimizers.families import MINIMIZERS
-from reticent.kernel.numeric_sums import ClippedSums
-from reticent.knowledge.combined import combined_marginals
+from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import Measured, learn, refitted, understand
-from reticent.knowledge.measured import Index, MeasuredMarginal, MeasuredQueries, MeasuredQuery, StoredQueries
+from reticent.knowledge.measured import (
+    Index,
+    MeasuredMarginal,
+    MeasuredQueries,
+    MeasuredQuery,
+    StoredQueries,
+    combined_marginals,
+)
+from reticent.knowledge.offsets import BinMeans
 from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
 from reticent.knowledge.raw_sums import counted_groups, with_sums
-from reticent.knowledge.shares import Shares
+from reticent.knowledge.tails import Shares
 from reticent.losses.losses import ConvexLoss, loss_from_dict
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
-from reticent.sessions.offsets import with_offsets
 
 WARM = "session:warm"
 """Keys of what a warm start buys."""
+OFFSETS = "session:offsets"
+"""Key of what a start measures of where in their bins the numbers of a table lie (spec answers 5.2)."""
 
 
 def resumed(journal: Journal) -> Knowledge:
@@ -151,7 +158,10 @@ def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, b
             seen, waiting = learned.sequence, learned.unfitted
         knowledge = with_index(journal, knowledge, learned.index)
         for sequence in learned.others:
-            knowledge = learn(knowledge, _understood_at(journal, knowledge, sequence), fitted=True)
+            found = _understood_at(journal, knowledge, sequence)
+            # Its counts are in the index.
+            found = [measured for measured in found if not isinstance(measured, MeasuredQuery)]
+            knowledge = learn(knowledge, found, fitted=True)
     else:
         learned = None
     late = sum(bought.sequence > seen for bought in journal.published())
@@ -192,8 +202,8 @@ def _understood_at(journal: Journal, knowledge: Knowledge, sequence: int) -> lis
 
 def _measured_at(journal: Journal, knowledge: Knowledge, sequence: int) -> tuple[str, MeasuredQuery]:
     """One measured count, and the digest of what it asks."""
-    (measured,) = _understood_at(journal, knowledge, sequence)
-    assert isinstance(measured, MeasuredQuery), "an index lists counts only"
+    measured = _understood_at(journal, knowledge, sequence)[0]
+    assert isinstance(measured, MeasuredQuery), "an index lists counts only, and these come first"
     return knowledge.form(measured.query).digest, measured
 
 
@@ -297,3 +307,17 @@ def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[Co
         for loss, theta in zip(losses, thetas, strict=True):
             told = models[loss.digest]
             yield loss, PaidModel(theta, reading, event.sequence, told["snapshot"], told["gap"])
+
+
+def with_offsets(journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """With the offsets that a start has measured, read from the ledger alone."""
+    found: dict[str, BinMeans] = {}
+    for reservation in journal.ledger.settlements("measure", OFFSETS):
+        request = journal.ledger.event(reservation.sequence).payload["request"]
+        names = [described["bin offsets"] for described in request["statistics"]]
+        statistics = [BinOffsets(name, knowledge.domain) for name in names]
+        assert reservation.settled is not None, "listed because it is"
+        settled: Settled = released(journal.ledger.event(reservation.settled), statistics, journal.grid)
+        for name, values, described in zip(names, settled.values, request["mechanisms"], strict=True):
+            found[name] = BinMeans(np.asarray(values, dtype=np.float64), restore(described).sd)  # pyright: ignore[reportAttributeAccessIssue]
+    return knowledge.with_bin_means(found) if found else knowledge

@@ -19,27 +19,25 @@ from reticent.kernel.statistics import KINDS, Kind
 from reticent.kernel.table import Table
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.free import nothing_measured
 from reticent.knowledge.population import Sample
 from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once
 from reticent.knowledge.request import USUAL_CONFIDENCE, Promise, Question, Records, Request
 from reticent.knowledge.tails import check_confidence
 from reticent.knowledge.typical import TypicalError
-from reticent.knowledge.unmeasured import nothing_measured
 from reticent.losses.losses import ConvexLoss
 from reticent.planning.plan import MOST
 from reticent.planning.smooth import MOST_SUPPORT, Smooth
-from reticent.progress.bars import listening
-from reticent.progress.steps import Report
+from reticent.progress.bars import Report, listening
 from reticent.queries.base import Query, checked_query
 from reticent.queries.predicate import Predicate
 from reticent.queries.statistics import StatisticQuery
 from reticent.queries.workload import Workload
 from reticent.releases.release import Release
 from reticent.sessions.describe import describe_session, opened_with, published
-from reticent.sessions.engine import SessionEngine
+from reticent.sessions.engine import Quote, Result, SessionEngine
 from reticent.sessions.journal import Journal
 from reticent.sessions.open import OPENERS, Opening, open_engine
-from reticent.sessions.quote import Quote, Result
 from reticent.sessions.warm_start import AUDIT_SHARE, TYPICAL_SHARE, certify, certify_typical
 
 if TYPE_CHECKING:
@@ -306,7 +304,7 @@ class Session:
         found = self.answering.ask(request)
         if not isinstance(question, StatisticQuery):
             return self._drawn(found, request.question)
-        from reticent.sql.statistics import answer_of
+        from reticent.sql.asking import answer_of
 
         return answer_of(question, found)
 
@@ -484,24 +482,85 @@ class Session:
         analyst: str | None = None,
         promise: Promise = "certified",
     ) -> Request:
-        """What is asked, checked, as this session understands it; text is SQL."""
+        """What is asked, as one checked value that `quote` takes.
+
+        Args:
+            question: A query, a loss, a statistic, or SQL text.
+            error: Wanted error, as a share of the table, as `rt.records(...)`, or as text such as "1%"; None takes
+                whatever is free.
+            confidence: With which the error holds; None for the session's own.
+            key: Names a paid answer, so that a repeated request is not paid twice.
+            analyst: Who pays.
+            promise: "certified", or "typical" for an error that most questions keep.
+
+        Returns:
+            The request.
+
+        Raises:
+            QueryError: The question or one of its terms is refused.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> session.request(rt.count(rt.col("a") == 1), error=0.05).error
+            0.05
+            >>> session.close()
+        """
         if isinstance(question, str):
             from reticent.sql.statement import compile_sql
 
             question = compile_sql(question, self.domain, star=self.synthetic_rows)
         elif isinstance(question, StatisticQuery):
-            from reticent.sql.statistics import compile_statistic
+            from reticent.sql.asking import compile_statistic
 
             question = compile_statistic(question, self.domain)
         confidence = self.confidence if confidence is None else confidence
         return Request(question, error, confidence, key, analyst, self.strict, promise=promise)  # type: ignore[arg-type]
 
     def quote(self, request: Request) -> Quote:
-        """How a request would be answered now, and what that would cost at most."""
+        """How a request would be answered now, and what that would cost at most. Nothing is spent.
+
+        Args:
+            request: What `Session.request` returned.
+
+        Returns:
+            The quote; `price` is what `carry_out` would pay.
+
+        Raises:
+            QueryError: The request cannot be answered.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> session.quote(session.request(rt.count(rt.col("a") == 1), error=0.05)).price > 0
+            True
+            >>> session.close()
+        """
         return self.answering.quote(request)
 
     def carry_out(self, quote: Quote) -> Result:
-        """Pay what the quote says, unless more is known by now, and answer."""
+        """Answer as a quote says, and pay at most its price; less if more is known by now.
+
+        Args:
+            quote: What `Session.quote` returned.
+
+        Returns:
+            An answer, a result table, or a model.
+
+        Raises:
+            BudgetError: The budget or the analyst's cap cannot pay.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> quote = session.quote(session.request(rt.count(rt.col("a") == 1), error=0.05))
+            >>> session.carry_out(quote).error <= 0.05
+            True
+            >>> session.close()
+        """
         return self.answering.finish(quote)
 
     # -- certifying and publishing ---------------------------------------------------------------------------
@@ -604,7 +663,23 @@ class Session:
         return tuple(typical.error for typical in self.state.knowledge.typical)
 
     def audit(self, kind: Kind = "boxes", *, order: int = 2, amount: float | None = None) -> Certificate:
-        """Deprecated: the same as `certify`. "Audit" is what `reticent audit` does to our own mechanisms."""
+        """Deprecated: use `certify`. "Audit" is what `reticent audit` does to our own mechanisms.
+
+        Args:
+            kind: As for `certify`.
+            order: As for `certify`.
+            amount: As for `certify`.
+
+        Returns:
+            The certificate.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> certificate = session.certify(order=1)  # audit() is the same, with a warning
+            >>> session.close()
+        """
         warnings.warn("Session.audit is called Session.certify", DeprecationWarning, stacklevel=2)
         return self.certify(kind, order=order, amount=amount)
 
@@ -730,7 +805,21 @@ class Session:
         return write_session(self, named_path(path))
 
     def plot(self) -> Figure:
-        """Where the budget went, charge by charge; needs matplotlib."""
+        """Where the budget went, charge by charge. It needs matplotlib.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            QueryError: Matplotlib is not installed.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> figure = session.plot()  # doctest: +SKIP
+            >>> session.close()
+        """
         from reticent.knowledge.plotting import plot_budget
 
         charges = [self.budget.amount(event.cost) for event in self.state.ledger.events() if event.kind == "reserve"]

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from reticent.service.admission import Admission
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.postgres.answering import Answering
 from reticent.service.postgres.connection import WireConnection
 from reticent.service.settings import Settings
@@ -56,7 +55,7 @@ class Door:
                 return key
 
     def cancel(self, process: int, secret: int) -> None:
-        """Nothing is said to whoever asks, whether it fits or not."""
+        """The requester is told nothing, whether the secret matches or not."""
         connection = self._signed.get((process, secret))
         if connection is not None:
             connection.cancel()
