@@ -331,3 +331,11 @@ def test_a_proved_token_expires(tmp_path: Path) -> None:
     with pytest.raises(HttpProblem, match="expired"):
         tokens.find(token)
     tokens.close()
+
+
+def test_sql_that_was_answered_is_answered_from_its_bytes_next_time(ways: Ways) -> None:
+    body = json.dumps({"sql": "SELECT region, COUNT(*) FROM survey WHERE age >= 25 GROUP BY region"}).encode()
+    request = posted(ways.analyst, body)
+    replies = [OWN.sub(b"", ways.response("quick", request)) for _ in range(2)]
+    assert ways.answered[-2:] == [False, True]
+    assert replies[0] == replies[1]

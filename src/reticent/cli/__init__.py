@@ -51,6 +51,7 @@ ARGUMENTS = {
     "or use neighbours='add-remove'": "or use --neighbours add-remove",
     "or use add-remove": "or use --neighbours add-remove",
     "give its place with anchor=": "give its place with --anchor",
+    "or leave anchor= out": "or leave --anchor out",
     "give the right one with anchor=": "give the right one with --anchor",
 }
 """What the library's remedies say, and what they are called here."""
@@ -83,7 +84,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: every failure that is the caller's ends in one line on stderr, and so does one that is ours."""
+    """Entry point: every failure, the caller's or our own, ends in one line on stderr."""
     _hold_streams()
     _spell_out()
     try:
@@ -119,7 +120,7 @@ def _hold_streams() -> None:
 
 
 def _require_text(words: list[str]) -> None:
-    """An argument that no file could be named by is none that a shell can give."""
+    """Refuse arguments that no shell can pass: zero bytes and invalid Unicode."""
     for word in words:
         try:
             os.fsencode(word)

@@ -20,6 +20,7 @@ from reticent.cli.options import (
     print_json,
     progress_bar,
     read_table,
+    refuse_overwriting,
     refuse_unused,
     table_options,
     telling_anchor,
@@ -176,6 +177,7 @@ def release(
         raise QueryError(f"{rows} synthetic rows cannot be written; ask for at least 1")
     if anchor is not None and ledger is None:
         raise QueryError("--anchor is the place of a ledger's anchor; name the ledger with --ledger")
+    refuse_overwriting("out", "save_file", "report", "custodian_copy")
     check_writable(out, save_file, report, custodian_copy)
     check_fit(table, accept_misfits, **reading)
     private = read_table(table, **reading)

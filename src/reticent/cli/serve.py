@@ -82,7 +82,7 @@ def serve(
     """
     try:
         from reticent.service import server as running
-    except ImportError:
+    except ModuleNotFoundError:
         raise QueryError("serving needs more packages: pip install 'reticent[serve]'") from None
     from reticent.service.auth import Tokens
     from reticent.service.paid_answers import longest

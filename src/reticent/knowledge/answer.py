@@ -154,9 +154,8 @@ class Answer(Framed):
         Its text and its typical error wait for a reader: both are functions of public values that never change.
         """
         answer = object.__new__(cls)
-        state = answer.__dict__
-        state.update(fields)
-        state["_asked"], state["_typical"] = asked, typical
+        fields["_asked"], fields["_typical"] = asked, typical
+        object.__setattr__(answer, "__dict__", fields)
         return answer
 
     def __getattr__(self, name: str) -> Any:
@@ -273,6 +272,14 @@ class Answer(Framed):
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Answer:
+        """The answer whose `to_dict` this is; QueryError where it is none's."""
+        try:
+            return cls._restored(fields)
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError):
+            raise QueryError("these fields are not those of an answer; give what answer.to_dict() returned") from None
+
+    @classmethod
+    def _restored(cls, fields: dict[str, Any]) -> Answer:
         labels = tuple((name, tuple(texts)) for name, texts in fields.get("labels", ()))
         arrays = {name: _restored(fields.get(name)) for name in ("value", "count", "fitted")}
         ends = fields.get("interval")

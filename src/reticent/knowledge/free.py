@@ -43,7 +43,7 @@ from reticent.knowledge.tails import joined
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal, OfColumn, Ratio, Residual, Total
+from reticent.queries.linear import Count, Marginal, OfColumn, Ratio, Residual, Total
 from reticent.queries.literals import readable_name
 
 WIDE = frozenset({"certificate", "derived", "batch"})
@@ -237,7 +237,10 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
             error = bounds.error(share)
     fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
     interval = None if bounds is None else (bounds.low, bounds.high)
-    if isinstance(query, Linear):
+    if certified and isinstance(query, Count) and type(share) is float:
+        # A count has no unit and no bins: most answers by far come this way.
+        value, count = share, share * knowledge.records
+    elif isinstance(query, Linear):
         offset, scale = query.units(domain)
         value = offset + scale * float(share)
         count = float(share) * knowledge.records if scale == 1 and offset == 0 else None

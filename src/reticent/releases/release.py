@@ -313,6 +313,25 @@ class Release:
 
     @classmethod
     def of(cls, outcome: Outcome, facts: dict[str, Any]) -> Release:
+        """A release of what an algorithm left behind.
+
+        Args:
+            outcome: What `Algorithm.run` returned.
+            facts: Public facts of the run: domain, budget, algorithm, publications.
+
+        Returns:
+            The release.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1), table.identity)
+            >>> workload = rt.marginals(table.domain, 1)
+            >>> run = rt.MWEM(rounds=2).run(Curator(table, ledger), workload, allowance=10**9, key="run")
+            >>> rt.Release.of(run, {}).records
+            3000.0
+        """
         snapshot, certificates, guarantees = Snapshot(outcome.hypothesis), outcome.certificates, outcome.guarantees
         bounds = (*certificates, *guarantees)
         uncertain = [float(outcome.notes.get("records_error", 0.0)), *(bound.records_error for bound in bounds)]
@@ -630,7 +649,23 @@ class Release:
         return write_release(self, named_path(path), Cover(title, author, date, source))
 
     def plot(self, *names: str) -> Any:
-        """A picture with certified errors: one attribute as bars, two as a heat map; without names each by itself."""
+        """A picture with certified errors: bars for one attribute, a heat map for two. It needs matplotlib.
+
+        Args:
+            names: One or two attributes; without names every attribute by itself.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            QueryError: An attribute is unknown, there are more than two, or matplotlib is not installed.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> release = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=1))
+            >>> figure = release.plot("a")  # doctest: +SKIP
+        """
         from reticent.knowledge.plotting import plot_release
 
         return plot_release(self, names)

@@ -38,6 +38,9 @@ _TIMES = [("time", kind, str(place)) for kind in KINDS for place in range(len(BO
 _SUMS = [("seconds", kind) for kind in KINDS]
 _HELD = ("connections",)
 _PLACES = {name: place for place, name in enumerate([*_REQUESTS, *_ANSWERS, *_TIMES, *_SUMS, _HELD])}
+_ANSWERED = {name[1]: _PLACES[name] for name in _ANSWERS}
+_TIMED = [[_PLACES["time", kind, str(place)] for place in range(len(BOUNDS) + 1)] for kind in KINDS]
+_SPENT = [_PLACES["seconds", kind] for kind in KINDS]
 
 
 @dataclass(frozen=True)
@@ -62,17 +65,19 @@ class Metrics:
                 file.truncate(size)
                 buffer = mmap.mmap(file.fileno(), size)
         self._all = np.frombuffer(buffer, dtype=np.float64).reshape(rows, len(_PLACES))
-        self._own = self._all[row]
+        # Of the same memory: an array would make an object of every number that is added to.
+        self._own = memoryview(buffer).cast("d")[row * len(_PLACES) : (row + 1) * len(_PLACES)]
 
     def request(self, route: str, status: int) -> None:
-        name = route if route in ROUTES else "refused"
-        self._own[_PLACES["requests", name, f"{status // 100}xx"]] += 1
+        status_class = f"{status // 100}xx"
+        place = _PLACES.get(("requests", route, status_class))
+        self._own[_PLACES["requests", "refused", status_class] if place is None else place] += 1
 
     def answered(self, origin: str, paid: bool, seconds: float) -> None:
-        self._own[_PLACES["answers", origin if origin in ORIGINS or origin == "public" else "mixed"]] += 1
-        kind = KINDS[paid]
-        self._own[_PLACES["time", kind, str(bisect_left(BOUNDS, seconds))]] += 1
-        self._own[_PLACES["seconds", kind]] += seconds
+        own = self._own
+        own[_ANSWERED.get(origin, _ANSWERED["mixed"])] += 1
+        own[_TIMED[paid][bisect_left(BOUNDS, seconds)]] += 1
+        own[_SPENT[paid]] += seconds
 
     def holds(self, connections: int) -> None:
         """How many connections this process serves now."""
@@ -139,9 +144,11 @@ class Log:
     def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
         self._least = LEVELS[level]
         self._stream = stream or sys.stderr
+        self.requests = self._least <= LEVELS["info"]
+        """Whether every request has its line."""
 
     def info(self, event: str, **facts: Any) -> None:
-        if self._least <= LEVELS["info"]:
+        if self.requests:
             self._write("info", event, facts)
 
     def warning(self, event: str, **facts: Any) -> None:

@@ -26,8 +26,9 @@ from reticent.losses.risk import moment_sets
 from reticent.queries.base import Linear, Query
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal, Ratio
+from reticent.queries.linear import Count, Marginal, Ratio
 from reticent.queries.statistics import StatisticQuery, is_statistic
+from reticent.service.count_text import CountReader
 from reticent.service.http.problems import HttpProblem
 from reticent.service.settings import KEY, MOST_LOSSES, SQL_LENGTH, Settings
 from reticent.sql import Statement, compile_sql
@@ -170,6 +171,7 @@ class QuestionParser(Parser):
         super().__init__(domain, settings, confidence)
         self.table = table
         self.synthetic_rows = synthetic_rows
+        self._counts = CountReader()
 
     def find(self, body: bytes) -> ParsedRequest | None:
         """Small questions in JSON are parsed here and now; SQL and whatever may be large is not."""
@@ -180,14 +182,29 @@ class QuestionParser(Parser):
         return None if parsed is None else self.keep(body, parsed)
 
     def light(self, body: bytes) -> ParsedRequest | None:
-        """A question in JSON that is little work to parse and to weigh; nothing is remembered of it."""
+        """A question in JSON that is little work to parse and to weigh; of a count its arrangement is remembered."""
         if len(body) > LIGHT_BYTES:
             return None
         content = self._checked(content_of(body))
         if "sql" in content or is_statistic(content["query"]):
             return None
         query = query_from_dict(content["query"])
-        return self._question(content, query) if light(query, self.domain) else None
+        if not light(query, self.domain):
+            return None
+        parsed = self._question(content, query)
+        if type(query) is Count and len(content) == 1:
+            self._counts.learn(body)
+        return parsed
+
+    def light_request(self, body: bytes) -> Request | None:
+        """What `light` makes of the body, if it is little work to answer, too."""
+        query = self._counts.read(body) if len(body) <= LIGHT_BYTES else None
+        if query is not None and light(query, self.domain):
+            work = work_of(query, self.domain)
+            check_work(work, self.settings, paid=False)
+            return Request(query, None, self.confidence) if work.quick else None
+        parsed = self.light(body)
+        return parsed.request if parsed is not None and parsed.work.quick else None
 
     def parsed(self, content: dict[str, Any]) -> ParsedRequest:
         content = self._checked(content)

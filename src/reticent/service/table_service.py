@@ -90,7 +90,11 @@ class TableService:
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
         """Bytes and origin of a free answer to a question's body; None where what is known is not good enough."""
-        return await self.free(await self.parse(self.questions, body, who), who)
+        known = self.session.state.knowledge
+        answered = await self.free(await self.parse(self.questions, body, who), who)
+        if answered is not None and self.session.engine == "default" and self.session.state.knowledge is known:
+            self._cache.remember(body, known, answered)  # where `quick_answer` looks
+        return answered
 
     async def free(self, parsed: ParsedRequest, who: Principal) -> tuple[bytes, str] | None:
         """From what is known now; None where that is not good enough."""

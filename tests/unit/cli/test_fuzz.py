@@ -87,7 +87,11 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("people.csv", "--codebook", "bad.json", "--out", "new.toml"),
     ],
     "domain show": [("people.toml", "--json"), ("bad.toml",)],
-    "domain discover": [("people.csv", "--draft", "people.toml", "--ledger", "new.ledger", *BUDGET, "--edges", "3")],
+    "domain discover": [
+        ("people.csv", "--draft", "draft.toml", "--ledger", "new.ledger", *BUDGET, "--edges", "3"),
+        ("people.csv", "--draft", "people.toml", "--ledger", "new.ledger", *BUDGET, "--values", "2"),
+        ("people.csv", "--draft", "bad.draft.toml", "--ledger", "new.ledger", "--rho", "1", "--out", "new.toml"),
+    ],
     "ledger show": [("p.ledger", *ANCHOR, "--json"), ("bad.ledger",)],
     "ledger verify": [("p.ledger", *ANCHOR), ("bad.ledger",), ("p.ledger", "--release", "people.release", "--json")],
     "ledger backup": [("p.ledger", "new.ledger"), ("bad.ledger", "new.ledger", "--json")],
@@ -106,6 +110,7 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "demo": [("--out", "people.csv")],
 }
 """None of them spends much or listens: `release`, `demo` and `serve` are refused unless the fuzz mends them."""
+DRAFT = b"[age]\ntype = 'numeric'\nedges = []\n[sex]\nvalues = []\n[smoker]\nvalues = ['no', 'yes']\nnullable = true\n"
 LOSSES = b'[{"loss": "logistic", "features": ["age", "sex"], "label": "smoker", "positive": "yes"}]'
 MEASURED = b'[{"query": {"query": "marginal", "attributes": ["sex"]}, "values": [0.5, 0.5], "sd": 0.01}]'
 FEW, MANY = 7, int(os.environ.get("RETICENT_FUZZ", "10000"))
@@ -123,6 +128,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, release_file: Path) -> Path
     write_people(found)
     (found / "losses.json").write_bytes(LOSSES)
     (found / "measured.json").write_bytes(MEASURED)
+    (found / "draft.toml").write_bytes(DRAFT)
     shutil.copy(release_file, found / "people.release")
     table = rt.Table.read(found / "people.csv", rt.Domain.read(found / "people.toml"))
     rt.Session.open(found / "p.ledger", table, rt.Budget(epsilon=1, delta=1e-9), warm_start=0).close()
@@ -173,6 +179,7 @@ def spoiled(folder: Path, source: random.Random) -> None:
                 archive.writestr(entry, data)
     (folder / "bad.losses.json").write_bytes(damaged(LOSSES, source))
     (folder / "bad.measured.json").write_bytes(damaged(MEASURED, source))
+    (folder / "bad.draft.toml").write_bytes(damaged(DRAFT, source))
     (folder / "bad.json").write_bytes(damaged(b'[["age", "sex"], {"attributes": ["age"], "weight": 2}]', source))
     (folder / "bad.sql").write_bytes(damaged(b"SELECT COUNT(*) FROM t WHERE age >= 45; SELECT AVG(age) FROM t", source))
 

@@ -10,16 +10,32 @@ import re
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reticent.service.postgres.commands import Copy
 from reticent.service.postgres.failures import FEATURE, Refusal
 from reticent.service.postgres.messages import COPY_DONE, WireType, copy_data, copy_out, data_row, row_description
 from reticent.service.postgres.types import BOOL, DATE, FLOAT8, INT8, KINDS, TEXT, TIMESTAMP, binary_of, wire_text
 
+if TYPE_CHECKING:
+    from reticent.knowledge.knowledge import Knowledge
+    from reticent.service.table_service import TableService
+
 UNNAMED = "?column?"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
 _CALL = re.compile(r"([a-z_][a-z0-9_]*)\(.*\)", re.DOTALL)
+
+
+class FreeSource(NamedTuple):
+    """A table and what was known of it: while that is all, the same statement has the same rows."""
+
+    table: TableService
+    knowledge: Knowledge
+    origin: str
+
+    @property
+    def current(self) -> bool:
+        return self.table.session.state.knowledge is self.knowledge
 
 
 @dataclass
@@ -31,6 +47,8 @@ class WireRows:
     rows: Sequence[Sequence[Any]]
     notices: tuple[tuple[str, str], ...] = ()
     """Severity and text."""
+    source: FreeSource | None = None
+    """Where rows come from that were free; None for all others."""
     _written: dict[tuple[int, ...], list[bytes]] = field(default_factory=dict, repr=False)
 
     def described(self, formats: Sequence[int]) -> bytes:
