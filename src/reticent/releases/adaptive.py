@@ -24,6 +24,7 @@ from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.histogram import drowns, estimate
 from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
+from reticent.hypotheses.fitting.missing import with_missing_cells
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks, rule_tree_cells
@@ -345,7 +346,7 @@ class Adaptive:
         tree = pairs_of_a_tree(domain, _gains(found, targets), self.model_cells)
         report(Progress(STEPS - 2, STEPS, f"fitting {len(tree)} pairs on a tree, then all", collection.spent_share))
         model, fitted = self._fit_tree(domain, measurements, tree, fit_options)
-        hypothesis = self._propose(domain, model, len({m.query for m in measurements}))
+        hypothesis = self._propose(domain, model, measurements, complete=not fit_options)
         refined = hypothesis.fit(measurements, start=model, **fit_options, progress=3e-3 if fit_options else None)
         notes = {"representation": "support", "measured": len(sets), "pairs": len(pairs), "tree": len(tree)}
         notes |= {"tree_fit": fitted.message} | _fit_notes(refined)
@@ -367,11 +368,19 @@ class Adaptive:
 
         return fit_loglinear(held, domain, engine, **fit_options)
 
-    def _propose(self, domain: Domain, model: LogLinear, sets: int) -> SupportHypothesis:
-        """Records drawn from the tree; their density lets the next fit reweight them to any other model."""
+    def _propose(
+        self, domain: Domain, model: LogLinear, measurements: Sequence[Measurement], *, complete: bool
+    ) -> SupportHypothesis:
+        """Records drawn from the tree; their density lets the next fit reweight them to any other model.
+
+        To be `complete`, cells that were clearly measured and that the tree hardly has get records too.
+        """
         factored = FactoredHypothesis(domain, dict(zip(model.sets, model.potentials, strict=True)))
+        sets = len({m.query for m in measurements})
         records = min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
         codes = factored.systematic(records, np.random.default_rng(PUBLIC_SEED))
+        if complete:
+            codes = with_missing_cells(domain, codes, measurements, 2 * records)
         # Neighbours alike: rows drawn at equal steps through the weights are then stratified.
         codes = codes[np.lexsort([codes[:, i] for i in np.argsort(domain.shape, kind="stable")])]
         density = np.zeros(len(codes))
