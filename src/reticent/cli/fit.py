@@ -108,7 +108,8 @@ def fit(
 
 def _refuse_unused(target: str, engine: str) -> None:
     """Refuse options that have no effect on this kind of target."""
-    reading = ("domain_file", "query", "person", "records", "neighbours", "ledger", "anchor", "warm_start", "engine")
+    reading = ("domain_file", "query", "person", "most", "records", "version", "neighbours")
+    reading = (*reading, "ledger", "anchor", "warm_start", "engine")
     budget = ("queries", "epsilon", "delta", "rho")
     if is_server(target):
         refuse_unused("with a server, which has its own table and budget", *reading, *budget)

@@ -21,6 +21,9 @@ console = Console(highlight=False, soft_wrap=False, emoji=False)
 """Names of columns and values are shown as they are: `:station:` is no picture of a train."""
 
 
+version_option = click.option(
+    "--version", help="Version of the rows, as stated when the ledger was made; it refuses another one."
+)
 most_option = click.option("--most", type=int, help="With --person: count rows, at most this many of each person.")
 
 
@@ -37,6 +40,7 @@ def reading_options(*, domain_required: bool = True) -> Callable[[Callable], Cal
         click.option("--person", help="Column that identifies the person; each person then counts as one."),
         most_option,
         click.option("--records", type=int, help="Public number of records, if the source does not state it."),
+        version_option,
         click.option(
             "--neighbours",
             type=click.Choice(["replace-one", "add-remove"]),

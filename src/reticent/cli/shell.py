@@ -101,8 +101,8 @@ def _piped(prompt: Prompt) -> int:
 
 def _refuse_unused(target: str) -> None:
     """Refuse options that have no effect on this kind of target."""
-    reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start")
-    reading = (*reading, *START_NAMES, *ENGINE_NAMES)
+    reading = ("domain_file", "query", "person", "most", "records", "version", "neighbours")
+    reading = (*reading, "ledger", "anchor", "warm_start", *START_NAMES, *ENGINE_NAMES)
     budget = ("epsilon", "delta", "rho")
     if is_server(target):
         refuse_unused("with a server, which has its own table and budget", *reading, *budget)

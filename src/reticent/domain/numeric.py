@@ -6,6 +6,8 @@ Every engine computes the same integers (`reticent.sources.encoding`); this is t
 declared edges, and floored where the attribute is whole.
 """
 
+# Arguments are checked at run time too, for callers without a type checker.
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import bisect
@@ -436,7 +438,9 @@ def spans(attribute: Numeric) -> tuple[np.ndarray, np.ndarray]:
 
     A bin of one value counts as one of width 1 around it, so that the value is its middle.
     """
-    low, high = np.array([attribute.bin(code) for code in range(attribute.known)]).T
+    ends: np.ndarray = np.array([attribute.bin(code) for code in range(attribute.known)])
+    low: np.ndarray = ends[:, 0]
+    high: np.ndarray = ends[:, 1]
     with np.errstate(over="ignore"):
         width = high - low
     return np.where(width > 0, low, low - 0.5), np.where(width > 0, width, 1.0)

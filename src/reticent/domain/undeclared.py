@@ -1,5 +1,7 @@
 """A column that nobody has described yet: how its cells are read is known, which values it has is not."""
 
+# Arguments are checked at run time too, for callers without a type checker.
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import datetime

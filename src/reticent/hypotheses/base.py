@@ -72,12 +72,12 @@ class Measurement:
     def __post_init__(self) -> None:
         try:
             values = np.array(self.values, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise QueryError("values must be numbers, in a table with one axis for each attribute") from None
         values.setflags(write=False)
         if not np.isfinite(values).all():
             raise QueryError("a measurement must be finite; divide noisy counts by a positive number of records")
-        if not (isinstance(self.sd, Real) and math.isfinite(self.sd) and self.sd > 0):
+        if not (isinstance(self.sd, Real) and 0 < self.sd < math.inf):
             raise QueryError(f"a measurement needs its noise: sd={self.sd!r} must be positive and finite")
         object.__setattr__(self, "values", values)
 

@@ -3,6 +3,8 @@
 What every mechanism says about itself: its proof, and its parameters as exact text for the ledger.
 """
 
+# Arguments are checked at run time too, for callers without a type checker.
+# pyright: reportUnnecessaryIsInstance=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
 import math

@@ -180,7 +180,8 @@ class Conjunctions:
             20
         """
         width = max((len(names) for names in sets), default=0)
-        attributes, codes = [], []
+        attributes: list[np.ndarray] = []
+        codes: list[np.ndarray] = []
         for names in sets:
             shape = domain.shape_of(names)
             cells = math.prod(shape)
@@ -285,7 +286,7 @@ def _validate(domain: Domain, attributes: np.ndarray, codes: np.ndarray) -> None
     wrong = (attributes != ABSENT) & ((codes < 0) | (codes >= sizes[attributes]))
     if wrong.any():
         row, place = (int(axis[0]) for axis in np.nonzero(wrong))
-        name = domain.names[attributes[row, place]]
+        name = domain.names[int(attributes[row, place])]
         raise QueryError(
             f"conjunction {row}: code {codes[row, place]} of {name} must lie between 0 and {domain[name].size - 1}"
         )

@@ -104,9 +104,9 @@ def read_measurements(path: str | Path) -> list[Measurement]:
     """Measurements of a JSON file: a list of objects with `query`, `values` and `sd`."""
     place = named_path(path, "measured.json")
     with reading_file(place):
-        text = place.read_text(encoding="utf-8")
+        data = place.read_bytes()
     try:
-        entries = json.loads(text)
+        entries = json.loads(data)
     except (ValueError, RecursionError):
         raise ReticentError(f"{shown_path(place)}: no JSON") from None
     try:

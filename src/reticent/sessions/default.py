@@ -14,7 +14,7 @@ from reticent.kernel.counting.marginals import HELD_CELLS
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import answered, error_floor, free_single, share_of, uncertified
+from reticent.knowledge.free import answered, error_floor, free_single, refuse_unknown_size, share_of, uncertified
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
 from reticent.knowledge.learning import learn, refitted
 from reticent.knowledge.measured import chosen_failure, possible
@@ -297,6 +297,7 @@ def _room(knowledge: Knowledge, error: float, *, binary: bool) -> float:
     """What the noise may stray, in records: the number of records and rounding take their part of the error first."""
     least = error_floor(knowledge, binary=binary)
     if not error > least:
+        refuse_unknown_size(knowledge, least)
         raise QueryError(
             f"an error of {error:.3g} of the table is not above {least:.3g}, what counting {knowledge.records:.0f} "
             "records leaves whatever is paid; ask for a larger one"

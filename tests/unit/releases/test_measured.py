@@ -124,6 +124,8 @@ def test_a_measurement_needs_its_noise(sd: object) -> None:
         '[{"query": {"query": "marginal", "attributes": ["sex"]}, "values": [[1], [1, 2]], "sd": 1}]',
         '[{"query": {"query": "marginal", "attributes": ["sex"]}, "values": [1, 2], "sd": "x"}]',
         '[{"query": {"query": "marginal", "attributes": ["sex"]}, "values": [1, 2]}]',
+        f'[{{"query": {{"query": "marginal", "attributes": ["sex"]}}, "values": [1, {10**400}], "sd": 1}}]',
+        '[{"query": {"query": "marginal", "attributes": ["sex"]}, "values": [1, NaN], "sd": 1}]',
     ],
 )
 def test_a_damaged_file_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
