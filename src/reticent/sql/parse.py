@@ -37,10 +37,12 @@ class _Parser(DuckDB.Parser):
     """DuckDB's grammar, with `%` as strong as `*` and `/`: sqlglot reads it as strong as `+`.
 
     `text ~ pattern` looks for the pattern anywhere, as in PostgreSQL and DuckDB; sqlglot would have it match the whole.
+    DECODE takes any number of arguments (`rewriting`).
     """
 
     TERM: ClassVar = {token: node for token, node in DuckDB.Parser.TERM.items() if token is not TokenType.MOD}
     FACTOR: ClassVar = {**DuckDB.Parser.FACTOR, TokenType.MOD: exp.Mod}
+    FUNCTIONS: ClassVar = {name: build for name, build in DuckDB.Parser.FUNCTIONS.items() if name != "DECODE"}
     RANGE_PARSERS: ClassVar = {
         **DuckDB.Parser.RANGE_PARSERS,
         TokenType.TILDE: DuckDB.Parser.RANGE_PARSERS[TokenType.RLIKE],
