@@ -105,7 +105,7 @@ OWN_SCHEMA = "public"
 """Where PostgreSQL keeps tables: its tools write it before every name."""
 _SHORT = (
     *(exp.EQ, exp.NEQ, exp.In, exp.Table, exp.Column, exp.Count),
-    *(exp.LogicalAnd, exp.LogicalOr, exp.Anonymous, exp.Nvl2, exp.Select),
+    *(exp.Anonymous, exp.Nvl2, exp.Select),
 )
 MOST_LISTED = 1000
 """Values of a GENERATE_SERIES."""
@@ -129,8 +129,6 @@ def spelled_out(tree: exp.Expr) -> exp.Expr:
             longer = _table_series(node)
         elif isinstance(node, exp.Select):
             longer = _select_series(node)
-        elif isinstance(node, (exp.LogicalAnd, exp.LogicalOr)):
-            longer = _condition_of(node)
         elif isinstance(node, exp.Count):
             longer = _whole_records(node)
         elif isinstance(node, (exp.Anonymous, exp.Nvl2)):
@@ -146,12 +144,6 @@ def _whole_records(node: exp.Count) -> None:
     """COUNT(t.*) as COUNT(*): a whole record is never null."""
     if isinstance(node.this, exp.Column) and isinstance(node.this.this, exp.Star):
         node.set("this", exp.Star())
-
-
-def _condition_of(node: exp.LogicalAnd | exp.LogicalOr) -> None:
-    """BOOL_OR(a) without the cast that the parser adds."""
-    if isinstance(node.this, exp.Cast) and node.this.is_type("boolean"):
-        node.set("this", node.this.this)
 
 
 def _in_own_schema(node: exp.Expr) -> None:
@@ -367,14 +359,11 @@ def _series_values(node: exp.GenerateSeries) -> list[exp.Expr]:
     if not isinstance(count, int) or count < 1 or unit not in {**_CALENDAR_MONTHS, **_CALENDAR_DAYS}:
         raise refused(needs, "write GENERATE_SERIES(DATE '2024-01-01', DATE '2024-12-01', INTERVAL '1 month')")
     found, day = list[datetime.date](), first
-    while day < last or (day == last and not node.args.get("is_end_exclusive")):
+    while day is not None and (day < last or (day == last and not node.args.get("is_end_exclusive"))):
         found.append(day)
         _check_listed(len(found), whole)
-        if unit in _CALENDAR_DAYS:
-            day = first + datetime.timedelta(days=len(found) * count * _CALENDAR_DAYS[unit])
-        else:
-            day = _months_later(first, len(found) * count * _CALENDAR_MONTHS[unit])
-    return [exp.cast(exp.Literal.string(day.isoformat()), "date") for day in found]
+        day = _later(first, len(found) * count, unit)
+    return [exp.cast(exp.Literal.string(value.isoformat()), "date") for value in found]
 
 
 def _bound(node: exp.Expr | None) -> int | datetime.date | None:
@@ -393,13 +382,15 @@ def _bound(node: exp.Expr | None) -> int | datetime.date | None:
         return None
 
 
-def _months_later(day: datetime.date, months: int) -> datetime.date:
-    """The same day of a later month, or its last."""
-    year, month = divmod(12 * day.year + day.month - 1 + months, 12)
-    if year > datetime.MAXYEAR:
-        raise refused("GENERATE_SERIES goes beyond the year 9999", "end it earlier")
-    last = calendar.monthrange(year, month + 1)[1]
-    return datetime.date(year, month + 1, min(day.day, last))
+def _later(day: datetime.date, count: int, unit: str) -> datetime.date | None:
+    """So many units later, in a shorter month its last day; None beyond the calendar."""
+    try:
+        if unit in _CALENDAR_DAYS:
+            return day + datetime.timedelta(days=count * _CALENDAR_DAYS[unit])
+        year, month = divmod(12 * day.year + day.month - 1 + count * _CALENDAR_MONTHS[unit], 12)
+        return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
+    except (OverflowError, ValueError):
+        return None
 
 
 def _check_listed(count: int, whole: str) -> None:
