@@ -158,7 +158,10 @@ def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, b
             seen, waiting = learned.sequence, learned.unfitted
         knowledge = with_index(journal, knowledge, learned.index)
         for sequence in learned.others:
-            knowledge = learn(knowledge, _understood_at(journal, knowledge, sequence), fitted=True)
+            found = _understood_at(journal, knowledge, sequence)
+            # Its counts are in the index.
+            found = [measured for measured in found if not isinstance(measured, MeasuredQuery)]
+            knowledge = learn(knowledge, found, fitted=True)
     else:
         learned = None
     late = sum(bought.sequence > seen for bought in journal.published())
@@ -199,8 +202,8 @@ def _understood_at(journal: Journal, knowledge: Knowledge, sequence: int) -> lis
 
 def _measured_at(journal: Journal, knowledge: Knowledge, sequence: int) -> tuple[str, MeasuredQuery]:
     """One measured count, and the digest of what it asks."""
-    (measured,) = _understood_at(journal, knowledge, sequence)
-    assert isinstance(measured, MeasuredQuery), "an index lists counts only"
+    measured = _understood_at(journal, knowledge, sequence)[0]
+    assert isinstance(measured, MeasuredQuery), "an index lists counts only, and these come first"
     return knowledge.form(measured.query).digest, measured
 
 
