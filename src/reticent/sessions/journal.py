@@ -12,7 +12,8 @@ from reticent.errors import KeyReusedError, LedgerError, ReticentError
 from reticent.hypotheses import load
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import NAMED, Noise, Settled, counted_statistic, released
-from reticent.kernel.ledger.events import Reservation, sha256
+from reticent.kernel.ledger.columns import Reservation
+from reticent.kernel.ledger.events import sha256
 from reticent.kernel.ledger.ledger import Event, Ledger
 from reticent.kernel.mechanisms.base import restore
 from reticent.knowledge.certificates import Certificate

@@ -34,7 +34,7 @@ from reticent.releases.models import Model, free_model, guessed_model
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK
 from reticent.sessions.loss_audits import ATTEMPTS, RiskAudit, RiskAudits
-from reticent.sessions.loss_learning import LATE, late_units, start_late
+from reticent.sessions.loss_learning import LATE, bought_for, late_units, start_late
 from reticent.sessions.quote import Certify, Free
 from reticent.sessions.state import State
 
@@ -104,6 +104,8 @@ class ModelFitting:
     ) -> None:
         assert request.error is not None, "only a wanted error has a price"
         self.rule, self.promised = rule, promised
+        if not taught:
+            taught, limit = bought_for(state, request.key)
         self.taught = taught
         """Keys of the start that this request has bought."""
         self.limit = limit
@@ -162,7 +164,8 @@ class ModelFitting:
         if self.start and self.rule is not None:
             # Models after the start differ from those whose audit was priced: theirs may cost more, the whole may not.
             limit = self.most() - self.start
-            start_late(self.state, self.rule, self.start, self.request.analyst)
+            asker = {"key": self.request.key, "analyst": self.request.analyst}
+            start_late(self.state, self.rule, self.start, **asker, limit=limit)
             facts: dict[str, Any] = {"batch": self.batch, "rule": self.rule, "promised": self.promised}
             return ModelFitting(self.state, self.request, self.losses, taught=(LATE,), limit=limit, **facts).run()
         before, readings = self.state.ledger.charged, []
@@ -336,7 +339,7 @@ class ModelFitting:
         key = None if begun is None else begun.get("audited") or begun.get("audit")
         if key is None or not self.state.charged(key) or not self._of_these(begun):
             key = self.audits.key(self.audits.attempt)
-        return self._worthwhile(key)
+        return self._worthwhile(self.state.journal.usable(key))  # two crashes may have lost it
 
     def _of_these(self, begun: dict[str, Any] | None) -> bool:
         """Whether an audit was of the very models that are guessed now."""

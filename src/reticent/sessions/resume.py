@@ -270,7 +270,7 @@ def _bought_models(journal: Journal, domain: Domain) -> Iterator[tuple[ConvexLos
 def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[ConvexLoss, PaidModel]]:
     """Every settled audit of losses whose models were written down."""
     for key, models in journal.audited_models():
-        if (found := _settled(journal, key, "measure")) is None:
+        if (found := _settled(journal, journal.usable(key), "measure")) is None:
             continue
         request, event = found
         (described,), (noise,) = request["statistics"], request["mechanisms"]
@@ -293,7 +293,7 @@ def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[Co
             continue  # of another version, which took what this one refuses
         settled, restored = released(event, [statistic], journal.grid), restore(noise)
         assert isinstance(restored, (Laplace, Gaussian)), "audits are measured with additive noise"
-        reading = excess_reading(journal, knowledge, statistic, restored, settled, key)
+        reading = excess_reading(journal, knowledge, statistic, restored, settled, str(event.key))
         for loss, theta in zip(losses, thetas, strict=True):
             told = models[loss.digest]
             yield loss, PaidModel(theta, reading, event.sequence, told["snapshot"], told["gap"])

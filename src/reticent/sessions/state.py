@@ -12,7 +12,7 @@ from typing import NamedTuple
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator, Noise, Settled
-from reticent.kernel.ledger.events import Reservation
+from reticent.kernel.ledger.columns import Reservation
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.learning import Measured, learn, understand
 from reticent.sessions.journal import ASK, LEAST_INDEXED, Journal

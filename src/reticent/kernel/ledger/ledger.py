@@ -17,6 +17,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from reticent.errors import (
     BudgetError,
     EntryError,
@@ -29,6 +31,7 @@ from reticent.errors import (
 )
 from reticent.kernel.ledger.anchor import Anchor, Mark, breach, newest, places
 from reticent.kernel.ledger.chain import Chain
+from reticent.kernel.ledger.columns import Reservation
 from reticent.kernel.ledger.events import (
     CHECKPOINT,
     FORMAT,
@@ -36,7 +39,6 @@ from reticent.kernel.ledger.events import (
     TRUSTED_KINDS,
     Event,
     History,
-    Reservation,
     canonical,
     sha256,
 )
@@ -49,7 +51,6 @@ from reticent.kernel.ledger.store import (
     lock_of,
     open_locked,
     stored_anything,
-    stored_events,
 )
 
 if TYPE_CHECKING:
@@ -297,15 +298,11 @@ class Ledger:
     def keys(self, prefix: str, kind: str | None = None) -> list[str]:
         """Keys that were ever reserved and start so, oldest first; of one kind of request, or of all."""
         with self._mutex:
-            return [old.key for old in self._chain.keys(prefix) if kind in (None, old.kind)]
+            return [old.key for old in self._history.reservations.starting(prefix) if kind in (None, old.kind)]
 
     def successor(self, key: str) -> tuple[str, int]:
         """This key, or the first of `key:1`, `key:2`, ... that is not forfeited; and what the forfeited ones cost."""
-        named, attempt, lost = key, 0, 0
-        while (old := self._history.reservations.get(named)) is not None and old.status == "forfeited":
-            attempt, lost = attempt + 1, lost + old.cost
-            named = f"{key}:{attempt}"
-        return named, lost
+        return self._history.reservations.successor(key)
 
     def requested(self, key: str) -> Payload | None:
         """The request that this key was reserved for; None where there is none."""
@@ -317,7 +314,7 @@ class Ledger:
         """Nano-units reserved under this key and the keys of its parts (`key:part`), answered or not."""
         with self._mutex:
             own = self._history.reservations.get(key)
-            parts = self._chain.keys(f"{key}:")
+            parts = self._history.reservations.starting(f"{key}:")
         return sum(part.cost for part in parts) + (0 if own is None else own.cost)
 
     def reservation(self, key: str) -> Reservation | None:
@@ -327,17 +324,26 @@ class Ledger:
     def reservations(self, kind: str) -> list[Reservation]:
         """Every reservation of a kind, oldest first."""
         with self._mutex:
-            return self._chain.reservations(kind)
+            return self._history.reservations.of_kind(kind)
 
     def settlements(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
         """Those of a kind under keys that start so whose settlement comes after an event, in that order."""
         with self._mutex:
-            return self._chain.settled(kind, prefix, after)
+            return self._history.reservations.settled(kind, prefix, after)
 
-    def noted(self, kind: str) -> list[int]:
-        """Sequences of the free events of a kind."""
+    def settlement_places(self, kind: str, prefix: str, after: int = 0) -> np.ndarray:
+        """Sequences of the same settlements, without reading who paid for what."""
         with self._mutex:
-            return list(self._history.free.get(kind, ()))
+            return self._history.reservations.settlements(kind, prefix, after)
+
+    def noted(self, kind: str, after: int = 0) -> list[int]:
+        """Sequences of the free events of a kind that come after an event."""
+        with self._mutex:
+            return self._history.noted(kind, after)
+
+    def newest(self, kind: str) -> int | None:
+        """Sequence of the last free event of a kind."""
+        return self._history.newest(kind)
 
     def named(self, kind: str, key: str) -> int | None:
         """Sequence of the newest free event of a kind whose payload names this key."""
@@ -427,6 +433,7 @@ class Ledger:
         """
         _require_text("kind", kind)
         key = f"auto-{secrets.token_hex(16)}" if key is None else _require_text("key", key)
+        self.checkpoint()  # before anything is charged: where it cannot be written, nothing else can
         with self._using():
             if self.settled(key, kind, request) is not None:
                 raise LedgerError(f"key {_short(key)} was answered already: read it with settled()")
@@ -523,12 +530,10 @@ class Ledger:
             >>> import reticent as rt
             >>> rt.Ledger.memory(rt.Budget(rho=1)).verify()
         """
-        replayed = History.replay(self.events())
         with self._using():
-            for event in stored_events(self._store, replayed.sequence):
-                replayed.apply(event)
-            if replayed != self._history:
-                raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
+            live = self._history.copy()
+        if History.replay(self._read(0, live.sequence)) != live:
+            raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
 
     def checkpoint(self) -> None:
         """Keep what all events add up to, where that is worth it: the next opening reads only those after it."""
