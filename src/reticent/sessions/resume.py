@@ -26,7 +26,14 @@ from reticent.kernel.numeric_sums import ClippedSums
 from reticent.knowledge.combined import combined_marginals
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import Measured, learn, refitted, understand
-from reticent.knowledge.measured import Index, MeasuredMarginal, MeasuredQueries, MeasuredQuery, StoredQueries
+from reticent.knowledge.measured import (
+    ByDigest,
+    MeasuredGroups,
+    MeasuredMarginal,
+    MeasuredQuery,
+    MeasuredTables,
+    Stored,
+)
 from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
 from reticent.knowledge.raw_sums import counted_groups, with_sums
 from reticent.knowledge.shares import Shares
@@ -38,6 +45,7 @@ from reticent.queries.residual import Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
 from reticent.sessions.offsets import with_offsets
+from reticent.sessions.purchase_index import Learned
 
 WARM = "session:warm"
 """Keys of what a warm start buys."""
@@ -149,7 +157,7 @@ def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, b
         if learned.sequence > seen:
             knowledge = replace(knowledge, current=learned.snapshot)
             seen, waiting = learned.sequence, learned.unfitted
-        knowledge = with_index(journal, knowledge, learned.index)
+        knowledge = with_index(journal, knowledge, learned)
         for sequence in learned.others:
             knowledge = learn(knowledge, _understood_at(journal, knowledge, sequence), fitted=True)
     else:
@@ -157,24 +165,42 @@ def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, b
     late = sum(bought.sequence > seen for bought in journal.published())
     for bought in journal.bought(ASK, 0 if learned is None else learned.sequence):
         knowledge = learn(knowledge, understood(journal, knowledge, bought), fitted=bought.sequence < seen)
-    ours = [settled.settled for settled in journal.ledger.settlements("measure", ASK) if settled.settled < seen]
-    waits = ours[-waiting] if 0 < waiting <= len(ours) else seen
+    ours = journal.ledger.settlement_places("measure", ASK)
+    ours = ours[ours < seen]
+    waits = int(ours[-waiting]) if 0 < waiting <= len(ours) else seen
     fitted = sum(m.ledger_id is None or m.ledger_id < waits for m in knowledge.marginals)
     knowledge = replace(knowledge, unfitted=knowledge.unfitted + waiting + late, fitted=fitted)
     return (refitted(knowledge), True) if late else (knowledge, False)
 
 
-def indexed(journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """The same knowledge; where enough is new, written down, and its counts left in the ledger."""
-    index = journal.save_learned(knowledge)
-    return knowledge if index is None else with_index(journal, knowledge, index)
+def indexed(journal: Journal, knowledge: Knowledge, *, closing: bool = False) -> Knowledge:
+    """The same knowledge; where enough is new, written down, and its counts and groups left in the ledger."""
+    learned = journal.save_learned(knowledge, closing=closing)
+    return knowledge if learned is None else with_index(journal, knowledge, learned)
 
 
-def with_index(journal: Journal, knowledge: Knowledge, index: Index) -> Knowledge:
-    """With counts that are read from the ledger when they are asked for."""
+def with_index(journal: Journal, knowledge: Knowledge, learned: Learned) -> Knowledge:
+    """With counts and groups that are read from the ledger when they are asked for."""
     bare = Knowledge(knowledge.current, knowledge.records, knowledge.records_error, shares=knowledge.shares)
-    stored = StoredQueries(index, partial(_measured_at, journal, bare))
-    return replace(knowledge, queries=MeasuredQueries(stored))
+    read, segments = partial(_understood_at, journal, bare), learned.segments.values()
+
+    def counts(place: int) -> list[tuple[str, MeasuredQuery]]:
+        return [(bare.form(one.query).digest, one) for one in read(place) if isinstance(one, MeasuredQuery)]
+
+    def questions(place: int) -> list[tuple[str, MeasuredGroups]]:
+        return [(one.question_digest, one) for one in read(place) if isinstance(one, MeasuredGroups)]
+
+    def cells(place: int) -> list[tuple[str, MeasuredGroups]]:
+        return [(key, one) for one in read(place) if isinstance(one, MeasuredGroups) for key in one.cell_digests]
+
+    queries = ByDigest(Stored([segment.counts for segment in segments], counts))
+    tables = MeasuredTables(
+        ByDigest(Stored([segment.questions for segment in segments], questions)),
+        ByDigest(Stored([segment.cells for segment in segments], cells)),
+        learned.shapes,
+        learned.groups,
+    )
+    return replace(knowledge, queries=queries, groups=tables)
 
 
 def understood(journal: Journal, knowledge: Knowledge, bought: Bought, *, declared: bool = True) -> list[Measured]:
@@ -188,13 +214,6 @@ def _understood_at(journal: Journal, knowledge: Knowledge, sequence: int) -> lis
     if bought is None:
         raise LedgerError(f"event {sequence} settles no question: restore the ledger's file")
     return understood(journal, knowledge, bought)
-
-
-def _measured_at(journal: Journal, knowledge: Knowledge, sequence: int) -> tuple[str, MeasuredQuery]:
-    """One measured count, and the digest of what it asks."""
-    (measured,) = _understood_at(journal, knowledge, sequence)
-    assert isinstance(measured, MeasuredQuery), "an index lists counts only"
-    return knowledge.form(measured.query).digest, measured
 
 
 def with_means(journal: Journal, knowledge: Knowledge) -> Knowledge:

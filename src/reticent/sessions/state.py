@@ -69,7 +69,7 @@ class State:
             measured = understand(known, [query], [noise], settled)
             if fresh:
                 self.learn(learn(known, measured))
-                self._index_purchases()
+                self._count_purchase()
         return Payment(settled, measured)
 
     def recall(self, name: str, key: str | None = None) -> list[float] | None:
@@ -102,9 +102,13 @@ class State:
             return ASK + key
         return self.journal.usable(f"{ASK}{query.digest[:24]}:{float(noise.sd):.17g}:{analyst or ''}")
 
-    def _index_purchases(self) -> None:
-        """Now and then write down what is known and where it was bought: then no opening has much to learn again."""
+    def index_purchases(self, *, closing: bool = False) -> None:
+        """Write down what is known and where it was bought, if enough is new: no opening has much to learn again."""
+        with self.lock:
+            self.learn(indexed(self.journal, self._knowledge, closing=closing))
+
+    def _count_purchase(self) -> None:
         self._unindexed += 1
         if self._unindexed >= LEAST_INDEXED:
-            self.learn(indexed(self.journal, self._knowledge))
+            self.index_purchases()
             self._unindexed = 0

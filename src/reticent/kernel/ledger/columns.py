@@ -46,7 +46,7 @@ class SortedTexts:
     def __init__(self, data: bytes = b"", ends: Sequence[int] | np.ndarray = ()) -> None:
         self.data = data
         self.ends = np.ascontiguousarray(ends, dtype=np.int64)
-        self._ends = memoryview(self.ends)  # a single number is read faster from it
+        self._ends = self.ends.data  # a single number is read faster from it
 
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> SortedTexts:

@@ -34,15 +34,17 @@ CHECKPOINT = "checkpoint"
 TRUSTED_KINDS = frozenset({"open", "reserve", "cap", "rollback", CHECKPOINT, *TRANSITIONS})
 SEGMENT = 1024
 """After so many events each the history keeps the head of the chain, so that one old event can be checked alone."""
+KNOWLEDGE = "knowledge"
+"""A free event that names blobs of what a session knows; the next one may replace some of them."""
 BLOB_FIELDS = {
-    CHECKPOINT: "state",
-    "snapshot": "digest",
-    "start": "release",
-    "published": "release",
-    "answer": "blob",
-    "knowledge": "index",
+    CHECKPOINT: ("state",),
+    "snapshot": ("digest",),
+    "start": ("release",),
+    "published": ("release",),
+    "answer": ("blob",),
+    KNOWLEDGE: ("index", "segments", "state"),
 }
-"""Kinds of free events whose payload names a blob, and the field that does."""
+"""Kinds of free events whose payload names blobs, and the fields that do."""
 
 
 def canonical(value: Any) -> str:
@@ -93,6 +95,13 @@ class Event:
         except (AttributeError, TypeError, ValueError, RecursionError):
             pass  # not an event at all: somebody computed a hash for a text of their own
         raise LedgerError("the ledger was edited: an event does not match its hash; restore the file")
+
+    @property
+    def blobs(self) -> list[str]:
+        """Hashes of the blobs that the event names."""
+        found = [self.payload.get(field) for field in BLOB_FIELDS.get(self.kind, ())]
+        named = [part for one in found for part in (one if isinstance(one, list) else [one])]
+        return [part for part in named if isinstance(part, str)]
 
 
 @dataclass

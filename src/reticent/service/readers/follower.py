@@ -18,7 +18,7 @@ from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import learn
 from reticent.sessions.journal import ASK, SUM, Journal
 from reticent.sessions.offsets import OFFSETS, with_offsets
-from reticent.sessions.resume import resumed, understood, with_means
+from reticent.sessions.resume import resumed, understood, with_index, with_means
 from reticent.sessions.state import part_key
 
 ANEW = ("session", "start", "release", "published", "rollback")
@@ -143,6 +143,9 @@ class Follower:
         if event.kind == "certificate":
             certificate = Certificate.from_dict(event.payload)
             return knowledge.with_certificate(self._journal.snapshot(certificate.snapshot), certificate)
+        if event.kind == "knowledge" and event.sequence == self._ledger.newest("knowledge"):
+            learned = self._journal.learned()  # what it covers need not stay in memory
+            return knowledge if learned is None else with_index(self._journal, knowledge, learned)
         if event.kind == "batch":
             certificate = Certificate.from_dict(event.payload["certificate"])
             batch = CertifiedBatch(self._journal.snapshot(certificate.snapshot), certificate)

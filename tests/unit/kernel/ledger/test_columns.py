@@ -134,7 +134,7 @@ def test_columns_that_do_not_fit_are_refused(damage: str) -> None:
         columns[1] = columns[1][::-1].copy()
     else:
         columns[4] = columns[4][1:]
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"not reservations|not texts|different lengths"):
         Reservations.from_columns(columns)
 
 
