@@ -7,33 +7,135 @@ own functions, and one transaction stores many of them; values are drawn at rand
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
-from reticent.kernel.curator import pack_array
+from reticent.kernel.curator import counted_statistic, pack_array
 from reticent.kernel.ledger.anchor import Anchor, Mark, places
-from reticent.kernel.ledger.events import Event, canonical, sha256
+from reticent.kernel.ledger.events import canonical, sha256
 from reticent.kernel.ledger.ledger import Ledger
-from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.table import Table
+from reticent.knowledge.knowledge import Knowledge
+from reticent.knowledge.measured import ByDigest, MeasuredGroups, MeasuredQuery, MeasuredTables
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Range
-from reticent.sessions.journal import ASK
+from reticent.queries.predicate import col
+from reticent.sessions.journal import ASK, Journal
 from reticent.sessions.session import Session
 
-CODES = 64
-DOMAIN = Domain({"a": CODES, "b": CODES, "c": CODES})
+CODES = 32
+DOMAIN = Domain({"a": CODES, "b": CODES, "c": 16})
 RECORDS = 100_000
 BUDGET = Budget(rho=10**6)
 NOISE = Gaussian(40)
+COST = 312_500
+"""What such noise costs, in nano-units."""
+GROUPED = 8
+"""One purchase in so many is of groups."""
 BATCH = 20_000
+"""Events stored at once."""
+
+
+def table() -> Table:
+    """Few distinct records: what is measured here is the ledger, not the counting."""
+    generator = np.random.default_rng(1)
+    codes = {name: generator.integers(0, size, 200) for name, size in zip(DOMAIN.names, DOMAIN.shape, strict=True)}
+    weights = np.full(200, RECORDS // 200, dtype=np.int64)
+    return Table(Records.of_codes(DOMAIN, codes, weights), DOMAIN, records=RECORDS)
+
+
+def question(number: int) -> Range | Groups:
+    """Different for every number up to two million: boxes, and now and then groups among some records."""
+    grouped, bounds = number % GROUPED == 0, []
+    rest = number // GROUPED if grouped else number
+    for size in DOMAIN.shape:
+        rest, place = divmod(rest, size * (size + 1) // 2)
+        low = 0
+        while place >= size - low:
+            place, low = place - (size - low), low + 1
+        bounds.append((low, low + place))
+    if not grouped:
+        return Range(dict(zip(DOMAIN.names, bounds, strict=True)))
+    (low, high), (least, most), _ = bounds
+    return Groups(("c",), (col("a") >= low) & (col("a") <= high) & (col("b") >= least) & (col("b") <= most))
+
+
+def lengthen(path: Path, answers: int) -> None:
+    """Append paid answers to a closed ledger, in order and linked, and move its anchor."""
+    file, marks = places(path, None)
+    with closing(Anchor(marks, create=False)) as anchor, closing(sqlite3.connect(file, isolation_level=None)) as disk:
+        assert anchor.mark is not None, "a ledger that was closed has its mark"
+        mark, rows = anchor.mark, []
+        sequence, head, generator = mark.sequence, mark.head, np.random.default_rng(1)
+        disk.execute("PRAGMA synchronous=OFF")
+        for number in range(answers):
+            asked = question(number)
+            request = {
+                "statistics": [counted_statistic(asked, DOMAIN).describe()],
+                "mechanisms": [NOISE.describe()],
+            }
+            values = generator.integers(0, RECORDS, DOMAIN.shape_of(("c",)) if isinstance(asked, Groups) else ())
+            digest = sha256(canonical({"kind": "measure", "request": request}).encode())
+            reserved = {"kind": "measure", "digest": digest, "redeemable": True, "request": request}
+            payloads = {"reserve": reserved, "settle": {"values": [pack_array(values)]}}
+            for kind, payload in payloads.items():
+                sequence += 1
+                facts = {"key": key_of(asked), "analyst": None, "cost": COST, "kind": kind, "payload": payload}
+                body = canonical(facts | {"at": 0, "sequence": sequence, "previous": head})
+                head = sha256(body.encode())
+                rows.append((sequence, body, head))
+            if len(rows) >= BATCH or number + 1 == answers:
+                disk.execute("BEGIN")
+                disk.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+                disk.execute("COMMIT")
+                rows.clear()
+        anchor.write(Mark(mark.ledger, sequence, head, mark.spent + COST * answers))
+
+
+def key_of(asked: Range | Groups) -> str:
+    return f"{ASK}{asked.digest[:24]}:{float(NOISE.sd):.17g}:"
+
+
+def index(path: Path, private: Table, answers: int) -> None:
+    """Write the ledger's checkpoint and the session's index, as a session that bought all of it would have done.
+
+    Only the working hypothesis stays where it was: moving it half a million times would take an hour.
+    """
+    with Ledger.open(path, identity=private.identity, budget=BUDGET) as ledger:
+        journal = Journal(ledger)
+        stored = journal.latest()
+        assert stored is not None, "a session began the ledger"
+        knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error)
+        counts: dict[str, tuple[MeasuredQuery, ...]] = {}
+        tables = MeasuredTables()
+        nothing = np.zeros(DOMAIN.shape_of(("c",)))
+        for number in range(answers):
+            asked = question(number)
+            reservation = ledger.reservation(key_of(asked))
+            assert reservation is not None, "it was bought"
+            if isinstance(asked, Groups):
+                facts = (RECORDS, 0.0, reservation.settled)
+                tables = tables.adding(MeasuredGroups.of(asked, DOMAIN, nothing, NOISE, *facts))
+            else:
+                counts[knowledge.form(asked).digest] = (MeasuredQuery(asked, 0.0, NOISE, reservation.settled),)
+        known = replace(knowledge, queries=ByDigest(None, (counts,), len(counts)), groups=tables)
+        if journal.save_learned(known) is None:
+            raise ValueError(f"{answers} purchases are too few for an index")
+
+
+def made(path: Path, answers: int, *, indexed: bool = True) -> Table:
+    """A ledger with so many paid answers, twice as many events and a few more; and its table."""
+    private = table()
+    with Session.open(path, private, BUDGET, warm_start=0, progress=False):
+        pass
+    lengthen(path, answers)
+    if indexed:
+        index(path, private, answers)
+    return private

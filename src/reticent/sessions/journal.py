@@ -147,7 +147,8 @@ class Journal:
         covered = 0 if before is None else before.targets
         asked = [(place, self.ledger.event(place).payload["asked"]) for place in self.ledger.noted("targets", covered)]
         fresh = Segment.fresh(knowledge, [(place, sha256(digest.encode())) for place, digest in asked])
-        kept, fresh = merged({} if before is None else before.segments, fresh)
+        former = last is not None and "index" in last.payload  # kept in another form: taken in whole
+        kept, fresh = merged({} if before is None else before.segments, fresh, whole=former)
         data, state = fresh.to_bytes(), pack({}, {"hypothesis": [knowledge.current.to_bytes()]})
         ours = set(self.ledger.settlement_places("measure", ASK).tolist())
         payload = {

@@ -89,9 +89,9 @@ class Learned:
     """The event up to which wanted errors are covered."""
 
 
-def merged(segments: dict[str, Segment], fresh: Segment) -> tuple[dict[str, Segment], Segment]:
-    """The segments that stay, and the new one with those that it takes in."""
+def merged(segments: dict[str, Segment], fresh: Segment, *, whole: bool) -> tuple[dict[str, Segment], Segment]:
+    """The segments that stay, and the new one with those that it takes in: smaller ones, or the `whole` of them."""
     kept = list(segments.items())
-    while kept and len(kept[-1][1]) <= GROWTH * len(fresh):
+    while kept and (whole or len(kept[-1][1]) <= GROWTH * len(fresh)):
         fresh = kept.pop()[1].joined(fresh)
     return dict(kept), fresh

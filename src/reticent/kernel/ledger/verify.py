@@ -55,6 +55,12 @@ def verify(
     return LedgerStatement(tuple(kept), history, marks.exists(), found)
 
 
+def events_upto(path: str | os.PathLike[str], last: int) -> Iterator[Event]:
+    """Events of a file up to one that `verify` has seen, one after the other: a long ledger is never held whole."""
+    with reading(places(path, None)[0]) as store:
+        yield from stored_events(store, 0, last)
+
+
 def opening(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The facts that a ledger was opened with; None where there is no ledger yet, or only a stub of one."""
     file = places(path, None)[0]
