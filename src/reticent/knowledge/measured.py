@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -352,13 +351,17 @@ class Index:
             first += 1
         return found
 
+    def to_list(self) -> list[str]:
+        """Both columns as text."""
+        columns = [self.prefixes.astype("<u8"), self.sequences.astype("<i8")]
+        return [base64.b64encode(column.tobytes()).decode() for column in columns]
+
     @classmethod
-    def from_bytes(cls, data: bytes) -> Index:
-        """An index as earlier versions stored it; ValueError for anything else."""
-        try:
-            prefixes, sequences = (base64.b64decode(column) for column in json.loads(zlib.decompress(data)))
-        except (zlib.error, TypeError) as error:
-            raise ValueError("not an index") from error
+    def from_list(cls, told: list[str]) -> Index:
+        """The inverse of `to_list`; ValueError or TypeError for anything else."""
+        prefixes, sequences = map(base64.b64decode, told)
+        if len(prefixes) != len(sequences):
+            raise ValueError("not an index")
         return cls(np.frombuffer(prefixes, "<u8").astype(np.uint64), np.frombuffer(sequences, "<i8").astype(np.int64))
 
 
@@ -366,7 +369,7 @@ def prefix(digest: str) -> int:
     return int(digest[:16], 16)
 
 
-class Stored(Generic[Item]):
+class StoredItems(Generic[Item]):
     """What is read from the ledger one by one, by segments of an index; `read` gives what one event settled."""
 
     def __init__(self, segments: Sequence[Index], read: Callable[[int], Sequence[tuple[str, Item]]]) -> None:
@@ -407,7 +410,7 @@ class ByDigest(Mapping[str, tuple[Item, ...]]):
 
     def __init__(
         self,
-        stored: Stored[Item] | None = None,
+        stored: StoredItems[Item] | None = None,
         layers: tuple[dict[str, tuple[Item, ...]], ...] = (),
         size: int | None = None,
     ) -> None:

@@ -12,13 +12,12 @@ from reticent.errors import KeyReusedError, LedgerError, ReticentError
 from reticent.hypotheses import load
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import NAMED, Noise, Settled, counted_statistic, released
-from reticent.kernel.ledger.columns import Reservation, pack, unpack
+from reticent.kernel.ledger.columns import Reservation
 from reticent.kernel.ledger.events import sha256
 from reticent.kernel.ledger.ledger import Event, Ledger
 from reticent.kernel.mechanisms.base import restore
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.measured import Index
 from reticent.knowledge.publications import PublishedBudget, behind, elsewhere
 from reticent.knowledge.shares import Shares
 from reticent.knowledge.typical import TypicalError
@@ -29,7 +28,7 @@ from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
 from reticent.queries.residual import Residual
 from reticent.releases.release import PUBLISHED, Release
-from reticent.sessions.purchase_index import Learned, Segment, merged
+from reticent.sessions.purchase_index import Learned, Segment, joined_segments
 
 ASK = "ask:"
 """Keys of what analysts paid for."""
@@ -43,6 +42,8 @@ TYPICAL = "session:typical:"
 """Keys of what is bought about most questions of a distribution: these share another."""
 LEAST_INDEXED = 512
 """So many purchases are learned again in a second or two; a segment of the index covers at least as many."""
+STATE = b"working hypothesis\n"
+"""Before the bytes of one that an index keeps until the next: they must not be those of a stored snapshot."""
 LEAST_CLOSED = 64
 """When a session that has an index is closed, so many are worth a segment of their own."""
 
@@ -148,8 +149,8 @@ class Journal:
         asked = [(place, self.ledger.event(place).payload["asked"]) for place in self.ledger.noted("targets", covered)]
         fresh = Segment.fresh(knowledge, [(place, sha256(digest.encode())) for place, digest in asked])
         former = last is not None and "index" in last.payload  # kept in another form: taken in whole
-        kept, fresh = merged({} if before is None else before.segments, fresh, whole=former)
-        data, state = fresh.to_bytes(), pack({}, {"hypothesis": [knowledge.current.to_bytes()]})
+        kept, fresh = joined_segments({} if before is None else before.segments, fresh, whole=former)
+        data, state = fresh.to_bytes(), STATE + knowledge.current.to_bytes()
         ours = set(self.ledger.settlement_places("measure", ASK).tolist())
         payload = {
             "segments": [*kept, sha256(data)],
@@ -174,9 +175,9 @@ class Journal:
         try:
             if "index" in event.payload:
                 return self._learned_before(event)
-            (bytes_of_current,) = unpack(self.ledger.get_blob(event.payload["state"]))[1]["hypothesis"]
+            state = self.ledger.get_blob(event.payload["state"]).removeprefix(STATE)
             self._segments = {name: self._segment(name) for name in event.payload["segments"]}
-            return self._learned(event, Snapshot(load(bytes_of_current)))
+            return self._learned(event, Snapshot(load(state)))
         except (LedgerError, ReticentError, ValueError, KeyError, TypeError):
             return None
 
@@ -195,7 +196,7 @@ class Journal:
         told, snapshot = event.payload, self.snapshot_if_whole(event.payload["snapshot"])
         if snapshot is None:
             return None
-        self._segments = {told["index"]: Segment.of_counts(Index.from_bytes(self.ledger.get_blob(told["index"])))}
+        self._segments = {told["index"]: Segment.of_former(self.ledger.get_blob(told["index"]))}
         facts = (tuple(told["others"]), 0, snapshot, told["unfitted"], event.sequence, 0)
         return Learned(self._segments, {}, *facts)
 

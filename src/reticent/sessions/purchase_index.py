@@ -7,13 +7,11 @@ again what a segment covers. All of it is public, and can be made anew from the 
 
 from __future__ import annotations
 
+import json
+import zlib
 from dataclasses import dataclass, fields
-from typing import Any
-
-import numpy as np
 
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.ledger.columns import pack, unpack
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.measured import Index
 
@@ -39,8 +37,12 @@ class Segment:
         return cls(Index.of(counts), Index.of(questions), Index.of(cells), Index.of(targets))
 
     @classmethod
-    def of_counts(cls, counts: Index) -> Segment:
-        """An index of earlier versions."""
+    def of_former(cls, data: bytes) -> Segment:
+        """An index of earlier versions, of counts alone; ValueError or TypeError for anything else."""
+        try:
+            counts = Index.from_list(json.loads(zlib.decompress(data)))
+        except zlib.error as error:
+            raise ValueError("not an index") from error
         return cls(counts, Index.of([]), Index.of([]), Index.of([]))
 
     def __len__(self) -> int:
@@ -52,20 +54,16 @@ class Segment:
 
     def to_bytes(self) -> bytes:
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return pack({}, {name: [part.prefixes, part.sequences] for name, part in parts.items()})
+        return zlib.compress(json.dumps({name: part.to_list() for name, part in parts.items()}).encode(), 1)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Segment:
         """The inverse of `to_bytes`; ValueError, KeyError or TypeError for anything else."""
-        _, columns = unpack(data)
-        return cls(**{field.name: _index(columns[field.name]) for field in fields(cls)})
-
-
-def _index(columns: list[Any]) -> Index:
-    prefixes, sequences = columns
-    if len(prefixes) != len(sequences) or prefixes.dtype != np.uint64 or sequences.dtype != np.int64:
-        raise ValueError("not an index")
-    return Index(prefixes, sequences)
+        try:
+            told = json.loads(zlib.decompress(data))
+        except zlib.error as error:
+            raise ValueError("not a segment") from error
+        return cls(**{field.name: Index.from_list(told[field.name]) for field in fields(cls)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +87,7 @@ class Learned:
     """The event up to which wanted errors are covered."""
 
 
-def merged(segments: dict[str, Segment], fresh: Segment, *, whole: bool) -> tuple[dict[str, Segment], Segment]:
+def joined_segments(segments: dict[str, Segment], fresh: Segment, *, whole: bool) -> tuple[dict[str, Segment], Segment]:
     """The segments that stay, and the new one with those that it takes in: smaller ones, or the `whole` of them."""
     kept = list(segments.items())
     while kept and (whole or len(kept[-1][1]) <= GROWTH * len(fresh)):

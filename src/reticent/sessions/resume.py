@@ -32,7 +32,7 @@ from reticent.knowledge.measured import (
     MeasuredMarginal,
     MeasuredQuery,
     MeasuredTables,
-    Stored,
+    StoredItems,
 )
 from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
 from reticent.knowledge.raw_sums import counted_groups, with_sums
@@ -193,10 +193,10 @@ def with_index(journal: Journal, knowledge: Knowledge, learned: Learned) -> Know
     def cells(place: int) -> list[tuple[str, MeasuredGroups]]:
         return [(key, one) for one in read(place) if isinstance(one, MeasuredGroups) for key in one.cell_digests]
 
-    queries = ByDigest(Stored([segment.counts for segment in segments], counts))
+    queries = ByDigest(StoredItems([segment.counts for segment in segments], counts))
     tables = MeasuredTables(
-        ByDigest(Stored([segment.questions for segment in segments], questions)),
-        ByDigest(Stored([segment.cells for segment in segments], cells)),
+        ByDigest(StoredItems([segment.questions for segment in segments], questions)),
+        ByDigest(StoredItems([segment.cells for segment in segments], cells)),
         learned.shapes,
         learned.groups,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import zlib
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from reticent.kernel.ledger import chain as chain_module
 from reticent.kernel.ledger import ledger as ledger_module
 from reticent.kernel.ledger.events import Event, sha256
 from reticent.kernel.ledger.verify import verify
+from reticent.knowledge.measured import Index
 from reticent.knowledge.outlines import essential
 from reticent.queries.linear import Range
 from reticent.service.readers.follower import Follower
@@ -164,9 +164,8 @@ def test_an_index_of_earlier_versions_is_read_and_replaced(paths: dict[int, Path
             if isinstance(asked := question(number), Range)
         }
         entries = [(places[number], form.digest) for number, form in forms.items()]
-        index = journal_module.Index.of(entries)
-        columns = [index.prefixes.astype("<u8"), index.sequences.astype("<i8")]
-        data = zlib.compress(json.dumps([base64.b64encode(c.tobytes()).decode() for c in columns]).encode(), 1)
+        index = Index.of(entries)
+        data = zlib.compress(json.dumps(index.to_list()).encode(), 1)
         payload = {
             "index": sha256(data),
             "others": [places[number] for number in range(SHORT) if not number % GROUPED],

@@ -16,7 +16,7 @@ from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.knowledge.free import free_answer
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.measured import ByDigest, Index, MeasuredQuery, Stored
+from reticent.knowledge.measured import ByDigest, Index, MeasuredQuery, StoredItems
 from reticent.knowledge.request import Request
 from reticent.service.readers import follower as follower_module
 from reticent.service.readers.follower import Follower
@@ -162,7 +162,7 @@ def test_queries_added_one_by_one_leave_earlier_values_alone() -> None:
     digests = [sha256(str(number % 40).encode()) for number in range(100)]
     entries = list(enumerate(digests[:50]))
     segments = [Index.of(entries[:20]), Index.of(entries[20:])]
-    kept = [ByDigest(Stored(segments, lambda number: [(digests[number], one(number))]))]
+    kept = [ByDigest(StoredItems(segments, lambda number: [(digests[number], one(number))]))]
     for number in range(50, 100):
         kept.append(kept[-1].adding(digests[number], one(number)))
     for length, queries in enumerate(kept, 50):

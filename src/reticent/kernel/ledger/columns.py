@@ -6,8 +6,6 @@ together behave as a dictionary by key; order of insertion is that of the events
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -95,6 +93,18 @@ class SortedTexts:
         origins = np.array([*places, *range(len(self), len(self) + len(added))], dtype=np.int64)
         return SortedTexts.of([texts[place] for place in order]), origins[order]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Their bytes as the characters of the same numbers, in one text, and their lengths."""
+        return {"texts": self.data.decode("latin-1"), "lengths": np.diff(self.ends, prepend=0).tolist()}
+
+    @classmethod
+    def from_dict(cls, told: dict[str, Any]) -> SortedTexts:
+        """The inverse of `to_dict`; ValueError, KeyError or TypeError for anything else."""
+        data, lengths = told["texts"].encode("latin-1"), np.array(told["lengths"], dtype=np.int64)
+        if lengths.sum() != len(data) or lengths.min(initial=0) < 0:
+            raise ValueError("not texts")
+        return cls(data, np.cumsum(lengths))
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SortedTexts) and self.data == other.data and np.array_equal(self.ends, other.ends)
 
@@ -143,15 +153,16 @@ class NamedPlaces:
         found._new = self._new.copy()
         return found
 
-    def to_columns(self) -> list[Any]:
+    def to_dict(self) -> dict[str, Any]:
         self.merge()
         texts, numbers = self._past
-        return [texts.data, texts.ends, numbers]
+        return {**texts.to_dict(), "numbers": numbers.tolist()}
 
     @classmethod
-    def from_columns(cls, columns: Sequence[Any]) -> NamedPlaces:
-        data, ends, numbers = columns
-        return cls(_texts(data, ends), _column(numbers, len(ends)))
+    def from_dict(cls, told: dict[str, Any]) -> NamedPlaces:
+        """The inverse of `to_dict`; ValueError, KeyError or TypeError for anything else."""
+        texts = SortedTexts.from_dict(told)
+        return cls(texts, _column(told["numbers"], len(texts)))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NamedPlaces):
@@ -305,19 +316,20 @@ class Reservations:
         found._new, found._replaced = self._new.copy(), self._replaced.copy()
         return found
 
-    def to_columns(self) -> list[Any]:
+    def to_dict(self) -> dict[str, Any]:
         self.merge()
-        keys, *others = self._past
-        return [keys.data, keys.ends, *others]
+        keys, terms, *numbers = self._past
+        told = dict(zip(_Columns._fields[2:], (column.tolist() for column in numbers), strict=True))
+        return {**keys.to_dict(), "terms": terms, **told}
 
     @classmethod
-    def from_columns(cls, columns: Sequence[Any]) -> Reservations:
-        data, ends, told, codes, *numbers = columns
-        terms: Any = tuple(map(tuple, told))
+    def from_dict(cls, told: dict[str, Any]) -> Reservations:
+        """The inverse of `to_dict`; ValueError, KeyError or TypeError for anything else."""
+        keys, terms = SortedTexts.from_dict(told), tuple(map(tuple, told["terms"]))
+        codes, sequences, settled = (_column(told[name], len(keys)) for name in _Columns._fields[2:])
         if any(len(one) != 6 for one in terms) or not np.all((codes >= 0) & (codes < len(terms))):
             raise ValueError("not reservations")
-        sequences, settled = (_column(column, len(ends)) for column in numbers)
-        return cls(_Columns(_texts(data, ends), terms, _column(codes, len(ends)), sequences, settled))
+        return cls(_Columns(keys, terms, codes, sequences, settled))  # pyright: ignore[reportArgumentType]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reservations):
@@ -337,54 +349,7 @@ def _terms(one: Reservation) -> Terms:
     return one.kind, one.cost, one.digest, one.analyst, one.redeemable, one.status
 
 
-def _column(numbers: np.ndarray, count: int) -> np.ndarray:
+def _column(numbers: list[int], count: int) -> np.ndarray:
     if len(numbers) != count:
         raise ValueError("columns of different lengths")
-    return numbers
-
-
-def _texts(data: bytes, ends: np.ndarray) -> SortedTexts:
-    if len(ends) and (ends[-1] != len(data) or np.diff(ends, prepend=0).min() < 0):
-        raise ValueError("not texts")
-    return SortedTexts(data, ends)
-
-
-def pack(plain: dict[str, Any], columns: dict[str, list[Any]]) -> bytes:
-    """Plain values as JSON, and after it the bytes and arrays that columns hold."""
-    parts: list[bytes] = []
-
-    def told(column: Any) -> Any:
-        if isinstance(column, np.ndarray):
-            parts.append(column.astype(column.dtype.newbyteorder("<")).tobytes())
-            return {"dtype": column.dtype.newbyteorder("<").str, "bytes": len(parts[-1])}
-        if isinstance(column, bytes):
-            parts.append(column)
-            return {"bytes": len(column)}
-        return {"plain": column}
-
-    described = {name: [told(column) for column in held] for name, held in sorted(columns.items())}
-    head = json.dumps({"plain": plain, "columns": described}, sort_keys=True, separators=(",", ":")).encode()
-    return zlib.compress(b"".join([len(head).to_bytes(8, "little"), head, *parts]), 1)
-
-
-def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """The inverse of `pack`; ValueError, KeyError or TypeError for anything else."""
-    try:
-        raw = zlib.decompress(data)
-    except zlib.error as error:
-        raise ValueError("not columns") from error
-    place = 8 + int.from_bytes(raw[:8], "little")
-    head = json.loads(raw[8:place])
-
-    def read(told: dict[str, Any]) -> Any:
-        nonlocal place
-        if "plain" in told:
-            return told["plain"]
-        start, place = place, place + told["bytes"]
-        if "dtype" not in told:
-            return raw[start:place]
-        found = np.frombuffer(raw, np.uint8, told["bytes"], start).tobytes()
-        kind = np.dtype(told["dtype"])
-        return np.frombuffer(found, kind).astype(kind.newbyteorder("="))
-
-    return head["plain"], {name: [read(told) for told in held] for name, held in head["columns"].items()}
+    return np.array(numbers, dtype=np.int64)

@@ -18,10 +18,8 @@ from fractions import Fraction
 from sys import intern
 from typing import Any
 
-import numpy as np
-
 from reticent.errors import LedgerError
-from reticent.kernel.ledger.columns import NamedPlaces, Reservation, Reservations, pack, unpack
+from reticent.kernel.ledger.columns import NamedPlaces, Reservation, Reservations
 
 FORMAT = 3
 """2: fractional answers are kept in steps of 2^-19 record (`statistics.FINE`); in format 1 they were half as long.
@@ -168,41 +166,29 @@ class History:
 
     def to_bytes(self) -> bytes:
         """All of it, for a checkpoint."""
-        kinds = sorted(self.free)
-        columns = {
-            "reservations": self.reservations.to_columns(),
-            "named": self.named.to_columns(),
-            "free": [kinds, *(np.array(self.free[kind], dtype=np.int64) for kind in kinds)],
-        }
-        return pack({name: getattr(self, name) for name in _PLAIN}, columns)
+        told = {name: getattr(self, name) for name in _PLAIN}
+        told |= {"reservations": self.reservations.to_dict(), "named": self.named.to_dict()}
+        told["free"] = {kind: sequences.tolist() for kind, sequences in self.free.items()}
+        return zlib.compress(canonical(told).encode(), 1)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> History:
         """The inverse of `to_bytes`; ValueError, KeyError or TypeError for anything else."""
         try:
-            plain, columns = unpack(data)
-        except (UnicodeDecodeError, json.JSONDecodeError):
-            return cls._from_rows(data)
-        kinds, *sequences = columns["free"]
-        return cls(
-            **{name: plain[name] for name in _PLAIN},
-            reservations=Reservations.from_columns(columns["reservations"]),
-            named=NamedPlaces.from_columns(columns["named"]),
-            free={kind: array("q", held.tobytes()) for kind, held in zip(kinds, sequences, strict=True)},
-        )
-
-    @classmethod
-    def _from_rows(cls, data: bytes) -> History:
-        """A checkpoint of versions before the columns: one JSON text."""
-        content = json.loads(zlib.decompress(data))
-        content.setdefault("delta", "0")  # no mechanism of version 0.1 had one
-        history = cls(**{name: content[name] for name in _PLAIN})
-        columns = content["reservations"]
-        for row in zip(*columns, strict=True):
+            told = json.loads(zlib.decompress(data))
+        except zlib.error as error:
+            raise ValueError("not a checkpoint") from error
+        told.setdefault("delta", "0")  # no mechanism of version 0.1 had one
+        history = cls(**{name: told[name] for name in _PLAIN})
+        history.free = {kind: array("q", sequences) for kind, sequences in told["free"].items()}
+        if isinstance(told["reservations"], dict):
+            history.reservations = Reservations.from_dict(told["reservations"])
+            history.named = NamedPlaces.from_dict(told["named"])
+            return history
+        for row in zip(*told["reservations"], strict=True):  # versions before the columns
             history.reservations.put(Reservation._make(row))
-        for name, sequence in content["named"].items():
+        for name, sequence in told["named"].items():
             history.named[name] = sequence
-        history.free = {kind: array("q", sequences) for kind, sequences in content["free"].items()}
         return history
 
     def pending(self) -> list[Reservation]:

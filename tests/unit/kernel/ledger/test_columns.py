@@ -50,7 +50,7 @@ def test_reservations_are_those_of_a_dictionary(steps: list, prefix: str) -> Non
         held.put(one)
         if sequence % 7 == 0:
             held.merge()
-    again = Reservations.from_columns(held.copy().to_columns())
+    again = Reservations.from_dict(held.copy().to_dict())
     for found in (held, held.copy(), again):
         assert len(found) == len(plain)
         assert all(found.get(key) == one and key in found for key, one in plain.items())
@@ -76,7 +76,7 @@ def test_named_places_are_those_of_a_dictionary(steps: list) -> None:
     held = NamedPlaces()
     for text, number in steps:
         plain[text] = held[text] = number
-    again = NamedPlaces.from_columns(held.copy().to_columns())
+    again = NamedPlaces.from_dict(held.copy().to_dict())
     for found in (held, again):
         assert all(found.get(text) == number for text, number in plain.items())
         assert found.get("no such text") is None
@@ -125,17 +125,17 @@ def test_a_checkpoint_of_earlier_versions_is_read() -> None:
     assert History.from_bytes(zlib.compress(text, 1)) == history
 
 
-@pytest.mark.parametrize("damage", ["codes", "ends", "shorter"])
+@pytest.mark.parametrize("damage", ["codes", "lengths", "shorter"])
 def test_columns_that_do_not_fit_are_refused(damage: str) -> None:
-    columns = filled().reservations.to_columns()
+    columns = filled().reservations.to_dict()
     if damage == "codes":
-        columns[3] = columns[3] + 100
-    elif damage == "ends":
-        columns[1] = columns[1][::-1].copy()
+        columns["codes"][0] = 100
+    elif damage == "lengths":
+        columns["lengths"][0] += 1
     else:
-        columns[4] = columns[4][1:]
+        columns["sequences"].pop()
     with pytest.raises(ValueError, match=r"not reservations|not texts|different lengths"):
-        Reservations.from_columns(columns)
+        Reservations.from_dict(columns)
 
 
 def test_a_copy_is_left_alone_by_what_comes_later() -> None:
@@ -151,6 +151,7 @@ def test_a_key_takes_little_more_room_than_its_text(monkeypatch: pytest.MonkeyPa
     held = Reservations()
     for number in range(50_000):
         held.put(Reservation(f"ask:{number:048d}", "measure", 7, "", None, True, 2 * number, "settled", 2 * number + 1))
-    data, ends, _, *numbers = held.to_columns()
-    room = len(data) + sum(column.nbytes for column in (ends, *numbers))
+    held.merge()
+    keys, _, *numbers = held._past
+    room = len(keys.data) + sum(column.nbytes for column in (keys.ends, *numbers))
     assert room <= 50_000 * (52 + 4 * np.dtype(np.int64).itemsize)
