@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.dualquery_tables import errors, one_hot, published_queries, read, released, tastes, trivial, truth
 from benchmarks.release import triples
 from benchmarks.shown import Claim, Grid, Plot, Shown
-from reticent.hypotheses.records import RecordsHypothesis
+from reticent.hypotheses.support import RecordsHypothesis
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger

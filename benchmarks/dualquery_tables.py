@@ -13,7 +13,7 @@ import numpy as np
 from pyarrow import csv
 
 from reticent.domain import Domain
-from reticent.hypotheses.records import RecordsHypothesis
+from reticent.hypotheses.support import RecordsHypothesis
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 from reticent.queries.conjunctions import Conjunctions

@@ -16,7 +16,7 @@ import pyarrow as pa
 from benchmarks.generated import domain_of, generated
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
-from reticent.kernel.counting.covering import SMALL_ROWS, tally
+from reticent.kernel.counting.marginals import SMALL_ROWS, tally
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import Laplace

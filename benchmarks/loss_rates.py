@@ -19,8 +19,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.minimizers.families import Minimizer, OutputPerturbation, UnconstrainedGLM
 from reticent.kernel.table import Table
-from reticent.knowledge.crossing import crossing
-from reticent.knowledge.minimizers import least_rho
+from reticent.knowledge.minimizers import crossing, least_rho
 from reticent.losses.base import ConvexLoss
 from reticent.losses.risk import TensorRisk
 from reticent.losses.solver import minimum

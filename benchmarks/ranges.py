@@ -28,7 +28,7 @@ from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.statistics import of_one_marginal
 from reticent.kernel.table import Table
 from reticent.releases.budgeting import noise_costing
-from reticent.releases.typical import typical_units
+from reticent.releases.workload_audit import typical_units
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "dpbench1d" / "dpbench1d.csv.gz"
 DELTA = 1e-9

@@ -23,7 +23,7 @@ from reticent.hypotheses import (
     SupportHypothesis,
     load,
 )
-from reticent.hypotheses.projection import MARGIN, conservative_target
+from reticent.hypotheses.base import MARGIN, conservative_target
 from reticent.queries.forms import Dense, Product
 from reticent.queries.linear import Marginal
 

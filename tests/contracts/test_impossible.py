@@ -22,13 +22,12 @@ from reticent.hypotheses import (
     SupportHypothesis,
     load,
 )
+from reticent.hypotheses.choose import drawn_support
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.junction_tree.log_space import LogEngine
-from reticent.hypotheses.junction_tree.rules import check_rules, rule_masks
-from reticent.hypotheses.junction_tree.tree import JunctionTree
+from reticent.hypotheses.junction_tree.tree import JunctionTree, check_rules, rule_masks
 from reticent.hypotheses.sampling import low_variance_rows
-from reticent.hypotheses.transfer import drawn_support
 from reticent.queries.linear import Conjunction, Marginal
 
 RELATIVE_ERROR = 1e-9
@@ -194,7 +193,7 @@ def test_engines_of_a_fit_agree_with_enumeration(domain: Domain, seed: int) -> N
     rules = rule_masks(domain)
     tree = JunctionTree(domain, [*sets, *rules])
     positions = {tree.positions(names): ruled for names, ruled in rules.items()}
-    from reticent.hypotheses.dense.engine import DenseEngine
+    from reticent.hypotheses.dense.dense import DenseEngine
 
     engines = [
         FactoredEngine(tree, sets, rules),

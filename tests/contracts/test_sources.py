@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.contracts.nasty import ATTRIBUTES, COLUMNS
 
 from reticent.domain import Attribute, Categorical, Domain, Numeric, Status
-from reticent.domain.positions import has_positions, positions
+from reticent.domain.numeric import has_positions, positions
 from reticent.queries.conjunctions import Conjunctions
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.encoding import Coding, coding, readings_of

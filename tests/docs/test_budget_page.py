@@ -6,10 +6,10 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-from reticent.knowledge.shares import KINDS, PLAIN_WIDE, SESSION_WIDE, Shares, audit_share, session_share
+from reticent.knowledge.tails import KINDS, PLAIN_WIDE, SESSION_WIDE, Shares, audit_share, session_share
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE
-from reticent.releases.typical import TYPICAL_SHARE as RELEASED_SHARE
+from reticent.releases.workload_audit import TYPICAL_SHARE as RELEASED_SHARE
 from reticent.sessions.investments import INVESTED_SHARE
 from reticent.sessions.start import WARM_SHARE
 from reticent.sessions.warm_start import AUDIT_SHARE, CHEAP_SHARE, OFFSET_SHARE, TYPICAL_SHARE

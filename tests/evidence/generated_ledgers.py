@@ -30,7 +30,7 @@ from reticent.kernel.statistics import CellScores, MaxError
 from reticent.kernel.table import Table
 from reticent.queries.distribution import Distribution, Questions
 from reticent.queries.groups import Groups
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Residual
 
 BUDGETS = (
     rt.Budget(epsilon=1.0, delta=1e-9),

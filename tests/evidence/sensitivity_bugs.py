@@ -14,12 +14,10 @@ import pytest
 from reticent.auditing.programs import GAUSSIAN, PROGRAMS, THRESHOLDS, Program, verbs
 from reticent.errors import QueryError
 from reticent.kernel import curator as curator_module
-from reticent.kernel import group_counts, numeric_sums, statistics
+from reticent.kernel import numeric_sums, statistics
 from reticent.kernel.accounting import Price
-from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.curator import Curator
 from reticent.kernel.discovery.medians import MedianScores
-from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.mechanisms import thresholded
 from reticent.kernel.mechanisms.base import Exponential, Gaussian, Sensitivity, Thresholded, Watch
 from reticent.kernel.minimizers import excess_risk, families, solvers
@@ -36,8 +34,10 @@ from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     AnswerErrors,
+    BlockCounts,
     CellScores,
     ConjunctionScores,
+    GroupCounts,
     LinearCount,
     MarginalCounts,
     MaxError,
@@ -317,7 +317,6 @@ def exact_answer(original: Any, self: Curator, queries: Any, mechanism: Any, **n
 def halved_marginal(patch: Patch) -> None:
     half = Sensitivity(1, 1)
     patch.setattr(statistics, "of_one_marginal", lambda neighbours: half)
-    patch.setattr(group_counts, "of_one_marginal", lambda neighbours: half)
 
 
 PERSONS: dict[str, Any] = {"units": ("person",)}

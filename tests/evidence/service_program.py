@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from reticent.auditing.made_losses import EVERY, some_loss
+from reticent.auditing.neighbours import EVERY, some_loss
 from reticent.auditing.programs import RHO, Program, some_sql
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.table import Table
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
-from reticent.service.logging import Log
+from reticent.service.metrics import Log
 from reticent.service.server import open_tables
 from reticent.service.settings import Settings, TableSettings
 from reticent.sources import Table as SourceTable

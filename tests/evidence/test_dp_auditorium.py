@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reticent.auditing.tables import DOMAIN, neighbours_alone
+from reticent.auditing.cases import DOMAIN, neighbours_alone
 from reticent.kernel.accounting import Budget
 from reticent.kernel.mechanisms.base import AboveThreshold, Laplace, Sensitivity
 from reticent.kernel.table import Table

@@ -15,15 +15,13 @@ from tests.evidence.replayed import ALL
 from tests.evidence.sensitivity_bugs import BUGS, Planted
 
 from reticent.auditing import programs
-from reticent.auditing.made_losses import EVERY, some_loss
-from reticent.auditing.neighbours import neighbourhood, random_domain
+from reticent.auditing.neighbours import EVERY, neighbourhood, random_domain, some_loss
 from reticent.auditing.observation import kernel_minimizers, kernel_statistics
 from reticent.auditing.programs import MAKERS, PROGRAMS, Program, attempt, verbs
 from reticent.auditing.replay import Divergence, Replay, record_and_replay, replay_line, replay_pair
 from reticent.domain import Domain, Numeric
 from reticent.kernel.accounting import Budget
-from reticent.kernel.counting.records import Records
-from reticent.kernel.counting.subsample import Subsample
+from reticent.kernel.counting.records import Records, Subsample
 from reticent.kernel.curator import Curator
 from reticent.kernel.discovery.medians import MedianScores
 from reticent.kernel.ledger.ledger import Ledger

@@ -15,7 +15,7 @@ import reticent as rt
 from reticent.kernel.accounting import NANO
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table
-from reticent.sessions.loss_learning import LATE
+from reticent.sessions.loss_audits import LATE
 from reticent.sessions.session import Session
 
 DOMAIN = rt.Domain({"a": 4, "b": 3, "c": 3, "y": 2})

@@ -24,7 +24,7 @@ from tests.session_tables import of_codes
 import reticent as rt
 from reticent.domain import Domain
 from reticent.errors import KeyForfeitedError, QueryError
-from reticent.hypotheses import transfer
+from reticent.hypotheses.choose import drawn_support, learned, with_room
 from reticent.kernel.mechanisms import noise
 from reticent.kernel.table import Table
 from reticent.queries.workload import Workload
@@ -155,8 +155,8 @@ def publish(order: dict[str, Any], table: Table, tell: Any) -> None:
 def draw_fewer_records(records: int) -> None:
     """Supports of this size, wherever a tree or a universe has no room."""
     sys.modules["reticent.hypotheses.choose"].SUPPORT_RECORDS = records  # pyright: ignore[reportAttributeAccessIssue]
-    transfer.drawn_support.__defaults__ = (records,)
-    for function in (transfer.with_room, transfer.learned):
+    drawn_support.__defaults__ = (records,)
+    for function in (with_room, learned):
         function.__kwdefaults__ = {"records": records}
 
 

@@ -11,18 +11,18 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget, Price
-from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
-from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace
 from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.residual_counts import ResidualCounts, joint_price
 from reticent.kernel.statistics import (
     AnswerErrors,
+    BlockCounts,
     CellScores,
     ConjunctionScores,
+    GroupCounts,
     LinearCount,
     MarginalCounts,
     MaxError,
@@ -32,9 +32,8 @@ from reticent.kernel.table import Table, exact_counts
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.distribution import WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Count, Marginal, Weighted
+from reticent.queries.linear import Count, Marginal, Residual, Weighted
 from reticent.queries.predicate import col
-from reticent.queries.residual import Residual
 
 DOMAIN = Domain({"a": 2, "b": 3})
 BUDGET = Budget(rho=1)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from tests.privacy.curator_checks import check_moves
 
-from reticent.domain import Domain, Numeric, positions
+from reticent.domain import Domain, Numeric, numeric
 from reticent.kernel.counting.records import Records
 from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
 from reticent.kernel.statistics import Statistic
@@ -34,7 +34,7 @@ def source(rows: Sequence[Row]) -> Records:
         "g": np.array([group for _, group in rows], dtype=np.int64),
         "k": WHOLE.encode(values),
     }
-    inside = {"x": positions.positions(NUMBER, values), "k": positions.positions(WHOLE, values)}
+    inside = {"x": numeric.positions(NUMBER, values), "k": numeric.positions(WHOLE, values)}
     return Records.of_codes(DOMAIN, codes, np.ones(len(rows), dtype=np.int64), inside)
 
 

@@ -16,15 +16,13 @@ from tests.privacy.curator_checks import BUDGET, CHECKS, DOMAIN, curator
 from reticent.errors import BudgetError, LedgerError, QueryError
 from reticent.kernel import curator as module
 from reticent.kernel import order_statistic, residual_counts, statistics
-from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.curator import Curator, Settled
-from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms import noise
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
 from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.residual_counts import ResidualCounts
-from reticent.kernel.statistics import AnswerErrors, CellScores, MaxError
+from reticent.kernel.statistics import AnswerErrors, BlockCounts, CellScores, GroupCounts, MaxError
 from reticent.queries.distribution import Questions
 from reticent.queries.linear import Count, Marginal
 

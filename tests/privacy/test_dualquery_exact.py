@@ -19,8 +19,7 @@ from reticent.domain import Domain
 from reticent.kernel import statistics
 from reticent.kernel.accounting import Budget, Price
 from reticent.kernel.counting import records
-from reticent.kernel.counting.records import Records
-from reticent.kernel.counting.subsample import Subsample
+from reticent.kernel.counting.records import Records, Subsample
 from reticent.kernel.curator import Settled
 from reticent.kernel.mechanisms.base import Exponential
 from reticent.kernel.table import Table, exact_counts

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.privacy.numeric_checks import CHECKS
 
-from reticent.domain import positions
+from reticent.domain import numeric
 from reticent.kernel import numeric_sums
 from reticent.kernel.mechanisms.base import Sensitivity
 
@@ -21,14 +21,14 @@ def test_sums_of_numbers_keep(name: str) -> None:
     CHECKS[name]()
 
 
-def unclipped(attribute: positions.Numeric, values: list) -> np.ndarray:
+def unclipped(attribute: numeric.Numeric, values: list) -> np.ndarray:
     """Positions of values beyond the edges beyond their bin."""
-    low, width = positions.spans(attribute)
+    low, width = numeric.spans(attribute)
     codes = attribute.encode(values)
     known = [value is not None and code < attribute.known for value, code in zip(values, codes, strict=True)]
     return np.array(
         [
-            int(((float(value) - low[code]) / width[code]) * positions.STEPS) if fits else positions.HALF
+            int(((float(value) - low[code]) / width[code]) * numeric.STEPS) if fits else numeric.HALF
             for value, code, fits in zip(values, codes, known, strict=True)
         ],
         dtype=np.int64,
@@ -48,7 +48,7 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
     ),
     (
         "values beyond the edges are not clipped",
-        lambda patch: patch.setattr(positions, "positions", unclipped),
+        lambda patch: patch.setattr(numeric, "positions", unclipped),
         "numbers under add-remove",
     ),
     (

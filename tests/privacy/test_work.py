@@ -21,10 +21,8 @@ import reticent
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
-from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.noise import Gaussian
 from reticent.kernel.minimizers import families as minimizers_module
@@ -35,8 +33,10 @@ from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer, RidgeGLM
 from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     AnswerErrors,
+    BlockCounts,
     CellScores,
     ConjunctionScores,
+    GroupCounts,
     LinearCount,
     MarginalCounts,
     MaxError,
@@ -46,9 +46,8 @@ from reticent.losses.losses import ConvexLoss, Hinge, Huber, Logistic, MeanVecto
 from reticent.losses.solver import minimum
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal, count
+from reticent.queries.linear import Marginal, Residual, count
 from reticent.queries.predicate import col
-from reticent.queries.residual import Residual
 
 SOURCE = str(Path(reticent.__file__).parent)
 DOMAIN = Domain({"a": 3, "b": 2, "y": 2})

@@ -24,7 +24,7 @@ import uvicorn
 import reticent as rt
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
-from reticent.service.logging import Log
+from reticent.service.metrics import Log
 from reticent.service.server import bind_listener, configuration, open_tables
 from reticent.service.settings import Settings, TableSettings
 

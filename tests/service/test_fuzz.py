@@ -19,9 +19,9 @@ from tests.service.serving import COUNT, bearer, survey_settings, write_survey
 import reticent as rt
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
-from reticent.service.http.bounds import LONGEST_DETAIL
-from reticent.service.logging import Log
+from reticent.service.metrics import Log
 from reticent.service.server import open_tables
+from reticent.service.settings import LONGEST_DETAIL
 
 FEW, MANY = 40, int(os.environ.get("RETICENT_FUZZ", "10000"))
 """Requests for each route; `RETICENT_FUZZ` reduces the many of `make slow`."""

@@ -12,7 +12,7 @@ from tests.service.serving import COUNT, Service, running_app
 
 import reticent as rt
 from reticent.client import Connection
-from reticent.service.http.ticks import Ticks
+from reticent.service.paid_answers import Ticks
 from reticent.sessions import models as fitting
 
 TABLE = "/v1/tables/survey"

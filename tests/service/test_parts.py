@@ -17,15 +17,13 @@ from reticent.errors import BudgetError, LedgerError, QueryError
 from reticent.kernel.accounting import Budget
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.minimizers.solvers import MOST_WORK
+from reticent.service import paid_answers
+from reticent.service.admission import Buckets
 from reticent.service.auth import Tokens
-from reticent.service.http import ticks
-from reticent.service.http.bounds import LONGEST_DETAIL
-from reticent.service.http.limits import Buckets
 from reticent.service.http.problems import TITLES, HttpProblem, problem_of
-from reticent.service.http.ticks import Ticks
-from reticent.service.logging import Forward, Log
-from reticent.service.metrics import Metrics
-from reticent.service.settings import Settings, TableSettings, read_settings
+from reticent.service.metrics import Forward, Log, Metrics
+from reticent.service.paid_answers import Ticks
+from reticent.service.settings import LONGEST_DETAIL, Settings, TableSettings, read_settings
 
 
 def test_a_bucket_lets_a_burst_through_and_then_its_rate() -> None:
@@ -49,8 +47,8 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
-        monkeypatch.setattr(ticks, "time", self)
-        monkeypatch.setattr(ticks, "asyncio", SimpleNamespace(sleep=self.pause))
+        monkeypatch.setattr(paid_answers, "time", self)
+        monkeypatch.setattr(paid_answers, "asyncio", SimpleNamespace(sleep=self.pause))
 
     def monotonic(self) -> float:
         return self.now
@@ -75,7 +73,7 @@ def test_paid_answers_leave_at_multiples_of_the_tick(monkeypatch: pytest.MonkeyP
 
 def test_the_paying_thread_is_held_for_what_the_public_work_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    monkeypatch.setattr(ticks, "seconds_per_cell", lambda: 1e-6)
+    monkeypatch.setattr(paid_answers, "seconds_per_cell", lambda: 1e-6)
     for spent in (0.0, 0.05, 0.1, 3.0):
         begun = clock.now
         clock.now += spent
@@ -85,7 +83,7 @@ def test_the_paying_thread_is_held_for_what_the_public_work_takes(monkeypatch: p
     Ticks(0.0).hold(begun, 100_000)
     Ticks(0.01).hold(begun, 0)
     assert clock.now == begun
-    assert ticks.longest() == pytest.approx(1e-6 * MOST_WORK)
+    assert paid_answers.longest() == pytest.approx(1e-6 * MOST_WORK)
 
 
 def test_tokens_of_another_process_are_seen_at_once(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from reticent.service import replies
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.http.problems import HttpProblem
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.server import open_tables
 
 OWN = re.compile(rb"^(date|x-request-id): .*\r\n", re.MULTILINE)
@@ -332,3 +331,11 @@ def test_a_proved_token_expires(tmp_path: Path) -> None:
     with pytest.raises(HttpProblem, match="expired"):
         tokens.find(token)
     tokens.close()
+
+
+def test_sql_that_was_answered_is_answered_from_its_bytes_next_time(ways: Ways) -> None:
+    body = json.dumps({"sql": "SELECT region, COUNT(*) FROM survey WHERE age >= 25 GROUP BY region"}).encode()
+    request = posted(ways.analyst, body)
+    replies = [OWN.sub(b"", ways.response("quick", request)) for _ in range(2)]
+    assert ways.answered[-2:] == [False, True]
+    assert replies[0] == replies[1]

@@ -18,16 +18,16 @@ import pytest
 from tests.service.serving import bearer, in_thread, survey_settings
 
 import reticent as rt
+from reticent.service.admission import Workers
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.http.problems import HttpProblem
-from reticent.service.logging import Log
+from reticent.service.metrics import Log
 from reticent.service.replies import KEPT_BYTES, AnswerCache
 from reticent.service.requests import QuestionParser
 from reticent.service.server import open_tables
 from reticent.service.settings import Settings
-from reticent.service.workers import Workers
-from reticent.sql.kept import Kept
+from reticent.sql.statement import Kept
 
 LONGEST = 1.0
 """Seconds of this process's processor time that pass while another analyst waits: server, attack and client share it,

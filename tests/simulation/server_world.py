@@ -33,10 +33,10 @@ from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms import sampling
 from reticent.kernel.mechanisms.sampler_check import verify_samplers
+from reticent.service import paid_answers
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
-from reticent.service.http import ticks
-from reticent.service.logging import Log
+from reticent.service.metrics import Log
 from reticent.service.server import open_tables
 from reticent.service.settings import Settings, TableSettings
 from reticent.sources import Table
@@ -340,7 +340,12 @@ def run(seed: int, planted: Callable[[], AbstractContextManager[None]] = nullcon
     folder = Path(tempfile.mkdtemp(prefix="reticent-", dir=MEMORY if MEMORY.is_dir() else None))
     try:
         world = ServerWorld(seed, folder)
-        with wired(world.machine), patch.object(ticks, "time", Clock(world.machine)), entropy_of(seed), planted():
+        with (
+            wired(world.machine),
+            patch.object(paid_answers, "time", Clock(world.machine)),
+            entropy_of(seed),
+            planted(),
+        ):
             world.run()
         return world
     finally:

@@ -29,7 +29,7 @@ from reticent.kernel.minimizers.families import (
     UnconstrainedGLM,
 )
 from reticent.kernel.table import Table, exact_counts
-from reticent.knowledge.crossing import crossing
+from reticent.knowledge.minimizers import crossing
 from reticent.losses.losses import ConvexLoss
 from reticent.losses.risk import TensorRisk
 from reticent.losses.solver import minimum

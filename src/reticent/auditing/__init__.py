@@ -15,8 +15,7 @@ from typing import Any
 from reticent.auditing.algorithms import algorithm_cases
 from reticent.auditing.cases import Case, Effort, VerdictLine, judge
 from reticent.auditing.exact_checks import exact_lines
-from reticent.auditing.mechanisms import mechanism_cases
-from reticent.auditing.minimizers import minimizer_cases
+from reticent.auditing.mechanisms import mechanism_cases, minimizer_cases
 from reticent.auditing.programs import PROGRAMS, Program
 from reticent.auditing.replay import replay_line
 from reticent.errors import QueryError

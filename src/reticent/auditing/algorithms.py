@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from reticent.auditing.bounds import ScoreEvent
-from reticent.auditing.cases import Case, Runs
-from reticent.auditing.tables import DOMAIN, neighbours_alone, neighbours_far_apart
+from reticent.auditing.cases import DOMAIN, Case, Runs, neighbours_alone, neighbours_far_apart
 from reticent.auditing.witness import Witness
 from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table
-from reticent.knowledge.outcome import silent
+from reticent.knowledge.guarantees import silent
 from reticent.queries.linear import Count
 from reticent.queries.predicate import col
 from reticent.queries.workload import marginals

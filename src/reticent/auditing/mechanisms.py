@@ -1,21 +1,31 @@
-"""Each mechanism on the neighbours that tell most, drawn by the objects that the kernel draws with."""
+"""Each mechanism on the neighbours that tell most, drawn by the objects that the kernel draws with.
+
+Private minimisers of convex losses on the neighbours whose one changed label turns the fit most.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
 
-from reticent.auditing.cases import Case, Runs
-from reticent.auditing.tables import neighbours_far_apart
+from reticent.auditing.cases import DOMAIN, Case, Runs, four_cell_table, neighbours_far_apart
 from reticent.auditing.witness import evidence_of_noise
 from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
+from reticent.kernel.minimizers.families import (
+    Minimizer,
+    NoisyGradientDescent,
+    OutputPerturbation,
+    RidgeGLM,
+    SufficientStatistics,
+)
 from reticent.kernel.statistics import MaxError, Statistic
 from reticent.kernel.table import exact_counts
+from reticent.losses.losses import ConvexLoss, Logistic, MeanVector, Squared
 from reticent.queries.linear import Count, Marginal
 from reticent.queries.predicate import col
 
@@ -177,3 +187,33 @@ def _difference() -> Callable[[int], Runs]:
         return Runs(values[:, 0] - values[:, 1], ledger.spent / NANO / REPEATS)
 
     return draw
+
+
+MINIMIZER_GROUP = "minimisers"
+RHO = 2
+MINIMIZER_BATCH = 10
+LABEL_CHANGED = ((2, 2, 2, 2), (2, 2, 3, 1))
+"""The label `b` of one record with `a` = 1 changes: intercept and slope move the same way."""
+OPPOSITE = ((2, 0, 0, 0), (1, 0, 0, 1))
+"""One of two records moves across: no mean changes more."""
+
+
+def minimizer_cases() -> list[Case]:
+    mean, line = MeanVector(features=["a", "b"]), {"features": ["a"], "label": "b"}
+    return [
+        _case("noisy gradient descent", NoisyGradientDescent, mean, OPPOSITE),
+        _case("output perturbation", OutputPerturbation, mean, OPPOSITE),
+        _case("sufficient statistics", SufficientStatistics, Squared(**line), LABEL_CHANGED),
+        _case("ridge for a generalised linear model", RidgeGLM, Logistic(**line), LABEL_CHANGED),
+    ]
+
+
+def _case(name: str, kind: type[Minimizer], loss: ConvexLoss, counts: tuple[Sequence[int], Sequence[int]]) -> Case:
+    minimizer = kind(loss, DOMAIN, neighbours="replace-one", records=sum(counts[0]), rho=RHO)
+    tables, charged = [four_cell_table(each) for each in counts], float(minimizer.price().rho)
+
+    def draw(table: int) -> Runs:
+        exact = minimizer.fetch(exact_counts(tables[table]), 1)
+        return Runs(np.array([float(minimizer.release(exact).sum()) for _ in range(MINIMIZER_BATCH)]), charged)
+
+    return Case(name, MINIMIZER_GROUP, "rho", draw)

@@ -15,17 +15,22 @@ from typing import Any
 
 import numpy as np
 
-from reticent.auditing.made_losses import EVERY, GENERALISED, some_loss
-from reticent.auditing.neighbours import Neighbourhood, neighbourhood, random_domain, undeclared
+from reticent.auditing.neighbours import (
+    EVERY,
+    GENERALISED,
+    Neighbourhood,
+    neighbourhood,
+    random_domain,
+    some_loss,
+    undeclared,
+)
 from reticent.discovery.discover import DiscoverySearch
 from reticent.domain import Domain, Numeric, Undeclared
 from reticent.errors import ReticentError
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
-from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.curator import Curator
-from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.linear_scores import LargestError, LinearScores
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace
@@ -45,8 +50,10 @@ from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
     KINDS,
     AnswerErrors,
+    BlockCounts,
     CellScores,
     ConjunctionScores,
+    GroupCounts,
     LinearCount,
     MarginalCounts,
     MaxError,
@@ -59,9 +66,8 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.distribution import KINDS as QUESTION_KINDS
 from reticent.queries.distribution import SEED_BYTES, WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Count, Marginal, Weighted
+from reticent.queries.linear import Count, Marginal, Residual, Weighted
 from reticent.queries.predicate import Predicate, col
-from reticent.queries.residual import Residual
 from reticent.queries.scalars import ScalarQueries
 from reticent.queries.workload import Workload, marginals
 from reticent.releases.adaptive import Adaptive

@@ -120,7 +120,7 @@ def plan(
 
     stated = epsilon is not None or rho is not None
     if losses is not None:
-        from reticent.releases.loss_files import read_losses
+        from reticent.losses.losses import read_losses
 
         found = make(
             domain=Domain.read(domain_file),

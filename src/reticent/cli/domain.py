@@ -114,7 +114,7 @@ def show(file: Path, as_json: bool) -> None:
 
     declared = Domain.read(file)
     if declared.impossible:
-        from reticent.hypotheses.junction_tree.rules import check_rules
+        from reticent.hypotheses.junction_tree.tree import check_rules
 
         check_rules(declared)
     if as_json:

@@ -15,8 +15,7 @@ from reticent.domain import Domain
 from reticent.domain.files import named_path
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
-from reticent.progress.bars import bar, listening
-from reticent.progress.steps import Report
+from reticent.progress.bars import Report, bar, listening
 
 console = Console(highlight=False, soft_wrap=False, emoji=False)
 """Names of columns and values are shown as they are: `:station:` is no picture of a train."""
@@ -134,8 +133,8 @@ def engine_from(
     distance: float | None,
 ) -> dict[str, Any]:
     """What `engine_options` say, as arguments of `Session.open`."""
+    from reticent.losses.losses import read_losses
     from reticent.planning.smooth import stated_support
-    from reticent.releases.loss_files import read_losses
 
     sampled = stated_support(support, smoothness, gamma, distance)
     planned = {} if losses is None else {"losses": read_losses(losses)}

@@ -85,7 +85,7 @@ def serve(
     except ImportError:
         raise QueryError("serving needs more packages: pip install 'reticent[serve]'") from None
     from reticent.service.auth import Tokens
-    from reticent.service.http.ticks import longest
+    from reticent.service.paid_answers import longest
 
     settings = _settings(table, config_file, options)
     listener = running.bind_listener(settings)

@@ -12,8 +12,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from reticent.cli.options import console
-from reticent.knowledge.answer import ORIGINS, Answer
-from reticent.knowledge.frames import shown_key
+from reticent.knowledge.answer import ORIGINS, Answer, shown_key
 from reticent.sql import ResultTable
 
 SHORTEST_BAR, LONGEST_BAR = 12, 40

@@ -181,7 +181,7 @@ class Connection:
             with self._reading():
                 return Answer.from_dict(reply["result"])
         from reticent.sql import ResultTable
-        from reticent.sql.statistics import answer_of
+        from reticent.sql.asking import answer_of
 
         with self._reading():
             table = ResultTable.from_dict(reply["result"])

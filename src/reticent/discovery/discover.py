@@ -22,8 +22,7 @@ from reticent.kernel.discovery.values import ValueCounts
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import Exponential, Thresholded
 from reticent.kernel.table import Neighbours
-from reticent.progress.bars import listening
-from reticent.progress.steps import Progress, Report
+from reticent.progress.bars import Progress, Report, listening
 from reticent.sources import Table, open_undeclared
 
 EDGES = 7

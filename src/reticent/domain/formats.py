@@ -1,6 +1,6 @@
 """A date format is a pattern whose groups, put together again, are the ISO text of an instant.
 
-The same pattern and the same pieces serve Python and SQL (`reticent.sources.rules`), so no engine's own parser, with
+The same pattern and the same pieces serve Python and SQL (`reticent.sources.readings`), so no engine's own parser, with
 its own idea of locales and of what is close enough, decides about a cell.
 """
 

@@ -2,7 +2,7 @@
 
 A rule looks at its own cell and at the declaration, at nothing else (docs/proofs/reading.md). Blanks are stripped
 first, then case is folded for comparisons, then marks of missing values and aliases are looked up, and what is left is
-read as a category, a number or a date. `reticent.sources.rules` says the same in SQL.
+read as a category, a number or a date. `reticent.sources.readings` says the same in SQL.
 """
 
 from __future__ import annotations

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from reticent.errors import ReticentError
-from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
+from reticent.hypotheses.base import FitReport, Hypothesis, Measurement, saved_kind
 from reticent.hypotheses.choose import HypothesisChoice, choose
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.records import RecordsHypothesis
-from reticent.hypotheses.saving import saved_kind
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.support import SupportHypothesis
+from reticent.hypotheses.support import RecordsHypothesis, SupportHypothesis
 
 __all__ = [
     "DenseHypothesis",

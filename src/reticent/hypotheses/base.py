@@ -1,23 +1,44 @@
-"""A hypothesis is a public distribution over the universe; it sees released numbers, never rows."""
+"""A hypothesis is a public distribution over the universe; it sees released numbers, never rows.
+
+One container for saved hypotheses: a JSON header and raw arrays, the same bytes for the same state.
+
+Where a projection goes and how far: targets, clamps and the one-dimensional tilt (spec 4.2, 4.3).
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from reticent.errors import QueryError
+from reticent.errors import QueryError, ReticentError
 from reticent.queries.forms import Dense, Product
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
-    from reticent.queries.linear import Linear, Marginal
-    from reticent.queries.residual import Residual
+    from reticent.queries.linear import Linear, Marginal, Residual
 
-__all__ = ["FitReport", "Hypothesis", "Measurement", "average", "form_of"]
+
+__all__ = [
+    "MARGIN",
+    "FitReport",
+    "Hypothesis",
+    "Measurement",
+    "average",
+    "binary_eta",
+    "clamp_target",
+    "conservative_target",
+    "finite_target",
+    "form_of",
+    "pack",
+    "saved_kind",
+    "solve_tilt",
+    "unpack",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,3 +153,139 @@ def average(form: Product | Dense, marginal: np.ndarray) -> float:
     for vector in form.vectors[:0:-1]:
         left = left.reshape(-1, vector.size).dot(vector)
     return float(left.dot(form.vectors[0]))
+
+
+_MAGIC = b"reticent-hypothesis-1\n"
+_LENGTH = 8
+
+
+def pack(kind: str, header: dict[str, Any], arrays: Sequence[np.ndarray]) -> bytes:
+    """Floats in the header survive exactly: JSON prints the shortest text that reads back the same.
+
+    Keys keep their order, because the order of a domain's attributes means something.
+    """
+    arrays = [np.asarray(array, order="C") for array in arrays]
+    described = [[array.dtype.str, list(array.shape)] for array in arrays]
+    text = json.dumps({"kind": kind, "header": header, "arrays": described}).encode()
+    return b"".join([_MAGIC, len(text).to_bytes(_LENGTH, "little"), text, *(array.tobytes() for array in arrays)])
+
+
+def saved_kind(data: bytes) -> str:
+    """Which hypothesis the bytes hold."""
+    return _read_header(data)[0]["kind"]
+
+
+def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """The header and fresh, writable arrays; refuses bytes of another kind or length."""
+    header, start = _read_header(data)
+    if header["kind"] != kind:
+        raise ReticentError(f"these bytes hold a {header['kind']} hypothesis, not a {kind} one")
+    arrays = []
+    for dtype_text, shape in header["arrays"]:
+        dtype = np.dtype(dtype_text)
+        if dtype.kind not in "fiu" or not all(isinstance(size, int) and size >= 0 for size in shape):
+            raise ReticentError("a saved hypothesis holds a part that is not an array of numbers; save it again")
+        count = math.prod(shape)
+        if start + count * dtype.itemsize > len(data):
+            raise ReticentError("a saved hypothesis is cut short; save it again")
+        arrays.append(np.frombuffer(data, dtype, count, start).reshape(shape).copy())
+        start += count * dtype.itemsize
+    if start != len(data):
+        raise ReticentError("a saved hypothesis has bytes after its end; save it again")
+    return header["header"], arrays
+
+
+def _read_header(data: bytes) -> tuple[dict[str, Any], int]:
+    start = len(_MAGIC) + _LENGTH
+    if not data.startswith(_MAGIC) or len(data) < start:
+        raise ReticentError("these bytes are not a saved hypothesis of this version")
+    length = int.from_bytes(data[len(_MAGIC) : start], "little")
+    try:
+        header = json.loads(data[start : start + length])
+    except (ValueError, RecursionError):
+        header = None
+    if not (isinstance(header, dict) and {"kind", "header", "arrays"} <= set(header)):
+        raise ReticentError("the header of a saved hypothesis is damaged; save it again")
+    return header, start + length
+
+
+# A target is kept this share of the range away from the ends of the range: near enough that a target at an
+# end is still met to 1e-12, far enough that eta stays below 28 from the middle.
+MARGIN = 2.0**-40
+_NEWTON_STEPS = 200
+
+
+def finite_target(target: float) -> float:
+    """A target that can be met or clamped; an infinity or a NaN would silently wreck every weight."""
+    target = float(target)
+    if not math.isfinite(target):
+        raise QueryError(f"cannot project to {target}; the target must be a finite number")
+    return target
+
+
+def conservative_target(*, measured: float, bound: float, guess: float) -> float | None:
+    """The measurement moved by its noise bound toward the guess; None when it would reach it (spec 4.3).
+
+    By keyword only: three fractions in another order make another target, and nothing would show it.
+    """
+    distance = measured - guess
+    if not abs(distance) > bound:
+        return None
+    return measured - math.copysign(bound, distance)
+
+
+def clamp_target(target: float, low: float, high: float) -> float:
+    """The nearest number strictly inside the range a query has on the support."""
+    margin = MARGIN * (high - low)
+    return min(max(target, low + margin), high - margin)
+
+
+def binary_eta(inside: float, outside: float, target: float) -> float:
+    """eta = logit t - logit q(p) for a 0/1 query that holds on weight `inside`, not on `outside`."""
+    target = clamp_target(target, 0.0, 1.0)
+    return math.log(target) - math.log1p(-target) - (math.log(inside) - math.log(outside))
+
+
+def solve_tilt(values: np.ndarray, weights: np.ndarray, target: float) -> float:
+    """The eta with sum(w q exp(eta q)) = t sum(w exp(eta q)); 0.0 when q is constant where w > 0.
+
+    The mean is increasing in eta with the variance as its slope: Newton, kept inside a bracket.
+    """
+    values, weights = np.ravel(values), np.ravel(weights)
+    alive = weights > 0
+    if not alive.all():
+        values, weights = values[alive], weights[alive]
+    if values.size == 0 or values.min() == values.max():
+        return 0.0
+    low, high = float(values.min()), float(values.max())
+    aim = clamp_target(target, low, high)
+    below, above, eta = -math.inf, math.inf, 0.0
+    for _ in range(_NEWTON_STEPS):
+        # centred at the end of the range that dominates, so that no exponent is positive
+        tilted = weights * np.exp(eta * (values - (high if eta > 0 else low)))
+        total = tilted.sum()
+        mean = float((tilted @ values) / total)
+        miss = mean - aim
+        if miss > 0:
+            above = eta
+        else:
+            below = eta
+        if abs(miss) <= 1e-16 * (high - low) or not below < above:
+            break
+        slope = float((tilted @ np.square(values - mean)) / total)
+        step = _safeguarded(eta, -miss / slope if slope > 0 else math.copysign(math.inf, -miss), below, above)
+        if step == eta:
+            break
+        eta = step
+    return eta
+
+
+def _safeguarded(eta: float, newton: float, below: float, above: float) -> float:
+    """The Newton point when it falls inside the bracket and is not a leap; else bisect, or double outward."""
+    reach = 2.0 * abs(eta) + 64.0
+    point = eta + max(min(newton, reach), -reach)
+    if below < point < above:
+        return point
+    if math.isinf(below) or math.isinf(above):
+        return eta + math.copysign(reach, newton)
+    return 0.5 * (below + above)

@@ -1,4 +1,7 @@
-"""Weights on chosen records: a distribution for universes too large to hold (spec 6.4)."""
+"""Weights on chosen records: a distribution for universes too large to hold (spec 6.4).
+
+The mixture that DualQuery publishes: its records, equally weighted until somebody moves them (spec 7.1).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,8 @@ import numpy as np
 
 from reticent.domain.impossible import impossible_rows
 from reticent.errors import DomainError, QueryError
-from reticent.hypotheses.base import FitReport, Measurement, form_of
-from reticent.hypotheses.projection import finite_target, solve_tilt
+from reticent.hypotheses.base import FitReport, Measurement, finite_target, form_of, pack, solve_tilt, unpack
 from reticent.hypotheses.sampling import sample_cells, systematic_cells
-from reticent.hypotheses.saving import pack, unpack
 from reticent.queries.forms import Product
 
 if TYPE_CHECKING:
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
     Query = Linear | Product | Dense
 
-__all__ = ["SupportHypothesis"]
+
+__all__ = ["RecordsHypothesis", "SupportHypothesis"]
 
 LARGEST_MARGINAL = 1 << 26
 """Cells; half a gibibyte of numbers."""
@@ -276,3 +278,9 @@ def _possible(
     from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 
     return FactoredHypothesis.product(domain, one_ways).sample(records, generator)
+
+
+class RecordsHypothesis(SupportHypothesis):
+    """One record per round, in order, repetitions included; `codes` is the published table itself."""
+
+    kind = "records"

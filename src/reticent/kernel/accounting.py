@@ -1,15 +1,18 @@
-"""Prices, budgets and the conversion between them, in exact numbers (spec 3; docs/proofs/accounting.md)."""
+"""Prices, budgets and the conversion between them, in exact numbers (spec 3; docs/proofs/accounting.md).
+
+What every mechanism says about itself: its proof, and its parameters as exact text for the ledger.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Number, Rational
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -461,3 +464,14 @@ class Budget:
             raise QueryError("a written budget has epsilon, epsilon and delta, or rho, perhaps approximate or noise")
         numbers = {name: written_fraction(text) for name, text in written.items() if name != "noise"}
         return cls(**numbers, noise=written.get("noise"))
+
+
+class Described:
+    """Base of the mechanisms, all frozen dataclasses of exact numbers."""
+
+    proof: ClassVar[str]
+
+    def describe(self) -> dict[str, str]:
+        """Name and exact parameters; `mechanisms.restore` reads them back, so history can be priced again."""
+        parameters = {field.name: str(getattr(self, field.name)) for field in fields(self)}  # pyright: ignore[reportArgumentType]
+        return {"mechanism": type(self).__name__, **parameters}

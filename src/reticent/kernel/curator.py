@@ -22,10 +22,8 @@ import numpy as np
 from reticent.domain import Domain, Undeclared
 from reticent.errors import LedgerError, QueryError
 from reticent.kernel.accounting import Budget, Price
-from reticent.kernel.block_counts import BlockCounts
 from reticent.kernel.discovery.medians import MedianScores
 from reticent.kernel.discovery.values import ValueCounts
-from reticent.kernel.group_counts import GroupCounts
 from reticent.kernel.ledger.events import canonical, sha256
 from reticent.kernel.ledger.ledger import Event, Ledger
 from reticent.kernel.linear_scores import LargestError, LinearScores
@@ -48,8 +46,10 @@ from reticent.kernel.residual_counts import ResidualCounts, joint_price
 from reticent.kernel.statistics import (
     FLOATS,
     STATISTICS,
+    BlockCounts,
     CellScores,
     ConjunctionScores,
+    GroupCounts,
     LinearCount,
     MarginalCounts,
     Statistic,
@@ -57,8 +57,7 @@ from reticent.kernel.statistics import (
 from reticent.kernel.table import Table, exact_counts
 from reticent.queries.base import Linear
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 
 OTHER_STATISTICS = (
     BlockCounts,

@@ -1,6 +1,6 @@
 """Sums of numbers that bins hide: offsets from the middles of bins, and sums of values clipped to the declared range.
 
-Sources give exact integer sums of positions (`reticent.domain.positions`); sensitivities are proven in
+Sources give exact integer sums of positions (`reticent.domain.numeric`); sensitivities are proven in
 docs/proofs/numeric-sums.md.
 """
 
@@ -11,14 +11,13 @@ from fractions import Fraction
 import numpy as np
 
 from reticent.domain import Domain, Numeric
-from reticent.domain.positions import HALF, STEPS, has_positions, spans
+from reticent.domain.numeric import HALF, STEPS, has_positions, spans
 from reticent.errors import QueryError
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import MARGINAL_CELLS, checked_form, fine
 from reticent.kernel.table import CountSource
-from reticent.queries.forms import Product
+from reticent.queries.forms import Product, scaled_numbers
 from reticent.queries.groups import Groups
-from reticent.queries.numbers import scaled_numbers
 
 RANGE = 2**40
 """Integer units of a column's declared range; a multiple of every resolution."""

@@ -14,7 +14,7 @@ from reticent.kernel.accounting import Price
 from reticent.kernel.mechanisms.base import Gaussian, Sensitivity
 from reticent.kernel.statistics import FINE_PERSONS
 from reticent.kernel.table import CountSource
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Residual
 
 __all__ = ["RESIDUAL_CELLS", "ResidualCounts", "joint_price"]
 

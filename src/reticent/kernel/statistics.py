@@ -3,12 +3,17 @@
 Everything an algorithm may learn is one of these. Values live on an integer grid (spec 1.3): a statistic's exact
 integers divided by `grid` are records. Guesses are public numbers computed outside; they are rounded to the same grid,
 so a difference of a count and a guess moves by exactly what the count moves.
+
+All groups of a GROUP BY with a condition as one statistic: a record counts in at most one of them.
+
+Counts of blocks of consecutive codes: a marginal whose attributes are read more coarsely.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Protocol, get_args
@@ -23,6 +28,7 @@ from reticent.kernel.table import CountSource
 from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.forms import Dense, Product
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
 
 FINE = 2**19
@@ -381,3 +387,69 @@ class ConjunctionScores(Scores):
 
 STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, CellScores, ConjunctionScores)
 """All that may be computed from rows."""
+
+
+class GroupCounts:
+    """For every cell of the grouped attributes, the sum over its records of a public value in [0, 1].
+
+    A record adds at most one to one cell and nothing elsewhere, as in a marginal (proofs/groups.md).
+    """
+
+    def __init__(self, groups: Groups, domain: Domain) -> None:
+        self.groups = groups
+        self._names = domain.canonical(groups.names)
+        self.form = checked_form(groups.text, groups.form(domain), domain)
+        self.span = domain.canonical({*groups.names, *self.form.attributes})
+        if (cells := domain.cells(self.span)) > MARGINAL_CELLS:
+            raise QueryError(f"{groups.text} needs {cells} cells; at most {MARGINAL_CELLS}: ask its groups one by one")
+
+    def resolution(self, person_grid: int) -> int:
+        return 1 if self.form.binary else fine(person_grid)
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return of_one_marginal(neighbours)
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        counts, looked_at = source.marginal(self.span), self.form.attributes
+        extents = [size if name in looked_at else 1 for name, size in zip(self.span, counts.shape, strict=True)]
+        values = np.rint(self.form.tensor() * self.resolution(person_grid)).astype(np.int64).reshape(extents)
+        dropped = tuple(axis for axis, name in enumerate(self.span) if name not in self._names)
+        return (counts * values).sum(axis=dropped)
+
+    def describe(self) -> dict[str, object]:
+        """Names in the domain's order, as the released counts: the order of asking is none of the ledger's business."""
+        return {"groups": self.groups.ordered(self._names).to_dict()}
+
+
+class BlockCounts:
+    """Records in every block of codes, where block i of an attribute of width w holds the codes from i w below (i+1) w.
+
+    The last block of an attribute may be shorter. A record lies in one block only, as in a marginal (proofs/blocks.md).
+    """
+
+    def __init__(self, names: Iterable[str], widths: Iterable[int], domain: Domain) -> None:
+        self.names = tuple(names)
+        self.widths = tuple(widths)
+        self.domain = domain
+        if not self.names or self.names != domain.canonical(self.names) or len(self.names) != len(self.widths):
+            raise QueryError(f"blocks of {self.names} need one width each, and names in the domain's order")
+        for name, width in zip(self.names, self.widths, strict=True):
+            if type(width) is not int or not 1 <= width <= domain[name].size:
+                raise QueryError(f"a block of {width!r} codes of {name}: from 1 to its {domain[name].size} codes")
+        if (cells := domain.cells(self.names)) > MARGINAL_CELLS:
+            raise QueryError(f"blocks of {', '.join(self.names)} need {cells} cells; at most {MARGINAL_CELLS}")
+
+    def resolution(self, person_grid: int) -> int:
+        return 1
+
+    def sensitivity(self, neighbours: str) -> Sensitivity:
+        return of_one_marginal(neighbours)
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        counts = source.marginal(self.names)
+        for axis, width in enumerate(self.widths):
+            counts = np.add.reduceat(counts, np.arange(0, counts.shape[axis], width), axis=axis)
+        return counts
+
+    def describe(self) -> dict[str, object]:
+        return {"blocks": {"marginal": list(self.names), "widths": list(self.widths)}}

@@ -1,19 +1,24 @@
-"""A certificate bounds the error of one public snapshot for a whole class of queries at once (spec online.md 1)."""
+"""A certificate bounds the error of one public snapshot for a whole class of queries at once (spec online.md 1).
+
+An audit releases the noisy largest error of a snapshot over a class of queries and turns it into a certificate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from math import inf
 from typing import Any, Protocol, TypeVar
 
-from reticent.kernel.curator import Noise
+from reticent.hypotheses import load
+from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import restore
-from reticent.kernel.statistics import Kind
+from reticent.kernel.statistics import Kind, MaxError, fine
 from reticent.knowledge.outlines import outline
-from reticent.knowledge.shares import Shares
-from reticent.knowledge.tails import largest_error, noise_failure
+from reticent.knowledge.tails import Shares, largest_error, noise_failure
 from reticent.queries.forms import Dense, Form
 
 Bound = TypeVar("Bound", bound="ErrorBound")
@@ -134,3 +139,65 @@ def tightest(certificates: Iterable[Bound], form: Form, confidence: float | None
         if error < best[0]:
             best = (error, certificate)
     return best
+
+
+LONGEST_AUDIT = 4e9
+"""Steps of the search for the worst range that an unasked audit may take: some seconds."""
+NOISE_SHARE = 0.5
+"""Of a wanted error: an audit passes more often than not when the true errors are at most the other half."""
+WORTH = 0.5
+"""Such an audit is tried when it costs at most this share of buying singly: then it saves more often than it loses."""
+LAST_INDEX = 200
+"""Later audits of a session would need a failure probability below 1e-60."""
+
+
+def held(curator: Curator, hypothesis: Hypothesis, key: str) -> Hypothesis:
+    """The hypothesis that a run audits: stored before anything is paid for that, and read again after a crash.
+
+    A fit on another processor would be another one, about which the paid reading says nothing.
+    """
+    name = f"{key}:hypothesis"
+    stored = curator.kept(name)
+    if stored is not None:
+        return load(stored)
+    curator.keep(name, hypothesis.to_bytes())
+    return hypothesis
+
+
+def pay_audit(
+    curator: Curator,
+    hypothesis: Hypothesis | Snapshot,
+    kind: Kind,
+    sets: Sequence[tuple[str, ...]],
+    noise: Noise,
+    *,
+    snapshot: str,
+    records: float,
+    records_error: float,
+    index: int,
+    confidence: float,
+    key: str,
+) -> Certificate:
+    """Pays for one measurement; `index` counts the audits of this ledger's owner, so that all hold together.
+
+    `records` is the public number of records or its released total, `records_error` bounds abs(n - records)/records.
+    """
+    sets = tuple(sets)
+    guesses = tuple(p * records for p in hypothesis.marginals(sets))
+    settled = curator.measure([MaxError(kind, sets, guesses, state=snapshot)], noise, key=key)
+    step = 1 / fine(1)
+    largest = 1 if kind == "cells" else max(guess.size for guess in guesses)
+    return Certificate(
+        kind=kind,
+        sets=sets,
+        snapshot=snapshot,
+        reading=float(settled.values[0]) / records,
+        noise=noise.describe(),
+        # Guesses are rounded to the grid, cell by cell, and discrete noise may stray one step further.
+        slack=(0.5 * largest + 1) * step / records,
+        records=records,
+        records_error=records_error,
+        index=index,
+        confidence=confidence,
+        ledger_id=settled.ledger_id,
+    )

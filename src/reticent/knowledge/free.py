@@ -2,28 +2,34 @@
 
 `free_answer` is the whole way for a session, a release and a reader of the service alike. `answered` is where the value
 and the stated error of an answer are put together from a certified reading.
+
+Before a column is measured, free answers about it are the same for every table: whoever reads them is told so.
+
+The synthetic table of a snapshot: a function of its digest, so it is public and stays the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from math import inf, isfinite
+from threading import Lock
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from reticent.domain import Domain
 from reticent.domain.values import number_text
 from reticent.errors import QueryError
+from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import NANO
 from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.knowledge.answer import JOINT_ORIGINS, Answer
-from reticent.knowledge.bought_means import bought_mean
-from reticent.knowledge.intervals import joined
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
 from reticent.knowledge.offsets import mean_offset
+from reticent.knowledge.raw_sums import bought_mean
 from reticent.knowledge.request import (
     Promise,
     Request,
@@ -33,12 +39,12 @@ from reticent.knowledge.request import (
     shared_confidence,
     with_shortfall,
 )
-from reticent.knowledge.unmeasured import unmeasured_note
+from reticent.knowledge.tails import joined
 from reticent.queries.base import Linear, Query, checked_query
+from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal, OfColumn, Ratio, Total
+from reticent.queries.linear import Count, Marginal, OfColumn, Ratio, Residual, Total
 from reticent.queries.literals import readable_name
-from reticent.queries.numbers import allowed_codes, bin_ends, scaled_numbers
 
 WIDE = frozenset({"certificate", "derived", "batch"})
 """Origins of statements that a session makes for all questions at once, and which hold together."""
@@ -231,7 +237,10 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
             error = bounds.error(share)
     fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
     interval = None if bounds is None else (bounds.low, bounds.high)
-    if isinstance(query, Linear):
+    if certified and isinstance(query, Count) and type(share) is float:
+        # A count has no unit and no bins: most answers by far come this way.
+        value, count = share, share * knowledge.records
+    elif isinstance(query, Linear):
         offset, scale = query.units(domain)
         value = offset + scale * float(share)
         count = float(share) * knowledge.records if scale == 1 and offset == 0 else None
@@ -492,3 +501,50 @@ def quotient_error(
     highest = min(most, (top + top_error) / (bottom - bottom_error))
     lowest = max(0.0, (top - top_error) / (bottom + bottom_error))
     return max(highest - centre, centre - lowest)
+
+
+UNMEASURED = "nothing was measured here yet, so all values count as equally likely: ask for an error to measure it"
+
+
+def nothing_measured(knowledge: Knowledge) -> bool:
+    """Whether all that is known is the hypothesis with which a session begins."""
+    return _unknown(knowledge, frozenset(knowledge.domain.names))
+
+
+def unmeasured_note(knowledge: Knowledge, origin: str, queries: Iterable[Query]) -> str:
+    """What an answer says that the hypothesis gave without knowing any of the questions' columns; else nothing."""
+    if "hypothesis" not in origin.split(" + ") or knowledge.certified:
+        return ""
+    columns = {name for query in queries for name in _columns(query, knowledge)}
+    return UNMEASURED if columns and _unknown(knowledge, columns) else ""
+
+
+def _unknown(knowledge: Knowledge, columns: Collection[str]) -> bool:
+    if knowledge.certified or not all(map(knowledge.current.uniform, columns)):
+        return False
+    return not any(name in columns for one in knowledge.measurements() for name in _columns(one.query, knowledge))
+
+
+def _columns(query: Query | Residual, knowledge: Knowledge) -> Iterable[str]:
+    if isinstance(query, Ratio):
+        return (*_columns(query.numerator, knowledge), *_columns(query.denominator, knowledge))
+    return knowledge.form(query).attributes if isinstance(query, Linear) else getattr(query, "names", ())
+
+
+ROWS = 10_000
+"""Enough to look at, quick to draw; a release's `synthesize` draws as many as wanted."""
+
+_DRAWN: WeakKeyDictionary[Snapshot, np.ndarray] = WeakKeyDictionary()
+_LOCK = Lock()
+
+
+def drawn_rows(knowledge: Knowledge, rows: int) -> np.ndarray:
+    """The codes of the first rows: independent draws from the newest certified snapshot, seeded by its digest."""
+    snapshot = knowledge.newest.snapshot
+    with _LOCK:
+        codes = _DRAWN.get(snapshot)
+    if codes is None:
+        codes = snapshot.sample(ROWS, np.random.default_rng(int(snapshot.digest, 16)))
+        with _LOCK:
+            _DRAWN[snapshot] = codes
+    return codes[:rows]

@@ -1,11 +1,14 @@
-"""A guarantee bounds the errors of the queries of one workload: by an algorithm's theorem, or by an audit of them."""
+"""A guarantee bounds the errors of the queries of one workload: by an algorithm's theorem, or by an audit of them.
+
+An outcome is what an offline algorithm leaves behind: a hypothesis, what was measured, and what is certified.
+"""
 
 from __future__ import annotations
 
 import base64
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Any
@@ -14,10 +17,15 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
+from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import restore
+from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.outlines import essential, is_cell, outline
+from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.typical import TypicalError
+from reticent.progress.bars import Progress, Report, silent
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.forms import Form, Product
 from reticent.queries.workload import Workload
@@ -208,3 +216,24 @@ def _unpacked(packed: Mapping[str, Any], domain: Domain) -> Conjunctions:
         raise QueryError("a guarantee's list of conjunctions is damaged; restore the release's file")
     attributes, codes = (np.frombuffer(part, "<i4").reshape(rows, width) for part in (data[:size], data[size:]))
     return Conjunctions(domain, attributes, codes)
+
+
+__all__ = ["Outcome", "Progress", "Report", "silent"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """Public: every field is a function of released numbers."""
+
+    hypothesis: Hypothesis
+    measurements: tuple[Measurement, ...]
+    certificates: tuple[Certificate, ...]
+    records: float
+    """The public number of records, or its released noisy total under add-remove."""
+    notes: dict[str, Any] = field(default_factory=dict)
+    """What the algorithm chose and why: shown in reports."""
+    guarantees: tuple[Guarantee, ...] = ()
+    """What its theorem says of the hypothesis."""
+    losses: tuple[LossCertificate, ...] = ()
+    """What is certified of models of declared losses."""
+    typical: tuple[TypicalError, ...] = ()

@@ -19,11 +19,10 @@ import numpy as np
 from reticent.domain import Domain, Numeric
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.choose import read_snapshot
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.transfer import read_snapshot
 from reticent.knowledge.certificates import Certificate, tightest
 from reticent.knowledge.guarantees import Guarantee
-from reticent.knowledge.intervals import MOST_READ, WIDER, Bounds, hull, joined
 from reticent.knowledge.measured import (
     ByDigest,
     MeasuredGroups,
@@ -37,7 +36,7 @@ from reticent.knowledge.outlines import Outline, essential, is_cell, outline
 from reticent.knowledge.paid_models import PaidModel
 from reticent.knowledge.raw_means import RawMean
 from reticent.knowledge.raw_sums import RawSums
-from reticent.knowledge.shares import SINGLE, Shares
+from reticent.knowledge.tails import MOST_READ, SINGLE, WIDER, Bounds, Shares, hull, joined
 from reticent.knowledge.typical import TypicalError
 from reticent.losses.losses import ConvexLoss
 from reticent.queries.base import Linear
@@ -392,7 +391,7 @@ class Knowledge:
     def _joint(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
         asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
         own, wide = self._ways(asked, confidence)
-        bought = best(own, wanted)
+        bought = best(own, wanted) if own else None
         if bought is not None and wanted is not None:
             return bought.reading(asked)  # what was bought never changes
         found = self._intersected(query, asked, wide, wanted) if wide else None
@@ -405,6 +404,12 @@ class Knowledge:
         stated = [(asked.read(source.held), source.error) for source in wide]
         fitted = self._fitted(query, wide, stated)
         bounds, first = joined(stated, fitted), wide[0]
+        low, high = bounds.low, bounds.high
+        if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
+            # Most questions by far: one number, for which the best there is will do.
+            value = low if fitted < low else high if fitted > high else fitted
+            error = max(value - low, high - value)
+            return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
         if bounds.empty:
             if wanted is not None:
                 return None
@@ -468,23 +473,31 @@ class Knowledge:
         """
         if not self.typical:
             return None
-        asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
-        forms, least = [essential(form) for form in asked.forms], inf
+        if isinstance(query, Linear):
+            asked = AskedNumber(self.form(query))
+            forms = asked.forms
+        else:
+            asked = AskedTable(query, self.domain)
+            forms = [essential(form) for form in asked.forms]
+        least = inf
         for typical in self.typical:
             bound = typical.error.bound_at(confidence)
             if bound < least and self._drawn(typical.error, asked, forms):
-                known = fitted is not None and typical.snapshot.digest == self.current.digest
-                guess = fitted if known else asked.read(typical.snapshot)
+                snapshot, current = typical.snapshot, self.current
+                known = fitted is not None and (snapshot is current or snapshot.digest == current.digest)
+                guess = fitted if known else asked.read(snapshot)
                 least = min(least, bound + _farthest(share, guess))
         return least if least < VACUOUS else None
 
     def _drawn(self, error: TypicalError, asked: Asked, forms: Sequence[Form]) -> bool:
         """Whether a distribution draws the question, or every cell of a table."""
+        if isinstance(asked, AskedNumber):
+            return error.asks(asked.form, self.domain)
         if not forms or not all(error.asks(form, self.domain) for form in forms):
             return False
-        names = () if isinstance(asked, AskedNumber) else asked.query.names
         return all(
-            self.domain[name].size == self.domain[name].known or not has_ranges(self.domain[name]) for name in names
+            self.domain[name].size == self.domain[name].known or not has_ranges(self.domain[name])
+            for name in asked.query.names
         )
 
     def restated(self, reading: Reading, query: Linear, confidence: float) -> Reading:

@@ -8,10 +8,9 @@ from functools import partial
 import numpy as np
 
 from reticent.errors import CapacityError
-from reticent.hypotheses.base import Hypothesis
-from reticent.hypotheses.projection import conservative_target
+from reticent.hypotheses.base import Hypothesis, conservative_target
+from reticent.hypotheses.choose import learned
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.transfer import learned
 from reticent.kernel.curator import Noise, Settled
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.measured import MeasuredGroups, MeasuredMarginal, MeasuredQuery

@@ -4,6 +4,8 @@ Measured cells answer every sum of themselves for free, with a bound that holds 
 queries and groups are held by what they ask, in layers of growing size that are merged like the digits of a counter, so
 an addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
 for: opening a long ledger parses none of it.
+
+Marginals that measured residuals make, with noise that bounds their sums (docs/proofs/residuals.md, claim 8).
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from math import inf, lgamma, log, prod, sqrt
 from typing import Generic, TypeVar
@@ -21,12 +24,12 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement, average
+from reticent.hypotheses.fitting.consistent import Consistent, consistent_of, subsets_of
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.knowledge.outlines import essential, outline
-from reticent.knowledge.shares import SINGLE, Shares
-from reticent.knowledge.tails import box_reach, noise_failure, reach, sum_reach
+from reticent.knowledge.tails import SINGLE, Shares, box_reach, noise_failure, reach, sum_reach
 from reticent.queries.base import Linear
 from reticent.queries.forms import Form, Product
 from reticent.queries.groups import Groups
@@ -514,3 +517,36 @@ def _cell_digest(form: Product, attributes: tuple[str, ...], names: tuple[str, .
         if name not in names:
             digest.update(np.ascontiguousarray(vector, dtype="<f8").tobytes())
     return digest.hexdigest()
+
+
+MARGIN = 1 + 1e-9
+"""Covers the rounding of these few floating-point steps."""
+
+
+def combined_marginals(
+    residuals: Sequence[Measurement], domain: Domain, records: float, records_error: float, shares: Shares
+) -> list[MeasuredMarginal]:
+    """Of every set whose residuals were all measured, single attributes first.
+
+    A sum of cells is a sum of orthogonal parts; none has more noise than the same number of independent cells with the
+    noise of the least known part. The number of records is divided by, and its error counted apart.
+    """
+    known = consistent_of(residuals, domain)
+    found = []
+    for names in sorted(known.precisions, key=lambda names: (len(names), [domain.index(name) for name in names])):
+        if names and known.knows(names):
+            noise = Gaussian(Fraction(_isotropic(known, names) * records * MARGIN))
+            cells = known.marginal(names)[0]
+            found.append(
+                MeasuredMarginal(
+                    names, cells, noise, records, records_error, None, declared=False, shares=shares, combined=True
+                )
+            )
+    return found
+
+
+def _isotropic(known: Consistent, names: tuple[str, ...]) -> float:
+    """The noise of cells, were they independent, that no sum of them exceeds."""
+    cells = np.prod([known.residuals[name,].size for name in names])
+    parts = [(known.residuals[inner].size, known.precisions[inner]) for _, inner in subsets_of(names) if inner]
+    return sqrt(max(size / cells / precision for size, precision in parts))

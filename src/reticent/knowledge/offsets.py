@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.domain import Numeric
-from reticent.domain.positions import spans
+from reticent.domain.numeric import spans
 from reticent.queries.base import Linear, Query
 from reticent.queries.expectation import Expectation, Weights
 from reticent.queries.groups import Groups

@@ -70,25 +70,27 @@ def _of_product(form: Product) -> Outline:
     """Any q >= 0 is the integral over t of 1[q > t] (layer cake); along an axis the superlevel sets have as many runs
     as the vector has upward variation.
     """
-    names: list[str] = []
+    attributes, skipped = form.attributes, 0
     cells = boxes = low = high = 1.0
     turned, straight = 0.0, True
-    for name, vector in zip(form.attributes, form.vectors, strict=True):
-        weight, ascent, complement, least, most = _facts(vector)
+    facts = [_facts(vector) for vector in form.vectors]
+    for weight, ascent, complement, least, most in facts:
         if least == 1.0:
+            skipped += 1
             continue
-        names.append(name)
         cells *= weight
         boxes *= ascent
         low *= least
         high *= most
-        straight = straight and ascent == 1.0
+        if ascent != 1.0:
+            straight = False
         turned = complement
-    if boxes > 1 and len(names) == 1:
+    if boxes > 1 and len(facts) - skipped == 1:
         boxes = min(boxes, turned)
-    attributes = form.attributes if len(names) == len(form.attributes) else tuple(names)
+    if skipped:
+        attributes = tuple([name for name, known in zip(attributes, facts, strict=True) if known.low != 1.0])
     kind = "weighted" if not form.binary else "box" if straight else "sum"
-    return Outline(attributes, cells, boxes, high - low if names else 0.0, kind)
+    return Outline(attributes, cells, boxes, high - low if attributes else 0.0, kind)
 
 
 def _of_dense(form: Dense) -> Outline:

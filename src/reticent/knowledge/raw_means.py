@@ -12,18 +12,17 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from reticent.domain import Domain
-from reticent.domain.positions import STEPS, has_positions
+from reticent.domain.numeric import STEPS, has_positions
 from reticent.domain.values import number_text
 from reticent.kernel.curator import Noise, Settled
 from reticent.kernel.numeric_sums import RANGE, ClippedSums
 from reticent.kernel.statistics import fine
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.shares import Shares
-from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.tails import Shares, noise_failure, reach
 from reticent.queries.base import Query
+from reticent.queries.forms import scaled_numbers
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Mean, OfColumn, Ratio, Total
-from reticent.queries.numbers import scaled_numbers
 
 if TYPE_CHECKING:
     from reticent.knowledge.knowledge import Knowledge

@@ -1,18 +1,35 @@
-"""The risk of a loss on a public hypothesis, in whatever form the hypothesis holds its marginals."""
+"""The risk of a loss on a public hypothesis, in whatever form the hypothesis holds its marginals.
+
+What a private minimiser shows: a public function of the record whose mean differs on data and hypothesis.
+
+A hypothesis that moves along it comes nearer to the data (spec 8.3; 001, Fig. 3).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from reticent.domain import Domain
 from reticent.errors import CapacityError, QueryError
+from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.choose import DENSE_CELLS
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.losses.public import Problem
-from reticent.losses.risk import LARGEST_TENSOR, ListedRisk, QuadraticRisk, Risk, TensorRisk
+from reticent.losses.risk import (
+    LARGEST_TENSOR,
+    ListedRisk,
+    QuadraticRisk,
+    Risk,
+    TensorRisk,
+    certificate_tensor,
+    loss_tensor,
+)
 from reticent.losses.solver import minimum
+from reticent.queries.forms import Dense
 
 SMALL_TENSOR = 2**17
 """Beyond this many cells a hypothesis that is itself a list of records is used as one."""
@@ -87,3 +104,117 @@ def _sampled(distribution: Any, problem: Problem) -> SampledRisk:
     # A fixed public seed: the same snapshot gives the same model.
     rows = distribution.sample(SAMPLED_ROWS, np.random.default_rng(8))[:, axes]
     return SampledRisk(problem, rows, np.full(len(rows), 1.0 / len(rows)))
+
+
+@dataclass(frozen=True, eq=False)
+class Direction:
+    """A public function u of the record whose mean differs on data and hypothesis, as a query in [0, 1]."""
+
+    form: Dense
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, problem: Problem, values: np.ndarray) -> Direction | None:
+        """None where u is constant: nothing can be learned from it."""
+        low, high = float(values.min()), float(values.max())
+        if not high - low > 1e-12 * problem.scale:
+            return None
+        return cls(Dense(problem.attributes, np.clip((values - low) / (high - low), 0.0, 1.0)), low, high)
+
+    def mean(self, hypothesis: Hypothesis) -> float:
+        return self.low + (self.high - self.low) * hypothesis.expect(self.form)
+
+    def project(self, hypothesis: Hypothesis, target: float) -> None:
+        hypothesis.project(self.form, (target - self.low) / (self.high - self.low))
+
+    def tilt(self, hypothesis: Hypothesis, eta: float) -> None:
+        hypothesis.reweight(self.form, -eta * (self.high - self.low))
+
+
+@dataclass(frozen=True, eq=False)
+class ListedDirection:
+    """The same by its value on each record of a support, for losses over more cells than a tensor may have."""
+
+    values: np.ndarray
+
+    @property
+    def low(self) -> float:
+        return float(self.values.min())
+
+    @property
+    def high(self) -> float:
+        return float(self.values.max())
+
+    def mean(self, hypothesis: Hypothesis) -> float:
+        return float(self._support(hypothesis).weights @ self.values)
+
+    def project(self, hypothesis: Hypothesis, target: float) -> None:
+        self._support(hypothesis).project_values(self.values, target)
+
+    def tilt(self, hypothesis: Hypothesis, eta: float) -> None:
+        self._support(hypothesis).reweight_values(self.values, -eta)
+
+    @staticmethod
+    def _support(hypothesis: Hypothesis) -> SupportHypothesis:
+        assert isinstance(hypothesis, SupportHypothesis), "values on records belong to a support"
+        return hypothesis
+
+
+def loss_difference(
+    hypothesis: Hypothesis, problem: Problem, there: np.ndarray, here: np.ndarray
+) -> Direction | ListedDirection | None:
+    """u = loss(there) - loss(here): needs neither gradients nor convexity (spec 8.3); None where it is constant."""
+    if (records := _too_many(hypothesis, problem)) is not None:
+        risk = of_support(records, problem)
+        return _varying(ListedDirection(risk.losses(there) - risk.losses(here)), problem)
+    return Direction.of(problem, loss_tensor(problem, there) - loss_tensor(problem, here))
+
+
+def dual_certificate(
+    hypothesis: Hypothesis, problem: Problem, there: np.ndarray, here: np.ndarray
+) -> Direction | ListedDirection | None:
+    """u = <there - here, gradient at here>: the paper's; None where it is constant."""
+    if (records := _too_many(hypothesis, problem)) is not None:
+        return _varying(ListedDirection(of_support(records, problem).certificates(there, here)), problem)
+    return Direction.of(problem, certificate_tensor(problem, there, here))
+
+
+def _too_many(hypothesis: Hypothesis, problem: Problem) -> SupportHypothesis | None:
+    """The support, for losses whose tensor would be too large; None where a tensor fits."""
+    cells = hypothesis.domain.cells(problem.attributes)
+    if cells <= DENSE_CELLS:
+        return None
+    if not isinstance(hypothesis, SupportHypothesis):
+        raise CapacityError(f"the loss spans {cells} cells, a tensor at most {DENSE_CELLS}: use a sampled support")
+    return hypothesis
+
+
+def _varying(direction: ListedDirection, problem: Problem) -> ListedDirection | None:
+    return direction if direction.high - direction.low > 1e-12 * problem.scale else None
+
+
+def project(hypothesis: Hypothesis, direction: Direction | ListedDirection | None, margin: float) -> float:
+    """Move to mean u = -margin, where the data lie at or below (spec 4.3, 8.3); 0 if already there.
+
+    By how much the relative entropy of the data to the hypothesis has fallen at least, if they do.
+    """
+    if direction is None:
+        return 0.0
+    lead = direction.mean(hypothesis) + margin
+    if lead <= 0:
+        return 0.0
+    direction.project(hypothesis, -margin)
+    return 2 * (lead / (direction.high - direction.low)) ** 2
+
+
+def step(hypothesis: Hypothesis, direction: Direction | ListedDirection | None, eta: float, margin: float) -> float:
+    """p' ~ p exp(-eta u): weight moves away from large u (spec 9 on the printed sign). Returns what `project` does.
+
+    Hoeffding's lemma: the entropy falls by at least eta (u(p) - u(D)) - eta^2 range^2 / 8.
+    """
+    if direction is None:
+        return 0.0
+    lead = direction.mean(hypothesis) + margin
+    direction.tilt(hypothesis, eta)
+    return eta * lead - (eta * (direction.high - direction.low)) ** 2 / 8

@@ -1,10 +1,31 @@
-"""How far released noise strays: bounds that hold with a stated probability, rounded to the safe side."""
+"""How far released noise strays: bounds that hold with a stated probability, rounded to the safe side.
+
+How the probability of failure is shared out, so that every answer holds singly with its confidence (answers 1).
+
+Statements that a session makes for all questions at once (certificates of classes, typical errors, sums of measured
+cells) have a twentieth of it together; what one question buys for itself has the rest. So all of them may be
+intersected. docs/budget.md adds the shares up. A session that was told the error of its questions and buys no start
+sells each of them for itself: there statements for all questions have a five-hundredth, and prices rise by less than a
+thousandth instead of a fiftieth.
+
+Ledgers of version 0.1 shared otherwise: each kind of statement had all of it, and no two were ever combined.
+
+One interval, then one value: certified statements about a question intersected, and the fit moved into them.
+
+Spec answers 1. Numbers are fractions of the table, single ones or one per cell.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
 from math import comb, inf, lgamma, log, sqrt
 from numbers import Real
 from statistics import NormalDist
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from reticent.errors import QueryError, require
 from reticent.kernel.curator import Noise
@@ -95,3 +116,136 @@ def box_reach(sd: float, chosen: float, shape: tuple[int, ...], failure: float) 
     for size in shape:
         boxes *= size * (size + 1) // 2
     return sd * sqrt(chosen) * sqrt(2 * log(2 * boxes / failure)) * _MARGIN
+
+
+SESSION_WIDE = Fraction(1, 20)
+"""Of an answer's failure probability: for all statements about whole classes of questions, jointly."""
+PLAIN_WIDE = Fraction(1, 500)
+"""The same of a `plain` session, which was told the error of its questions and buys no start."""
+
+Kind = Literal["certificates", "typical", "derived"]
+KINDS: dict[Kind, Fraction] = {"certificates": Fraction(1, 3), "typical": Fraction(1, 3), "derived": Fraction(1, 3)}
+"""Of the session-wide part."""
+
+
+@dataclass(frozen=True)
+class Shares:
+    """`joint` statements hold together; without that each holds by itself, as in ledgers of version 0.1."""
+
+    joint: bool
+    plain: bool = False
+
+    @property
+    def wide(self) -> Fraction:
+        """Of all statements about whole classes of questions, jointly."""
+        return PLAIN_WIDE if self.plain else SESSION_WIDE
+
+    def certificate(self, index: int) -> float:
+        """Of the audit with this index, counted from 1."""
+        return float(session_share("certificates", index, self.wide)) if self.joint else 2.0**-index
+
+    def derived(self, index: int) -> float:
+        """Of all sums of cells of the measured marginal with this index, counted from 1."""
+        return float(session_share("derived", index, self.wide)) if self.joint else 1 / (index * (index + 1))
+
+    @property
+    def own(self) -> float:
+        """Of what a question bought for itself."""
+        return float(1 - self.wide) if self.joint else 1.0
+
+
+FIRST_AUDIT = Fraction(3, 4)
+"""Of what the audits of one loss's models may fail, the first one's part (docs/budget.md)."""
+
+
+def audit_share(attempt: int) -> float:
+    """Of the failure probability of a loss: for the audit of its models with this number, counted from 1.
+
+    An audit that a question orders for itself is its own purchase. Should it fail, each further one has half of what is
+    left, so that all that were ever bought for a loss hold together.
+    """
+    part = FIRST_AUDIT if attempt == 1 else (1 - FIRST_AUDIT) / 2 ** (attempt - 1)
+    return float((1 - SESSION_WIDE) * part)
+
+
+JOINT = Shares(joint=True)
+SINGLE = Shares(joint=False)
+
+
+def session_share(kind: Kind, index: int, wide: Fraction = SESSION_WIDE) -> Fraction:
+    """What the statement with this index (from 1) of its kind may take: 1/(j (j + 1)) of the kind's part.
+
+    These add up to the kind's part over all j, so that all of them hold jointly however many there will be.
+    """
+    return wide * KINDS[kind] / (index * (index + 1))
+
+
+Number = float | np.ndarray
+WIDER = 3.0
+"""Statements so much wider than the narrowest hardly ever cut it: they are not read."""
+MOST_READ = 5
+"""Statements that are read for one answer, the narrowest first."""
+
+
+class Bounds(NamedTuple):
+    """Where the truth lies, with the confidence of the answer, and what the fit says by itself."""
+
+    low: Number
+    high: Number
+    fitted: Number
+
+    @property
+    def empty(self) -> bool:
+        """Whether some statement failed: they contradict each other."""
+        if isinstance(self.low, float) and isinstance(self.high, float):
+            return self.low > self.high
+        return bool(np.any(np.asarray(self.low) > np.asarray(self.high)))
+
+    @property
+    def width(self) -> float:
+        if isinstance(self.low, float) and isinstance(self.high, float):
+            return max(self.high - self.low, 0.0)
+        return float(np.max(np.asarray(self.high) - np.asarray(self.low), initial=0.0))
+
+    def value(self, wanted: float | None = None) -> Number:
+        """The point of the interval nearest to the fit; with a wanted error, the nearest that has it."""
+        low, high, fitted = self.low, self.high, self.fitted
+        if isinstance(low, float) and isinstance(high, float) and isinstance(fitted, float):
+            if wanted is not None:
+                low, high = max(low, high - wanted), min(high, low + wanted)
+            return min(max(fitted, low), high)
+        if wanted is not None:
+            low, high = np.maximum(low, high - wanted), np.minimum(high, low + wanted)
+        return _plain(np.clip(self.fitted, low, high))
+
+    def error(self, value: Number) -> float:
+        """How far the truth may lie from a value, in the worst cell."""
+        if isinstance(value, float) and isinstance(self.low, float) and isinstance(self.high, float):
+            return max(value - self.low, self.high - value, 0.0)
+        return float(np.max(np.maximum(value - self.low, self.high - value), initial=0.0))
+
+
+def joined(statements: Iterable[tuple[Number, float]], fitted: Number) -> Bounds:
+    """The intersection of `value ± error` for all statements with what logic says: fractions lie in [0, 1]."""
+    low: Number = 0.0
+    high: Number = 1.0
+    for value, error in statements:
+        if type(value) is float and type(low) is float and type(high) is float:
+            least, most = value - error, value + error
+            low, high = float(least) if least > low else low, float(most) if most < high else high
+            continue
+        low, high = np.maximum(low, value - error), np.minimum(high, value + error)
+    if type(low) is float and type(high) is float:
+        return Bounds(low, high, fitted)
+    return Bounds(_plain(low), _plain(high), fitted)
+
+
+def hull(statements: Iterable[tuple[Number, float]], fitted: Number) -> Bounds:
+    """What all statements together reach: told where they contradict each other."""
+    lows, highs = zip(*((value - error, value + error) for value, error in statements), strict=True)
+    low = np.clip(np.minimum.reduce(lows), 0.0, 1.0)
+    return Bounds(_plain(low), _plain(np.clip(np.maximum.reduce(highs), 0.0, 1.0)), fitted)
+
+
+def _plain(number: Number) -> Number:
+    return number if isinstance(number, np.ndarray) and number.ndim else float(number)

@@ -1,4 +1,7 @@
-"""A typical error bounds most questions of a declared distribution; a certificate bounds the worst (answers 2)."""
+"""A typical error bounds most questions of a declared distribution; a certificate bounds the worst (answers 2).
+
+An estimate says how far a released marginal probably is from the truth; it is no bound, the audit is.
+"""
 
 from __future__ import annotations
 
@@ -7,23 +10,27 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import combinations
+from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from reticent.domain import Attribute, Domain
 from reticent.errors import QueryError
-from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.fitting.consistent import as_marginals
+from reticent.hypotheses.fitting.prior import Prior
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import restore
 from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import fine
 from reticent.knowledge.outlines import KEPT_CODES, KEPT_VECTORS
-from reticent.knowledge.shares import Shares, session_share
-from reticent.knowledge.tails import largest_error, noise_failure
+from reticent.knowledge.tails import Shares, largest_error, noise_failure, session_share
 from reticent.queries.distribution import MOST_QUESTIONS, SEED_BYTES, WHOLE, Distribution, Questions, has_ranges
 from reticent.queries.forms import Form, Product
+from reticent.queries.linear import Marginal
 
 SHARE = 0.95
 """Of the questions of a distribution: 19 of 20 err at most as much as is stated."""
@@ -219,3 +226,44 @@ def measure_typical(
         confidence=confidence,
         ledger_id=settled.ledger_id,
     )
+
+
+HALF_MEAN_ABSOLUTE = 0.5 * np.sqrt(2 / np.pi)
+"""Half the mean absolute value of a standard normal: total variation per standard deviation of a cell."""
+
+NARROW = 3
+"""Subsets of wider measured sets are estimated up to this many attributes."""
+
+
+def expected_variation(
+    hypothesis: Hypothesis, measurements: Sequence[Measurement], prior: Prior | None = None
+) -> dict[tuple[str, ...], float]:
+    """Estimated total variation of what was measured and of small sets inside it, from released numbers alone.
+
+    A cell p measured with noise sd under a prior of scale s keeps the noise share a / (a + 1/s^2), a = (p/sd)^2, of a
+    fit to this measurement; a marginal errs at least as much as those inside it.
+    """
+    prior = prior or Prior()
+    noise: dict[tuple[str, ...], float] = {}
+    for measurement in told(hypothesis.domain, measurements):
+        names = hypothesis.domain.canonical(measurement.query.attributes)
+        weight = (hypothesis.marginal(names) / measurement.sd) ** 2
+        kept = weight / (weight + prior.scale(len(names)) ** -2)
+        estimate = float(HALF_MEAN_ABSOLUTE * measurement.sd * np.sqrt(kept).sum())
+        noise[names] = min(noise.get(names, 1.0), estimate)
+    return {names: min(1.0, max(v for s, v in noise.items() if set(s) <= set(names))) for names in noise}
+
+
+def told(domain: Domain, measurements: Sequence[Measurement]) -> list[Measurement]:
+    """Measured marginals, then small sets that only sums of their noisy cells tell about."""
+    found = [m for m in as_marginals(measurements, domain) if isinstance(m.query, Marginal)]
+    direct = {domain.canonical(m.query.attributes) for m in found}
+    for measurement in list(found):
+        names = domain.canonical(measurement.query.attributes)
+        for order in range(1, min(NARROW, len(names) - 1) + 1):
+            for subset in combinations(names, order):
+                if subset not in direct:
+                    dropped = tuple(i for i, name in enumerate(names) if name not in subset)
+                    sd = measurement.sd * sqrt(domain.cells(names) / domain.cells(subset))
+                    found.append(Measurement(Marginal(subset), measurement.values.sum(axis=dropped), sd))
+    return found

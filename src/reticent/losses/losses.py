@@ -1,16 +1,23 @@
-"""The losses there are: squared, logistic, counts and means here, kinked ones in `ramps`, classes in `multinomial`."""
+"""The losses there are: squared, logistic, counts and means here, kinked ones in `ramps`, classes in `multinomial`.
+
+Losses in a file, for the command line and the server's configuration: JSON as `to_dict()` writes them, or TOML.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import tomllib
 from collections.abc import Iterable, Mapping
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import shown
+from reticent.domain.files import named_path, reading_file
 from reticent.errors import QueryError, has_items
 from reticent.losses.base import ConvexLoss, Labels, ScalarLoss, Task
 from reticent.losses.features import Feature, check_label
@@ -388,3 +395,30 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     # Cut before subnormal numbers, which take longer; what is cut off is below any rounding.
     small = np.exp(-np.minimum(np.abs(x), 600.0))
     return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+READERS = {".toml": tomllib.loads, ".json": json.loads}
+
+
+def read_losses(path: str | Path) -> tuple[ConvexLoss, ...]:
+    """Every loss of a file: a JSON object or a list of them, or `[[losses]]` tables of a TOML file."""
+    path = named_path(path, "losses.toml")
+    reader = READERS.get(path.suffix.lower())
+    if reader is None:
+        raise QueryError(f"{path}: losses are written in a file that ends in .toml or .json")
+    with reading_file(path):
+        data = path.read_bytes()
+    try:
+        content: Any = reader(data.decode())
+    except (ValueError, RecursionError) as problem:
+        raise QueryError(f"{path}: {' '.join(str(problem).split())}") from None
+    if isinstance(content, Mapping):
+        content = content["losses"] if set(content) == {"losses"} else [content]
+    if not isinstance(content, list) or not content:
+        raise QueryError(
+            f'{path}: holds no losses; write [[losses]] tables with loss = "logistic", features = [...] and label'
+        )
+    try:
+        return tuple(map(loss_from_dict, content))
+    except QueryError as problem:
+        raise QueryError(f"{path}: {problem}") from None

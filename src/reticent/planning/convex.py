@@ -17,7 +17,7 @@ import numpy as np
 from reticent.errors import QueryError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.mechanisms.base import AboveThreshold, restore
-from reticent.knowledge.crossing import crossing
+from reticent.knowledge.minimizers import crossing
 from reticent.knowledge.tails import noise_failure
 from reticent.releases.convex_plan import HIDDEN, MARGINS, MINIMA, SMALLEST, SOLVED, Task
 

@@ -25,8 +25,7 @@ from reticent.kernel.minimizers.families import (
     UnconstrainedGLM,
 )
 from reticent.kernel.minimizers.solvers import records_moved
-from reticent.knowledge.crossing import crossing
-from reticent.knowledge.minimizers import least_rho
+from reticent.knowledge.minimizers import crossing, least_rho
 from reticent.knowledge.tails import check_confidence, z_score
 from reticent.losses.base import ConvexLoss
 from reticent.losses.losses import checked_loss

@@ -20,7 +20,7 @@ from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.consistent import centred
 from reticent.hypotheses.fitting.loglinear import Redraw
 from reticent.kernel.counting.boxes import largest_box
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Residual
 from reticent.releases.replicates import fresh_noise, refit
 
 Set = tuple[str, ...]

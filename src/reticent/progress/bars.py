@@ -2,6 +2,8 @@
 
 `RETICENT_PROGRESS=off` turns them off, as `progress=False` does for one call. Where output is a file or a pipe there is
 never a bar.
+
+What a listener is told while a release, a session's opening or a discovery runs: public quantities only.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from html import escape
 from threading import Lock, Timer
 from typing import Any, Protocol
 
 from reticent.errors import QueryError
-from reticent.progress.steps import Report, silent
 
 DELAY_SECONDS = 0.5
 """Shorter calls show nothing."""
@@ -169,3 +171,21 @@ def clock(seconds: float) -> str:
     whole = round(seconds)
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02}:{rest % 60:02}" if hours else f"{rest // 60}:{rest % 60:02}"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One line of a progress bar; public quantities only."""
+
+    step: int
+    steps: int
+    message: str
+    spent: float
+    """Share of this run's allowance that is spent."""
+
+
+Report = Callable[[Progress], None]
+
+
+def silent(progress: Progress) -> None:
+    """The listener that shows nothing."""

@@ -14,10 +14,9 @@ from reticent.domain import OTHER_LABEL, Domain
 from reticent.errors import QueryError
 from reticent.queries.base import KEPT_CELLS, Linear, Query, checked_predicate, domain_order
 from reticent.queries.expectation import Expectation, Weights
-from reticent.queries.forms import MAX_CELLS, Dense, Form, Product, first_code
+from reticent.queries.forms import MAX_CELLS, Dense, Form, Product, first_code, weighted_by
 from reticent.queries.linear import Count, Marginal, Total
 from reticent.queries.literals import name_text
-from reticent.queries.numbers import weighted_by
 from reticent.queries.predicate import Everything, Predicate, all_of, col
 
 ONE_BY_ONE = 4096

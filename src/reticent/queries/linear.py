@@ -2,6 +2,8 @@
 
 The answer of a linear query is a fraction q(D) in [0, 1]; `units(domain)` = (offset, scale) turns it into the
 user's units as offset + scale * q.
+
+A residual: what a marginal says beyond those of fewer attributes. Measured by releases, not asked by analysts.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ from reticent.domain import Domain
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.queries.base import Linear, Query, checked_predicate, domain_order
-from reticent.queries.forms import MAX_CELLS, Form, Product, checked_values
+from reticent.queries.forms import MAX_CELLS, Form, Product, bin_reach, checked_values, scaled_numbers, weighted_by
 from reticent.queries.literals import name_text
-from reticent.queries.numbers import bin_reach, scaled_numbers, weighted_by
 from reticent.queries.predicate import Everything, Predicate, all_of, col
 
 
@@ -407,3 +408,33 @@ def _code(name: str, code: Any) -> int:
     if isinstance(code, (bool, float, str)) or not hasattr(code, "__index__") or int(code) < 0:
         raise QueryError(f"code {shown(code)} of {shown(name)} must be a whole number of at least 0")
     return int(code)
+
+
+__all__ = ["Residual"]
+
+
+@dataclass(frozen=True, init=False)
+class Residual:
+    """The table of some attributes with the mean along every axis taken off; of no attribute, the number of records.
+
+    A marginal is the sum of the residuals of all its subsets, each spread evenly over the other attributes.
+    """
+
+    names: tuple[str, ...]
+
+    def __init__(self, attributes: Iterable[str]) -> None:
+        names = tuple(attributes)
+        if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
+            raise QueryError(f"a residual of {names!r} needs names of different attributes")
+        object.__setattr__(self, "names", names)
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    def canonical(self, domain: Domain) -> tuple[str, ...]:
+        """The attributes in the domain's order: the axes of its values."""
+        return domain_order(domain, self.names)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"query": "residual", "attributes": list(self.names)}

@@ -16,8 +16,7 @@ from typing import Any
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError, has_items
-from reticent.queries.box import Box, CompileEffort
-from reticent.queries.forms import Form
+from reticent.queries.forms import Box, CompileEffort, Form
 from reticent.queries.literals import (
     literal,
     literal_from_plain,
@@ -162,14 +161,16 @@ class Comparison(Predicate):
         return {"op": self.op, "column": self.name, "value": literal_to_plain(self.value)}
 
     def restrict(self, box: Box, wanted: bool) -> None:
-        attribute, read = box.attribute(self.name), self._read
+        name, read = self.name, self._read
+        attribute = box.domain.attributes.get(name) or box.attribute(name)
         if read is None or read[0] is not attribute:
-            read = (attribute, attribute.truth(self.op, self.value, self.name))
+            read = (attribute, attribute.truth(self.op, self.value, name))
             if attribute.size <= READ_CODES:
                 self._read = read
         vector = read[1].vectors[wanted]
         if vector is not None:
-            box.keep(self.name, vector)
+            vectors = box.vectors
+            vectors[name] = vectors[name] * vector if name in vectors else vector
 
     def _write(self) -> str:
         name = name_text(self.name)

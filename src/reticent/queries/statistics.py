@@ -1,6 +1,6 @@
 """Statistics that are no mean of one function: quantiles, variances, covariances, correlations.
 
-A statistic is a plain value; SQL computes it (`reticent.sql.statistics`), so both give the same answer and bound.
+A statistic is a plain value; SQL computes it (`reticent.sql.asking`), so both give the same answer and bound.
 """
 
 from __future__ import annotations

@@ -18,8 +18,16 @@ from reticent.domain import Domain
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.queries.base import Linear, domain_order
-from reticent.queries.box import factorised
-from reticent.queries.forms import Dense, Form, Product, checked_values, form_digest, is_binary, mask_product
+from reticent.queries.forms import (
+    Dense,
+    Form,
+    Product,
+    checked_values,
+    factorised,
+    form_digest,
+    is_binary,
+    mask_product,
+)
 from reticent.queries.linear import Marginal
 from reticent.queries.literals import name_text
 

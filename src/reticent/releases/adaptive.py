@@ -26,8 +26,7 @@ from reticent.hypotheses.fitting.histogram import drowns, estimate
 from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
-from reticent.hypotheses.junction_tree.rules import rule_masks, rule_tree_cells
-from reticent.hypotheses.junction_tree.tree import JunctionTree
+from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks, rule_tree_cells
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import LARGEST_MARGINAL, SupportHypothesis
@@ -36,12 +35,11 @@ from reticent.kernel.counting.boxes import box_steps
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import Kind
-from reticent.knowledge.audit import LONGEST_AUDIT, held, pay_audit
-from reticent.knowledge.certificates import Certificate
-from reticent.knowledge.outcome import Outcome, Progress, Report, silent
+from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
+from reticent.knowledge.guarantees import Outcome, Progress, Report, silent
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, divide, noise_costing, too_little
 from reticent.releases.candidates import (
     LOW_ORDERS,
     Interaction,
@@ -53,7 +51,6 @@ from reticent.releases.candidates import (
 )
 from reticent.releases.levels import LevelPlan, level_plans, moved_onto
 from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds, residuals_planned
-from reticent.releases.steps import Steps
 
 __all__ = ["Adaptive"]
 

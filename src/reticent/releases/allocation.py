@@ -27,7 +27,7 @@ from reticent.hypotheses.fitting.prior import (
     without_impossible,
 )
 from reticent.hypotheses.fitting.smoothness import smooth_part
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Residual
 
 __all__ = ["Allocation", "binned", "departures_of", "prior_variances"]
 

@@ -13,8 +13,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.junction_tree.elimination import triangulate
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 from reticent.queries.workload import Workload
 from reticent.releases.allocation import departures_of
 

@@ -13,31 +13,27 @@ import numpy as np
 
 from reticent.errors import QueryError, has_items, real_number, whole_number
 from reticent.hypotheses.base import Hypothesis, Measurement
-from reticent.hypotheses.choose import choose
+from reticent.hypotheses.choose import choose, learned
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.transfer import learned
 from reticent.kernel.accounting import NANO
 from reticent.kernel.curator import NAMED, Curator
 from reticent.kernel.mechanisms.base import Exponential, Gaussian
 from reticent.kernel.minimizers.excess_risk import LARGEST_HIDDEN, ExcessRisk, ExcessRisks, least_scale
 from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer, UnconstrainedGLM
-from reticent.knowledge.directions import loss_difference, project
-from reticent.knowledge.loss_certificates import LossCertificate
+from reticent.knowledge.guarantees import Outcome, Progress, Report, silent
 from reticent.knowledge.minimizers import cheapest_within, smallest_bound
-from reticent.knowledge.outcome import Outcome, Progress, Report, silent
-from reticent.knowledge.paid_models import ExcessReading
-from reticent.knowledge.risks import public_minimum
+from reticent.knowledge.paid_models import ExcessReading, LossCertificate
+from reticent.knowledge.risks import loss_difference, project, public_minimum
 from reticent.knowledge.tails import noise_failure, reach, z_score
 from reticent.losses.base import ConvexLoss
 from reticent.losses.losses import checked_loss
 from reticent.queries.base import RECORDS_FAILURE, domain_order
 from reticent.queries.workload import Workload
 from reticent.releases.adaptive import Adaptive
-from reticent.releases.budgeting import divide, noise_costing, too_little
+from reticent.releases.budgeting import Steps, divide, noise_costing, too_little
 from reticent.releases.convex_plan import HIDDEN, ROUND_ROUNDING, OfflinePlan, Task, least_offline_error, offline_plan
 from reticent.releases.mwem import count_records
-from reticent.releases.steps import Steps
 
 __all__ = ["ConvexPMW"]
 

@@ -19,8 +19,7 @@ from reticent.kernel.accounting import NANO
 from reticent.kernel.minimizers.excess_risk import FLOATS, GAP
 from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer
 from reticent.kernel.minimizers.solvers import records_moved
-from reticent.knowledge.crossing import crossing
-from reticent.knowledge.minimizers import least_rho
+from reticent.knowledge.minimizers import crossing, least_rho
 from reticent.knowledge.tails import noise_failure, z_score
 from reticent.losses.base import ConvexLoss
 from reticent.losses.losses import checked_loss

@@ -16,15 +16,14 @@ from reticent.hypotheses.choose import CLIQUE_CELLS
 from reticent.kernel.accounting import NANO, Budget, Real
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Exponential, Sensitivity
-from reticent.knowledge.outcome import Outcome, Progress, Report, silent
+from reticent.knowledge.guarantees import Outcome, Progress, Report, silent
 from reticent.knowledge.tails import check_confidence, counted
 from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Count
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Steps, divide, noise_costing, too_little
 from reticent.releases.query_class import Learner, QueryClass
-from reticent.releases.steps import Steps
 from reticent.releases.workload_audit import AUDIT_SHARE, audited, checked_share
 
 __all__ = ["MWEM"]

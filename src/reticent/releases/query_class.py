@@ -9,18 +9,15 @@ from functools import partial
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.hypotheses.base import Hypothesis, Measurement, average
-from reticent.hypotheses.choose import SUPPORT_RECORDS, choose
+from reticent.hypotheses.base import Hypothesis, Measurement, average, conservative_target, solve_tilt
+from reticent.hypotheses.choose import SUPPORT_RECORDS, choose, learned, with_room
 from reticent.hypotheses.memory import refuse_beyond
-from reticent.hypotheses.projection import conservative_target, solve_tilt
 from reticent.hypotheses.support import SupportHypothesis
-from reticent.hypotheses.transfer import learned, with_room
 from reticent.kernel.linear_scores import LinearScores
 from reticent.kernel.statistics import CellScores
 from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
-from reticent.queries.linear import Conjunction, Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Conjunction, Marginal, Residual
 from reticent.queries.scalars import READ_CELLS, ScalarQueries
 from reticent.queries.workload import Workload
 

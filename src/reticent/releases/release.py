@@ -21,12 +21,12 @@ from reticent.domain import Domain
 from reticent.domain.files import named_path, reading_file, shown_path, write_file
 from reticent.errors import BudgetError, QueryError, ReticentError, require, whole_number
 from reticent.hypotheses.base import Hypothesis, Measurement
-from reticent.hypotheses.junction_tree.rules import check_rules
+from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import keeping
 from reticent.hypotheses.replicates import Replicates
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import Budget
-from reticent.kernel.counting.subsample import Subsample
+from reticent.kernel.counting.records import Subsample
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.events import sha256
 from reticent.kernel.ledger.ledger import Ledger
@@ -34,17 +34,14 @@ from reticent.kernel.ledger.verify import opening
 from reticent.kernel.table import Table
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.certificates import Certificate
-from reticent.knowledge.estimates import expected_variation
-from reticent.knowledge.free import free_answer
-from reticent.knowledge.guarantees import Guarantee
+from reticent.knowledge.free import free_answer, nothing_measured
+from reticent.knowledge.guarantees import Guarantee, Outcome, Report, silent
 from reticent.knowledge.knowledge import Certified, Knowledge
-from reticent.knowledge.loss_certificates import LossCertificate
-from reticent.knowledge.outcome import Outcome, Report, silent
+from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.population import Sample
 from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once, statement
 from reticent.knowledge.request import USUAL_CONFIDENCE, Request
-from reticent.knowledge.typical import TypicalError
-from reticent.knowledge.unmeasured import nothing_measured
+from reticent.knowledge.typical import TypicalError, expected_variation
 from reticent.progress.bars import listening
 from reticent.queries.base import Query, checked_query
 from reticent.queries.conjunctions import Conjunctions
@@ -56,7 +53,7 @@ from reticent.releases.dualquery.analysis import amplified_run
 from reticent.releases.replicates import FEWEST_REPLICATES, MOST_REPLICATES, PUBLIC_SEED, SUPPORTED, made_replicates
 from reticent.releases.schema import FORMAT, LARGEST_CONTENT, read_release
 from reticent.releases.synthesize import synthesize, weighted_rows
-from reticent.releases.typical import typical_error, typical_units
+from reticent.releases.workload_audit import typical_error, typical_units
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -425,10 +422,9 @@ class Release:
         """
         if not isinstance(question, (str, StatisticQuery)):
             return self.answer(question)
-        from reticent.sql.asking import free_table
+        from reticent.sql.asking import answer_of, compile_statistic, free_table
         from reticent.sql.population import TableSample
         from reticent.sql.statement import compile_sql
-        from reticent.sql.statistics import answer_of, compile_statistic
 
         if isinstance(question, str):
             statement = compile_sql(question, self.domain, star=synthetic_rows)

@@ -28,9 +28,8 @@ from reticent.hypotheses.fitting.unfitted import PAIR, moved_pairs, unfitted
 from reticent.hypotheses.replicates import Replicates, difference, drawn_table, tilted_further
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.mechanisms.base import Laplace, restore
-from reticent.knowledge.outcome import Progress, Report, silent
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.knowledge.guarantees import Progress, Report, silent
+from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain

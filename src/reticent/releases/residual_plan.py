@@ -23,7 +23,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.mechanisms.noise import SMALLEST_GAUSSIAN
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Residual
 from reticent.releases.allocation import binned
 
 __all__ = ["ResidualPlan", "measurable", "noises_costing"]

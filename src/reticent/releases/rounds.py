@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.knowledge.outcome import Progress, Report
+from reticent.knowledge.guarantees import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
 from reticent.releases.residual_plan import ResidualPlan, measurable

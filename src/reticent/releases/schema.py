@@ -20,18 +20,16 @@ from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.accounting import Budget
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.statistics import KINDS
-from reticent.knowledge.audit import LAST_INDEX
-from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.certificates import LAST_INDEX, Certificate
 from reticent.knowledge.guarantees import Guarantee
-from reticent.knowledge.loss_certificates import LossCertificate
+from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.publications import behind
 from reticent.knowledge.tails import reach
 from reticent.knowledge.typical import TypicalError
 from reticent.queries.base import Linear
 from reticent.queries.distribution import Questions
 from reticent.queries.from_dict import query_from_dict
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 from reticent.queries.workload import Workload
 from reticent.releases.candidates import target_sets
 

@@ -16,12 +16,11 @@ from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Exponential, Laplace
 from reticent.kernel.statistics import VALUE_ROUNDING
-from reticent.knowledge.guarantees import Guarantee
-from reticent.knowledge.outcome import Outcome, Progress, Report, silent
+from reticent.knowledge.guarantees import Guarantee, Outcome, Progress, Report, silent
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.workload import Workload
+from reticent.releases.budgeting import Steps
 from reticent.releases.query_class import Learner, QueryClass
-from reticent.releases.steps import Steps
 
 __all__ = ["TextbookPMW", "TextbookPlan", "textbook_plan"]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reticent.domain.files import write_file
-from reticent.report.page import Cover, release_page, session_page
-from reticent.report.summary import model_summary, release_summary, session_summary
+from reticent.report.page import Cover, model_summary, release_page, release_summary, session_page, session_summary
 
 if TYPE_CHECKING:
     from reticent.releases.release import Release

@@ -1,4 +1,9 @@
-"""The pages: what was spent, what is guaranteed, what was measured, how to use it and how not to."""
+"""The pages: what was spent, what is guaranteed, what was measured, how to use it and how not to.
+
+The look of every page we write to a file: one sheet, light and dark, no network.
+
+A few lines of HTML for notebooks.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.kernel.accounting import Budget
-from reticent.knowledge.answer import Answer
-from reticent.knowledge.estimates import told
-from reticent.knowledge.generalisation import population_facts
+from reticent.knowledge.answer import ORIGINS, Answer
+from reticent.knowledge.population import population_facts
 from reticent.knowledge.publications import budget_of
 from reticent.knowledge.request import USUAL_CONFIDENCE
+from reticent.knowledge.typical import told
 from reticent.queries.linear import Marginal
 from reticent.report.charts import Whisker, bars, columns, gauge, heat, plus_minus
-from reticent.report.style import STYLE
 from reticent.report.words import (
     analysis_rows,
     certificate_sentence,
@@ -36,8 +40,10 @@ from reticent.report.words import (
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
+    from reticent.releases.models import Model
     from reticent.releases.release import Release
     from reticent.sessions.session import Session
+
 
 CHARTS = 12
 LONGEST_CHART = 24
@@ -320,4 +326,71 @@ def _advice() -> str:
         " rounding.</li><li>Do not look for individuals: no synthetic row is a person, and a rare combination may be"
         " noise.</li><li>Do not use them for sets of attributes far beyond the workload, for tails of a few records, or"
         " to compute p-values as if they were a sample.</li></ul>"
+    )
+
+
+STYLE = """
+:root{--ink:#1c2530;--soft:#5a6773;--line:#dfe4e8;--paper:#fff;--tint:#f4f7f9;--accent:#1f5f8b;--mark:#b3541e}
+@media (prefers-color-scheme:dark){:root{--ink:#e4e9ee;--soft:#9aa7b3;--line:#323c46;--paper:#14191e;--tint:#1b2229;
+--accent:#6db3e2;--mark:#f0a06a}}
+*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);
+font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif}
+main{max-width:880px;margin:0 auto;padding:32px 20px 80px}h1{font-size:1.7rem;line-height:1.2;margin:.2em 0}
+h2{font-size:1.2rem;margin:2.2em 0 .6em;padding-top:.6em;border-top:1px solid var(--line)}
+h3{font-size:1rem;margin:1.4em 0 .3em}
+p,li{max-width:68ch}.lead{font-size:1.06rem}.soft{color:var(--soft)}
+.warning{border-left:4px solid var(--mark);padding:14px 20px;background:var(--tint);border-radius:4px}
+.promise{background:var(--tint);border-left:4px solid var(--accent);padding:14px 20px;border-radius:4px;margin:18px 0}
+table{border-collapse:collapse;width:100%;font-size:.92rem;margin:.6em 0}th,td{text-align:left;padding:5px 10px 5px 0;
+border-bottom:1px solid var(--line);vertical-align:top}
+td.number,th.number{text-align:right;font-variant-numeric:tabular-nums}
+figure{margin:0 0 18px}.pair{max-width:640px}figcaption{font-size:.88rem;color:var(--soft);margin-bottom:4px}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:10px 28px}
+svg.bars{width:100%;height:auto}svg rect{fill:var(--accent)}svg .label{text-anchor:end;font-size:12px;fill:var(--ink)}
+svg .middle{text-anchor:middle;font-size:11px;fill:var(--ink)}svg tspan.dark{fill:var(--paper)}
+svg .value{text-anchor:end;font-size:12px;fill:var(--soft)}svg .start{font-size:11px;fill:var(--ink)}
+svg .tick{text-anchor:middle;font-size:11px;fill:var(--soft)}svg .grid{stroke:var(--line);fill:none}
+svg .whisker{stroke:var(--mark);stroke-width:1.6;fill:none}svg .typical{stroke-width:4.5}
+svg .measured{stroke-dasharray:3 2}
+.gauge{height:14px;background:var(--tint);border:1px solid var(--line);border-radius:7px;
+overflow:hidden;max-width:420px}
+.gauge span{display:block;height:100%;background:var(--accent)}.wide{overflow-x:auto}
+details{margin:.8em 0}summary{cursor:pointer;color:var(--accent)}
+@media print{main{padding:0}h2{break-after:avoid}}
+"""
+
+
+def _stated(source: Release | Session, unit: str) -> list[str]:
+    bounds = [certificate_sentence(certificate, unit) for certificate in source.certificates]
+    return bounds + [typical_sentence(error, unit) for error in source.typical]
+
+
+def release_summary(release: Release) -> str:
+    sentences = [*_stated(release, release.knowledge.unit), *map(guarantee_sentence, release.guarantees)]
+    sentences += [losses_sentence(certificate, release.confidence) for certificate in release.losses]
+    bounds = "".join(f"<li>{escape(sentence)}</li>" for sentence in sentences)
+    return f"<div><b>Release of {escape(release.facts['name'])}</b><br>{escape(release.privacy)}<ul>{bounds}</ul></div>"
+
+
+def session_summary(session: Session) -> str:
+    spent = session.spent / max(session.spent + session.remaining, 1e-300)
+    caption = f"{session.budget.unit} {session.spent:.4g} spent, {session.remaining:.4g} left"
+    bounds = "".join(f"<li>{escape(sentence)}</li>" for sentence in _stated(session, session.state.knowledge.unit))
+    return f"<div><b>Session on {escape(session.name)}</b>{gauge(spent, caption)}<ul>{bounds}</ul></div>"
+
+
+def model_summary(model: Model) -> str:
+    """Coefficients on the original scale, and what is known about their excess risk."""
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:.5g}</td></tr>"
+        for name, value in model.coefficients.items()
+    )
+    kept = "uncertified" if model.error is None else f"excess risk at most {model.error:.3g} at {model.confidence:.4g}"
+    if model.wanted is not None:
+        kept += f"; at most {model.wanted:g} was wanted and not reached"
+    origin = ORIGINS.get(model.origin, model.origin)
+    of = "" if model.positive is None else f" of {model.positive}"
+    return (
+        f"<div><b>{escape(repr(model.loss) + of)}</b><table>{rows}</table>"
+        f"<small>{escape(kept)}; {escape(origin)}; price {model.price:.3g}</small></div>"
     )

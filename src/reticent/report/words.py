@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reticent.kernel.accounting import Budget
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.guarantees import Guarantee
-from reticent.knowledge.loss_certificates import LossCertificate
+from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.typical import TypicalError
 
 if TYPE_CHECKING:

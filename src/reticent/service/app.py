@@ -23,14 +23,12 @@ from reticent.service.auth import Tokens
 from reticent.service.free_path import FreePath
 from reticent.service.http.middleware import FAILED, Middleware
 from reticent.service.http.problems import MEDIA_TYPE, TITLES, HttpProblem, problem_of, storage_problem
-from reticent.service.logging import Log
-from reticent.service.metrics import Gauge, Metrics
+from reticent.service.metrics import Gauge, Log, Metrics
 from reticent.service.postgres.door import opened_door
 from reticent.service.quick_path import QuickPath
 from reticent.service.routes import analysts as routes
 from reticent.service.routes import custodians as administration
-from reticent.service.routes.access import Person, analyst_router, public_router
-from reticent.service.routes.context import Context, context_of, named
+from reticent.service.routes.access import Context, Person, analyst_router, context_of, named, public_router
 from reticent.service.settings import Settings
 from reticent.service.table_service import TableService
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from reticent.service.auth import Principal
-from reticent.service.http.bounds import TABLE_NAME
 from reticent.service.http.middleware import BODY, NOTE, PRINCIPAL, App, Scope
+from reticent.service.settings import TABLE_NAME
 
 _ASK = re.compile(f"/v1/tables/({TABLE_NAME})/ask")
 _JSON = b"application/json"

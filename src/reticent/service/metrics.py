@@ -1,16 +1,23 @@
 """Metrics count requests and answers, without data; times and memory are shown to the custodian only.
 
 Every process adds to its own row of one small file, so that readers and writer report together.
+
+Logs are one JSON object a line: who asked what kind of thing and how it ended; no token, question, answer or row.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import mmap
 import os
+import sys
+import time
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -31,6 +38,9 @@ _TIMES = [("time", kind, str(place)) for kind in KINDS for place in range(len(BO
 _SUMS = [("seconds", kind) for kind in KINDS]
 _HELD = ("connections",)
 _PLACES = {name: place for place, name in enumerate([*_REQUESTS, *_ANSWERS, *_TIMES, *_SUMS, _HELD])}
+_ANSWERED = {name[1]: _PLACES[name] for name in _ANSWERS}
+_TIMED = [[_PLACES["time", kind, str(place)] for place in range(len(BOUNDS) + 1)] for kind in KINDS]
+_SPENT = [_PLACES["seconds", kind] for kind in KINDS]
 
 
 @dataclass(frozen=True)
@@ -55,17 +65,19 @@ class Metrics:
                 file.truncate(size)
                 buffer = mmap.mmap(file.fileno(), size)
         self._all = np.frombuffer(buffer, dtype=np.float64).reshape(rows, len(_PLACES))
-        self._own = self._all[row]
+        # Of the same memory: an array would make an object of every number that is added to.
+        self._own = memoryview(buffer).cast("d")[row * len(_PLACES) : (row + 1) * len(_PLACES)]
 
     def request(self, route: str, status: int) -> None:
-        name = route if route in ROUTES else "refused"
-        self._own[_PLACES["requests", name, f"{status // 100}xx"]] += 1
+        status_class = f"{status // 100}xx"
+        place = _PLACES.get(("requests", route, status_class))
+        self._own[_PLACES["requests", "refused", status_class] if place is None else place] += 1
 
     def answered(self, origin: str, paid: bool, seconds: float) -> None:
-        self._own[_PLACES["answers", origin if origin in ORIGINS or origin == "public" else "mixed"]] += 1
-        kind = KINDS[paid]
-        self._own[_PLACES["time", kind, str(bisect_left(BOUNDS, seconds))]] += 1
-        self._own[_PLACES["seconds", kind]] += seconds
+        own = self._own
+        own[_ANSWERED.get(origin, _ANSWERED["mixed"])] += 1
+        own[_TIMED[paid][bisect_left(BOUNDS, seconds)]] += 1
+        own[_SPENT[paid]] += seconds
 
     def holds(self, connections: int) -> None:
         """How many connections this process serves now."""
@@ -121,3 +133,72 @@ def _memory() -> list[str]:
     size = pages * os.sysconf("SC_PAGE_SIZE")
     told = "# HELP process_resident_memory_bytes Memory of the writer's process."
     return [told, "# TYPE process_resident_memory_bytes gauge", f"process_resident_memory_bytes {size}"]
+
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+class Log:
+    """Writes lines at or above a level."""
+
+    def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
+        self._least = LEVELS[level]
+        self._stream = stream or sys.stderr
+        self.requests = self._least <= LEVELS["info"]
+        """Whether every request has its line."""
+
+    def info(self, event: str, **facts: Any) -> None:
+        if self.requests:
+            self._write("info", event, facts)
+
+    def warning(self, event: str, **facts: Any) -> None:
+        if self._least <= LEVELS["warning"]:
+            self._write("warning", event, facts)
+
+    def failure(self, event: str, error: BaseException, **facts: Any) -> None:
+        """What broke and where; the message stays out, since nobody can vouch for foreign ones."""
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None:
+            trace = trace.tb_next
+        place = "" if trace is None else f"{trace.tb_frame.f_globals.get('__name__')}:{trace.tb_lineno}"
+        self._write("error", event, {"error": type(error).__name__, "place": place, **facts})
+
+    def _write(self, level: str, event: str, facts: dict[str, Any]) -> None:
+        line = {"at": round(time.time(), 3), "level": level, "event": event, **facts}
+        try:
+            self._stream.write(json.dumps(line) + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            pass  # nobody reads the log; answering goes on
+
+
+class Forward(logging.Handler):
+    """Takes what uvicorn says into the same log: its messages with numbers filled in, and no other argument."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.INFO)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[1] is not None:
+            self._log.failure("server", record.exc_info[1])
+        elif record.levelno >= logging.WARNING:
+            self._log.warning("server", message=_message(record))
+        else:
+            self._log.info("server", message=_message(record))
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Numbers are process ids and signals; texts may be what a client sent."""
+    given = record.args if isinstance(record.args, tuple) else ()
+    if given and all(isinstance(value, int) for value in given):
+        return record.getMessage()
+    return " ".join(str(record.msg).split())
+
+
+def take_over(log: Log) -> None:
+    """Route the web server's own loggers through ours."""
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers = [Forward(log)] if name != "uvicorn.error" else []
+        logger.propagate = name == "uvicorn.error"

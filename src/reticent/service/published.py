@@ -13,9 +13,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from reticent.releases.release import Release
-from reticent.service.http.bounds import RELEASE_NAME
 from reticent.service.http.problems import HttpProblem
 from reticent.service.schemas import ReleaseFacts
+from reticent.service.settings import RELEASE_NAME
 
 FILES = {
     "parquet": ("synthetic.parquet", "application/vnd.apache.parquet"),

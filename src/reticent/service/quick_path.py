@@ -15,17 +15,19 @@ from typing import NamedTuple, Protocol
 
 import httptools
 
-from reticent.knowledge.free import Recall
+from reticent.knowledge.free import Recall, free_answer
 from reticent.knowledge.knowledge import Knowledge
+from reticent.knowledge.request import Request
+from reticent.queries.forms import Product
+from reticent.queries.linear import Count
 from reticent.service.admission import Admission
-from reticent.service.http.bounds import TABLE_NAME
 from reticent.service.http.middleware import SECURITY
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
-from reticent.service.replies import AnswerCache, encoded_reply, reply_of
+from reticent.service.metrics import Log, Metrics
+from reticent.service.replies import AnswerCache, encoded_reply, number_document, number_statement, reply_of
 from reticent.service.requests import QuestionParser
-from reticent.sessions.free import free_result
-from reticent.sql.kept import Kept
+from reticent.service.settings import TABLE_NAME
+from reticent.sessions.engine import free_result
+from reticent.sql.statement import Kept
 
 _ASK = re.compile(f"/v1/tables/({TABLE_NAME})/ask")
 _LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,7})\r\n", re.IGNORECASE)
@@ -59,15 +61,35 @@ def light_answer(
     answered = cache.recall(body, knowledge)
     if answered is not None:
         return answered
-    parsed = parser.light(body)
-    if parsed is None or not parsed.work.quick:
+    request = parser.light_request(body)
+    if request is None:
         return None
-    found = free_result(knowledge, parsed.request, recall)
-    if found is None:
-        return None
-    answered = encoded_reply(reply_of(found))
-    cache.remember(body, knowledge, answered)
+    question = request.question
+    if type(question) is Count and request.error is None and request.confidence == parser.confidence:
+        answered = _counted(question, request, cache, knowledge)
+    else:
+        found = free_result(knowledge, request, recall)
+        answered = None if found is None else encoded_reply(reply_of(found))
+    if answered is not None:
+        cache.remember(body, knowledge, answered)
     return answered
+
+
+def _counted(query: Count, request: Request, cache: AnswerCache, knowledge: Knowledge) -> tuple[bytes, str]:
+    """A free count at the usual confidence: all but its text is a function of its compiled condition."""
+    form = query.compile(knowledge.domain)
+    condition = (*form.attributes, *[vector.tobytes() for vector in form.vectors]) if type(form) is Product else None
+    stated = None if condition is None else cache.statement(condition, knowledge)
+    if stated is None:
+        found = free_answer(knowledge, request)
+        assert found is not None, "without an error there always is an answer"
+        statement = number_statement(found)
+        if statement is None:
+            return encoded_reply(found)
+        stated = statement, found.origin
+        if condition is not None:
+            cache.remember_statement(condition, knowledge, stated)
+    return number_document(query.text, stated[0]), stated[1]
 
 
 class Head(NamedTuple):
@@ -117,16 +139,17 @@ class QuickPath:
         identity = secrets.token_hex(8)
         self._metrics.request("ask", 200)
         self._metrics.answered(origin, False, time.perf_counter() - started)
-        self._log.info(
-            "request",
-            method="POST",
-            status=200,
-            who=person.name,
-            request=identity,
-            route="ask",
-            origin=origin,
-            paid=False,
-        )
+        if self._log.requests:
+            self._log.info(
+                "request",
+                method="POST",
+                status=200,
+                who=person.name,
+                request=identity,
+                route="ask",
+                origin=origin,
+                paid=False,
+            )
         return self._begun(headers) + _REST % (len(body), identity.encode(), body)
 
     def _begun(self, headers: list[tuple[bytes, bytes]]) -> bytes:

@@ -1,4 +1,7 @@
-"""From bytes to a request: bodies become checked questions with their work weighed; no step looks at a row."""
+"""From bytes to a request: bodies become checked questions with their work weighed; no step looks at a row.
+
+How much work a question is, from the question and the public domain alone: never from the clock, never from rows.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +11,29 @@ import json.scanner
 import math
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from reticent.domain import Domain
-from reticent.errors import QueryError
+from reticent.errors import DomainError, QueryError
+from reticent.kernel.statistics import MARGINAL_CELLS
 from reticent.knowledge.request import Request, WantedError, checked_error
 from reticent.knowledge.risks import SAMPLED_ROWS
 from reticent.knowledge.tails import check_confidence
 from reticent.losses.losses import ConvexLoss, loss_from_dict
 from reticent.losses.risk import moment_sets
-from reticent.queries.base import Query
+from reticent.queries.base import Linear, Query
 from reticent.queries.from_dict import query_from_dict
+from reticent.queries.groups import Groups
+from reticent.queries.linear import Count, Marginal, Ratio
 from reticent.queries.statistics import StatisticQuery, is_statistic
-from reticent.service.http.bounds import KEY, MOST_LOSSES, SQL_LENGTH
+from reticent.service.count_text import CountReader
 from reticent.service.http.problems import HttpProblem
-from reticent.service.settings import Settings
-from reticent.service.work_limits import Work, check_work, light, weigh, work_of
+from reticent.service.settings import KEY, MOST_LOSSES, SQL_LENGTH, Settings
 from reticent.sql import Statement, compile_sql
-from reticent.sql.kept import Kept
-from reticent.sql.statistics import compile_statistic
+from reticent.sql.asking import compile_statistic
+from reticent.sql.statement import Kept
 
 TERMS = ("error", "confidence", "max_price")
 QUESTION_FIELDS = tuple(sorted({"sql", "query", *TERMS}))
@@ -166,6 +171,7 @@ class QuestionParser(Parser):
         super().__init__(domain, settings, confidence)
         self.table = table
         self.synthetic_rows = synthetic_rows
+        self._counts = CountReader()
 
     def find(self, body: bytes) -> ParsedRequest | None:
         """Small questions in JSON are parsed here and now; SQL and whatever may be large is not."""
@@ -176,14 +182,29 @@ class QuestionParser(Parser):
         return None if parsed is None else self.keep(body, parsed)
 
     def light(self, body: bytes) -> ParsedRequest | None:
-        """A question in JSON that is little work to parse and to weigh; nothing is remembered of it."""
+        """A question in JSON that is little work to parse and to weigh; of a count its arrangement is remembered."""
         if len(body) > LIGHT_BYTES:
             return None
         content = self._checked(content_of(body))
         if "sql" in content or is_statistic(content["query"]):
             return None
         query = query_from_dict(content["query"])
-        return self._question(content, query) if light(query, self.domain) else None
+        if not light(query, self.domain):
+            return None
+        parsed = self._question(content, query)
+        if type(query) is Count and len(content) == 1:
+            self._counts.learn(body)
+        return parsed
+
+    def light_request(self, body: bytes) -> Request | None:
+        """What `light` makes of the body, if it is little work to answer, too."""
+        query = self._counts.read(body) if len(body) <= LIGHT_BYTES else None
+        if query is not None and light(query, self.domain):
+            work = work_of(query, self.domain)
+            check_work(work, self.settings, paid=False)
+            return Request(query, None, self.confidence) if work.quick else None
+        parsed = self.light(body)
+        return parsed.request if parsed is not None and parsed.work.quick else None
 
     def parsed(self, content: dict[str, Any]) -> ParsedRequest:
         content = self._checked(content)
@@ -291,3 +312,92 @@ def _number(content: dict[str, Any], name: str) -> float | None:
     except OverflowError:
         pass
     raise QueryError(f"{name} must be a finite number")
+
+
+QUICK = 2**15
+"""Cells a free answer may touch on the event loop itself; more go to a thread."""
+QUICK_NUMBERS = 500
+"""Numbers that are written on the event loop."""
+QUICK_STEPS = 2_000
+"""Of a statement's result (`reticent.sql.refusals`): about two milliseconds."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Cells read, numbers returned, the most purchases a paid answer may need; steps of about a microsecond beside."""
+
+    cells: int
+    numbers: int
+    purchases: int
+    steps: int = 0
+    """Of computing from what was read: a statement's result, a model."""
+    paid_steps: int = 0
+    """Of what a wanted error needs beside."""
+
+    def __add__(self, other: Work) -> Work:
+        return Work(*(getattr(self, name.name) + getattr(other, name.name) for name in fields(self)))
+
+    @property
+    def quick(self) -> bool:
+        return self.cells <= QUICK and self.numbers <= QUICK_NUMBERS and self.steps <= QUICK_STEPS
+
+
+def work_of(query: Query, domain: Domain) -> Work:
+    """The cost model of one question."""
+    query = query.resolve(domain)
+    if isinstance(query, Linear):
+        return _of_number(min(domain.cells(query.compile(domain).attributes), 2**62))
+    if isinstance(query, Ratio):
+        return work_of(query.numerator, domain) + work_of(query.denominator, domain)
+    if isinstance(query, Marginal):
+        cells = domain.cells(query.canonical(domain))
+        return Work(cells, cells, 1)
+    if isinstance(query, Groups):
+        groups, cells = domain.cells(query.names), domain.cells(query.span(domain))
+        # All at once up to so many cells; beyond, and by threshold engines, one by one.
+        return Work(max(groups, cells), groups, 1 if cells <= MARGINAL_CELLS else groups)
+    raise HttpProblem("question", f"{query.text} is a workload entry, not one question; ask count, mean or marginal")
+
+
+@lru_cache
+def _of_number(cells: int) -> Work:
+    return Work(cells, 1, 1)
+
+
+def weigh(statement: Statement) -> Work:
+    """Of a whole statement: its questions, and its result."""
+    total = Work(0, 0, 0)
+    for query in (statement.explained or statement).queries:
+        total = total + work_of(query, statement.domain)
+    numbers = max(total.numbers, statement.numbers)
+    return replace(total, numbers=numbers, steps=statement.steps, paid_steps=statement.search_steps)
+
+
+def light(query: Query, domain: Domain) -> bool:
+    """Whether a question may be weighed and compiled on the event loop: by the columns that it names."""
+    try:
+        return domain.cells(query.attributes) <= QUICK
+    except DomainError as error:
+        raise QueryError(str(error)) from None
+
+
+def check_work(work: Work, settings: Settings, *, paid: bool) -> None:
+    """Problem `too-complex`, with the figure, the bound and the remedy."""
+    if work.numbers > settings.answer_cells:
+        raise HttpProblem(
+            "too-complex",
+            f"the answer has {work.numbers} numbers, at most {settings.answer_cells}: group by fewer columns",
+        )
+    if work.numbers > 1 and work.cells > settings.work_cells:
+        raise HttpProblem(
+            "too-complex", f"{work.cells} cells must be read, at most {settings.work_cells}: use fewer columns"
+        )
+    steps = work.steps + (work.paid_steps if paid else 0)
+    if steps > settings.work_steps:
+        raise HttpProblem("too-complex", f"about {steps} steps of work, at most {settings.work_steps}: ask its parts")
+    if paid and work.purchases > settings.purchases:
+        raise HttpProblem(
+            "too-complex",
+            f"up to {work.purchases} purchases in one question, at most {settings.purchases}: ask without an error"
+            " bound for free, or ask its parts",
+        )

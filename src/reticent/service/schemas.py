@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reticent.service.http.bounds import (
+from reticent.service.settings import (
     LONGEST_ERROR,
     LONGEST_TITLE,
     LONGEST_TOKEN_DAYS,

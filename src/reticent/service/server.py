@@ -20,13 +20,12 @@ import uvicorn
 
 from reticent.domain import Domain
 from reticent.errors import LedgerError, QueryError
-from reticent.knowledge.outcome import Report, silent
+from reticent.knowledge.guarantees import Report, silent
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.http.head_limits import timed_head_protocol
 from reticent.service.http.middleware import Middleware
-from reticent.service.logging import Log, take_over
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics, take_over
 from reticent.service.settings import IDLE_SECONDS, WRITER_IDLE_SECONDS, Settings, TableSettings
 from reticent.service.table_service import TableService
 from reticent.sessions.session import Session

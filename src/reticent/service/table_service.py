@@ -15,20 +15,18 @@ from reticent.kernel.ledger.verify import verify
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.request import Request
 from reticent.losses.losses import ConvexLoss
+from reticent.service.admission import Workers
 from reticent.service.auth import Principal
 from reticent.service.http.problems import HttpProblem
-from reticent.service.http.ticks import Ticks
-from reticent.service.paid_answers import PaidAnswers
+from reticent.service.paid_answers import PaidAnswers, Ticks
 from reticent.service.published import PublishedReleases
 from reticent.service.quick_path import light_answer
 from reticent.service.replies import AnswerCache, encode, encoded_reply, reply_of
 from reticent.service.requests import LossParser, ParsedRequest, Parser, QuestionParser
 from reticent.service.settings import Settings, TableSettings
-from reticent.service.workers import Workers
-from reticent.sessions.free import free_result
+from reticent.sessions.engine import Free, free_result
 from reticent.sessions.journal import ASK, SUM
 from reticent.sessions.models import charged
-from reticent.sessions.quote import Free
 from reticent.sessions.session import Session
 
 FREE_THREADS = 2
@@ -92,7 +90,11 @@ class TableService:
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
         """Bytes and origin of a free answer to a question's body; None where what is known is not good enough."""
-        return await self.free(await self.parse(self.questions, body, who), who)
+        known = self.session.state.knowledge
+        answered = await self.free(await self.parse(self.questions, body, who), who)
+        if answered is not None and self.session.engine == "default" and self.session.state.knowledge is known:
+            self._cache.remember(body, known, answered)  # where `quick_answer` looks
+        return answered
 
     async def free(self, parsed: ParsedRequest, who: Principal) -> tuple[bytes, str] | None:
         """From what is known now; None where that is not good enough."""

@@ -16,16 +16,15 @@ from reticent.kernel.curator import NAMED, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.statistics import VALUE_ROUNDING, AnswerErrors, fine
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.audit import LAST_INDEX, NOISE_SHARE, WORTH
-from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.certificates import LAST_INDEX, NOISE_SHARE, WORTH, Certificate
 from reticent.knowledge.free import finished
 from reticent.knowledge.knowledge import CertifiedBatch
 from reticent.knowledge.request import Request, error_in_unit
 from reticent.knowledge.tails import reach
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.releases.budgeting import divide
+from reticent.sessions.engine import Certify, Measure, Quote, Split
 from reticent.sessions.journal import AUDIT
-from reticent.sessions.quote import Certify, Measure, Quote, Split
 from reticent.sessions.state import State
 
 if TYPE_CHECKING:

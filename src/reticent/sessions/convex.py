@@ -26,9 +26,8 @@ from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
 from reticent.releases.models import Model
 from reticent.sessions.convex_epochs import ConvexEpochs, EpochReply
-from reticent.sessions.engine import SessionEngine
+from reticent.sessions.engine import Free, Measure, SessionEngine, Split
 from reticent.sessions.journal import ASK, Journal
-from reticent.sessions.quote import Free, Measure, Split
 from reticent.sessions.state import State
 
 NAMED = 24

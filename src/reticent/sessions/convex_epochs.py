@@ -14,16 +14,15 @@ import numpy as np
 
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.choose import learned
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
-from reticent.hypotheses.transfer import learned
 from reticent.kernel.curator import Curator, Epoch
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer, UnconstrainedGLM
 from reticent.kernel.minimizers.solvers import refuse_long
-from reticent.knowledge.directions import dual_certificate, loss_difference, project, step
 from reticent.knowledge.minimizers import cheapest_within
-from reticent.knowledge.risks import public_minimum
+from reticent.knowledge.risks import dual_certificate, loss_difference, project, public_minimum, step
 from reticent.losses.base import ConvexLoss
 from reticent.losses.losses import checked_loss
 from reticent.losses.public import Problem

@@ -21,11 +21,10 @@ from reticent.knowledge.tails import noise_failure, noise_within
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Mean, Ratio
-from reticent.sessions.engine import SessionEngine
+from reticent.sessions.engine import Free, Measure, Purchase, Quote, SessionEngine
 from reticent.sessions.investments import Investments, question_name
 from reticent.sessions.journal import ASK
 from reticent.sessions.numbers import quote_mean, quote_sums, sells_sums
-from reticent.sessions.quote import Free, Measure, Purchase, Quote
 from reticent.sessions.state import Payment, State
 
 ROUNDED = 1 - 1e-9

@@ -7,8 +7,8 @@ from math import comb, isfinite
 from typing import TYPE_CHECKING, Any
 
 from reticent.knowledge.certificates import Certificate
-from reticent.knowledge.generalisation import population_facts
-from reticent.knowledge.outcome import Outcome
+from reticent.knowledge.guarantees import Outcome
+from reticent.knowledge.population import population_facts
 from reticent.knowledge.publications import budget_of, statement
 from reticent.queries.workload import Workload
 from reticent.releases.release import Release

@@ -2,29 +2,57 @@
 
 Whatever consists of several questions is taken apart here, the same way for all engines; an engine itself quotes and
 buys single questions. Which one a session has is decided once, when its ledger is first opened (`sessions/open.py`).
+
+A quote says how a request will be answered and what that costs at most: decided once, from public facts alone.
+
+`cost` reads its price, `ask` carries it out. A quote is made on one value of knowledge; where more is known by the time
+it is carried out, it is made again, so that nobody pays for what another thread has bought meanwhile.
+
+Questions that are several at once: SQL statements, quotients, and groups that must be asked one by one.
+
+Free results for every kind of question, from knowledge alone: what the service's readers answer by.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from math import inf
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
+import numpy as np
+
+from reticent.kernel.accounting import NANO
+from reticent.kernel.curator import Noise
 from reticent.kernel.statistics import MARGINAL_CELLS
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import answered, finished, not_one, resolved, uncertified
-from reticent.knowledge.knowledge import Reading, Single
-from reticent.knowledge.request import Request
+from reticent.knowledge.free import (
+    Recall,
+    answered,
+    finished,
+    free_answer,
+    free_ratio,
+    known_mean,
+    not_one,
+    parts_of,
+    ratio_of,
+    ratio_part_error,
+    resolved,
+    uncertified,
+)
+from reticent.knowledge.knowledge import Knowledge, Reading, Single
+from reticent.knowledge.request import Request, excess_error, part_name, shared_confidence
 from reticent.losses.losses import ConvexLoss
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
-from reticent.sessions.quote import Certify, Free, Measure, Quote, Split
-from reticent.sessions.split import quote_groups, quote_ratio, quote_statement
+from reticent.releases.models import Model, free_model
 from reticent.sessions.state import State
-
-if TYPE_CHECKING:
-    from reticent.releases.models import Model
+from reticent.sql.asking import free_table
+from reticent.sql.result import ResultTable
+from reticent.sql.statement import Statement
 
 
 class SessionEngine(ABC):
@@ -175,3 +203,254 @@ class SessionEngine(ABC):
     def notes(self) -> tuple[str, ...]:
         """Where learning did not fit, and what became of the hypothesis."""
         return self.state.knowledge.notes
+
+
+Result: TypeAlias = "Answer | ResultTable | Model | list[Answer] | list[Model]"
+
+
+class Free(NamedTuple):
+    """Known well enough, or known as well as it can be without a wanted error."""
+
+    request: Request
+    known: Knowledge
+    result: Any
+    price: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Purchase:
+    """What would be measured to meet a wanted error: a whole marginal or one query, its noise and its price."""
+
+    query: Single
+    noise: Noise
+    cost: int
+    invested: int = 0
+    """Of the cost, what goes beyond the question asked: a cell may be bought with its whole marginal."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One charge at most; nothing where the key was charged before and only its result is read again.
+
+    `bought` is empty where a test decides whether anything is measured. A second entry is what an earlier version would
+    have bought under the same key.
+    """
+
+    request: Request
+    known: Knowledge
+    price: int
+    bought: tuple[Purchase, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Certify:
+    """One charge that `run` makes: an audit, and then singly what it does not certify; or one mean of numbers."""
+
+    request: Request
+    known: Knowledge
+    run: Callable[[], Any]
+    most: Callable[[], int]
+
+    @cached_property
+    def price(self) -> int:
+        """The audit, and everything singly should it fail."""
+        return self.most()
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A question of several parts: each is carried out on its own, and their answers are joined.
+
+    The price is at most the sum: a part may buy what answers the next one for nothing. `begin` writes down what a
+    retry must know before the first part is paid; it says False where others began the same question meanwhile.
+    """
+
+    request: Request
+    known: Knowledge
+    parts: Sequence[Quote]
+    join: Callable[[list[Any]], Any]
+    begin: Callable[[], bool] = lambda: True
+
+    @cached_property
+    def price(self) -> int:
+        return sum(part.price for part in self.parts)
+
+
+Quote = Free | Measure | Certify | Split
+
+
+def quote_statement(engine: SessionEngine, request: Request, statement: Statement) -> Quote:
+    """Each query behind the statement is a part; paid ones share the confidence between them."""
+    from reticent.sql.asking import (
+        Part,
+        chosen_errors,
+        free_table,
+        part_confidence,
+        refuse_sums,
+        result_table,
+        wanted_parts,
+    )
+
+    knowledge, error, confidence = engine.state.knowledge, request.error, request.confidence
+    refuse_sums(statement, knowledge.unit)
+    if statement.explained is not None and error is not None:
+        return _explained(engine, request, statement.text, statement.explained)
+    if error is None and engine.reads_knowledge and not any(map(engine.splits_query, statement.queries)):
+        table = free_table(knowledge, request)
+        if table is not None:
+            return Free(request, knowledge, table)
+    if error is None:
+        asked, each, begin = [Part(query, None) for query in statement.queries], confidence, _nothing
+    else:
+        name = part_name(statement.text, error, confidence)
+        errors, begin = engine.state.recall(name, request.key), _nothing
+        if errors is None:
+            free, own = partial(_is_free, engine, request), engine.own_error
+            errors = chosen_errors(statement, knowledge, error, confidence, own=own, sold=engine.sells, free=free)
+            begin = partial(_write_down, engine, request, name, errors)
+        asked, each = wanted_parts(statement, errors), part_confidence(statement, errors, confidence)
+    parts = [
+        engine.quote_part(
+            request.part(part.query, part.error, confidence=each, name=part.query.digest[:16], numbers=part.numbers)
+        )
+        for part in asked
+    ]
+    join = partial(result_table, statement, knowledge, asked, error=error, confidence=each)
+    return Split(request, knowledge, parts, join, begin if any(part.price for part in parts) else _nothing)
+
+
+def _is_free(engine: SessionEngine, request: Request, query: Query, error: float, confidence: float) -> bool:
+    part = request.part(query, error, confidence=confidence, name=query.digest[:16])
+    return isinstance(engine.quote_part(part), Free)
+
+
+def _explained(engine: SessionEngine, request: Request, text: str, statement: Statement) -> Free:
+    """What each part would be answered by and cost; nothing is bought."""
+    from reticent.sql.describe import Prospect, explained_table
+
+    quote = quote_statement(engine, request.but(question=statement), statement)
+    prospects = []
+    for part in quote.parts if isinstance(quote, Split) else ():
+        query = part.request.question
+        assert isinstance(query, Query), "parts of statements are queries"
+        if isinstance(part, Free):
+            prospects.append(Prospect.free(query, part.result))
+        else:
+            wanted = part.request.error
+            bound = wanted if isinstance(wanted, float) else None
+            prospects.append(Prospect(query, "measured", bound, part.request.confidence, part.price / NANO))
+    return Free(request, quote.known, explained_table(text, prospects, wanted=True))
+
+
+def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
+    """Two counts that hold together, within the error that the wanted quotient needs."""
+    knowledge, error, confidence = engine.state.knowledge, request.error, request.confidence
+    assert error is None or isinstance(error, float), "resolved before"
+    if (known := known_mean(query, knowledge.domain)) is not None:
+        return Free(request, knowledge, known)
+    each, begin, part = shared_confidence(confidence, 2), _nothing, None
+    if engine.own_error is None and error is None:
+        found = free_ratio(knowledge, query, None, confidence, strict=request.strict)
+        if found is None:
+            raise uncertified(query)
+        return Free(request, knowledge, found)
+    if engine.own_error is None and error is not None:
+        name = part_name(query.text, error, confidence)
+        recalled = engine.state.recall(name, request.key)
+        part = ratio_part_error(knowledge, query, error, confidence) if recalled is None else recalled[0]
+        if recalled is None:
+            begin = partial(_write_down, engine, request, name, [part])
+    top, bottom = (
+        engine.quote_part(request.part(count, part, confidence=each, name=name))
+        for count, name in zip(parts_of(query), ("top", "bottom"), strict=True)
+    )
+    return Split(
+        request,
+        knowledge,
+        (top, bottom),
+        lambda answers: ratio_of(query, answers[0], answers[1], knowledge),
+        begin if top.price or bottom.price else _nothing,
+    )
+
+
+def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quote:
+    """From what is known if that is good enough, else group by group."""
+    knowledge, confidence = engine.state.knowledge, request.confidence
+    error = engine.own_error if request.error is None else request.error
+    assert error is None or isinstance(error, float), "resolved before"
+    reading = engine.reading(query, confidence, error)
+    if reading is not None:
+        return Free(request, knowledge, answered(knowledge, query, reading, confidence))
+    if error is None:
+        return Free(request, knowledge, engine.guessed(request, query))
+    listed = list(query.parts(knowledge.domain))
+    each = shared_confidence(confidence, len(listed))
+    parts = [
+        engine.quote_part(request.part(part, error, confidence=each, name=str(place)))
+        for place, part in enumerate(listed)
+    ]
+    return Split(request, knowledge, parts, partial(_joined, query, confidence, knowledge))
+
+
+def _nothing() -> bool:
+    """What is free leaves no trace."""
+    return True
+
+
+def _write_down(engine: SessionEngine, request: Request, name: str, errors: list[float]) -> bool:
+    """Whether these are the errors that this question's parts are asked with from now on."""
+    state = engine.state
+    with state.lock:
+        begun = state.recall(name, request.key)
+        if begun is None:
+            state.remember(name, request.key, errors)
+        return begun is None or begun == errors
+
+
+def _joined(query: Groups, confidence: float, knowledge: Knowledge, parts: Sequence[Answer]) -> Answer:
+    """One uncertified part leaves no joint bound."""
+    errors = [part.error for part in parts if part.certified and part.error is not None]
+    error = max(errors) if len(errors) == len(parts) else inf
+    origins = {part.origin for part in parts}
+    origin = "measured" if "measured" in origins else origins.pop() if len(origins) == 1 else "derived"
+    values = np.array([float(part.value) for part in parts]).reshape(knowledge.domain.shape_of(query.names))
+    joint = _joint_confidence([part.confidence or 0.0 for part in parts], confidence)
+    whole = answered(knowledge, query, Reading(error, origin, lambda: values), joint)
+    return replace(whole, query=query.text, price=sum(part.price for part in parts))
+
+
+def _joint_confidence(stated: Sequence[float], confidence: float) -> float:
+    """Parts were asked so that all of them hold together with `confidence`; what states less came from a threshold.
+
+    Those answers hold together with the confidence of the engine's opening, whatever was asked.
+    """
+    each = shared_confidence(confidence, len(stated))
+    planned = max((1 - part for part in stated if part < each), default=0.0)
+    return 1 - planned - sum(1 - each for part in stated if part >= each) if planned else confidence
+
+
+def free_result(
+    knowledge: Knowledge, request: Request, recall: Recall | None = None
+) -> Answer | ResultTable | Model | list[Model] | None:
+    """What is known about the question; None where that is not good enough and only a session can answer.
+
+    `recall` finds the errors with which the parts of a question were bought before.
+    """
+    question = request.question
+    if isinstance(question, Query):
+        return free_answer(knowledge, request, recall)
+    if isinstance(question, Statement):
+        return free_table(knowledge, request, recall)
+    if isinstance(question, ConvexLoss):
+        return _free_model(knowledge, question, request)
+    found = [_free_model(knowledge, loss, request) for loss in question if isinstance(loss, ConvexLoss)]
+    assert len(found) == len(question), "batches of queries are asked one by one"
+    return None if None in found else [model for model in found if model is not None]
+
+
+def _free_model(knowledge: Knowledge, loss: ConvexLoss, request: Request) -> Model | None:
+    model = free_model(knowledge, loss, request.confidence)
+    if request.error is None:
+        return model
+    reached = model.certified and model.error is not None and model.error <= excess_error(request.error)
+    return model if reached else None

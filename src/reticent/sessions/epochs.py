@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.errors import BudgetError
-from reticent.hypotheses.base import Hypothesis, average
-from reticent.hypotheses.projection import conservative_target
+from reticent.hypotheses.base import Hypothesis, average, conservative_target
+from reticent.hypotheses.choose import learned, read_snapshot
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
-from reticent.hypotheses.transfer import learned, read_snapshot
 from reticent.kernel.curator import Curator, Epoch, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace
 from reticent.kernel.statistics import AnswerErrors, MaxError

@@ -19,14 +19,13 @@ from reticent.kernel.mechanisms.base import restore
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.publications import PublishedBudget, behind, elsewhere
-from reticent.knowledge.shares import Shares
+from reticent.knowledge.tails import Shares
 from reticent.knowledge.typical import TypicalError
 from reticent.queries.base import Linear
 from reticent.queries.distribution import Questions
 from reticent.queries.from_dict import linear_from_dict, query_from_dict
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 from reticent.releases.release import PUBLISHED, Release
 from reticent.sessions.purchase_index import Learned, Segment, joined_segments
 

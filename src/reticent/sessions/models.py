@@ -18,24 +18,23 @@ from typing import Any
 import numpy as np
 
 from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.hypotheses.choose import learned
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.hypotheses.transfer import learned
 from reticent.kernel.accounting import NANO
 from reticent.kernel.minimizers.families import Minimizer
-from reticent.knowledge.audit import WORTH
-from reticent.knowledge.directions import loss_difference, project
+from reticent.knowledge.certificates import WORTH
 from reticent.knowledge.minimizers import cheapest_within, recorded_minimizer
 from reticent.knowledge.paid_models import ExcessReading, PaidModel
 from reticent.knowledge.request import Request, excess_error
+from reticent.knowledge.risks import loss_difference, project
 from reticent.knowledge.tails import noise_failure
 from reticent.losses.losses import ConvexLoss, checked_loss
 from reticent.releases.budgeting import divide
 from reticent.releases.models import Model, free_model, guessed_model
+from reticent.sessions.engine import Certify, Free
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK
-from reticent.sessions.loss_audits import ATTEMPTS, RiskAudit, RiskAudits
-from reticent.sessions.loss_learning import LATE, bought_for, late_units, start_late
-from reticent.sessions.quote import Certify, Free
+from reticent.sessions.loss_audits import ATTEMPTS, LATE, RiskAudit, RiskAudits, bought_for, late_units, start_late
 from reticent.sessions.state import State
 
 LARGEST_SHARE = 0.5

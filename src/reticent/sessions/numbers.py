@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from reticent.errors import BudgetError, QueryError
 from reticent.kernel.curator import Asked, Noise
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.bought_means import bought_mean
 from reticent.knowledge.free import free_ratio, free_single
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.raw_means import (
@@ -28,6 +27,7 @@ from reticent.knowledge.raw_sums import (
     asked_of,
     best_centred,
     best_sums,
+    bought_mean,
     group_count,
     raw_sums,
     rounding_share,
@@ -37,11 +37,11 @@ from reticent.knowledge.raw_sums import (
 from reticent.knowledge.request import Request, part_name
 from reticent.knowledge.tails import noise_failure, noise_within
 from reticent.queries.base import Query
+from reticent.queries.forms import scaled_numbers
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Mean, OfColumn, Ratio, Total
-from reticent.queries.numbers import scaled_numbers
+from reticent.sessions.engine import Certify, Free, Quote
 from reticent.sessions.journal import ASK, SUM
-from reticent.sessions.quote import Certify, Free, Quote
 
 if TYPE_CHECKING:
     from reticent.sessions.default import DefaultEngine

@@ -14,12 +14,12 @@ import numpy as np
 from reticent.errors import LedgerError, QueryError, given
 from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import CLIQUE_CELLS, TREE_CELLS, choose
-from reticent.hypotheses.junction_tree.rules import check_rules
+from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.curator import Curator
+from reticent.knowledge.guarantees import Report
 from reticent.knowledge.learning import learn, understand
-from reticent.knowledge.outcome import Report
 from reticent.knowledge.publications import PublishedBudget, behind, budget_of
 from reticent.knowledge.tails import noise_failure
 from reticent.losses.losses import ConvexLoss
@@ -39,8 +39,7 @@ from reticent.sessions.engine import SessionEngine
 from reticent.sessions.epochs import Epochs
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK, Journal
-from reticent.sessions.loss_learning import finish_late
-from reticent.sessions.offsets import placed_columns
+from reticent.sessions.loss_audits import finish_late
 from reticent.sessions.resume import indexed, with_certificates, with_means, with_models, with_purchases
 from reticent.sessions.start import PURPOSES, investable, losses_share, told_share, untold_start
 from reticent.sessions.state import State
@@ -51,6 +50,7 @@ from reticent.sessions.warm_start import (
     OFFSET_SHARE,
     PUBLIC_SEED,
     USEFUL,
+    placed_columns,
     untouched,
     warm_units,
     warm_up,

@@ -22,8 +22,7 @@ from reticent.kernel.ledger.events import Event
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, restore
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
 from reticent.kernel.minimizers.families import MINIMIZERS
-from reticent.kernel.numeric_sums import ClippedSums
-from reticent.knowledge.combined import combined_marginals
+from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import Measured, learn, refitted, understand
 from reticent.knowledge.measured import (
@@ -33,22 +32,24 @@ from reticent.knowledge.measured import (
     MeasuredQuery,
     MeasuredTables,
     StoredItems,
+    combined_marginals,
 )
+from reticent.knowledge.offsets import BinMeans
 from reticent.knowledge.paid_models import ExcessReading, PaidModel, audited_state
 from reticent.knowledge.raw_sums import counted_groups, with_sums
-from reticent.knowledge.shares import Shares
+from reticent.knowledge.tails import Shares
 from reticent.losses.losses import ConvexLoss, loss_from_dict
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
-from reticent.sessions.offsets import with_offsets
 from reticent.sessions.purchase_index import Learned
 
 WARM = "session:warm"
 """Keys of what a warm start buys."""
+OFFSETS = "session:offsets"
+"""Key of what a start measures of where in their bins the numbers of a table lie (spec answers 5.2)."""
 
 
 def resumed(journal: Journal) -> Knowledge:
@@ -316,3 +317,17 @@ def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[Co
         for loss, theta in zip(losses, thetas, strict=True):
             told = models[loss.digest]
             yield loss, PaidModel(theta, reading, event.sequence, told["snapshot"], told["gap"])
+
+
+def with_offsets(journal: Journal, knowledge: Knowledge) -> Knowledge:
+    """With the offsets that a start has measured, read from the ledger alone."""
+    found: dict[str, BinMeans] = {}
+    for reservation in journal.ledger.settlements("measure", OFFSETS):
+        request = journal.ledger.event(reservation.sequence).payload["request"]
+        names = [described["bin offsets"] for described in request["statistics"]]
+        statistics = [BinOffsets(name, knowledge.domain) for name in names]
+        assert reservation.settled is not None, "listed because it is"
+        settled: Settled = released(journal.ledger.event(reservation.settled), statistics, journal.grid)
+        for name, values, described in zip(names, settled.values, request["mechanisms"], strict=True):
+            found[name] = BinMeans(np.asarray(values, dtype=np.float64), restore(described).sd)  # pyright: ignore[reportAttributeAccessIssue]
+    return knowledge.with_bin_means(found) if found else knowledge

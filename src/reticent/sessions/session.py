@@ -19,27 +19,25 @@ from reticent.kernel.statistics import KINDS, Kind
 from reticent.kernel.table import Table
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.free import nothing_measured
 from reticent.knowledge.population import Sample
 from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once
 from reticent.knowledge.request import USUAL_CONFIDENCE, Promise, Question, Records, Request
 from reticent.knowledge.tails import check_confidence
 from reticent.knowledge.typical import TypicalError
-from reticent.knowledge.unmeasured import nothing_measured
 from reticent.losses.losses import ConvexLoss
 from reticent.planning.plan import MOST
 from reticent.planning.smooth import MOST_SUPPORT, Smooth
-from reticent.progress.bars import listening
-from reticent.progress.steps import Report
+from reticent.progress.bars import Report, listening
 from reticent.queries.base import Query, checked_query
 from reticent.queries.predicate import Predicate
 from reticent.queries.statistics import StatisticQuery
 from reticent.queries.workload import Workload
 from reticent.releases.release import Release
 from reticent.sessions.describe import describe_session, opened_with, published
-from reticent.sessions.engine import SessionEngine
+from reticent.sessions.engine import Quote, Result, SessionEngine
 from reticent.sessions.journal import Journal
 from reticent.sessions.open import OPENERS, Opening, open_engine
-from reticent.sessions.quote import Quote, Result
 from reticent.sessions.warm_start import AUDIT_SHARE, TYPICAL_SHARE, certify, certify_typical
 
 if TYPE_CHECKING:
@@ -306,7 +304,7 @@ class Session:
         found = self.answering.ask(request)
         if not isinstance(question, StatisticQuery):
             return self._drawn(found, request.question)
-        from reticent.sql.statistics import answer_of
+        from reticent.sql.asking import answer_of
 
         return answer_of(question, found)
 
@@ -490,7 +488,7 @@ class Session:
 
             question = compile_sql(question, self.domain, star=self.synthetic_rows)
         elif isinstance(question, StatisticQuery):
-            from reticent.sql.statistics import compile_statistic
+            from reticent.sql.asking import compile_statistic
 
             question = compile_statistic(question, self.domain)
         confidence = self.confidence if confidence is None else confidence

@@ -20,8 +20,7 @@ from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity
 from reticent.kernel.minimizers.solvers import records_moved
 from reticent.kernel.statistics import of_one_marginal
 from reticent.knowledge import tails
-from reticent.knowledge.shares import audit_share
-from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.tails import audit_share, noise_failure, reach
 from reticent.losses.losses import ConvexLoss
 from reticent.planning.plan import Setting, gaussian, plain_answers
 from reticent.planning.prediction import expected_largest

@@ -20,10 +20,9 @@ from reticent.knowledge.request import Request
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
-from reticent.sessions.engine import SessionEngine
+from reticent.sessions.engine import Free, Measure, SessionEngine
 from reticent.sessions.epochs import Epochs, Verdict, epoch_key
 from reticent.sessions.journal import ASK, Journal
-from reticent.sessions.quote import Free, Measure
 from reticent.sessions.state import State
 
 

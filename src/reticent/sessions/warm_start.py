@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import inf, sqrt
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.numeric import has_positions
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import DENSE_CELLS, choose
@@ -21,15 +23,14 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.counting.boxes import box_steps
 from reticent.kernel.curator import NAMED, Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity
+from reticent.kernel.numeric_sums import BinOffsets, of_offsets
 from reticent.kernel.statistics import Kind
 from reticent.knowledge import tails
-from reticent.knowledge.audit import LONGEST_AUDIT, pay_audit
-from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, pay_audit
+from reticent.knowledge.guarantees import Outcome, Report
 from reticent.knowledge.knowledge import VACUOUS, Knowledge
 from reticent.knowledge.learning import refitted
-from reticent.knowledge.outcome import Outcome, Report
-from reticent.knowledge.shares import JOINT
-from reticent.knowledge.tails import noise_failure, reach
+from reticent.knowledge.tails import JOINT, noise_failure, reach
 from reticent.knowledge.typical import TypicalError, few, listed, measure_typical
 from reticent.planning.prediction import Largest, expected_largest, refitted_largest
 from reticent.queries.distribution import Distribution
@@ -39,8 +40,7 @@ from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE, noise_costing, too_little
 from reticent.releases.release import Release
 from reticent.sessions.journal import AUDIT, TYPICAL, Journal
-from reticent.sessions.offsets import buy_offsets
-from reticent.sessions.resume import WARM, with_certificates, with_start
+from reticent.sessions.resume import OFFSETS, WARM, with_certificates, with_offsets, with_start
 
 AUDIT_SHARE = Fraction(1, 20)
 TYPICAL_SHARE = Fraction(1, 20)
@@ -376,3 +376,21 @@ def default_order(domain: Domain) -> int:
 
 def _cells(domain: Domain, order: int) -> int:
     return sum(domain.cells(names) for names in itertools.combinations(domain.names, order))
+
+
+def placed_columns(curator: Curator) -> list[str]:
+    """Columns whose bins hide numbers that the table was read with."""
+    return [name for name, one in curator.domain.items() if has_positions(one) and curator.has_numbers(name)]
+
+
+def buy_offsets(curator: Curator, journal: Journal, knowledge: Knowledge, units: int) -> Knowledge:
+    """Measure the offsets of all such columns, alike, for so many units of the ledger; once."""
+    names, knowledge = placed_columns(curator), with_offsets(journal, knowledge)
+    if knowledge.bin_means or not names or units < len(names):
+        return knowledge
+    moved = curator.moved(of_offsets(curator.neighbours))
+    noise = noise_costing(curator.budget, moved, units // len(names))
+    asked = [BinOffsets(name, curator.domain) for name in names]
+    with suppress(BudgetError):  # hardly anything is left, as after a release on the same ledger
+        curator.measure(asked, [noise] * len(names), key=journal.usable(f"{OFFSETS}:{units}"))
+    return with_offsets(journal, knowledge)

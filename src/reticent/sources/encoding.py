@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from reticent.domain import Attribute, Categorical, Integer, Numeric, Undeclared
-from reticent.domain.positions import HALF, STEPS, has_positions, spans
+from reticent.domain.numeric import HALF, STEPS, has_positions, spans
 from reticent.domain.values import EXACT_FLOAT, datetime_at
 from reticent.sources.dialects import Dialect
 from reticent.sources.engine import ColumnType, Kind
-from reticent.sources.readings import ColumnReading, read, text_behind
-from reticent.sources.rules import rewritten, spellings
+from reticent.sources.readings import ColumnReading, read, rewritten, spellings, text_behind
 
 _PREPARED = "__reticent_text"
 _DAY = 86_400_000_000
@@ -41,7 +40,7 @@ class Coding:
     status: str
     """For the custodian: 0 fits, 1 null, 2 fits nowhere, 3 outside the edges."""
     position: str = ""
-    """Where in its bin a number lies (`reticent.domain.positions`), over the projected columns and the code as c0, c1,
+    """Where in its bin a number lies (`reticent.domain.numeric`), over the projected columns and the code as c0, c1,
     ...; empty for attributes without."""
 
 
@@ -164,7 +163,7 @@ def _bins(attribute: Numeric, reading: str, read_as: ColumnReading, dialect: Dia
 
 
 def _position(attribute: Attribute, reading: str, read_as: ColumnReading, dialect: Dialect, code: str) -> str:
-    """The formula of `reticent.domain.positions`."""
+    """The formula of `reticent.domain.numeric`."""
     assert isinstance(attribute, Numeric), "only numbers have positions"
     low, width = (_looked_up(ends, code, dialect) for ends in spans(attribute))
     number = _clipped(attribute, reading, read_as, dialect)

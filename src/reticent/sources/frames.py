@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from reticent.domain import Attribute, Domain, Numeric, Status, Undeclared
-from reticent.domain.positions import HALF, positions
+from reticent.domain.numeric import HALF, positions
 from reticent.domain.values import identity_of
 from reticent.errors import SourceError, given
 

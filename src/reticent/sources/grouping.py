@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.domain.positions import HALF, has_positions
+from reticent.domain.numeric import HALF, has_positions
 from reticent.errors import SourceError
 from reticent.kernel.counting.records import Layout, write_planes
 from reticent.sources.dialects import Dialect

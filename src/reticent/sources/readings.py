@@ -1,13 +1,18 @@
 """A reading is a column's value as a number, text, truth value or time, in SQL; null where there is none.
 
 The mirror of `reticent.domain.values`, which says the same for single Python values.
+
+Reading rules in SQL: the mirror of `reticent.domain.rules`, one expression for each text column.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reticent.domain import Attribute, Categorical, Numeric, Undeclared
+from reticent.domain.formats import FULL_MONTHS, MONTHS, PIVOT, Format
+from reticent.domain.rules import BLANKS, UNREADABLE, Rules, folding
 from reticent.domain.values import NUMBER_PATTERN
 from reticent.sources.dialects import Dialect
 from reticent.sources.engine import ColumnType, Kind
@@ -111,3 +116,92 @@ def _truth(column: str, text: str | None, kind: ColumnType, dialect: Dialect) ->
     else:
         truth = "CAST(NULL AS BOOLEAN)"
     return ColumnReading(truth, "boolean", f"({given} AND {truth} IS NULL)")
+
+
+_ISO_LENGTH = len("2000-01-01 00:00:00.000000")
+
+
+def rewritten(attribute: Attribute, text: str, dialect: Dialect) -> str:
+    """SQL for the plain text of a text expression; null where the text is null or means a missing value."""
+    rules = attribute.rules
+    if rules is None:
+        return text
+    stripped = dialect.trimmed(text, BLANKS) if rules.strip else text
+    if isinstance(attribute, Undeclared) and rules.kind == "text":
+        return _otherwise(_key(stripped, rules, None, dialect), rules, rules.alias_texts, "", dialect)
+    if rules.kind == "text":
+        # Aliases are looked up among the categories (`spellings`), by the same search.
+        return _otherwise(_key(stripped, rules, spellings(attribute), dialect), rules, {}, "", dialect)
+    key = _key(stripped, rules, rules.alias_texts, dialect)
+    return _otherwise(key, rules, rules.alias_texts, _read(stripped, rules, dialect), dialect)
+
+
+def spellings(attribute: Attribute) -> dict[str, int]:
+    """For a list of texts, every key that has a code: declared values and their aliases."""
+    assert isinstance(attribute, Categorical)
+    codes = {key: code for code, key in enumerate(attribute.keys)}
+    aliases = {} if attribute.rules is None else attribute.rules.alias_texts
+    return codes | {alias: codes[key] for alias, key in aliases.items()}
+
+
+def _key(stripped: str, rules: Rules, wanted: Iterable[str] | None, dialect: Dialect) -> str:
+    """What of the text is compared; only characters that some wanted key has, if these are known, need to be folded."""
+    if not rules.casefold:
+        return stripped
+    sources, targets = folding(None if wanted is None else [*wanted, *rules.missing_texts])
+    return dialect.translated(stripped, sources, targets) if sources else stripped
+
+
+def _otherwise(key: str, rules: Rules, aliases: dict[str, str], reading: str, dialect: Dialect) -> str:
+    """The reading, or the key itself where there is none, but for marks of missing values and aliases."""
+    marks = sorted(filter(dialect.can_hold, rules.missing_texts))
+    branches = [f"WHEN {key} IN ({', '.join(map(dialect.literal, marks))}) THEN NULL"] if marks else []
+    for alias, plain in aliases.items():
+        if dialect.can_hold(alias):
+            branches.append(f"WHEN {key} = {dialect.literal(alias)} THEN {dialect.literal(plain)}")
+    return f"CASE {' '.join(branches)} ELSE {reading or key} END" if branches else reading or key
+
+
+def _read(stripped: str, rules: Rules, dialect: Dialect) -> str:
+    if rules.number_pattern is not None:
+        digits = dialect.replaced(stripped, rules.number_pattern, (1, 2))
+        pointed = dialect.translated(digits, rules.decimal + rules.thousands_marks, ".")
+        matched = dialect.matches(stripped, rules.number_pattern)
+        unreadable = dialect.literal(UNREADABLE)
+        return f"CASE WHEN {stripped} IS NULL THEN NULL WHEN {matched} THEN {pointed} ELSE {unreadable} END"
+    branches = [f"WHEN {dialect.matches(stripped, f.pattern)} THEN {_iso(stripped, f, dialect)}" for f in rules.formats]
+    return f"CASE {' '.join(branches)} ELSE {stripped} END" if branches else stripped
+
+
+def _iso(text: str, form: Format, dialect: Dialect) -> str:
+    """`Format.iso` in SQL: the groups in ISO's order with a zero before each; where that makes three digits it goes."""
+    place = {name: number for number, name in enumerate(form.groups, start=1)}
+
+    def padded(name: str, default: str) -> tuple[str | int, ...]:
+        return ("0", place[name]) if name in place else (default,)
+
+    month = next((("0", place[name]) for name in "mbB" if name in place), ("01",))
+    day = (place["Y" if "Y" in place else "y"], "-", *month, "-", *padded("d", "01"), " ")
+    fraction = (place["f"], "000000") if "f" in place else ("000000",)
+    rest = (":", *padded("M", "00"), ":", *padded("S", "00"), ".", *fraction)
+    if "I" in place:
+        half = f"CASE WHEN LOWER({dialect.replaced(text, form.pattern, (place['p'],))}) = 'pm' THEN 12 ELSE 0 END"
+        hour = f"(CAST({dialect.replaced(text, form.pattern, (place['I'],))} AS {dialect.bigint}) % 12 + {half})"
+        parts = (
+            dialect.replaced(text, form.pattern, day),
+            f"LPAD(CAST({hour} AS {dialect.text}), 2, '0')",
+            dialect.replaced(text, form.pattern, rest),
+        )
+        iso = f"({' || '.join(parts)})"
+    else:
+        iso = dialect.replaced(text, form.pattern, (*day, *padded("H", "00"), *rest))
+    names = FULL_MONTHS if "B" in place else MONTHS if "b" in place else ()
+    if names:
+        iso = f"LOWER({iso})"
+    for number, name in enumerate(names, start=1):
+        iso = f"REPLACE({iso}, '{name}', '{number:02}')"
+    if "y" in place:
+        young = f"^([0-{int(PIVOT[0]) - 1}][0-9]|{PIVOT[0]}[0-{int(PIVOT[1]) - 1}])-"
+        iso = dialect.replaced(dialect.replaced(iso, young, ("20", 1, "-")), "^([0-9][0-9])-", ("19", 1, "-"))
+    shortened = dialect.replaced(iso, "([-: ])0([0-9][0-9])", (1, 2), everywhere=True)
+    return f"SUBSTR({shortened}, 1, {_ISO_LENGTH})"

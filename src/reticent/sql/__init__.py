@@ -1,10 +1,9 @@
 """A SQL statement is a few linear queries and post-processing of their answers; what is neither is refused."""
 
-from reticent.sql.basis import refuse_sums
+from reticent.sql.asking import read_sql_workload, workload_of_sql
 from reticent.sql.error_targets import shortfall, targets
-from reticent.sql.result import ResultTable
+from reticent.sql.result import ResultTable, refuse_sums
 from reticent.sql.statement import Statement, compile_sql, run
-from reticent.sql.workload import read_sql_workload, workload_of_sql
 
 __all__ = [
     "ResultTable",

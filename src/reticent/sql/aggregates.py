@@ -9,7 +9,7 @@ import numpy as np
 from sqlglot import exp
 
 from reticent.queries import Everything, Predicate, Weights, all_of
-from reticent.queries.numbers import allowed_codes, bin_ends, bin_reach, scaled_numbers
+from reticent.queries.forms import allowed_codes, bin_ends, bin_reach, scaled_numbers
 from reticent.sql import distribution, moments
 from reticent.sql.builder import NODE_STEPS
 from reticent.sql.cells import on_cells
@@ -20,8 +20,7 @@ from reticent.sql.grouping import ColumnKey, compile_steps, reachable
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import only, refused, refused_node, wording
 from reticent.sql.scan import Scan
-from reticent.sql.scope import Scope
-from reticent.sql.selection import CutError, Selection, both
+from reticent.sql.scope import CutError, Scope, Selection, both
 from reticent.sql.sums import NonLinearError, Piece, any_piece, not_null, pieces, present_where
 from reticent.sql.variables import Variable, sum_of
 from reticent.sql.vectors import INTEGER, NUMBER, Bins, Labels, Vector, kind_of, to_interval, value_at

@@ -1,30 +1,38 @@
-"""A statement put to knowledge: the errors its parts need, its table from their answers, its table for nothing."""
+"""A statement put to knowledge: the errors its parts need, its table from their answers, its table for nothing.
+
+Statistics asked from Python, answered as the SQL aggregate of the same name.
+
+A list of SQL statements is a workload: the questions behind them are what a release should answer well.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from reticent.errors import QueryError
+from reticent.domain import Domain
+from reticent.errors import QueryError, ReticentError
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import Recall, answered, free_single, reachable_part, together
+from reticent.knowledge.free import Recall, answered, drawn_rows, free_single, reachable_part, together, unmeasured_note
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.offsets import share_offset
 from reticent.knowledge.raw_sums import RawSums, best_centred, best_sums, farthest_sums, summed_groups
 from reticent.knowledge.request import Numbers, Request, WantedError, part_name, shared_confidence
-from reticent.knowledge.synthetic import drawn_rows
-from reticent.knowledge.unmeasured import unmeasured_note
-from reticent.queries import Query
+from reticent.queries import Groups, Marginal, Query, Workload
 from reticent.queries.base import Linear
-from reticent.sql.basis import refuse_sums
+from reticent.queries.predicate import Everything
+from reticent.queries.statistics import StatisticQuery
 from reticent.sql.error_targets import shortfall, targets
-from reticent.sql.result import ResultTable
-from reticent.sql.statement import Statement
+from reticent.sql.parse import parse_all, parse_one
+from reticent.sql.result import ResultTable, refuse_sums
+from reticent.sql.statement import STATEMENTS, Statement, statement_of
 
 CENTRED = 0.0
 """No error: the mark of errors for centred totals."""
@@ -263,3 +271,83 @@ def _best(knowledge: Knowledge, query: Query, confidence: float) -> Answer:
 def _single(query: Query) -> Single:
     assert isinstance(query, Single), "statements are made of single questions"
     return query
+
+
+def compile_statistic(statistic: StatisticQuery, domain: Domain) -> Statement:
+    """The statement of one number; the last few hundred are kept."""
+    key = (statistic.text, domain, None, False)
+    found = STATEMENTS.get(key)
+    if found is None:
+        where = None if isinstance(statistic.where, Everything) else statistic.where
+        tree = parse_one(f"SELECT {_aggregate(statistic)} FROM t")
+        found = statement_of(tree, statistic.text, domain, where=where)
+        STATEMENTS.put(key, found, found.footprint)
+    return found
+
+
+def answer_of(statistic: StatisticQuery, table: ResultTable) -> Answer:
+    """The one number of the table, as an answer."""
+    value, error = table.rows[0][0], table.errors[0][0]
+    certified = table.certified and error is not None and isinstance(value, (int, float))
+    return Answer(
+        query=statistic.text,
+        value=float(value) if isinstance(value, (int, float)) else math.nan,
+        count=None,
+        error=error if certified else None,
+        confidence=table.confidence if certified else None,
+        origin=table.origin,
+        certified=certified,
+        price=table.price,
+        note=table.note or ("hardly any record satisfies the condition" if value is None else ""),
+        basis=table.basis,
+    )
+
+
+def _aggregate(statistic: StatisticQuery) -> str:
+    columns = ", ".join('"' + name.replace('"', '""') + '"' for name in statistic.columns)
+    if statistic.function == "quantile":
+        return f"QUANTILE_CONT({columns}, {statistic.level!r})"
+    if statistic.function == "correlation":
+        return f"CORR({columns})"
+    name = "VAR" if statistic.function == "variance" else "COVAR"
+    return f"{name}_{'SAMP' if statistic.sample else 'POP'}({columns})"
+
+
+LISTED_GROUPS = 1024
+"""Groups with a condition that stand in a workload one by one; more are covered by their common marginal."""
+
+
+def workload_of_sql(text: str, domain: Domain) -> Workload:
+    """The workload of statements separated by semicolons; repeated questions weigh more."""
+    entries: list[Query] = []
+    for number, select in enumerate(parse_all(text, domain.names), start=1):
+        try:
+            statement = statement_of(select, "", domain)
+        except QueryError as error:
+            raise QueryError(f"statement {number}: {error}") from None
+        for query in statement.queries:
+            entries += _entries(query, domain)
+    if not entries:
+        raise QueryError("the statements ask only for the number of records, which is known; add a condition")
+    return Workload(entries, domain=domain)
+
+
+def read_sql_workload(path: str | Path, domain: Domain) -> Workload:
+    """The workload of a .sql file."""
+    path = Path(path)
+    try:
+        return workload_of_sql(path.read_text(encoding="utf-8"), domain)
+    except OSError as error:
+        raise QueryError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise QueryError(f"{path}: is not UTF-8 text; save it as such") from None
+    except ReticentError as error:
+        raise QueryError(f"{path}: {error}") from None
+
+
+def _entries(query: Query, domain: Domain) -> list[Query]:
+    if not isinstance(query, Groups):
+        return [query]
+    if domain.cells(query.names) <= LISTED_GROUPS:
+        return list(query.parts(domain))
+    return [Marginal(query.span(domain))]

@@ -22,8 +22,7 @@ from reticent.sql.calendar import to_date, to_moment, to_timestamp
 from reticent.sql.constants import literal_value
 from reticent.sql.expressions import Computed, Expr, Known, Sum, constant_expr
 from reticent.sql.intervals import Interval
-from reticent.sql.meter import CELLS_A_STEP, Meter
-from reticent.sql.refusals import only, refused, refused_node, wording
+from reticent.sql.refusals import CELLS_A_STEP, Meter, only, refused, refused_node, wording
 from reticent.sql.vectors import (
     DATE,
     DAY,

@@ -19,8 +19,7 @@ from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, all_of, any_of, col
 from reticent.sql.expressions import Expr, Known
 from reticent.sql.functions import Compiler
-from reticent.sql.meter import CELLS_A_STEP, Meter
-from reticent.sql.refusals import refused, refused_node, wording
+from reticent.sql.refusals import CELLS_A_STEP, Meter, refused, refused_node, wording
 from reticent.sql.scope import Scope
 from reticent.sql.vectors import Bins, Labels, column_vector, kind_of
 

@@ -19,11 +19,10 @@ from reticent.sql.expressions import Computed, Expr, Known, Repeated, Sum
 from reticent.sql.functions import Compiler
 from reticent.sql.grouping import COMPARED_STEPS, ClassKey, ColumnKey, GroupedBy, ungrouped
 from reticent.sql.intervals import Interval
-from reticent.sql.meter import CELLS_A_STEP
 from reticent.sql.moments import PAIRS
 from reticent.sql.ordering import Ranking
 from reticent.sql.reduction import Reduced, Reducer
-from reticent.sql.refusals import only, refused, refused_node, wording
+from reticent.sql.refusals import CELLS_A_STEP, only, refused, refused_node, wording
 from reticent.sql.relations import Grouped, Relation, coarsened, key_codes, member, presence_of, row_groups, take
 from reticent.sql.scan import Scan
 from reticent.sql.scope import Scope

@@ -21,10 +21,9 @@ from reticent.queries.predicate import Column, Comparison
 from reticent.sql.builder import flat
 from reticent.sql.cells import columns_of, on_cells
 from reticent.sql.constants import constant, is_constant
-from reticent.sql.patterns import Matcher
 from reticent.sql.refusals import CONDITIONS, only, refused, refused_node, wording
-from reticent.sql.scope import Scope
-from reticent.sql.selection import Selection, both, either, otherwise
+from reticent.sql.scalars import Matcher
+from reticent.sql.scope import Scope, Selection, both, either, otherwise
 from reticent.sql.vectors import INTEGER, NULL, NUMBER, NUMERIC, TEXT, Labels, kind_of, to_truth, without_other
 
 _COMPARE: dict[type[exp.Expr], Callable[[Column, object], Predicate]] = {

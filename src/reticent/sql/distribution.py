@@ -15,8 +15,7 @@ from reticent.queries import Predicate, all_of
 from reticent.sql.cells import codes_predicate
 from reticent.sql.expressions import Expr, Run, array_steps
 from reticent.sql.intervals import Interval
-from reticent.sql.meter import CELLS_A_STEP
-from reticent.sql.refusals import refused
+from reticent.sql.refusals import CELLS_A_STEP, refused
 from reticent.sql.scan import HALF, Scan
 from reticent.sql.vectors import DATE, DAY, INTEGER, NUMBER, TIMESTAMP, Labels, Vector
 

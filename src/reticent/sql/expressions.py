@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reticent.sql.intervals import Interval
-from reticent.sql.meter import CELLS_A_STEP
+from reticent.sql.refusals import CELLS_A_STEP
 from reticent.sql.vectors import NUMBER, TRUTH, Labels, Truth, Vector, rows_of, taken, to_interval, to_truth
 
 ARRAY_STEPS = 10

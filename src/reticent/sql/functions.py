@@ -17,8 +17,8 @@ from reticent.sql import calendar, scalars
 from reticent.sql.builder import NOT_CONSTANT, OPERATORS, Builder, Duration, Function, constant_of, read_texts
 from reticent.sql.expressions import Expr
 from reticent.sql.intervals import Curve, Interval
-from reticent.sql.patterns import REGULAR_STEPS, Matcher, matching_texts
 from reticent.sql.refusals import only, refused, wording
+from reticent.sql.scalars import REGULAR_STEPS, Matcher, matching_texts
 from reticent.sql.vectors import (
     DATE,
     DAY,

@@ -21,10 +21,8 @@ from reticent.sql.cells import on_cells
 from reticent.sql.conditions import condition
 from reticent.sql.constants import constant, is_constant
 from reticent.sql.expressions import Known
-from reticent.sql.meter import CELLS_A_STEP
-from reticent.sql.refusals import refused, wording
-from reticent.sql.scope import Scope
-from reticent.sql.selection import CutError, otherwise
+from reticent.sql.refusals import CELLS_A_STEP, refused, wording
+from reticent.sql.scope import CutError, Scope, otherwise
 from reticent.sql.sums import branches
 from reticent.sql.vectors import INTEGER, NULL, NUMBER, TRUTH, Labels, column_vector, kind_of, to_labels
 

@@ -36,17 +36,14 @@ from reticent.sql.constants import constant, whole_constant
 from reticent.sql.expressions import Expr, Known, walk
 from reticent.sql.grouping import ColumnKey, GroupedBy, Grouping, grouped_by
 from reticent.sql.grouping_sets import Sets, grouping_sets
-from reticent.sql.measures import Measures
-from reticent.sql.meter import Meter
 from reticent.sql.ordering import Ranking
 from reticent.sql.pivots import pivoted
-from reticent.sql.refusals import CLAUSES, only, refused, refused_node, wording
+from reticent.sql.refusals import CLAUSES, Meter, only, refused, refused_node, wording
 from reticent.sql.relations import Field, Relation, key_codes, row_groups, take, union
 from reticent.sql.relations import join as joined
 from reticent.sql.rewriting import first_of_each, semijoined
-from reticent.sql.scan import Scan
-from reticent.sql.scope import Scope, renamed, table_scope
-from reticent.sql.selection import Selection, both
+from reticent.sql.scan import Measures, Scan
+from reticent.sql.scope import Scope, Selection, both, renamed, table_scope
 from reticent.sql.vectors import NULL, TRUTH, Labels, kind_of
 
 MAX_ROWS = 2**31

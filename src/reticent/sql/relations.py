@@ -1,4 +1,7 @@
-"""Relations: small tables with public rows, whose columns are expressions over what is answered."""
+"""Relations: small tables with public rows, whose columns are expressions over what is answered.
+
+Synthetic rows as a table of SQL: a function of the certified snapshot, so they are public and stay the same.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
-from reticent.domain.attribute import closest, shown
+from reticent.domain import Domain
+from reticent.domain.attribute import Attribute, closest, shown
 from reticent.errors import QueryError
+from reticent.knowledge.free import ROWS
 from reticent.sql.expressions import Binning, Computed, Expr, Known, Presence, Run, Sum, Taken
 from reticent.sql.grouping import Key
-from reticent.sql.meter import CELLS_A_STEP, Meter
 from reticent.sql.ordering import Limited, Ranking
-from reticent.sql.refusals import refused
+from reticent.sql.refusals import CELLS_A_STEP, Meter, refused
 from reticent.sql.scan import Scan
 from reticent.sql.vectors import (
     INTEGER,
@@ -26,6 +31,7 @@ from reticent.sql.vectors import (
     Labels,
     Truth,
     Vector,
+    kind_of,
     stacked,
     taken,
     to_labels,
@@ -421,3 +427,41 @@ def coarsened(found: Sum, scan: Scan, coarse: Scan) -> Sum:
                 None if reach is None else coarse.place(reach.where, reach.weight, aside=True),
             )
     return Sum(tuple(terms), coarse.rows, found.kind)
+
+
+def limited_rows(tree: exp.Expr) -> int:
+    """How many rows a query looks at: all, unless it lists the first few of them as they come."""
+    limit = tree.args.get("limit") if isinstance(tree, exp.Select) else None
+    plain = isinstance(tree, exp.Select) and not any(
+        tree.args.get(name) for name in ("where", "group", "order", "having", "distinct", "qualify", "with_", "joins")
+    )
+    listed = isinstance(tree, exp.Select) and tree.find(exp.AggFunc, exp.Window, exp.Subquery) is None
+    if plain and listed and isinstance(limit, exp.Limit) and isinstance(limit.expression, exp.Literal):
+        offset = tree.args.get("offset")
+        more = int(offset.expression.this) if offset is not None and offset.expression.is_int else 0
+        if limit.expression.is_int:
+            return max(1, min(ROWS, int(limit.expression.this) + more))
+    return ROWS
+
+
+def synthetic_relation(codes: np.ndarray, domain: Domain) -> Relation:
+    """As `Release.synthesize` decodes them: a bin is its representative, and `(other)` is NULL beside numbers."""
+    fields = []
+    for place, name in enumerate(domain.names):
+        values, kind = _values(domain[name])
+        fields.append(Field(name, Known(Labels(codes[:, place].astype(np.int64), values), kind)))
+    return Relation(len(codes), tuple(fields))
+
+
+def placeholder(domain: Domain) -> Relation:
+    """One row for each code of the longest column: what any row may hold."""
+    sizes = np.array([attribute.size for attribute in domain.attributes.values()])
+    return synthetic_relation(np.arange(min(ROWS, int(sizes.max())))[:, None] % sizes, domain)
+
+
+def _values(attribute: Attribute) -> tuple[tuple[Any, ...], str]:
+    values = [attribute.value(code) for code in range(attribute.size)]
+    kind = kind_of(attribute)
+    if kind != TEXT and attribute.other_code is not None:
+        values[attribute.other_code] = None
+    return tuple(values), kind

@@ -1,12 +1,16 @@
-"""Clauses that say the same as others, rewritten into them: DISTINCT ON, and joins that only choose groups."""
+"""Clauses that say the same as others, rewritten into them: DISTINCT ON, and joins that only choose groups.
+
+Short forms, written out: (a, b) = (1, 2), (a, b) IN ((1, 2), (3, 4)), = ANY (...), COUNT(t.*), public.t, TOP 3.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container
+import re
+from collections.abc import Container, Sequence
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 
-from reticent.sql.refusals import refused
+from reticent.sql.refusals import refused, wording
 
 
 def first_of_each(tree: exp.Select) -> exp.Select:
@@ -92,3 +96,196 @@ def _only_key(tree: exp.Select) -> str | None:
         if isinstance(inner, exp.Column) and (inner == key or item.alias_or_name.lower() == key.name.lower()):
             return item.alias_or_name.lower()
     return None
+
+
+OWN_SCHEMA = "public"
+"""Where PostgreSQL keeps tables: its tools write it before every name."""
+_SHORT = (exp.EQ, exp.NEQ, exp.In, exp.Table, exp.Column, exp.Count)
+_LISTING = (TokenType.ANY, TokenType.ALL, TokenType.SOME)
+_ARRAY_CAST = (TokenType.DCOLON, None, TokenType.L_BRACKET, TokenType.R_BRACKET)
+_ARRAY_TYPES = frozenset({"TEXT", "VARCHAR", "INT", "INTEGER", "BIGINT", "SMALLINT", "FLOAT", "DOUBLE", "NUMERIC"})
+_ARRAY_ITEM = re.compile(r'(?:"((?:[^"\\]|\\.)*)"|([^",{}\\]+))')
+_ARRAY_TEXT = re.compile(rf"\{{{_ARRAY_ITEM.pattern}(?:,{_ARRAY_ITEM.pattern})*\}}")
+_ENDING = (TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT, TokenType.LIMIT, TokenType.FETCH, TokenType.OFFSET)
+_NOT_SELECTED = (TokenType.COMMA, TokenType.FROM, TokenType.ALIAS, TokenType.SEMICOLON, TokenType.R_PAREN)
+
+
+def spelled_out(tree: exp.Expr) -> exp.Expr:
+    """The same statement with comparisons of single values only; forms that are not short stay as they are."""
+    for node in list(tree.find_all(*_SHORT)):
+        if isinstance(node, (exp.Table, exp.Column)):
+            if node.args.get("db") is not None and not node.args.get("catalog"):
+                _in_own_schema(node)
+        elif isinstance(node, exp.Count):
+            # A whole record is never null.
+            if isinstance(node.this, exp.Column) and isinstance(node.this.this, exp.Star):
+                node.set("this", exp.Star())
+        else:
+            longer = _in_rows(node) if isinstance(node, exp.In) else _compared(node)
+            if longer is not None:
+                node.replace(longer)
+    return tree
+
+
+def _in_own_schema(node: exp.Expr) -> None:
+    if node.text("db").lower() == OWN_SCHEMA:
+        node.set("db", None)
+
+
+def lists_rewritten(tokens: list[Token]) -> list[Token]:
+    """ANY(ARRAY['a', 'b']) and ANY('{a,b}'::text[]) without brackets, as ANY(('a', 'b')) and ANY('{a,b}')."""
+    found: list[Token] = []
+    place = 0
+    while place < len(tokens):
+        if _kinds(tokens, place, 4) == _ARRAY_CAST and tokens[place + 1].text.upper() in _ARRAY_TYPES:
+            place += 4
+            continue
+        end = _list_end(tokens, place)
+        if end is None:
+            found.append(tokens[place])
+            place += 1
+            continue
+        found += [_like(tokens[place], TokenType.L_PAREN, "("), *tokens[place + 2 : end]]
+        found.append(_like(tokens[end], TokenType.R_PAREN, ")"))
+        place = end + 1
+    return found
+
+
+def _kinds(tokens: Sequence[Token], place: int, count: int) -> tuple[TokenType | None, ...]:
+    kinds = tuple(token.token_type for token in tokens[place : place + count])
+    return kinds if len(kinds) < 2 else (kinds[0], None, *kinds[2:])
+
+
+def _list_end(tokens: Sequence[Token], place: int) -> int | None:
+    """Where the list that ANY or ALL takes ends, if one begins here: plain values between one pair of brackets."""
+    if place < 2 or tokens[place].token_type is not TokenType.ARRAY:
+        return None
+    if tokens[place - 2].token_type not in _LISTING or tokens[place - 1].token_type is not TokenType.L_PAREN:
+        return None
+    for end in range(place + 1, len(tokens)):
+        kind = tokens[end].token_type
+        if (kind is TokenType.L_BRACKET) is not (end == place + 1):
+            return None
+        if kind is TokenType.R_BRACKET:
+            return end if end > place + 2 else None
+    return None
+
+
+def top_rewritten(tokens: list[Token]) -> list[Token]:
+    """SELECT TOP 3 ... as SELECT ... LIMIT 3, at the end of that SELECT; what is no plain TOP stays as it is."""
+    for place in range(len(tokens) - 3):
+        after = place + (2 if tokens[place + 1].token_type in (TokenType.DISTINCT, TokenType.ALL) else 1)
+        number = _top_number(tokens, after) if tokens[place].token_type is TokenType.SELECT else None
+        if number is None:
+            continue
+        end = _select_end(tokens, place)
+        if end is None:
+            continue
+        count = tokens[number]
+        rest = number + 1 + (tokens[after + 1].token_type is TokenType.L_PAREN)
+        limit = [_like(count, TokenType.LIMIT, "LIMIT"), count]
+        return top_rewritten([*tokens[:after], *tokens[rest:end], *limit, *tokens[end:]])
+    return tokens
+
+
+def _top_number(tokens: Sequence[Token], place: int) -> int | None:
+    """The place of the number after TOP: TOP 3 or TOP (3), then something that can be selected."""
+    if place + 4 >= len(tokens) or tokens[place].text.upper() != "TOP" or tokens[place].token_type is TokenType.STRING:
+        return None
+    inside = tokens[place + 1].token_type is TokenType.L_PAREN
+    number = place + 1 + inside
+    if tokens[number].token_type is not TokenType.NUMBER:
+        return None
+    if inside and tokens[number + 1].token_type is not TokenType.R_PAREN:
+        return None
+    following = tokens[number + 1 + inside]
+    refused_after = following.token_type in _NOT_SELECTED or following.text.upper() in ("PERCENT", "WITH")
+    return None if refused_after else number
+
+
+def _select_end(tokens: Sequence[Token], place: int) -> int | None:
+    """Where the SELECT that begins here ends; None where it is one of a UNION, or has a LIMIT already."""
+    depth = 0
+    for end in range(place + 1, len(tokens)):
+        kind = tokens[end].token_type
+        if kind is TokenType.L_PAREN:
+            depth += 1
+        elif kind is TokenType.R_PAREN:
+            depth -= 1
+        if depth < 0 or (depth == 0 and kind is TokenType.SEMICOLON):
+            return end
+        if depth == 0 and kind in _ENDING:
+            return None
+    return len(tokens)
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    """At the place of another, for messages."""
+    return Token(kind, text, line=token.line, col=token.col, start=token.start, end=token.end)
+
+
+def _compared(node: exp.Expr) -> exp.Expr | None:
+    left, right = _bare(node.this), _bare(node.expression)
+    if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+        equal = _all_equal(left, right, node)
+        return exp.Not(this=equal) if isinstance(node, exp.NEQ) else equal
+    listed = exp.Any if isinstance(node, exp.EQ) else exp.All
+    if isinstance(right, listed) and isinstance(right.this, (exp.Subquery, exp.Select)):
+        inner = right.this if isinstance(right.this, exp.Subquery) else exp.Subquery(this=right.this)
+        found = exp.In(this=node.this, query=inner)
+        return exp.Not(this=found) if listed is exp.All else found
+    inner = right.this if isinstance(right, listed) else _all_of(right) if listed is exp.All else None
+    values = None if inner is None else _listed(inner)
+    if values:
+        found = exp.In(this=node.this, expressions=values)
+        return exp.Not(this=found) if listed is exp.All else found
+    return None
+
+
+def _all_of(node: exp.Expr) -> exp.Expr | None:
+    """What ALL takes: to the parser it is a function."""
+    called = isinstance(node, exp.Anonymous) and node.name.upper() == "ALL" and len(node.expressions) == 1
+    return node.expressions[0] if called else None
+
+
+def _listed(node: exp.Expr) -> list[exp.Expr] | None:
+    """The values of a list: (('a', 'b')), or the text '{a,b}' that drivers send."""
+    inner = _bare(node)
+    if isinstance(inner, exp.Tuple):
+        return inner.expressions
+    if isinstance(inner, exp.Literal) and inner.is_string and _ARRAY_TEXT.fullmatch(inner.name):
+        parts = _ARRAY_ITEM.findall(inner.name[1:-1])
+        if any(bare.upper() == "NULL" for _, bare in parts):
+            return None
+        return [exp.Literal.string(re.sub(r"\\(.)", r"\1", quoted) if quoted else bare) for quoted, bare in parts]
+    return [inner] if isinstance(inner, exp.Literal) and isinstance(node, exp.Paren) else None
+
+
+def _in_rows(node: exp.In) -> exp.Expr | None:
+    left = _bare(node.this)
+    rows = [_bare(item) for item in node.expressions]
+    if not isinstance(left, exp.Tuple) or not rows or not all(isinstance(row, exp.Tuple) for row in rows):
+        return None
+    return exp.Paren(this=_joined(exp.Or, [_all_equal(left, row, node) for row in rows]))
+
+
+def _all_equal(left: exp.Expr, right: exp.Expr, whole: exp.Expr) -> exp.Expr:
+    if len(left.expressions) != len(right.expressions):
+        raise refused(f"{wording(whole)} compares lists of different lengths", "list as many values in each")
+    pairs = zip(left.expressions, right.expressions, strict=True)
+    # In a list of columns NULL is a value like others, as DuckDB compares them: the whole is true or false.
+    equal = [exp.NullSafeEQ(this=one.copy(), expression=other.copy()) for one, other in pairs]
+    return exp.Paren(this=_joined(exp.And, equal))
+
+
+def _joined(kind: type[exp.And | exp.Or], parts: Sequence[exp.Expr]) -> exp.Expr:
+    found = parts[0]
+    for part in parts[1:]:
+        found = kind(this=found, expression=part)
+    return found
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node

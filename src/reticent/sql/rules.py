@@ -13,9 +13,8 @@ from reticent.errors import QueryError, given
 from reticent.queries.forms import Form
 from reticent.queries.predicate import Comparison, Junction, Not, Predicate
 from reticent.sql.conditions import exactly
-from reticent.sql.meter import Meter
 from reticent.sql.parse import parse_one
-from reticent.sql.refusals import refused
+from reticent.sql.refusals import Meter, refused
 from reticent.sql.scope import Scope
 
 __all__ = ["condition_text", "read_rule"]

@@ -1,22 +1,26 @@
-"""A scan is one GROUP BY over the protected table: its groups, and the measures that are asked of each."""
+"""A scan is one GROUP BY over the protected table: its groups, and the measures that are asked of each.
+
+The questions behind a statement: each measure in each class of groups is one query, a constant, or nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.queries import Predicate, Weights
-from reticent.sql.expressions import Computed, Expr, Sum
-from reticent.sql.grouping import ClassKey, ColumnKey, GroupedBy, Grouping, distinct_keys
+from reticent.knowledge.answer import JOINT_ORIGINS, Answer
+from reticent.queries import Count, Expectation, Groups, Marginal, Predicate, Query, Total, Weights, all_of
+from reticent.queries.base import KEPT_CELLS, RECORDS_FAILURE
+from reticent.queries.forms import MAX_CELLS, Dense, Form, weighted_by
+from reticent.sql.expressions import Binning, Computed, Expr, Sum
+from reticent.sql.grouping import ClassKey, ColumnKey, GroupedBy, Grouping, compile_steps, distinct_keys, reachable
 from reticent.sql.intervals import Interval
-from reticent.sql.measures import Measures
-from reticent.sql.meter import Meter
-from reticent.sql.scope import Scope
-from reticent.sql.selection import Selection
+from reticent.sql.refusals import Meter
+from reticent.sql.scope import Scope, Selection
 from reticent.sql.vectors import INTEGER, TRUTH, Truth, Vector, to_interval
 
 HALF = 0.5
@@ -102,3 +106,185 @@ def _occurs(counted: Vector) -> Truth:
     numbers: Interval = to_interval(counted)
     never = np.zeros(len(numbers.value), dtype=bool)
     return Truth((numbers.value >= HALF).astype(float), numbers.high > 0, ~(numbers.low > 0), never)
+
+
+OBJECT_BYTES = 1000
+"""Of a small object with its fields."""
+COMPARISON_BYTES = 400
+"""Of one comparison of a predicate, its texts included."""
+TEXT_STEPS = 2
+"""Of writing one comparison of a predicate as text."""
+
+
+@dataclass(frozen=True, eq=False)
+class GroupMeasure:
+    """A linear query per group: the share of records with `where`, or the mean over all records of a number there."""
+
+    grouping: Grouping
+    where: Predicate
+    weight: str | Weights | None = None
+    """A column whose scaled numbers are summed, or any function of some columns with values in [0, 1]."""
+
+
+@dataclass(eq=False)
+class Measures:
+    """Distinct measures of one statement while it is compiled."""
+
+    meter: Meter
+    found: list[GroupMeasure] = field(default_factory=list)
+    binned: dict[int, Binning] = field(default_factory=dict)
+    """By the place of a column's total."""
+    aside: set[int] = field(default_factory=set)
+    """Places that only tighten a bound: they are read where that is free, and nothing is paid for them."""
+    coarse: dict[int, str] = field(default_factory=dict)
+    """Other places whose numbers bins blur, with the columns these are of."""
+    _places: dict[tuple[int, str, str], int] = field(default_factory=dict)
+
+    def place(
+        self, grouping: Grouping, where: Predicate, weight: str | Weights | None = None, *, aside: bool = False
+    ) -> int:
+        self.meter.charge(TEXT_STEPS * where.size)
+        weighed = "" if weight is None else f"column {weight}" if isinstance(weight, str) else weight.text
+        key = (id(grouping), where.text, weighed)
+        if key not in self._places:
+            self._places[key] = len(self.found)
+            self.found.append(GroupMeasure(grouping, where, weight))
+            if aside:
+                self.aside.add(self._places[key])
+        if not aside:
+            self.aside.discard(self._places[key])
+        return self._places[key]
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """One measure within one combination of classes: where `mask` is false the share is exactly zero."""
+
+    query: Query | None
+    mask: np.ndarray
+    """Over the flattened cells of the group columns."""
+    form_bytes: int = 0
+    text_bytes: int = 0
+
+    @property
+    def footprint(self) -> int:
+        """Bytes it may come to hold, the query's compiled form included."""
+        return self.mask.nbytes + (0 if self.query is None else OBJECT_BYTES + self.form_bytes + self.text_bytes)
+
+    def shares(self, answers: Mapping[Query, Answer]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, and their lowest and highest; without a query the share is 1, by the domain alone."""
+        if self.query is None:
+            known = self.mask.astype(float)
+            return known, known, known
+        answer = answers.get(self.query)
+        if answer is None:  # it only tightens a bound, and could not be read for free
+            value, low, high = 0.0, -np.inf, np.inf
+        elif not answer.certified or answer.error is None:
+            value, low, high = answer.value, -np.inf, np.inf
+        elif answer.interval is None:
+            value, low, high = answer.value, answer.value - answer.error, answer.value + answer.error
+        else:
+            value, (low, high) = answer.value, answer.interval
+        return tuple(np.where(self.mask, np.ravel(part), 0.0) for part in (value, low, high))  # pyright: ignore[reportReturnType]
+
+    def typical(self, answers: Mapping[Query, Answer]) -> np.ndarray:
+        """What most questions like each share err; NaN where nothing is stated."""
+        answer = None if self.query is None else answers.get(self.query)
+        if answer is None or answer.typical is None:
+            return np.full(self.mask.size, 0.0 if self.query is None else np.nan)
+        return np.where(self.mask, answer.typical, 0.0)
+
+
+def blocks_of(measure: GroupMeasure, meter: Meter) -> list[Block]:
+    """In the order of the grouping's combinations."""
+    found = []
+    for chosen in measure.grouping.combinations:
+        meter.charge(measure.where.size + chosen.size)
+        found.append(_block(measure, all_of((measure.where, chosen)), meter))
+    return found
+
+
+def _block(measure: GroupMeasure, where: Predicate, meter: Meter) -> Block:
+    grouping, weight = measure.grouping, measure.weight
+    domain, columns = grouping.domain, grouping.columns
+    meter.charge(compile_steps(where, domain, domain.cells(columns)))
+    form: Form = where.compile(domain, meter)
+    names = () if weight is None else (weight,) if isinstance(weight, str) else weight.attributes
+    if isinstance(form, Dense) or (isinstance(weight, Weights) and not weight.separate):
+        meter.spend(2 * min(domain.cells({*form.attributes, *names}), MAX_CELLS))
+    if isinstance(weight, str):
+        form = weighted_by(form, weight, domain)
+    elif weight is not None:
+        form = weight.applied(form, domain)
+    mask = reachable(form, columns, domain).ravel()
+    query = _query(measure, where, form, mask, columns)
+    return Block(query, mask, _form_bytes(form), COMPARISON_BYTES * where.size)
+
+
+def _query(
+    measure: GroupMeasure, where: Predicate, form: Form, mask: np.ndarray, columns: tuple[str, ...]
+) -> Query | None:
+    if not mask.any() or (not form.attributes and not columns):
+        return None
+    weight = measure.weight
+    if not columns:
+        if weight is None:
+            return Count(where)
+        return Total(weight, where) if isinstance(weight, str) else Expectation(weight, where)
+    if weight is None and set(form.attributes) <= set(columns):
+        # WHERE on grouped columns only leaves cells out: the whole marginal answers every such statement.
+        return Marginal(columns)
+    if isinstance(weight, Weights):
+        return Groups(columns, where, weights=weight)
+    return Groups(columns, where, weight)
+
+
+def _form_bytes(form: Form) -> int:
+    """Of what a query keeps once it is compiled."""
+    if isinstance(form, Dense):
+        return form.values.nbytes if form.values.size <= KEPT_CELLS else 0
+    return sum(vector.nbytes for vector in form.vectors)
+
+
+def queries_of(measures: Sequence[Sequence[Block]]) -> tuple[Query, ...]:
+    """Each distinct query once, in the order of use."""
+    return tuple(dict.fromkeys(block.query for blocks in measures for block in blocks if block.query is not None))
+
+
+def share_interval(
+    blocks: Sequence[Block],
+    answers: Mapping[Query, Answer],
+    rows: np.ndarray,
+    limits: tuple[float, float] = (0.0, 1.0),
+) -> Interval:
+    """The measure in every group; a certified share is a fraction, so its bounds are cut to its limits."""
+    if not blocks:  # compiled on the way, and not used in the end
+        return Interval.exactly(0.0, len(rows))
+    parts = zip(*(block.shares(answers) for block in blocks), strict=True)
+    values, low, high = ((part[0] if len(part) == 1 else np.concatenate(part))[rows] for part in parts)
+    bounded = np.isfinite(low) & np.isfinite(high)
+    return Interval(
+        values,
+        np.where(bounded, np.clip(low, *limits), low),
+        np.where(bounded, np.clip(high, *limits), high),
+    )
+
+
+def joint_confidence(
+    answers: Sequence[Answer], records_error: float, joint: frozenset[str] = frozenset()
+) -> float | None:
+    """With which probability all stated bounds hold at once.
+
+    Answers whose origin is `joint` share one failure probability: in a session whose statements are joint, certificates
+    and sums of measured cells. Certificates hold together by construction anyway, and so do all statements of one
+    theorem; everything else may fail on its own account, the released number of records included.
+    """
+    certified = [answer for answer in answers if answer.certified and answer.confidence is not None]
+    if answers and not certified:
+        return None
+    failures = [(answer.origin, 1 - answer.confidence) for answer in certified if answer.confidence]
+    shared = [joint, *(frozenset({origin}) for origin in JOINT_ORIGINS if origin not in joint)]
+    together = sum(max((f for origin, f in failures if origin in one), default=0.0) for one in shared)
+    alone = sum(f for origin, f in failures if not any(origin in one for one in shared))
+    size = RECORDS_FAILURE if records_error > 0 else 0.0
+    return max(0.0, 1.0 - together - alone - size)

@@ -2,14 +2,18 @@
 
 Compiled, it is a list of linear questions (`queries`, and `tightening`, whose free answers only make bounds smaller)
 and a pure function of their answers (`run`).
+
+The last values by key, within so many entries and so many bytes: what others may fill must have a bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sqlglot import exp
@@ -17,26 +21,71 @@ from sqlglot import exp
 from reticent.domain import Domain
 from reticent.errors import ReticentError
 from reticent.knowledge.answer import Answer
+from reticent.knowledge.free import ROWS
 from reticent.knowledge.raw_sums import CentredAnswer, RowsAnswer, with_counts
-from reticent.knowledge.synthetic import ROWS
 from reticent.queries import Predicate, Query, Weights
-from reticent.sql.basis import basis_of, refuse_sums
 from reticent.sql.describe import Explained, Prospect, Shown, described, explained_table
 from reticent.sql.error_targets import trials
 from reticent.sql.expressions import Binning, Expr, Known, Presence, Run, Sum, array_steps, walk
 from reticent.sql.intervals import Interval
-from reticent.sql.kept import Kept
-from reticent.sql.measures import OBJECT_BYTES, Block, blocks_of, joint_confidence, queries_of, share_interval
-from reticent.sql.meter import Meter
 from reticent.sql.ordering import Limited, sorted_rows
 from reticent.sql.parse import parse_statement
 from reticent.sql.planner import Planner, SyntheticNeeded
-from reticent.sql.refusals import ONLY_SELECT, refused
-from reticent.sql.relations import Relation
-from reticent.sql.result import ResultTable, column_of
+from reticent.sql.refusals import ONLY_SELECT, Meter, refused
+from reticent.sql.relations import Relation, limited_rows, placeholder, synthetic_relation
+from reticent.sql.result import ResultTable, basis_of, column_of, refuse_sums
+from reticent.sql.scan import OBJECT_BYTES, Block, blocks_of, joint_confidence, queries_of, share_interval
 from reticent.sql.scope import Scope
-from reticent.sql.synthetic import limited_rows, placeholder, synthetic_relation
 from reticent.sql.vectors import Bins, Labels, Truth
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+LARGEST_SHARE = 8
+"""One value may take this part of the bytes; a larger one is not kept."""
+
+
+class Kept(Generic[K, V]):
+    """Least recently used first out; safe to use from several threads."""
+
+    def __init__(self, entries: int, size: int) -> None:
+        self.entries = entries
+        self.size = size
+        self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def held(self) -> int:
+        """Bytes kept now, as their owners state them."""
+        return self._bytes
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            found = self._held.get(key)
+            if found is None:
+                return None
+            self._held.move_to_end(key)
+            return found[0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        if size * LARGEST_SHARE > self.size:
+            return
+        with self._lock:
+            old = self._held.pop(key, None)
+            self._bytes += size - (0 if old is None else old[1])
+            self._held[key] = (value, size)
+            while len(self._held) > self.entries or self._bytes > self.size:
+                self._bytes -= self._held.popitem(last=False)[1][1]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._held.clear()
+            self._bytes = 0
+
 
 KEPT_STATEMENTS = 256
 KEPT_BYTES = 2**25
@@ -135,7 +184,7 @@ class Statement:
 
     @cached_property
     def steps(self) -> int:
-        """Of computing the result from its answers: see `reticent.sql.meter`."""
+        """Of computing the result from its answers: see `reticent.sql.refusals`."""
         computed = sum(expr.cost for expr in self.expressions)
         asked = sum(
             4 * len(blocks) * array_steps(len(rows)) for blocks, rows in zip(self.measures, self.rows, strict=True)

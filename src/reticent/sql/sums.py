@@ -11,12 +11,11 @@ from sqlglot import exp
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, all_of, any_of, col
-from reticent.queries.numbers import scaled_numbers
+from reticent.queries.forms import scaled_numbers
 from reticent.sql.conditions import CONDITION_STEPS, exactly
 from reticent.sql.constants import constant, is_constant, number
 from reticent.sql.refusals import only, refused, refused_node, wording
-from reticent.sql.scope import Scope
-from reticent.sql.selection import otherwise
+from reticent.sql.scope import Scope, otherwise
 
 MAX_PIECES = 64
 

@@ -11,15 +11,14 @@ from sqlglot import exp
 
 from reticent.domain import Domain
 from reticent.queries import Predicate, Weights, all_of, col
-from reticent.queries.numbers import allowed_codes, scaled_numbers
+from reticent.queries.forms import allowed_codes, scaled_numbers
 from reticent.sql.cells import MAX_CELLS, OnCells, on_cells
 from reticent.sql.expressions import Binning, MeanExpr, Sum
 from reticent.sql.grouping import reachable
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused, wording
 from reticent.sql.scan import Scan
-from reticent.sql.scope import Scope
-from reticent.sql.selection import CutError
+from reticent.sql.scope import CutError, Scope
 from reticent.sql.vectors import INTEGER, NULL, NUMBER, NUMERIC, bounds_of, kind_of, to_interval
 
 CLOSE = 1e-12

@@ -16,7 +16,7 @@ from tests.service.serving import in_thread, survey_settings, write_survey
 
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
-from reticent.service.logging import Log
+from reticent.service.metrics import Log
 from reticent.service.server import listening_postgres, open_tables
 from reticent.service.settings import Settings
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reticent.service.auth import verifier_of
 from reticent.service.postgres.commands import Read, commands_of
 from reticent.service.postgres.failures import ProtocolViolation, Refusal
 from reticent.service.postgres.framing import Decoder, read_message, startup_parameters
@@ -21,7 +22,6 @@ from reticent.service.postgres.messages import framed
 from reticent.service.postgres.scram import Exchange
 from reticent.service.postgres.types import binary_of, parameter_value, wire_literal, wire_text
 from reticent.service.postgres.variables import Variables
-from reticent.service.verifiers import verifier_of
 
 LIMIT = 4096
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

@@ -12,8 +12,7 @@ import pytest
 from tests.service.postgres.doors import OpenDoor
 
 from reticent.service.admission import Admission
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.postgres.answering import Answering, Asker
 from reticent.service.postgres.failures import Refusal
 from reticent.service.postgres.framing import (

@@ -14,8 +14,7 @@ from prompt_toolkit.document import Document
 from tests.unit.cli.cli_people import Called
 from tests.unit.cli.pseudo_terminal import Terminal
 
-from reticent.cli.completion import COMMANDS, SqlCompleter
-from reticent.cli.shell import statements
+from reticent.cli.shell import COMMANDS, SqlCompleter, statements
 from reticent.domain import Domain
 
 Call = Callable[..., Called]

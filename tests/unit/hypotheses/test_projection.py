@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reticent.hypotheses.projection import binary_eta, conservative_target, solve_tilt
+from reticent.hypotheses.base import binary_eta, conservative_target, solve_tilt
 
 fractions = st.floats(0.0, 1.0)
 

@@ -7,7 +7,7 @@ import pytest
 
 from reticent.errors import ReticentError
 from reticent.hypotheses import load
-from reticent.hypotheses.saving import pack, saved_kind, unpack
+from reticent.hypotheses.base import pack, saved_kind, unpack
 
 ARRAYS = [np.array([0.1, 1e-320, 7.0]), np.arange(6, dtype=np.int32).reshape(2, 3), np.array(3.5)]
 HEADER = {"z": 0.1 + 0.2, "a": [1, "b"], "domain": {"second": 2, "first": 1}}

@@ -8,11 +8,11 @@ import pytest
 from reticent.domain import Domain
 from reticent.errors import CapacityError
 from reticent.hypotheses.base import Hypothesis
+from reticent.hypotheses.choose import drawn_support, learned, read_snapshot, with_room
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
-from reticent.hypotheses.transfer import drawn_support, learned, read_snapshot, with_room
 from reticent.queries.forms import Dense, Product
 
 WIDE = Domain({f"c{i}": 3 for i in range(40)})

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from reticent.domain import Domain, Numeric
-from reticent.domain.positions import STEPS
+from reticent.domain.numeric import STEPS
 from reticent.errors import QueryError
 from reticent.kernel import numeric_sums
 from reticent.kernel.counting.records import Records

@@ -15,7 +15,7 @@ from reticent.kernel.counting.records import Records
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, ResidualCounts, joint_price
 from reticent.kernel.table import Table, exact_counts
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Residual
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 EVERY = [names for order in range(4) for names in combinations(DOMAIN.names, order)]

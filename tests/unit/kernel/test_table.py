@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from reticent.domain import Domain
 from reticent.errors import QueryError, SourceError
-from reticent.kernel.counting import covering as counting
-from reticent.kernel.counting.covering import covering, tally
-from reticent.kernel.counting.marginals import Cache
+from reticent.kernel.counting import marginals as counting
+from reticent.kernel.counting.marginals import Cache, covering, tally
 from reticent.kernel.counting.records import Records
 from reticent.kernel.statistics import FINE, LARGEST_GUESS, CellScores, ConjunctionScores, MaxError
 from reticent.kernel.table import PERSON_GRIDS, QUERY_GRID, WEIGHT_LIMIT, Table, person_grid

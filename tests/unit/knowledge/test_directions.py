@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import reticent as rt
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.knowledge.directions import Direction, dual_certificate, loss_difference, project, step
+from reticent.knowledge.risks import Direction, dual_certificate, loss_difference, project, step
 from reticent.losses.base import ConvexLoss
 from reticent.losses.risk import TensorRisk
 from reticent.losses.solver import minimum

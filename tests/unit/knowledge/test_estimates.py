@@ -9,7 +9,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.knowledge.estimates import expected_variation
+from reticent.knowledge.typical import expected_variation
 from reticent.queries.linear import Marginal
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5})

@@ -8,7 +8,7 @@ import pytest
 
 import reticent as rt
 from reticent.kernel.accounting import epsilon_of
-from reticent.knowledge.generalisation import expected_bias, generalisation
+from reticent.knowledge.population import expected_bias, generalisation
 
 
 def test_a_pure_budget_adds_what_privacy_allows() -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.knowledge.intervals import hull, joined
-from reticent.knowledge.shares import JOINT, KINDS, SESSION_WIDE, SINGLE, session_share
+from reticent.knowledge.tails import JOINT, KINDS, SESSION_WIDE, SINGLE, hull, joined, session_share
 
 fractions = st.floats(0, 1)
 widths = st.floats(1e-6, 0.5)

@@ -13,9 +13,8 @@ from scipy import stats
 import reticent as rt
 from reticent.errors import QueryError
 from reticent.hypotheses import DenseHypothesis, Snapshot
-from reticent.knowledge.generalisation import population_facts
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.population import certified_bounds, effective_wilson
+from reticent.knowledge.population import certified_bounds, effective_wilson, population_facts
 from reticent.report.words import generalisation_sentence
 
 DOMAIN = rt.Domain(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
-from reticent.knowledge.generalisation import generalisation
+from reticent.knowledge.population import generalisation
 
 RECORDS = 4000
 DOMAIN = rt.Domain(

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
-from reticent.knowledge.unmeasured import UNMEASURED
+from reticent.knowledge.free import UNMEASURED
 
 DOMAIN = rt.Domain(
     sex=rt.Categorical(["f", "m"], other=False, nullable=True),

@@ -11,8 +11,7 @@ import pytest
 
 import reticent as rt
 from reticent.progress import bars
-from reticent.progress.bars import clock, listening, notebook_line
-from reticent.progress.steps import Progress, silent
+from reticent.progress.bars import Progress, clock, listening, notebook_line, silent
 
 STEP = Progress(1, 4, "round <1>", 0.25)
 

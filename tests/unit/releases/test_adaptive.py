@@ -22,8 +22,8 @@ from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import of_one_marginal
 from reticent.kernel.table import Table
-from reticent.knowledge.estimates import expected_variation, told
-from reticent.knowledge.outcome import Outcome
+from reticent.knowledge.guarantees import Outcome
+from reticent.knowledge.typical import expected_variation, told
 from reticent.queries.linear import Conjunction, Marginal
 from reticent.queries.workload import Workload, marginals, ranges
 from reticent.releases.adaptive import Adaptive

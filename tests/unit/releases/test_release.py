@@ -24,7 +24,7 @@ from reticent.errors import DomainError, QueryError
 from reticent.kernel.ledger.events import sha256
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.outcome import Progress
+from reticent.knowledge.guarantees import Progress
 
 DOMAIN = rt.Domain({"a": 3, "b": 4, "c": 2})
 ROWS = 900

@@ -14,7 +14,7 @@ from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Neighbours, Table
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Residual
 from reticent.releases.candidates import measured_sets
 from reticent.releases.residual_plan import ResidualPlan, measurable, noises_costing
 

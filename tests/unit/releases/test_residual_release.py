@@ -18,11 +18,10 @@ from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table
-from reticent.knowledge.combined import combined_marginals
-from reticent.knowledge.estimates import expected_variation
-from reticent.knowledge.shares import SINGLE
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.knowledge.measured import combined_marginals
+from reticent.knowledge.tails import SINGLE
+from reticent.knowledge.typical import expected_variation
+from reticent.queries.linear import Marginal, Residual
 from reticent.queries.workload import Workload, marginals, ranges
 from reticent.releases import rounds
 from reticent.releases.adaptive import Adaptive

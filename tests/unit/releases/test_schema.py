@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
-from reticent.hypotheses.saving import pack
+from reticent.hypotheses.base import pack
 from reticent.releases.schema import LARGEST_CONTENT
 
 RECORDS = 300

@@ -10,7 +10,7 @@ from tests.session_tables import DOMAIN, codes, inside, table
 
 import reticent as rt
 from reticent.queries.linear import Range
-from reticent.releases import typical as bought
+from reticent.releases import workload_audit as bought
 
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
 
@@ -45,7 +45,7 @@ def test_a_crash_before_the_typical_error_resumes_and_pays_once(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("reticent.releases.typical.measure_typical", crash)
+        patched.setattr("reticent.releases.workload_audit.measure_typical", crash)
         with pytest.raises(KeyboardInterrupt):
             rt.release(table(), rt.marginals(DOMAIN, 2), BUDGET, ledger=path)
     release = rt.release(table(), rt.marginals(DOMAIN, 2), BUDGET, ledger=path)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from reticent.domain import Domain, Numeric
 from reticent.hypotheses import DenseHypothesis
-from reticent.releases.synthesize import decode, synthesize
-from reticent.releases.within_bins import drawn_numbers
+from reticent.releases.synthesize import decode, drawn_numbers, synthesize
 
 ATTRIBUTES = {
     "number": Numeric(edges=[0, 1, 2.5, 1000], nullable=True),

@@ -13,9 +13,9 @@ import pytest
 from tests.small_tables import skewed
 
 import reticent as rt
-from reticent.knowledge.estimates import told
+from reticent.knowledge.typical import told
 from reticent.report.charts import Whisker, bars, gauge, plus_minus
-from reticent.report.style import STYLE
+from reticent.report.page import STYLE
 from reticent.report.words import most_power, percent
 
 NASTY = '<img src=x onerror="alert(1)">&"\'</style>'

@@ -12,9 +12,9 @@ from tests.session_tables import of_codes
 import reticent as rt
 from reticent.kernel.table import Table
 from reticent.knowledge.paid_models import ExcessReading
-from reticent.knowledge.shares import SESSION_WIDE, audit_share
+from reticent.knowledge.tails import SESSION_WIDE, audit_share
 from reticent.releases.adaptive import Adaptive
-from reticent.sessions.loss_learning import LEAST_SHARE
+from reticent.sessions.loss_audits import LEAST_SHARE
 from reticent.sessions.session import Session
 
 DOMAIN = rt.Domain({"a": 4, "b": 3, "c": 3, "y": 2})

@@ -18,7 +18,7 @@ from reticent.errors import BudgetError, QueryError
 from reticent.kernel.accounting import NANO
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Range, Weighted
-from reticent.sessions.quote import Certify, Free, Measure, Split
+from reticent.sessions.engine import Certify, Free, Measure, Split
 from reticent.sessions.session import Session
 
 

@@ -17,8 +17,7 @@ from reticent.errors import BudgetError, LedgerError, QueryError, ReticentError
 from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Sensitivity, restore
 from reticent.knowledge.answer import ORIGINS, Answer
-from reticent.knowledge.shares import PLAIN_WIDE
-from reticent.knowledge.tails import noise_within, reach
+from reticent.knowledge.tails import PLAIN_WIDE, noise_within, reach
 from reticent.queries.linear import Range
 from reticent.sessions.session import Session
 

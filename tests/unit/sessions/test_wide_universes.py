@@ -15,16 +15,14 @@ from tests.session_tables import of_codes
 import reticent as rt
 from reticent.domain import Domain
 from reticent.hypotheses.base import Hypothesis
-from reticent.hypotheses.choose import CLIQUE_CELLS, TREE_CELLS, choose
+from reticent.hypotheses.choose import CLIQUE_CELLS, TREE_CELLS, choose, learned
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.support import SupportHypothesis
-from reticent.hypotheses.transfer import learned
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table, exact_counts
-from reticent.knowledge.directions import dual_certificate, loss_difference, project, step
-from reticent.knowledge.outcome import Outcome
-from reticent.knowledge.risks import of_support
+from reticent.knowledge.guarantees import Outcome
+from reticent.knowledge.risks import dual_certificate, loss_difference, of_support, project, step
 from reticent.losses.risk import certificate_tensor, loss_tensor
 from reticent.queries.base import Linear
 from reticent.releases.release import Algorithm

@@ -17,7 +17,7 @@ from reticent.knowledge.certificates import Certificate
 from reticent.queries import Count, Query
 from reticent.sql import ResultTable, run
 from reticent.sql.intervals import Interval
-from reticent.sql.measures import joint_confidence
+from reticent.sql.scan import joint_confidence
 
 RUNS = 120
 CONFIDENCE = 0.9

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import reticent as rt
-from reticent.knowledge.synthetic import ROWS
+from reticent.knowledge.free import ROWS
 
 LISTED = [
     "SELECT * FROM t LIMIT 7",

@@ -20,10 +20,9 @@ from reticent.knowledge.answer import Answer
 from reticent.queries import Groups, col
 from reticent.sql.expressions import Run, Sum
 from reticent.sql.intervals import Interval
-from reticent.sql.kept import Kept
-from reticent.sql.meter import MAX_STEPS
-from reticent.sql.patterns import Matcher
-from reticent.sql.statement import KEPT_BYTES, STATEMENTS, compile_sql
+from reticent.sql.refusals import MAX_STEPS
+from reticent.sql.scalars import Matcher
+from reticent.sql.statement import KEPT_BYTES, STATEMENTS, Kept, compile_sql
 
 WIDE = Domain({f"c{number}": Integer(16) for number in range(12)} | {"word": Categorical(["a" * 40, "b" * 40])})
 TEXT = 20_000

@@ -1,24 +1,38 @@
-"""The whole universe as one tensor of weights: exact, and at the speed of memory (engines.md)."""
+"""The whole universe as one tensor of weights: exact, and at the speed of memory (engines.md).
+
+From logits to probabilities in place, at the speed of a vector unit once the tensor is large.
+
+The log-linear engine on an explicit tensor: every pass is one reduction tree, forwards or backwards.
+
+Where queries live in a dense tensor: the runs of cells of a 0/1 product, and factors in a blocked layout.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
 from reticent.domain.impossible import impossible_cells
 from reticent.errors import DomainError
-from reticent.hypotheses.base import FitReport, Measurement, average, form_of
-from reticent.hypotheses.dense.boxes import CellBox, TensorFactor, alike_rows
-from reticent.hypotheses.dense.exponential import softmax_in_place
+from reticent.hypotheses.base import (
+    FitReport,
+    Measurement,
+    average,
+    binary_eta,
+    finite_target,
+    form_of,
+    pack,
+    solve_tilt,
+    unpack,
+)
 from reticent.hypotheses.dense.marginal_tree import COMPILED_CELLS, marginal_tree
-from reticent.hypotheses.projection import binary_eta, finite_target, solve_tilt
 from reticent.hypotheses.sampling import sample_cells, systematic_cells
-from reticent.hypotheses.saving import pack, unpack
 from reticent.queries.forms import Product
 
 if TYPE_CHECKING:
@@ -29,7 +43,8 @@ if TYPE_CHECKING:
 
     Query = Linear | Product | Dense
 
-__all__ = ["MAX_CELLS", "DenseHypothesis"]
+
+__all__ = ["MAX_CELLS", "CellBox", "DenseEngine", "DenseHypothesis", "TensorFactor", "alike_rows", "softmax_in_place"]
 
 MAX_CELLS = 1 << 28
 # Bounds on the relative error of the running total: after an exact summation, and per update.
@@ -182,7 +197,6 @@ class DenseHypothesis:
 
     def fit(self, measurements: Sequence[Measurement], **options: Any) -> FitReport:
         """Replace the weights by the regularised log-linear fit of release.md; options are `fit_loglinear`'s."""
-        from reticent.hypotheses.dense.engine import DenseEngine
         from reticent.hypotheses.fitting.loglinear import fit_loglinear
 
         impossible = impossible_cells(self._domain, self._domain.names)
@@ -334,3 +348,128 @@ def _tensor(form: Product | Dense) -> np.ndarray:
     if isinstance(form, Product):
         return reduce(np.multiply.outer, form.vectors, np.ones(()))
     return form.values
+
+
+def softmax_in_place(logits: np.ndarray) -> float:
+    """exp(logits) / sum, overwriting the logits; returns the logarithm of the sum."""
+    peak = float(logits.max())
+    if logits.size >= COMPILED_CELLS:
+        from reticent.hypotheses.dense.kernels import exponentiate
+
+        total = exponentiate(logits.reshape(-1), peak)
+    else:
+        logits -= peak
+        np.exp(logits, out=logits)
+        total = float(logits.sum())
+    logits /= total
+    return peak + math.log(total)
+
+
+class DenseEngine:
+    """Evaluates p(x) ~ exp(sum of parameters) on all possible cells of a shape; `probabilities` holds the last p."""
+
+    def __init__(
+        self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]], impossible: np.ndarray | None = None
+    ) -> None:
+        self._impossible = impossible
+        self._axis_sets = tuple(axis_sets)
+        self._tree = marginal_tree(shape, self._axis_sets)
+        self.probabilities = np.empty(shape)
+        self._scratch = np.empty(shape)
+
+    def evaluate(self, parameters: Sequence[np.ndarray]) -> tuple[float, list[np.ndarray]]:
+        table = self._tree.expand(parameters, self.probabilities)
+        if self._impossible is not None:
+            np.copyto(table, -np.inf, where=self._impossible)
+        return softmax_in_place(table), self._tree.reduce(table)
+
+    def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
+        product = self._tree.expand(weights, self._scratch)
+        mean = float(np.vdot(product, self.probabilities))
+        product -= mean
+        product *= self.probabilities
+        return self._tree.reduce(product)
+
+    def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """Multiply p by `ratio(marginal)` of one set, without making it add up to one again."""
+        tree = marginal_tree(self.probabilities.shape, (self._axis_sets[index],))
+        factor = ratio(tree.reduce(self.probabilities)[0])
+        self.probabilities *= tree.expand([factor], self._scratch).reshape(self.probabilities.shape)
+        return factor
+
+
+# A trailing block of at least this many cells makes inner loops long; its factors still fit the nearest cache.
+_BLOCK = 512
+
+
+class CellBox(NamedTuple):
+    """The cells where a 0/1 product holds: at each row offset the same runs, all in ascending order."""
+
+    rows: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+    @property
+    def cells(self) -> int:
+        return int(self.rows.size * self.lengths.sum())
+
+    @classmethod
+    def of(cls, shape: np.ndarray, axes: Sequence[int], vectors: Sequence[np.ndarray]) -> CellBox | None:
+        """Work proportional to the rows touched, not to the tensor; None when some value is neither 0 nor 1."""
+        from reticent.hypotheses.dense.kernels import box_layout
+
+        masks = np.concatenate(vectors, dtype=np.float64) if vectors else np.empty(0)
+        binary, *layout = box_layout(shape, np.array(axes, dtype=np.int64), masks, _BLOCK)
+        return cls(*layout) if binary else None
+
+
+@dataclass(frozen=True, eq=False)
+class TensorFactor:
+    """A function of a few attributes, laid out as the tensor is: (outer axes ..., trailing block).
+
+    `values` has size one along every outer axis it ignores, and along the block when it ignores all of that.
+    """
+
+    view_shape: tuple[int, ...]
+    values: np.ndarray
+
+    @classmethod
+    def of(cls, shape: Sequence[int], axes: Sequence[int], values: np.ndarray) -> TensorFactor:
+        wanted = set(axes)
+        aligned = tuple(size if axis in wanted else 1 for axis, size in enumerate(shape))
+        block, width = len(shape), 1
+        while block > 0 and width < _BLOCK:
+            block -= 1
+            width *= shape[block]
+        outer = aligned[:block]
+        if max(axes, default=-1) < block:
+            spread = values.reshape((*outer, 1))
+        else:
+            inner = tuple(shape[block:])
+            spread = np.broadcast_to(values.reshape(aligned), outer + inner).reshape((*outer, width))
+        return cls((*shape[:block], width), np.ascontiguousarray(spread))
+
+    @property
+    def rows(self) -> int:
+        """Distinct rows of the table."""
+        return math.prod(self.values.shape[:-1])
+
+    def table(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct rows of the factor, and for each row of the tensor which of them applies."""
+        table = self.values.reshape(self.rows, -1)
+        rows = np.arange(self.rows).reshape(self.values.shape[:-1])
+        return table, np.broadcast_to(rows, self.view_shape[:-1]).reshape(-1)
+
+    def wide_table(self) -> tuple[np.ndarray, np.ndarray]:
+        """The same with every row spread over the whole block."""
+        table, rows = self.table()
+        return np.ascontiguousarray(np.broadcast_to(table, (table.shape[0], self.view_shape[-1]))), rows
+
+
+def alike_rows(first: TensorFactor, second: TensorFactor) -> tuple[np.ndarray, int]:
+    """An order of the tensor's rows in which as many as the second number share their rows of both factors."""
+    sizes = first.view_shape[:-1]
+    used = [a > 1 or b > 1 for a, b in zip(first.values.shape[:-1], second.values.shape[:-1], strict=True)]
+    axes = sorted(range(len(sizes)), key=lambda axis: not used[axis])
+    alike = math.prod(size for size, is_used in zip(sizes, used, strict=True) if not is_used)
+    return np.arange(math.prod(sizes)).reshape(sizes).transpose(axes).reshape(-1), alike

@@ -17,8 +17,7 @@ import numpy as np
 
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.prior import LEAST_KEPT, SCALE_GRID, likeliest_scale, scale_losses
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain

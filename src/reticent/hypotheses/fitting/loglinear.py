@@ -37,8 +37,7 @@ from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.prior import LEAST_SCALE, Base, Prior, collapse, expected_from_pairs, product_base
 from reticent.hypotheses.fitting.proportional import Rescaling, consistent_marginals
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain

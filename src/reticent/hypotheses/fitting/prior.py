@@ -160,8 +160,7 @@ class RuledBase(Base):
     def __init__(self, domain: Domain, targets: Mapping[str, np.ndarray]) -> None:
         from reticent.hypotheses.junction_tree.engine import FactoredEngine
         from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
-        from reticent.hypotheses.junction_tree.rules import rule_masks
-        from reticent.hypotheses.junction_tree.tree import JunctionTree
+        from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks
 
         singles = [(name,) for name in targets]
         rules = rule_masks(domain)

@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.dense.dense import DenseEngine, DenseHypothesis
 from reticent.hypotheses.fitting.consistent import consistent_of
 from reticent.hypotheses.fitting.prior import LEAST_KEPT, collapse
 from reticent.hypotheses.fitting.support_engine import SupportEngine
 from reticent.hypotheses.support import SupportHypothesis
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain

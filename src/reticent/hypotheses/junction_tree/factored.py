@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from reticent.errors import CapacityError, DomainError
-from reticent.hypotheses.base import FitReport, Measurement, average, form_of
-from reticent.hypotheses.junction_tree.ancestral import ancestral_rows
+from reticent.hypotheses.base import (
+    FitReport,
+    Measurement,
+    average,
+    binary_eta,
+    finite_target,
+    form_of,
+    pack,
+    solve_tilt,
+    unpack,
+)
 from reticent.hypotheses.junction_tree.crossing import Memo, across
 from reticent.hypotheses.junction_tree.elimination import DEFAULT_LIMIT
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
-from reticent.hypotheses.junction_tree.propagation import Propagation
-from reticent.hypotheses.junction_tree.rules import rule_masks
-from reticent.hypotheses.junction_tree.tree import JunctionTree
-from reticent.hypotheses.projection import binary_eta, finite_target, solve_tilt
-from reticent.hypotheses.saving import pack, unpack
+from reticent.hypotheses.junction_tree.propagation import Propagation, ancestral_rows
+from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks
 from reticent.queries.forms import MAX_CELLS, Product
 
 if TYPE_CHECKING:

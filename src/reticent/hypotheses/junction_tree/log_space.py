@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from reticent.hypotheses.dense.marginal_tree import marginal_tree
-from reticent.hypotheses.junction_tree.potentials import combine, peaks, reduce
-from reticent.hypotheses.junction_tree.products import ProductTree
+from reticent.hypotheses.junction_tree.potentials import ProductTree, combine, peaks, reduce
 from reticent.hypotheses.junction_tree.tree import JunctionTree
 
 __all__ = ["LogEngine"]

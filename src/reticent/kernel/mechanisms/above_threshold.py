@@ -12,8 +12,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import LARGEST_BUDGET, Price, Real, exact
-from reticent.kernel.mechanisms.described import Described
+from reticent.kernel.accounting import LARGEST_BUDGET, Described, Price, Real, exact
 from reticent.kernel.mechanisms.sampler_check import verify_samplers
 from reticent.kernel.mechanisms.sampling import LARGEST_SCALE, discrete_laplace, geometric
 

@@ -11,8 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import LARGEST_BUDGET, Price, Real, exact
-from reticent.kernel.mechanisms.described import Described
+from reticent.kernel.accounting import LARGEST_BUDGET, Described, Price, Real, exact
 from reticent.kernel.mechanisms.sampler_check import verify_samplers
 from reticent.kernel.mechanisms.sampling import (
     CHUNK,

@@ -12,8 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Price, Real, exact
-from reticent.kernel.mechanisms.described import Described
+from reticent.kernel.accounting import Described, Price, Real, exact
 from reticent.kernel.mechanisms.sampler_check import refuse_old_opendp, verify_samplers
 from reticent.kernel.mechanisms.sampling import LARGEST_SCALE, discrete_gaussian, discrete_laplace
 

@@ -10,8 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from reticent.errors import QueryError, whole_number
-from reticent.kernel.accounting import Price, Real, exact
-from reticent.kernel.mechanisms.described import Described
+from reticent.kernel.accounting import Described, Price, Real, exact
 from reticent.kernel.mechanisms.noise import Gaussian, Sensitivity
 from reticent.kernel.mechanisms.sampling import exp_between
 

@@ -18,29 +18,26 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError, real_number, whole_number
 from reticent.hypotheses.base import Hypothesis, Measurement
-from reticent.hypotheses.records import RecordsHypothesis
 from reticent.hypotheses.snapshot import Snapshot
+from reticent.hypotheses.support import RecordsHypothesis
 from reticent.kernel.accounting import Budget, Real, exact
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import VALUE_ROUNDING, of_one_marginal
-from reticent.knowledge.guarantees import Guarantee
+from reticent.knowledge.guarantees import Guarantee, Outcome, Progress, Report, silent
 from reticent.knowledge.knowledge import VACUOUS
-from reticent.knowledge.outcome import Outcome, Progress, Report, silent
 from reticent.knowledge.tails import check_confidence, counted
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Marginal, count
 from reticent.queries.scalars import ScalarQueries
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Steps, noise_costing, too_little
 from reticent.releases.dualquery.analysis import analyse, game_bound, sample_error, sample_size
 from reticent.releases.dualquery.data_player import DataPlayer, Search
 from reticent.releases.dualquery.exact_player import IntegerProgram
-from reticent.releases.dualquery.game import Game
+from reticent.releases.dualquery.game import Game, RecordMender
 from reticent.releases.dualquery.plan import REPLIES, DualQueryPlan, textbook, tuned
-from reticent.releases.dualquery.possible import RecordMender
 from reticent.releases.dualquery.query_player import query_player
-from reticent.releases.steps import Steps
 from reticent.releases.workload_audit import AUDIT_SHARE, audited, checked_share
 
 START_FLOOR = 0.1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from reticent.service.http.bounds import HEAD_LIMIT
 from reticent.service.http.problems import HttpProblem
+from reticent.service.settings import HEAD_LIMIT
 
 QuickAnswering = Callable[[bytes, list[tuple[bytes, bytes]]], bytes | None]
 """The response to the bytes of one whole request, with the server's own headers; None leaves it to the application."""
@@ -25,6 +26,8 @@ class TimedHeadProtocol(HttpToolsProtocol):
     _timer: asyncio.TimerHandle | None = None
     _began = False
     _arrived = 0
+    _answered_at = -math.inf
+    """When the last quick answer left, by the loop's clock."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -57,10 +60,22 @@ class TimedHeadProtocol(HttpToolsProtocol):
         response = quick(data, self.server_state.default_headers)
         if response is None:
             return False
-        self._in_time()
+        if self._timer is not None:
+            self._in_time()
         self.transport.write(response)
-        self.on_response_complete()
+        self.server_state.total_requests += 1
+        self._answered_at = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_handler()
         return True
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Ends a connection that is idle; a quick answer moves that moment on without a timer of its own."""
+        left = self._answered_at + self.timeout_keep_alive - self.loop.time()
+        if left > 0:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+        else:
+            super().timeout_keep_alive_handler()
 
     def on_message_begin(self) -> None:
         self._began = True

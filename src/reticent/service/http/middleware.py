@@ -8,13 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from reticent.errors import ReticentError
-from reticent.service.admission import Admission
+from reticent.service.admission import Admission, read_body
 from reticent.service.auth import Principal
 from reticent.service.http.head_limits import QuickAnswering
-from reticent.service.http.limits import read_body
 from reticent.service.http.problems import HttpProblem, problem_of, storage_problem
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.settings import Settings
 
 Scope = dict[str, Any]

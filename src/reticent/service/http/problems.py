@@ -17,7 +17,7 @@ from reticent.errors import (
     ReticentError,
     SourceError,
 )
-from reticent.service.http.bounds import LONGEST_DETAIL
+from reticent.service.settings import LONGEST_DETAIL
 
 MEDIA_TYPE = "application/problem+json"
 PREFIX = "urn:reticent:problem:"

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from reticent.service.admission import Admission
-from reticent.service.logging import Log
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics
 from reticent.service.postgres.answering import Answering
 from reticent.service.postgres.connection import WireConnection
 from reticent.service.settings import Settings

@@ -1,20 +1,41 @@
-"""A result as rows of a relation: names, types and values, with a column of errors after each aggregate."""
+"""A result as rows of a relation: names, types and values, with a column of errors after each aggregate.
+
+COPY (SELECT ...) TO STDOUT: rows in PostgreSQL's text, CSV or binary format.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reticent.service.postgres.commands import Copy
 from reticent.service.postgres.failures import FEATURE, Refusal
-from reticent.service.postgres.messages import WireType, data_row, row_description
+from reticent.service.postgres.messages import COPY_DONE, WireType, copy_data, copy_out, data_row, row_description
 from reticent.service.postgres.types import BOOL, DATE, FLOAT8, INT8, KINDS, TEXT, TIMESTAMP, binary_of, wire_text
+
+if TYPE_CHECKING:
+    from reticent.knowledge.knowledge import Knowledge
+    from reticent.service.table_service import TableService
 
 UNNAMED = "?column?"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
 _CALL = re.compile(r"([a-z_][a-z0-9_]*)\(.*\)", re.DOTALL)
+
+
+class FreeSource(NamedTuple):
+    """A table and what was known of it: while that is all, the same statement has the same rows."""
+
+    table: TableService
+    knowledge: Knowledge
+    origin: str
+
+    @property
+    def current(self) -> bool:
+        return self.table.session.state.knowledge is self.knowledge
 
 
 @dataclass
@@ -26,6 +47,8 @@ class WireRows:
     rows: Sequence[Sequence[Any]]
     notices: tuple[tuple[str, str], ...] = ()
     """Severity and text."""
+    source: FreeSource | None = None
+    """Where rows come from that were free; None for all others."""
     _written: dict[tuple[int, ...], list[bytes]] = field(default_factory=dict, repr=False)
 
     def described(self, formats: Sequence[int]) -> bytes:
@@ -155,3 +178,48 @@ def _notices(content: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     if content["price"]:
         found.append(("NOTICE", f"bought for {content['price']:.6g} of the budget; asking the same again is free"))
     return tuple(found)
+
+
+_SIGNATURE = b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0)
+_END = struct.pack("!h", -1)
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def copy_messages(command: Copy, relation: WireRows) -> Iterator[bytes]:
+    """All messages from CopyOutResponse to CopyDone."""
+    binary = command.form == "binary"
+    yield copy_out(len(relation.names), int(binary))
+    if binary:
+        # As PostgreSQL does: the signature goes with the first row, where readers look for both.
+        lines = [*(_binary_row(row, relation) for row in relation.rows), _END]
+        lines[0] = _SIGNATURE + lines[0]
+        yield from map(copy_data, lines)
+    else:
+        line = _csv_line if command.form == "csv" else _text_line
+        if command.options.get("header") == "true":
+            yield copy_data(line(relation.names))
+        for row in relation.rows:
+            yield copy_data(line(row))
+    yield COPY_DONE
+
+
+def _binary_row(row: Sequence[Any], relation: WireRows) -> bytes:
+    parts = [struct.pack("!h", len(row))]
+    for value, kind in zip(row, relation.types, strict=True):
+        data = None if value is None else binary_of(value, kind.oid)
+        parts.append(struct.pack("!i", -1) if data is None else struct.pack("!i", len(data)) + data)
+    return b"".join(parts)
+
+
+def _text_line(row: Sequence[Any]) -> bytes:
+    return ("\t".join("\\N" if v is None else wire_text(v).translate(_ESCAPES) for v in row) + "\n").encode()
+
+
+def _csv_line(row: Sequence[Any]) -> bytes:
+    return (",".join("" if value is None else _csv_value(wire_text(value)) for value in row) + "\n").encode()
+
+
+def _csv_value(text: str) -> str:
+    if not text or any(sign in text for sign in ',"\n\r'):
+        return '"' + text.replace('"', '""') + '"'
+    return text

@@ -9,8 +9,8 @@ import hmac
 import secrets
 from dataclasses import dataclass
 
+from reticent.service.auth import Verifier
 from reticent.service.postgres.failures import ProtocolViolation
-from reticent.service.verifiers import Verifier
 
 MECHANISM = "SCRAM-SHA-256"
 LONGEST_NONCE = 256

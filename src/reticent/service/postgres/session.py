@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from reticent.service.postgres import copying, messages
+from reticent.service.postgres import messages, results
 from reticent.service.postgres.answering import Answering, Asker
 from reticent.service.postgres.commands import (
     Acknowledged,
@@ -36,7 +36,7 @@ from reticent.service.postgres.failures import (
 )
 from reticent.service.postgres.framing import Bind, Close, Describe, Execute, Message, Parse, Plain, QueryMessage
 from reticent.service.postgres.parameters import example_values, parameter_types
-from reticent.service.postgres.results import WireRows, reshaped
+from reticent.service.postgres.results import FreeSource, WireRows, reshaped
 from reticent.service.postgres.types import TEXT, formats_of, parameter_value
 from reticent.service.postgres.variables import REPORTED, Terms, Variables
 
@@ -105,6 +105,17 @@ class WireSession:
             self._canceled = True
             self._running.cancel()
 
+    def quick(self, text: bytes) -> bytes | None:
+        """The reply to a simple query whose answer is remembered; None leaves it to `handle`."""
+        if self._status == "E":
+            return None
+        variables = self._variables
+        found = self._answering.quick(self._asker, text, variables.terms, variables.told)
+        if found is None:
+            return None
+        self._skipping = False
+        return found + messages.READY[self._status]
+
     async def handle(self, message: Message) -> None:
         """One message; what is refused is told to the client and, in the extended protocol, skips to the next Sync."""
         if isinstance(message, QueryMessage):
@@ -155,20 +166,28 @@ class WireSession:
                     self._copy(command, relation)
                 elif relation is not None:
                     formats = (0,) * len(relation.names)
-                    self._notify(relation)
-                    self._send(relation.described(formats) + b"".join(relation.written(formats)))
+                    reply = self._notices(relation) + relation.described(formats) + b"".join(relation.written(formats))
+                    self._send(reply)
+                    if relation.source is not None and len(commands) == 1:
+                        self._remember(text, reply + messages.command_complete(outcome.tag), relation.source)
                 self._send(messages.command_complete(outcome.tag))
         except Exception as error:
             self._refuse(error)
 
-    def _copy(self, command: Copy, relation: WireRows) -> None:
-        self._notify(relation)
-        self._send(b"".join(copying.copy_messages(command, relation)))
+    def _remember(self, text: str, reply: bytes, source: FreeSource) -> None:
+        variables = self._variables
+        self._answering.sent(self._asker, text.encode(), variables.terms, variables.told, reply, source)
 
-    def _notify(self, relation: WireRows) -> None:
-        for severity, text in relation.notices:
-            if self._variables.tells(severity):
-                self._send(messages.notice(text, severity, "01000" if severity == "WARNING" else "00000"))
+    def _copy(self, command: Copy, relation: WireRows) -> None:
+        self._send(self._notices(relation) + b"".join(results.copy_messages(command, relation)))
+
+    def _notices(self, relation: WireRows) -> bytes:
+        notices, warnings = self._variables.told
+        return b"".join(
+            messages.notice(text, severity, "01000" if severity == "WARNING" else "00000")
+            for severity, text in relation.notices
+            if (warnings if severity == "WARNING" else notices)
+        )
 
     async def _extended(self, message: Message) -> None:
         if isinstance(message, Parse):
@@ -285,7 +304,7 @@ class WireSession:
     def _fetch(self, portal: Portal, relation: WireRows, limit: int) -> None:
         """The next rows; a portal that has more is suspended."""
         if portal.place == 0:
-            self._notify(relation)
+            self._send(self._notices(relation))
         rows = relation.written(formats_of(portal.formats, len(relation.names)))
         end = len(rows) if limit <= 0 else min(len(rows), portal.place + limit)
         self._send(b"".join(rows[portal.place : end]))

@@ -105,8 +105,8 @@ class Variables:
     _values: dict[str, str] = field(default_factory=dict)
     _before: dict[str, str] | None = None
     _local: set[str] = field(default_factory=set)
-    _understood: tuple[Terms, float | None] | None = None
-    """`terms` and `statement_seconds`, until a setting changes."""
+    _understood: tuple[Terms, float | None, tuple[bool, bool]] | None = None
+    """`terms`, `statement_seconds` and `told`, until a setting changes."""
 
     def show(self, name: str) -> str:
         if name == "session_authorization":
@@ -163,7 +163,12 @@ class Variables:
         """What `statement_timeout` allows; None is no limit."""
         return self._read()[1]
 
-    def _read(self) -> tuple[Terms, float | None]:
+    @property
+    def told(self) -> tuple[bool, bool]:
+        """Whether the client wants notices, and warnings."""
+        return self._read()[2]
+
+    def _read(self) -> tuple[Terms, float | None, tuple[bool, bool]]:
         if self._understood is None:
             terms = Terms(
                 self.show("reticent.errors") == "on",
@@ -171,7 +176,8 @@ class Variables:
                 _confidence(self.show("reticent.confidence")),
                 _price(self.show("reticent.max_price")),
             )
-            self._understood = terms, _seconds(self.show("statement_timeout")) or None
+            told = self.tells("NOTICE"), self.tells("WARNING")
+            self._understood = terms, _seconds(self.show("statement_timeout")) or None, told
         return self._understood
 
     def tells(self, severity: str) -> bool:

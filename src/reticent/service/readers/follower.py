@@ -17,8 +17,7 @@ from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import learn
 from reticent.sessions.journal import ASK, SUM, Journal
-from reticent.sessions.offsets import OFFSETS, with_offsets
-from reticent.sessions.resume import resumed, understood, with_index, with_means
+from reticent.sessions.resume import OFFSETS, resumed, understood, with_index, with_means, with_offsets
 from reticent.sessions.state import part_key
 
 ANEW = ("session", "start", "release", "published", "rollback")

@@ -19,21 +19,19 @@ from typing import Any
 
 import httpx
 
-from reticent.service.admission import Admission
+from reticent.service.admission import Admission, Workers
 from reticent.service.auth import Principal, Tokens
 from reticent.service.free_path import FreePath, send_whole
 from reticent.service.http.middleware import BODY, NOTE, Middleware, Scope
 from reticent.service.http.problems import HttpProblem
-from reticent.service.logging import Log, take_over
-from reticent.service.metrics import Metrics
+from reticent.service.metrics import Log, Metrics, take_over
 from reticent.service.quick_path import QuickPath, light_answer
 from reticent.service.readers.follower import Follower
 from reticent.service.readers.shared_listener import SharedListenerServer
 from reticent.service.replies import AnswerCache, encoded_reply, reply_of
 from reticent.service.requests import ParsedRequest, QuestionParser
 from reticent.service.settings import WRITER_IDLE_SECONDS, Settings, TableSettings
-from reticent.service.workers import Workers
-from reticent.sessions.free import free_result
+from reticent.sessions.engine import free_result
 
 FOLLOW_SECONDS = 0.1
 READING_THREADS = 1

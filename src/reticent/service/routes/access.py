@@ -2,22 +2,25 @@
 
 A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads them back, so that a route without
 one is found by a test and not by an attacker.
+
+What a route needs: the tables and the tokens.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path
 from fastapi.dependencies.models import Dependant
 from starlette.requests import Request as HttpRequest
 
-from reticent.service.auth import Principal
-from reticent.service.http.bounds import TABLE_NAME
-from reticent.service.http.middleware import PRINCIPAL
+from reticent.service.auth import Principal, Tokens
+from reticent.service.http.middleware import NOTE, PRINCIPAL
 from reticent.service.http.problems import HttpProblem
-from reticent.service.routes.context import context_of
+from reticent.service.metrics import Metrics
+from reticent.service.settings import TABLE_NAME, Settings
 from reticent.service.table_service import TableService
 
 TableName = Annotated[str, Path(pattern=f"^{TABLE_NAME}$")]
@@ -76,3 +79,22 @@ def calls_of(dependant: Dependant) -> Iterator[Any]:
     for inner in dependant.dependencies:
         yield inner.call
         yield from calls_of(inner)
+
+
+@dataclass(frozen=True)
+class Context:
+    """One server's state; `app.state.context`."""
+
+    settings: Settings
+    tables: dict[str, TableService]
+    tokens: Tokens
+    metrics: Metrics
+
+
+def context_of(http: HttpRequest) -> Context:
+    return http.app.state.context
+
+
+def named(http: HttpRequest, route: str) -> None:
+    """How metrics and log call this request."""
+    http.scope[NOTE]["route"] = route

@@ -12,13 +12,12 @@ from starlette.responses import FileResponse
 from reticent.report.words import certificate_sentence, promise
 from reticent.service import schemas as models
 from reticent.service.auth import Principal
-from reticent.service.http.bounds import KEY, LARGEST_NUMBER, LONGEST_PAGE, RELEASE_NAME
 from reticent.service.http.middleware import BODY, NOTE
 from reticent.service.http.problems import HttpProblem
 from reticent.service.published import FILES
 from reticent.service.requests import ParsedRequest, checked_key, content_of
-from reticent.service.routes.access import Person, Served, TableName, analyst_router
-from reticent.service.routes.context import context_of, named
+from reticent.service.routes.access import Person, Served, TableName, analyst_router, context_of, named
+from reticent.service.settings import KEY, LARGEST_NUMBER, LONGEST_PAGE, RELEASE_NAME
 from reticent.service.table_service import TableService
 
 router = analyst_router("/v1", "analyst")

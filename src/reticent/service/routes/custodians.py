@@ -10,10 +10,9 @@ from starlette.requests import Request as HttpRequest
 
 from reticent.service import schemas as models
 from reticent.service.auth import Principal
-from reticent.service.http.bounds import PERSON_NAME, PUBLISHED_ROWS
 from reticent.service.http.problems import HttpProblem
-from reticent.service.routes.access import Person, Served, custodian_router
-from reticent.service.routes.context import context_of, named
+from reticent.service.routes.access import Person, Served, context_of, custodian_router, named
+from reticent.service.settings import PERSON_NAME, PUBLISHED_ROWS
 
 router = custodian_router("/v1", "custodian")
 DAY = 86_400

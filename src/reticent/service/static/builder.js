@@ -1,7 +1,7 @@
 // A question clicked together: what to measure, by which columns, under which conditions; it becomes SQL.
 
 const PLAIN = /^[A-Za-z_][A-Za-z0-9_]*$/;
-// The words of reticent/sql/reserved.py; a test compares the two lists.
+// The words of reticent/sql/parse.py; a test compares the two lists.
 const RESERVED = new Set(`
   all alter and any array as between by case column connect_by_root create cross cube current_catalog current_date
   current_time current_timestamp current_user date default describe distinct drop else end except false fetch for force

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reticent.domain import Domain
 from reticent.errors import DomainError
 from reticent.hypotheses import DenseHypothesis, Measurement
-from reticent.hypotheses.dense.boxes import CellBox
+from reticent.hypotheses.dense.dense import CellBox
 from reticent.queries.forms import Dense, Product
 from reticent.queries.linear import Marginal
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from reticent.hypotheses.dense.exponential import softmax_in_place
-from reticent.hypotheses.dense.exponential_kernels import exponentiate
+from reticent.hypotheses.dense.dense import softmax_in_place
+from reticent.hypotheses.dense.kernels import exponentiate
 
 TWO_ULPS = 2.0**-51
 

@@ -10,13 +10,11 @@ import pytest
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.dense.dense import DenseEngine, DenseHypothesis
 from reticent.hypotheses.fitting.consistent import Consistent, Departure, as_marginals, centred, centred_squares
 from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base
-from reticent.queries.linear import Marginal
-from reticent.queries.residual import Residual
+from reticent.queries.linear import Marginal, Residual
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4})
 PAIRS = list(combinations(DOMAIN.names, 2))

@@ -7,7 +7,7 @@ import pytest
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.consistent import Consistent
 from reticent.hypotheses.fitting.loglinear import fit_loglinear
 from reticent.queries.linear import Marginal

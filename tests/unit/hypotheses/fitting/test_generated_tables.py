@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.descent import FURTHEST
 from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
 from reticent.queries.linear import Marginal

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.loglinear import FitProblem, fit_loglinear, terms_of
 from reticent.hypotheses.fitting.prior import Prior, collapse, empirical_scale, product_base, soft_floor
 from reticent.hypotheses.fitting.quasi_newton import Objective, descend

@@ -5,8 +5,7 @@ import pytest
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.dense.dense import DenseEngine, DenseHypothesis
 from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base

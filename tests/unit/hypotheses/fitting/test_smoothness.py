@@ -7,7 +7,7 @@ import pytest
 
 from reticent.domain import Categorical, Domain, Integer, Numeric
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.dense.engine import DenseEngine
+from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting import loglinear
 from reticent.hypotheses.fitting.loglinear import SMOOTH, FitProblem, fit_loglinear, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base

@@ -11,8 +11,7 @@ import pytest
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError, SourceError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.counting.records import Records
-from reticent.kernel.counting.subsample import Subsample
+from reticent.kernel.counting.records import Records, Subsample
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table, exact_counts
