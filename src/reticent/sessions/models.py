@@ -71,11 +71,18 @@ def charged(state: State, key: str) -> int:
 
 def _charged_beside(state: State, key: str) -> int:
     """What it paid for audits, and for a start before them."""
-    paid: dict[str, None] = {}
-    for place in range(1, ATTEMPTS + 1):
-        begun = state.journal.guesses(_named(key, place)) or {}
-        paid |= dict.fromkeys((*begun.get("learned", ()), *filter(None, [begun.get("audit")])))
-    return sum(map(state.ledger.charged, paid))
+    learned = dict.fromkeys(name for one in _begun_under(state, key) for name in one.get("learned", ()))
+    return sum(map(state.ledger.charged, learned)) + _charged_audits(state, key)
+
+
+def _charged_audits(state: State, key: str) -> int:
+    audits = dict.fromkeys(one["audit"] for one in _begun_under(state, key) if one.get("audit") is not None)
+    return sum(map(state.ledger.charged, audits))
+
+
+def _begun_under(state: State, key: str) -> list[dict[str, Any]]:
+    """What a key was about to have audited, attempt by attempt."""
+    return [state.journal.guesses(_named(key, place)) or {} for place in range(1, ATTEMPTS + 1)]
 
 
 def _named(name: str, place: int) -> str:
@@ -110,6 +117,9 @@ class ModelFitting:
         self.limit = limit
         """What is left of the price that was quoted before that start, in nano-units."""
         self._paid_here = 0
+        if taught and limit is not None and request.key is not None:
+            # The same key asked again has the same limit, and has paid part of it.
+            self._paid_here = state.ledger.charged(ASK + request.key) + _charged_audits(state, request.key)
         self.state = state
         self.knowledge = state.knowledge
         self.request = request
