@@ -7,12 +7,17 @@ own functions, and one transaction stores many of them; values are drawn at rand
 from __future__ import annotations
 
 import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from benchmarks.growth import alone
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
@@ -20,13 +25,15 @@ from reticent.kernel.curator import counted_statistic, pack_array
 from reticent.kernel.ledger.anchor import Anchor, Mark, places
 from reticent.kernel.ledger.events import canonical, sha256
 from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.table import Table
 from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.measured import ByDigest, MeasuredGroups, MeasuredQuery, MeasuredTables
 from reticent.queries.groups import Groups
-from reticent.queries.linear import Range
+from reticent.queries.linear import Range, count
 from reticent.queries.predicate import col
+from reticent.service.readers.follower import Follower
 from reticent.sessions.journal import ASK, Journal
 from reticent.sessions.session import Session
 
@@ -139,3 +146,48 @@ def made(path: Path, answers: int, *, indexed: bool = True) -> Table:
     if indexed:
         index(path, private, answers)
     return private
+
+
+PAID = 100
+"""Paid answers that are measured on each ledger."""
+
+
+def costs(path: Path) -> dict[str, float]:
+    """Processor seconds of opening, following, paying and verifying, and memory; for a process of its own."""
+    private = table()
+    start = time.process_time()
+    session = Session.open(path, private, BUDGET, warm_start=0, progress=False)
+    found = {"open": time.process_time() - start, "open_gib": held_gib()}
+    start = time.process_time()
+    follower = Follower(path)
+    found["follow"] = time.process_time() - start
+    paying, refreshing = [], []
+    for number in range(PAID):
+        # Outside of the boxes and groups that were bought.
+        asked = count((col("a") == number % CODES) | (col("b") == number // 4))
+        paying.append(_cpu(lambda asked=asked: session.ask(asked, error=0.0005)))
+        refreshing.append(_cpu(follower.refresh))
+    follower.close()
+    found["pay"], found["refresh"] = statistics.median(paying), statistics.median(refreshing)
+    session.close()
+    found["verify"] = _cpu(lambda: verify(path, keep=False))
+    return found | {"verify_gib": held_gib()}
+
+
+def _cpu(action: Callable[[], object]) -> float:
+    start = time.process_time()
+    action()
+    return time.process_time() - start
+
+
+def held_gib() -> float:
+    """The most memory that this process has held so far."""
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 2**20
+
+
+def measured(answers: int) -> dict[str, float]:
+    """The costs of a ledger with so many paid answers, on the disk of the working directory."""
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        made(Path(folder) / "a.ledger", answers)
+        return {"events": float(2 * answers)} | alone(costs, Path(folder) / "a.ledger")
