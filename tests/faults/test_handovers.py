@@ -89,7 +89,7 @@ def handed_over(first: Lives, second: Lives, operation: str, fatal: int, folder:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="lives are forked")
-@pytest.mark.parametrize("operation", ["keyed losses"])
+@pytest.mark.parametrize("operation", ["keyed count"])
 def test_an_operation_is_handed_over(operation: str, tmp_path: Path) -> None:
     with lives() as servers:
         (tmp_path / "whole").mkdir()

@@ -129,7 +129,7 @@ def killed_once(options: dict[str, Any], every: int) -> None:
 
 def test_a_late_start_that_died_is_paid_once_and_its_key_states_it() -> None:
     """The key of a request that died after its start, before its audit, stated the audit alone."""
-    killed_once(ASKED["an analyst's"], 2)
+    killed_once(ASKED["an analyst's"], 4)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from reticent.sessions import journal as journal_module
 from reticent.sessions import state as state_module
 from reticent.sessions.session import Session
 
-SHORT, LONG = 600, 2400
+SHORT, LONG = 400, 1600
 EARLY = 128
 """Events between two checkpoints here."""
 MOST_READ = 64
