@@ -35,6 +35,7 @@ SUITES = {
     "streams": "Streams of questions beside Gaussian noise with a cache",
     "convex": "Fifty regressions under one budget",
     "fits": "Four hundred adaptive regressions under one budget",
+    "audit_constants": "Constants of audits that losses order",
     "dualquery": "DualQuery",
     "mixed": "Mixed linear queries of two real tables",
     "adversary": "Paper engines against an adversary who knows the rows",

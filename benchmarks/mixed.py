@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.csv
+from scipy.stats import binom
 
 import reticent as rt
 from benchmarks import nist
@@ -25,21 +26,24 @@ from reticent.kernel.table import Table
 from reticent.queries.base import Linear
 from reticent.queries.linear import Range
 
-QUERIES, RUNS, FAILURE = 500, 3, 0.05
-LONG = {("kdd99", "TextbookPMW")}
-"""Left out: a release takes minutes, as each of its hundreds of rounds scores every query on drawn records."""
+QUERIES, RUNS, FAILURE = 500, 50, 0.05
+CHANCE = 0.01
+"""Bounds that fail as often as they may are above a claim's limit so rarely."""
 BUDGET = rt.Budget(rho=20)
 """Far more than anybody should spend: with less the papers' constants say nothing about tables of this size."""
-ALGORITHMS: dict[str, Callable[[], Any]] = {
-    "MWEM": lambda: rt.MWEM(rounds=100),
-    "TextbookPMW": lambda: rt.TextbookPMW(error=0.1, failure=FAILURE),
-    "DualQuery": lambda: rt.DualQuery(rounds=200, draws=10, step=0.3),
+TEXTBOOK_ERROR = {"kdd99": 0.2, "nist": 0.1}
+"""Updates move a universe of 2^117 cells by the error itself: half the error takes three times the rounds."""
+ALGORITHMS: dict[str, Callable[[str], Any]] = {
+    "MWEM": lambda _: rt.MWEM(rounds=30),
+    "TextbookPMW": lambda place: rt.TextbookPMW(error=TEXTBOOK_ERROR[place], failure=FAILURE),
+    "DualQuery": lambda _: rt.DualQuery(rounds=60, draws=10, step=0.3, replies=4),
 }
 ROUNDING = 1e-9
 INTRODUCTION = """500 queries of each table: boxes of up to three attributes, disjunctions of two tests, and means. Each
-run is a new release; *missed* counts runs in which any stated bound fails, out of all runs. Bounds are of confidence
-0.95, so one run in twenty may miss. The budget (rho 20) is far beyond use: with less the theorem of `TextbookPMW` says
-nothing about tables of this size, and a run is refused. `TextbookPMW` on kdd99 takes minutes a run and is left out."""
+of 50 runs is a new release. *Missed* counts runs in which any stated bound fails: that of an answer, of the closing
+audit (`MWEM`, `DualQuery`) or of the theorem (`TextbookPMW`). Bounds are of confidence 0.95, so one run in twenty may
+miss. The budget (rho 20) is far beyond use: with less the theorem of `TextbookPMW` says nothing about tables of this
+size, and a run is refused."""
 
 
 def tables() -> dict[str, Counted]:
@@ -125,21 +129,35 @@ def _mean(domain: rt.Domain, generator: np.random.Generator) -> Mixed:
     return Mixed(rt.linear(one, other, values=values), lambda codes: values[codes[one], codes[other]])
 
 
-def one_run(counted: Counted, asked: list[Mixed], truths: np.ndarray, name: str) -> dict[str, float]:
-    """A release of its own: its largest error, its largest bound, and whether all bounds hold."""
-    start = time.perf_counter()
+def one_run(counted: Counted, asked: list[Mixed], truths: np.ndarray, place: str, name: str) -> dict[str, float]:
+    """A release of its own: its largest error, what it states, and whether all of that holds."""
+    start = time.process_time()
     workload = rt.Workload([one.query for one in asked])
-    release = rt.release(counted.table, workload, BUDGET, algorithm=ALGORITHMS[name]())
+    release = rt.release(counted.table, workload, BUDGET, algorithm=ALGORITHMS[name](place), progress=False)
     answers = [release.answer(one.query) for one in asked]
     errors = np.abs([answer.value for answer in answers] - truths)
     bounds = np.array([np.inf if answer.error is None else answer.error for answer in answers])
+    stated = [guarantee.error for guarantee in release.guarantees]
     return {
         "error": float(errors.max()),
-        "bound": float(bounds.max()),
+        "bound": min(stated, default=np.inf),
         "certified": float(np.isfinite(bounds).mean()),
-        "missed": float((errors > bounds + ROUNDING).any()),
-        "seconds": time.perf_counter() - start,
+        "missed": float((errors > bounds + ROUNDING).any() or any(errors.max() > b + ROUNDING for b in stated)),
+        "seconds": time.process_time() - start,
     }
+
+
+def measured(place: str, name: str, runs: list[dict[str, float]], queries: int) -> dict[str, Any]:
+    """All runs of one algorithm on one table."""
+    return {
+        "table": place, "algorithm": name, "queries": queries, "runs": len(runs),
+        "missed": sum(one["missed"] for one in runs),
+        "runs that state a bound": sum(one["bound"] < np.inf for one in runs),
+        "answers with a bound": min(one["certified"] for one in runs),
+        "median bound": float(np.median([one["bound"] for one in runs])),
+        "median of largest errors": float(np.median([one["error"] for one in runs])),
+        "seconds of a run": float(np.median([one["seconds"] for one in runs])),
+    }  # fmt: skip
 
 
 def run(quick: bool) -> dict[str, Any]:
@@ -149,19 +167,8 @@ def run(quick: bool) -> dict[str, Any]:
         asked = mixed(counted.table.domain, 30 if quick else QUERIES)
         truths = np.array([counted.truth(one) for one in asked])
         for name in ALGORITHMS:
-            if (place, name) in LONG:
-                continue
-            runs = [one_run(counted, asked, truths, name) for _ in range(1 if quick else RUNS)]
-            rows.append(
-                {
-                    "table": place, "algorithm": name, "queries": len(asked), "runs": len(runs),
-                    "missed": sum(one["missed"] for one in runs),
-                    "certified": min(one["certified"] for one in runs),
-                    "largest bound": max(one["bound"] for one in runs),
-                    "largest error": max(one["error"] for one in runs),
-                    "seconds of a run": float(np.median([one["seconds"] for one in runs])),
-                }
-            )  # fmt: skip
+            runs = [one_run(counted, asked, truths, place, name) for _ in range(1 if quick else RUNS)]
+            rows.append(measured(place, name, runs, len(asked)))
     return {"rows": rows}
 
 
@@ -169,12 +176,14 @@ def present(found: dict[str, Any]) -> list[Shown]:
     """Misses held against what chance explains, and what the bounds are worth."""
     rows = found["rows"]
     text = "{algorithm} on {table}: runs of {runs} with a bound that fails"
-    claims = [Claim(text.format(**row), row["missed"], at_most=int(FAILURE * row["runs"])) for row in rows]
+    claims = [
+        Claim(text.format(**row), row["missed"], at_most=int(binom.isf(CHANCE, row["runs"], FAILURE))) for row in rows
+    ]
     columns = dict.fromkeys(rows[0], "") | {"seconds of a run": "s"}
     series = {
         what: [(f"{row['algorithm']}, {row['table']}", row[what]) for row in rows]
-        for what in ("largest error", "largest bound")
+        for what in ("median of largest errors", "median bound")
     }
-    title, unit = "Largest error and largest bound", "share of the table"
+    title, unit = "Largest error and its bound, medians of 50 runs", "share of the table"
     plot = Plot("bounds", title, "", unit, series, expected="Every error below its bound.")
     return [INTRODUCTION, *claims, plot, Grid("Each algorithm and table", columns, rows)]

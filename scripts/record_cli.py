@@ -99,6 +99,14 @@ STEPS = (
         "```sh\nreticent fit census.release losses.toml\n```",
     ),
     Step(
+        "estimate",
+        "Fits a distribution to noisy measurements that somebody else has made and paid for: a JSON list of objects "
+        'with `query`, `values` (shares of the table) and `sd`, for example `[{"query": {"query": "marginal", '
+        '"attributes": ["sex"]}, "values": [0.48, 0.52], "sd": 0.01}]`. Nothing is measured or charged, nothing is '
+        "certified, and the result states no privacy: that of the measurements holds for it as well.\n\n"
+        "```sh\nreticent estimate measured.json --domain census.toml --records 20000 --save fitted.release\n```",
+    ),
+    Step(
         "shell",
         "SQL at a prompt, with history and completion of columns and values. On a saved release every answer is free; "
         "`reticent shell URL` asks a server (its token in `RETICENT_TOKEN`); `reticent shell TABLE --domain D --ledger "

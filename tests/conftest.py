@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A loaded machine must fail no test: examples have no limit by the clock.
+settings.register_profile("no clock", settings.default, deadline=None)
+settings.load_profile("no clock")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

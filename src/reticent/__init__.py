@@ -60,6 +60,8 @@ _HOME = {
     "plan": "planning.plan",
     "Smooth": "planning.smooth",
     "release": "releases.release",
+    "fit": "releases.measured",
+    "Measurement": "hypotheses.base",
     "Release": "releases.release",
     "Session": "sessions.session",
     "connect": "client",
@@ -80,6 +82,7 @@ if TYPE_CHECKING:
     from reticent.discovery.discover import discover
     from reticent.domain import Categorical, Domain, Integer, Numeric, Undeclared
     from reticent.errors import BudgetError, DomainError, LedgerError, QueryError, ReticentError, SourceError
+    from reticent.hypotheses.base import Measurement
     from reticent.kernel.accounting import Budget
     from reticent.kernel.ledger.ledger import Ledger
     from reticent.knowledge.request import records
@@ -104,6 +107,7 @@ if TYPE_CHECKING:
     from reticent.releases.adaptive import Adaptive
     from reticent.releases.convex import ConvexPMW
     from reticent.releases.dualquery.dualquery import DualQuery
+    from reticent.releases.measured import fit
     from reticent.releases.models import Model
     from reticent.releases.mwem import MWEM
     from reticent.releases.release import Release, release
@@ -133,6 +137,7 @@ __all__ = [  # noqa: RUF022
     "marginal", "marginals", "ranges", "prefixes", "records", "Workload", "Conjunctions",
     "Squared", "Ridge", "Logistic", "Hinge", "Huber", "MeanVector", "Quantile", "Poisson", "Multinomial",
     "Margin", "Model", "Adaptive", "MWEM", "TextbookPMW", "DualQuery", "ConvexPMW", "plan", "Smooth", "release",
+    "fit", "Measurement",
     "Release", "Session", "connect", "evaluate",
     "DomainError", "QueryError", "SourceError", "BudgetError", "LedgerError", "ReticentError",
 ]  # fmt: skip

@@ -317,7 +317,7 @@ def test_relations_that_infer_types_are_refused(tmp_path: Path) -> None:
         seen_by_ibis,
     ]
     for relation in relations:
-        with pytest.raises(SourceError, match="takes its types from the cells") as refused:
+        with pytest.raises(SourceError, match="its column types depend on the cells") as refused:
             Table.of(relation, Domain(a=3), records=1)
         assert "\n" not in str(refused.value)
     pyarrow.parquet.write_table(pa.table({"a": [1, 2]}), tmp_path / "rows.parquet")

@@ -144,6 +144,9 @@ def census(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, float]:
         {"query": "linear", "attributes": ["age", "sex"], "values": [[share, 1 - share] for share in shares]},
     ]
     (folder / "linear.json").write_text(json.dumps(queries))
+    ages = np.bincount(codes["age"], minlength=domain["age"].size) / table.num_rows
+    measured = [{"query": {"query": "marginal", "attributes": ["age"]}, "values": ages.tolist(), "sd": 0.001}]
+    (folder / "measured.json").write_text(json.dumps(measured))
     with gzip.open(PLANTS / "plants.csv.gz") as file:
         plants = pyarrow.csv.read_csv(io.BytesIO(file.read()))
     rt.Domain(dict.fromkeys(plants.column_names, 2)).write(folder / "plants.toml")

@@ -254,7 +254,7 @@ def test_importing_beside_an_old_opendp_fails(tmp_path: Path) -> None:
         check=False,
     )
     assert run.returncode != 0
-    assert "opendp 0.14.1 draws noise that loses more than it is priced for" in run.stderr
+    assert "opendp 0.14.1 draws noise that costs more privacy than its price" in run.stderr
 
 
 def test_no_opendp_is_needed() -> None:

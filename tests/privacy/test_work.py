@@ -22,16 +22,20 @@ from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
-from reticent.kernel.curator import Curator
+from reticent.kernel.curator import OTHER_STATISTICS, SCORES, Curator
 from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.linear_scores import LargestError, LinearScores
 from reticent.kernel.mechanisms.noise import Gaussian
 from reticent.kernel.minimizers import families as minimizers_module
 from reticent.kernel.minimizers import phased
 from reticent.kernel.minimizers import solvers as minimizer_steps
 from reticent.kernel.minimizers.excess_risk import ExcessRisk, ExcessRisks
 from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer, RidgeGLM
+from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
+from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import (
+    STATISTICS,
     AnswerErrors,
     BlockCounts,
     CellScores,
@@ -45,9 +49,12 @@ from reticent.kernel.table import Table
 from reticent.losses.losses import ConvexLoss, Hinge, Huber, Logistic, MeanVector, Ridge, Squared
 from reticent.losses.solver import minimum
 from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.distribution import WHOLE, Distribution, Questions
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Residual, count
 from reticent.queries.predicate import col
+from reticent.queries.scalars import ScalarQueries
+from reticent.queries.workload import Workload
 
 SOURCE = str(Path(reticent.__file__).parent)
 DOMAIN = Domain({"a": 3, "b": 2, "y": 2})
@@ -130,6 +137,8 @@ def statistics() -> list[Any]:
     guesses = tuple(np.full(DOMAIN.shape_of(s), size / DOMAIN.cells(s)) for s in everything)
     queries = (count(col("a") == 1), count((col("a") > 0) & (col("y") == 1)))
     pairs = Conjunctions(DOMAIN, np.array([[0, 1], [1, 2], [0, 2]]), np.array([[1, 1], [0, 1], [2, 0]]))
+    listed = ScalarQueries(Workload([Marginal(("a", "b")), *queries]), DOMAIN)
+    asked = Questions(DOMAIN, Distribution("mixed", (("a",), ("b", "y"))))
     scores = tuple((loss, np.zeros(loss.on(DOMAIN).dimension), loss.on(DOMAIN).scale) for loss in LOSSES[:4:3])
     return [
         LinearCount(queries[1], DOMAIN),
@@ -139,6 +148,11 @@ def statistics() -> list[Any]:
         ResidualCounts(Residual(("a", "y")), DOMAIN),
         *(MaxError(kind, tuple(everything), guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors(queries, np.array([3.0, 2.0]), DOMAIN),
+        ClippedSums(Groups((), col("b") == 1, "a"), DOMAIN),
+        ClippedSums(Groups(("y",), col("b") == 1, "a"), DOMAIN),
+        LinearScores(listed, np.zeros(listed.size)),
+        LargestError(listed, np.full(listed.size, 2.0)),
+        ErrorQuantile(asked, tuple(np.zeros(DOMAIN.shape_of(s)) for s in asked.sets), WHOLE // 2),
         CellScores(sets=tuple(everything), offsets=tuple(-g for g in guesses)),
         ConjunctionScores(conjunctions=pairs, offsets=np.zeros(3)),
         ExcessRisks(*(tuple(part) for part in zip(*scores, strict=True)), DOMAIN, float(size)),  # pyright: ignore
@@ -162,6 +176,12 @@ def check_statistics() -> None:
         for statistic in statistics():
             left, right = (steps(lambda s, q=statistic: q.evaluate(s, 1), rows) for rows in pair)
             assert left == right, (type(statistic).__name__, neighbours, left[0], right[0])
+
+
+def test_every_statistic_of_the_kernel_is_counted() -> None:
+    """`BinOffsets` reads what `ClippedSums` reads, and subtracts."""
+    counted = {type(statistic) for statistic in statistics()}
+    assert {*STATISTICS, *OTHER_STATISTICS, *SCORES} - counted == {BinOffsets}
 
 
 def declared(neighbours: str) -> Iterator[Minimizer]:

@@ -143,6 +143,14 @@ def test_what_is_no_address_is_refused_at_once(url: Any) -> None:
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize("table", ["a\nb", "", "..", "a/b", "a?x=1", "é", "x" * 65, 3])
+def test_what_is_no_tables_name_never_leaves(table: Any) -> None:
+    """Found by the fuzz: a line break in it was an internal error of the library that sends it."""
+    with pytest.raises(rt.QueryError, match=r"table's name") as refused:
+        rt.connect("http://127.0.0.1:9", "rt_x", table=table)
+    assert "\n" not in str(refused.value)
+
+
 def test_what_is_no_question_never_leaves(service: Service) -> None:
     condition: Any = rt.col("smoker") == "no"
     with connection(service) as session:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,31 @@ CALLS: dict[str, Call] = {
     "Ledger.open(identity)": lambda v, s: rt.Ledger.open("i.ledger", identity=v, budget=BUDGET).close(),
     "Ledger.open(budget)": lambda v, s: rt.Ledger.open("b.ledger", identity=TABLE.identity, budget=v).close(),
     "Ledger.memory": lambda v, s: rt.Ledger.memory(v),
+    "Adaptive(audit_share)": lambda v, s: rt.Adaptive(audit_share=v),
+    "Adaptive(confidence)": lambda v, s: rt.Adaptive(confidence=v),
+    "MWEM(audit_share)": lambda v, s: rt.MWEM(audit_share=v),
+    "DualQuery(audit_share)": lambda v, s: rt.DualQuery(audit_share=v),
+    "DualQuery(refine)": lambda v, s: rt.DualQuery(refine=v),
+    "Budget(noise)": lambda v, s: rt.Budget(epsilon=1, delta=1e-9, noise=v),
+    "Budget(approximate)": lambda v, s: rt.Budget(epsilon=1, delta=1e-9, approximate=v),
+    "Categorical(missing)": lambda v, s: rt.Categorical(["a"], missing=v),
+    "Numeric(units)": lambda v, s: rt.Numeric(edges=[0, 1], units=v),
+    "Numeric(negative)": lambda v, s: rt.Numeric(edges=[0, 1], negative=v),
+    "Numeric(format)": lambda v, s: rt.Numeric(edges=[date(2020, 1, 1), date(2021, 1, 1)], format=v),
+    "Domain.canonical": lambda v, s: DOMAIN.canonical(v),
+    "Domain.shape_of": lambda v, s: DOMAIN.shape_of(v),
+    "Domain.cells": lambda v, s: DOMAIN.cells(v),
+    "Domain.with_discovered": lambda v, s: DOMAIN.with_discovered(v),
+    "Logistic(bounds)": lambda v, s: rt.Logistic(features=["x"], label="s", positive="a", bounds=v),
+    "Logistic(bounds of x)": lambda v, s: rt.Logistic(features=["x"], label="s", positive="a", bounds={"x": v}),
+    "Logistic(categories)": lambda v, s: rt.Logistic(features=["x"], label="s", positive="a", categories=v),
+    "Logistic(intercept)": lambda v, s: rt.Logistic(features=["x"], label="s", positive="a", intercept=v),
+    "Answer.from_dict": lambda v, s: s.ask(ONE).from_dict(v),
+    "plan(losses)": lambda v, s: rt.plan(records=v, domain=DOMAIN, budget=BUDGET, losses=v),
+    "predict": lambda v, s: s.minimize(rt.Squared(features=["s"], label="x")).predict(v),
+    "load a name that is no text": lambda v, s: rt.Release.load("\ud800"),
+    "save under a name that is no text": lambda v, s: s.release().save("\ud800"),
+    "report under a name that is no text": lambda v, s: s.report("\ud800"),
     "Ledger.open": lambda v, s: rt.Ledger.open(v, identity=TABLE.identity, budget=BUDGET).close(),
 }
 

@@ -29,6 +29,7 @@ COMMANDS = {
     "plan": ("data", "Show what each mechanism would certify, before anything is spent."),
     "release": ("publish", "Publish synthetic rows, a report and free answers under one budget."),
     "fit": ("fit", "Fit models by minimising convex losses: a release, a server or a table of your own."),
+    "estimate": ("estimate", "Fit a distribution to noisy measurements that were made elsewhere."),
     "serve": ("serve", "Put a table behind HTTP and a web page."),
     "ask": ("online", "Ask a server one question in SQL."),
     "shell": ("shell", "Ask in SQL at a prompt: a release, a server or a table of your own."),
@@ -50,6 +51,7 @@ ARGUMENTS = {
     "or use neighbours='add-remove'": "or use --neighbours add-remove",
     "or use add-remove": "or use --neighbours add-remove",
     "give its place with anchor=": "give its place with --anchor",
+    "or leave anchor= out": "or leave --anchor out",
     "give the right one with anchor=": "give the right one with --anchor",
 }
 """What the library's remedies say, and what they are called here."""
@@ -82,7 +84,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: every failure that is the caller's ends in one line on stderr, and so does one that is ours."""
+    """Entry point: every failure, the caller's or our own, ends in one line on stderr."""
     _hold_streams()
     _spell_out()
     try:
@@ -118,7 +120,7 @@ def _hold_streams() -> None:
 
 
 def _require_text(words: list[str]) -> None:
-    """An argument that no file could be named by is none that a shell can give."""
+    """Refuse arguments that no shell can pass: zero bytes and invalid Unicode."""
     for word in words:
         try:
             os.fsencode(word)

@@ -18,6 +18,7 @@ from reticent.cli.options import (
     misfits_option,
     print_json,
     progress_bar,
+    refuse_overwriting,
     telling_anchor,
 )
 from reticent.domain.attribute import Attribute, closest
@@ -217,6 +218,7 @@ def discover(
     from reticent.domain.domain import dumps_toml
     from reticent.domain.draft import read_draft
 
+    refuse_overwriting("out")
     if out is not None:
         refuse_unwritable(out)
     budget = budget_from(epsilon, delta, rho)

@@ -12,18 +12,15 @@ from rich.table import Table as Grid
 
 from reticent.cli.options import (
     anchor_option,
-    budget_from,
     budget_options,
     console,
     json_option,
     print_json,
-    progress_bar,
-    read_table,
     reading_options,
+    refuse_overwriting,
     refuse_unused,
-    telling_anchor,
 )
-from reticent.cli.targets import Target, is_release, is_server, release_target, server_target
+from reticent.cli.targets import Target, is_release, is_server, opened_target
 from reticent.domain.files import refuse_unwritable, write_file
 from reticent.errors import QueryError
 
@@ -85,6 +82,7 @@ def fit(
 
     _refuse_unused(target, options["engine"])
     asked = read_losses(losses)
+    refuse_overwriting("out")
     if out is not None:
         refuse_unwritable(out)
     opened = _opened(target, asked, error, confidence, as_json, **options)
@@ -109,8 +107,9 @@ def fit(
 
 
 def _refuse_unused(target: str, engine: str) -> None:
-    """What the kind of target has no use for."""
-    reading = ("domain_file", "query", "person", "records", "neighbours", "ledger", "anchor", "warm_start", "engine")
+    """Refuse options that have no effect on this kind of target."""
+    reading = ("domain_file", "query", "person", "most", "records", "version", "neighbours")
+    reading = (*reading, "ledger", "anchor", "warm_start", "engine")
     budget = ("queries", "epsilon", "delta", "rho")
     if is_server(target):
         refuse_unused("with a server, which has its own table and budget", *reading, *budget)
@@ -128,32 +127,17 @@ def _refuse_unused(target: str, engine: str) -> None:
 def _opened(
     target: str, losses: Sequence[Any], error: float | None, confidence: float | None, quiet: bool, **options: Any
 ) -> Target:
-    budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
-    ledger, anchor, served = (options.pop(name) for name in ("ledger", "anchor", "served"))
     opening = {name: options.pop(name) for name in ("warm_start", "engine", "queries")}
-    if is_server(target):
-        return server_target(target, served)
-    if is_release(target):
-        return release_target(target)
-    if options["domain_file"] is None or ledger is None:
-        raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
-    from reticent.sessions.session import Session
-
     if opening["engine"] != "default":
         # Of a session that goes on, the terms of its first opening hold.
         opening |= {"losses": losses, "error": error}
         if confidence is not None:
             opening["confidence"] = confidence
-    stated = budget_from(**budget)
-    table = read_table(target, **options)
-    with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
-        session = Session.open(ledger, table, stated, anchor=anchor, progress=listener, **opening)
-    return Target(session, session.name, session.budget.unit)
+    return opened_target(target, lambda: opening, quiet, **options)
 
 
 def _price(opened: Target, losses: Sequence[Any], error: float | None, confidence: float | None) -> float:
-    tested = getattr(opened.backend, "engine", "default") != "default"
-    if error is None and tested:
+    if error is None and opened.tests:
         request = opened.backend.request(tuple(losses), None, confidence)
         return opened.backend.budget.amount(opened.backend.quote(request).price)
     if error is None:

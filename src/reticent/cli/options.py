@@ -12,8 +12,8 @@ import click
 from rich.console import Console
 
 from reticent.domain import Domain
-from reticent.domain.files import named_path
-from reticent.errors import QueryError
+from reticent.domain.files import named_path, shown_path
+from reticent.errors import QueryError, one_line
 from reticent.kernel.accounting import Budget
 from reticent.progress.bars import Report, bar, listening
 
@@ -21,6 +21,9 @@ console = Console(highlight=False, soft_wrap=False, emoji=False)
 """Names of columns and values are shown as they are: `:station:` is no picture of a train."""
 
 
+version_option = click.option(
+    "--version", help="Version of the rows, as stated when the ledger was made; it refuses another one."
+)
 most_option = click.option("--most", type=int, help="With --person: count rows, at most this many of each person.")
 
 
@@ -37,6 +40,7 @@ def reading_options(*, domain_required: bool = True) -> Callable[[Callable], Cal
         click.option("--person", help="Column that identifies the person; each person then counts as one."),
         most_option,
         click.option("--records", type=int, help="Public number of records, if the source does not state it."),
+        version_option,
         click.option(
             "--neighbours",
             type=click.Choice(["replace-one", "add-remove"]),
@@ -153,8 +157,8 @@ def telling_anchor(ledger: str | Path | None, anchor: str | Path | None) -> Iter
     yield
     if new:
         click.echo(
-            f"The anchor is kept beside the ledger, in {ledger}.anchor: restoring the folder restores both and hides a"
-            " rollback. Use --anchor to keep it on another volume.",
+            f"The anchor is kept beside the ledger, in {one_line(f'{ledger}.anchor')}: restoring the folder"
+            " restores both and hides a rollback. Use --anchor to keep it on another volume.",
             err=True,
         )
 
@@ -203,6 +207,41 @@ def refuse_unused(why: str, *names: str) -> None:
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
             option = next(p.opts[0] for p in ctx.command.params if p.name == name)
             raise QueryError(f"{option} has no effect {why}; leave it out")
+
+
+def refuse_overwriting(*names: str) -> None:
+    """An output may replace an older one, but nothing that this command reads, its ledger or another output of it."""
+    ctx = click.get_current_context()
+    options = {p.name: p.opts[0] if isinstance(p, click.Option) else "the input" for p in ctx.command.params if p.name}
+    given = {name: ctx.params[name] for name in options if isinstance(ctx.params.get(name), str | Path)}
+    outputs = {name: given.pop(name) for name in names if name in given}
+    kept = [(options[name], value) for name, value in given.items() if name in _PLACES or _is_file(value)]
+    kept += [(options["ledger"], f"{given['ledger']}{end}") for end in _BESIDE if "ledger" in given]
+    for name, output in outputs.items():
+        for other, place in kept:
+            if _same_file(output, place):
+                raise QueryError(f"{options[name]} {shown_path(output)} would overwrite {other}; choose another name")
+        kept.append((options[name], output))
+
+
+_PLACES = ("ledger", "anchor")
+_BESIDE = ("-wal", "-shm", ".lock", ".anchor")
+
+
+def _is_file(value: str | Path) -> bool:
+    try:
+        return Path(value).is_file()
+    except (OSError, ValueError):  # a statement or an address, not the name of a file
+        return False
+
+
+def _same_file(one: str | Path, other: str | Path) -> bool:
+    try:
+        return Path(one).resolve() == Path(other).resolve() or (
+            _is_file(one) and _is_file(other) and Path(one).samefile(other)
+        )
+    except (OSError, ValueError):
+        return False
 
 
 def read_table(table: str, domain_file: str, **reading: Any) -> Any:

@@ -20,6 +20,7 @@ from reticent.cli.options import (
     print_json,
     progress_bar,
     read_table,
+    refuse_overwriting,
     refuse_unused,
     table_options,
     telling_anchor,
@@ -176,7 +177,8 @@ def release(
         raise QueryError(f"{rows} synthetic rows cannot be written; ask for at least 1")
     if anchor is not None and ledger is None:
         raise QueryError("--anchor is the place of a ledger's anchor; name the ledger with --ledger")
-    _writable(out, save_file, report, custodian_copy)
+    refuse_overwriting("out", "save_file", "report", "custodian_copy")
+    check_writable(out, save_file, report, custodian_copy)
     check_fit(table, accept_misfits, **reading)
     private = read_table(table, **reading)
     wanted = workload_from(workload or f"marginals:{min(3, len(private.domain))}", private.domain)
@@ -242,7 +244,7 @@ def _widths(certificate: Any) -> str:
     return f"{' or '.join(map(str, found))} columns"
 
 
-def _writable(*paths: Path | None) -> None:
+def check_writable(*paths: Path | None) -> None:
     """Refuse a wrong destination before anything is spent."""
     for path in paths:
         if path is not None:
@@ -285,7 +287,8 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     from reticent.queries.linear import Marginal
 
     facts = published.facts
-    console.print(f"[bold]{escape(facts['name'])}[/bold] published: {escape(published.privacy)}")
+    done = "published" if published.stated else "fitted"
+    console.print(f"[bold]{escape(facts['name'])}[/bold] {done}: {escape(published.privacy)}")
     if facts.get("charged_now") == 0:
         console.print("  published before with this ledger: read back from it; nothing was measured, nothing charged")
     for certificate in published.certificates:
@@ -305,7 +308,8 @@ def show_release(published: Any, written: dict[str, str]) -> None:
         which = "all of these" if len({bound.origin for bound in bounds}) == 1 else "all of one line"
         console.print(f"  ({which} at once, confidence {min(bound.confidence for bound in bounds):.0%})")
     elif not published.losses:
-        console.print("  no bound was bought: this algorithm certifies no errors")
+        why = "no bound was bought: this algorithm" if published.stated else "a fit to others' measurements"
+        console.print(f"  {why} certifies no errors")
     for words, value in analysis_rows(published.notes):
         console.print(f"  {words}: {value}", markup=False)
     for what, where in written.items():

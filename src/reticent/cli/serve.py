@@ -22,11 +22,12 @@ from reticent.cli.options import (
     refuse_unused,
     start_options,
     telling_anchor,
+    version_option,
 )
 from reticent.errors import QueryError
 
 TABLE_NAMES = (
-    *("domain", "ledger", "anchor", "query", "person", "most", "records", "neighbours", "title"),
+    *("domain", "ledger", "anchor", "query", "person", "most", "records", "version", "neighbours", "title"),
     *("epsilon", "delta", "rho"),
     *ENGINE_NAMES,
     "error",
@@ -45,6 +46,7 @@ TABLE_NAMES = (
 @click.option("--person", help="Column that identifies the person; each person then counts as one.")
 @most_option
 @click.option("--records", type=int, help="Public number of records, if the source does not state it.")
+@version_option
 @click.option(
     "--neighbours", type=click.Choice(["replace-one", "add-remove"]), default="replace-one", show_default=True
 )
@@ -82,7 +84,7 @@ def serve(
     """
     try:
         from reticent.service import server as running
-    except ImportError:
+    except ModuleNotFoundError:
         raise QueryError("serving needs more packages: pip install 'reticent[serve]'") from None
     from reticent.service.auth import Tokens
     from reticent.service.paid_answers import longest

@@ -22,23 +22,19 @@ from reticent.cli.options import (
     ENGINE_NAMES,
     START_NAMES,
     anchor_option,
-    budget_from,
     budget_options,
     console,
     engine_from,
     engine_options,
     json_option,
     print_json,
-    progress_bar,
-    read_table,
     reading_options,
     refuse_unused,
     start_options,
-    telling_anchor,
     wanted_error,
 )
 from reticent.cli.show import show_result
-from reticent.cli.targets import Target, is_release, is_server, release_target, server_target, session_target
+from reticent.cli.targets import Target, is_release, is_server, opened_target
 from reticent.domain import Domain
 from reticent.errors import QueryError, ReticentError
 from reticent.sql.parse import quoted_name
@@ -104,9 +100,9 @@ def _piped(prompt: Prompt) -> int:
 
 
 def _refuse_unused(target: str) -> None:
-    """What the kind of target has no use for."""
-    reading = ("domain_file", "query", "person", "most", "records", "neighbours", "ledger", "warm_start")
-    reading = (*reading, *START_NAMES, *ENGINE_NAMES)
+    """Refuse options that have no effect on this kind of target."""
+    reading = ("domain_file", "query", "person", "most", "records", "version", "neighbours")
+    reading = (*reading, "ledger", "anchor", "warm_start", *START_NAMES, *ENGINE_NAMES)
     budget = ("epsilon", "delta", "rho")
     if is_server(target):
         refuse_unused("with a server, which has its own table and budget", *reading, *budget)
@@ -117,21 +113,9 @@ def _refuse_unused(target: str) -> None:
 
 
 def _opened(target: str, quiet: bool, **options: Any) -> Target:
-    budget = {name: options.pop(name) for name in ("epsilon", "delta", "rho")}
     engine = {name: options.pop(name) for name in ENGINE_NAMES}
-    ledger, anchor, served = (options.pop(name) for name in ("ledger", "anchor", "served"))
     start = {name: options.pop(name) for name in ("warm_start", "purpose", "useful")}
-    if is_server(target):
-        return server_target(target, served)
-    if is_release(target):
-        return release_target(target)
-    if options["domain_file"] is None or ledger is None:
-        raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
-    stated = budget_from(**budget)
-    opening = engine_from(**engine) | start
-    table = read_table(target, **options)
-    with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
-        return session_target(table, ledger, stated, opening, listener, anchor)
+    return opened_target(target, lambda: engine_from(**engine) | start, quiet, **options)
 
 
 def _agree(price: str) -> bool:

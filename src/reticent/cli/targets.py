@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reticent.cli.options import budget_from, progress_bar, read_table, telling_anchor
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Budget
 
 TOKEN = "RETICENT_TOKEN"
 
@@ -48,6 +48,8 @@ class Target:
     def budget(self) -> str:
         """What is spent, or why nothing is."""
         if self.free:
+            if not self.backend.stated:
+                return f"Everything is free: {self.backend.privacy}."
             return f"Everything is free: {self.backend.privacy} was spent when this was published."
         spent, remaining = float(self.backend.spent), float(self.backend.remaining)
         share = spent / (spent + remaining) if spent + remaining else 1.0
@@ -76,7 +78,7 @@ def release_target(path: str) -> Target:
 def server_target(url: str, table: str | None) -> Target:
     try:
         from reticent.client import connect
-    except ImportError:
+    except ModuleNotFoundError:
         raise QueryError("talking to a server needs more packages: pip install 'reticent[serve]'") from None
     if not is_server(url):
         raise QueryError(f"{url} is neither a server nor a file ending in .release; a server's address begins http://")
@@ -89,10 +91,28 @@ def server_target(url: str, table: str | None) -> Target:
     return Target(connection, connection.name, connection.describe()["budget"].split()[0])
 
 
-def session_target(
-    table: Any, ledger: Path, budget: Budget, opening: Mapping[str, Any], progress: Any, anchor: Path | None = None
+def opened_target(
+    target: str,
+    opening: Callable[[], Mapping[str, Any]],
+    quiet: bool,
+    *,
+    served: str | None,
+    ledger: Path | None,
+    anchor: Path | None,
+    **options: Any,
 ) -> Target:
+    """A server, a release, or a session on a table; `opening` makes the session's own terms, for a table only."""
+    if is_server(target):
+        return server_target(target, served)
+    if is_release(target):
+        return release_target(target)
+    if options["domain_file"] is None or ledger is None:
+        raise QueryError(f"{target}: a table needs --domain and --ledger, the account that remembers what was spent")
     from reticent.sessions.session import Session
 
-    session = Session.open(ledger, table, budget, anchor=anchor, progress=progress, **opening)
+    stated = budget_from(**{name: options.pop(name) for name in ("epsilon", "delta", "rho")})
+    terms = opening()
+    table = read_table(target, **options)
+    with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
+        session = Session.open(ledger, table, stated, anchor=anchor, progress=listener, **terms)
     return Target(session, session.name, session.budget.unit)

@@ -23,6 +23,7 @@ from reticent.errors import (
     QueryError,
     ReticentError,
     SourceError,
+    given,
     require,
 )
 from reticent.knowledge.answer import Answer
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 6
 FIRST_WAIT = 0.2
+_TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _PASSING = {"busy", "rate", "restarting", "ledger", "source"}
 """Problems that may be gone in a moment; a paid question is repeated with the same key, so it is charged once."""
 _ERRORS: dict[str, type[ReticentError]] = {
@@ -381,6 +383,9 @@ class Connection:
             raise QueryError(
                 f"this token gives access to {len(self._tables)} tables ({seen}): name one of them, in SQL after FROM"
             )
+        require(name, str, "table", "a table's name, which is text")
+        if _TABLE_NAME.fullmatch(name) is None:
+            raise QueryError(f"table {given(name)} is no table's name: letters, digits, - and _, at most 64 characters")
         return f"/v1/tables/{name}{rest}"
 
     def _get(self, rest: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from reticent.client import Connection as Client
 from reticent.client import connect as connect_client
@@ -279,7 +279,7 @@ def sql_literal(value: Any) -> str:
         text = format(value, "f") if isinstance(value, Decimal) else repr(value)
         return f"({text})" if text.startswith("-") else text
     if isinstance(value, (list, tuple)):
-        return f"({', '.join(map(sql_literal, value)) or 'NULL'})"
+        return f"({', '.join(map(sql_literal, cast('Sequence[Any]', value))) or 'NULL'})"
     if isinstance(value, (str, datetime.date, datetime.time)):
         text = value.isoformat(sep=" ") if isinstance(value, datetime.datetime) else str(value)
         if "\0" in text:

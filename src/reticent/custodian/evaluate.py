@@ -82,7 +82,10 @@ def evaluate(published: Any, table: Table, workload: Workload) -> Evaluation:
         raise QueryError("the workload is empty; give at least one marginal or query")
     source = published_marginals(published, table.domain)
     total = exact_rows(table, "the table")
-    errors, sizes, distances, names = [], [], [], []
+    errors: list[float] = []
+    sizes: list[float] = []
+    distances: list[float] = []
+    names: list[str] = []
     truths = exact_counts(table).marginals(workload.marginals)
     guesses = source.marginals(list(workload.marginals))
     for attributes, truth, guess in zip(workload.marginals, truths, guesses, strict=True):

@@ -13,7 +13,7 @@ from reticent.domain.rules import fold
 from reticent.domain.values import Unread, microsecond_of
 
 MOST_HINTS = 3
-_ORDER = ("strip", "casefold", "aliases", "missing", "units", "thousands", "decimal")
+_ORDER = ("strip", "casefold", "aliases", "missing", "units", "thousands", "decimal", "negative")
 _MISSING = frozenset(
     {
         "",
@@ -46,9 +46,9 @@ _CURRENCY = re.compile(r"[$€£¥₹]|\b(USD|EUR|GBP|CHF|JPY)\b")
 _NUMBER = re.compile(r"^[^\d]*?(?P<digits>\d[\d.,'’ \u00a0\u202f]*\d|\d)[^\d]*$")
 _CLOCKS = (
     *("", " %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %I:%M %p", " %I:%M:%S %p", "T%H:%M:%S"),
-    *("T%H:%M:%SZ", "T%H:%M:%S.%fZ", " %H:%M:%SZ", " %H:%M:%S UTC", ":%H:%M:%S +0000"),  # all of them UTC
+    *(" %H:%M:%S UTC", "T%H:%M:%S%z", "T%H:%M:%S.%f%z", "T%H:%M%z", " %H:%M:%S%z", " %H:%M:%S.%f%z"),
+    *(" %H:%M:%S %z", " %H:%M %z", ":%H:%M:%S %z"),
 )
-_ZONE = re.compile(r"\d{1,2}:\d\d(:\d\d([.,]\d+)?)?\s?[+-]\d\d:?\d\d$")
 _DATES = {
     "yyyy-mm-dd": "%Y-%m-%d",
     "dd/mm/yyyy": "%d/%m/%Y",
@@ -111,8 +111,9 @@ def _together(attribute: Attribute, found: Iterable[Mapping[str, Any]]) -> dict[
                 joined[name] = list(dict.fromkeys([*joined.get(name, own.get(name, [])), *value]))
             elif value not in joined.values() or value is True:  # one mark is not both of two
                 joined.setdefault(name, value)
-    if len(joined.get("units", ())) == 1:
-        joined["units"] = joined["units"][0]
+    for name in ("units", "negative"):
+        if len(joined.get(name, ())) == 1:
+            joined[name] = joined[name][0]
     return {name: joined[name] for name in _ORDER if name in joined}
 
 
@@ -128,7 +129,7 @@ def _likeness(attribute: Attribute, text: str) -> Likeness | None:
     if isinstance(attribute, Categorical):
         return _category_hint(attribute, text)
     if isinstance(attribute, Numeric) and attribute.kind != "number":
-        return _zone_hint(stripped)
+        return None
     return _number_hint(stripped)
 
 
@@ -166,15 +167,14 @@ def _number_hint(text: str) -> Likeness | None:
     found = _NUMBER.match(text)
     if found is None:
         return None
-    if text.startswith("(") and text.endswith(")"):
-        what = (
-            "in parentheses, as accountants write negative numbers, which no rule reads: write a minus sign (--query)"
-        )
-        return Likeness(f"is {what}", f"are {what}", {})
     rules: dict[str, Any] = {}
-    around = (text[: found.start("digits")] + text[found.end("digits") :]).replace("-", "").replace("+", "").strip()
-    digits = found["digits"]
+    before, after, digits = text[: found.start("digits")], text[found.end("digits") :], found["digits"]
     what = "looks like a number with a unit"
+    if "(" in before and ")" in after:
+        rules["negative"] = ["parentheses"]
+    elif "-" in after:
+        rules["negative"] = ["trailing"]
+    around = (before + after).translate({ord(sign): None for sign in "()+-"}).strip()
     if around == "%":
         what = "looks like a percentage"
     elif _CURRENCY.search(around):
@@ -188,6 +188,9 @@ def _number_hint(text: str) -> Likeness | None:
     if decimal == ",":
         rules["decimal"] = ","
         what = "looks like a decimal comma" if not around and not thousands else what
+    if "negative" in rules and not around:
+        form = "in parentheses" if "(" in before else "with the minus sign behind it"
+        what = f"looks like a negative number {form}"
     return Likeness("number", what, rules) if rules else None
 
 
@@ -211,12 +214,6 @@ def _marks(digits: str) -> tuple[str, str]:
 
 def _plain_space(mark: str) -> str:
     return {"’": "'", "\u00a0": " ", "\u202f": " "}.get(mark, mark)
-
-
-def _zone_hint(text: str) -> Likeness | None:
-    if _ZONE.search(text) is None or text.endswith("+0000"):
-        return None
-    return Likeness("zone", "has a time zone, which no rule reads: convert to UTC, for example with --query", {})
 
 
 def _date_hint(attribute: Attribute, texts: list[str]) -> str | None:

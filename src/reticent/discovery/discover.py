@@ -103,8 +103,18 @@ def discover(
     values = whole_number(values, "values", 1, 1000) if person is not None else 1
     budget = _with_thresholds(budget, any(each.kind == "text" for each in open_ones.values()))
     found: dict[str, Attribute] = dict(attributes)
-    facts = {"person": person, "records": records, "neighbours": neighbours, "version": version}
-    with listening(progress) as report, open_undeclared(rows, Domain(open_ones), query=query, **facts) as table:
+    with (
+        listening(progress) as report,
+        open_undeclared(
+            rows,
+            Domain(open_ones),
+            query=query,
+            person=person,
+            records=records,
+            neighbours=neighbours,
+            version=version,
+        ) as table,
+    ):
         opened = ledger if isinstance(ledger, Ledger) else _open(ledger, table, budget, anchor)
         try:
             search = DiscoverySearch(Curator(table, opened), budget, len(open_ones), levels, values)

@@ -109,7 +109,22 @@ class Attribute(ABC):
         return tuple(self.value(code) for code in range(self.size))
 
     def value(self, code: int) -> Any:
-        """The value a code decodes to: a category or a bin's representative; None for null, `(other)` for other."""
+        """The value that a code decodes to.
+
+        Args:
+            code: A code, from 0 to `size` - 1.
+
+        Returns:
+            A category or a bin's representative; None for null, `(other)` for other.
+
+        Raises:
+            DomainError: There is no such code.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Categorical(["no", "yes"]).value(1)
+            'yes'
+        """
         code = int(code)
         if not 0 <= code < self.size:
             raise DomainError(f"code {code} is outside 0..{self.size - 1}")
@@ -137,13 +152,38 @@ class Attribute(ABC):
         return None if numbers is None else (float(numbers.min()), float(numbers.max()))
 
     def encode(self, values: Any) -> np.ndarray:
-        """Codes of raw values, one each, whatever they are; the reference every engine must match."""
+        """Codes of raw values. Every engine must give the same ones.
+
+        Args:
+            values: A list, an array or an Arrow column; any value has a code.
+
+        Returns:
+            One code per value.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Categorical(["no", "yes"]).encode(["yes", "no"]).tolist()
+            [1, 0]
+        """
         if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iufb":
             return self._encode_numbers(values)
         return self.judge(values)[0]
 
     def judge(self, values: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Codes and statuses of raw values; each value is judged alone, whatever stands beside it."""
+        """Codes and statuses of raw values. Each value is judged alone, whatever stands beside it.
+
+        Args:
+            values: A list, an array or an Arrow column; any value has a code.
+
+        Returns:
+            One code and one status per value; the status says whether the value is declared, missing or neither.
+
+        Example:
+            >>> import reticent as rt
+            >>> codes, statuses = rt.Categorical(["no", "yes"]).judge(["yes", "perhaps"])
+            >>> codes.tolist()
+            [1, 2]
+        """
         to_list = getattr(values, "to_pylist", None)
         raw = values if to_list is None else to_list()
         seen: dict[tuple[type, Any], tuple[int, Status]] = {}
@@ -163,14 +203,47 @@ class Attribute(ABC):
         return found
 
     def where(self, op: str, value: Any = None, *, name: str = "value") -> np.ndarray:
-        """Mask of the codes for which the comparison is true; `name` is used in messages."""
+        """The codes for which a comparison is true.
+
+        Args:
+            op: One of == != < <= > >= in is_null is_known.
+            value: What is compared with; a list for "in".
+            name: The column's name, for messages.
+
+        Returns:
+            A mask over the codes.
+
+        Raises:
+            QueryError: The value does not fit the attribute.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Integer(3).where(">=", 1).tolist()
+            [False, True, True]
+        """
         return self.truth(op, value, name).true
 
     def truth(self, op: str, value: Any = None, name: str = "value") -> CodeTruth:
-        """Both outcomes of one comparison: == != < <= > >= in is_null is_known.
+        """Both outcomes of one comparison: the codes for which it is true, and those for which it is false.
 
         `(null)` makes every comparison unknown. `(other)` differs from each declared category, so there == is
         false and != true; in an ordered attribute it may hold anything, and every comparison is unknown.
+
+        Args:
+            op: One of == != < <= > >= in is_null is_known.
+            value: What is compared with; a list for "in".
+            name: The column's name, for messages.
+
+        Returns:
+            Two masks over the codes; a code in neither is unknown.
+
+        Raises:
+            QueryError: The value does not fit the attribute.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Integer(3).truth("==", 1).false.tolist()
+            [True, False, True]
         """
         key = (op, type(value), value) if op != "in" else (op, *((type(item), item) for item in value))
         masks = self._masks
@@ -235,7 +308,16 @@ class Attribute(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in a domain file."""
+        """Plain values, as in a domain file.
+
+        Returns:
+            The type and its settings.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Integer(3).to_dict()
+            {'type': 'integer', 'size': 3}
+        """
 
     @abstractmethod
     def _known_labels(self) -> tuple[str, ...]: ...

@@ -36,7 +36,7 @@ class Categorical(Attribute):
 
     Reading rules change how a cell is read, never what is declared: `strip` takes off blanks, `casefold` ignores case,
     `aliases` maps other spellings to declared values, `missing` lists marks that mean a missing value; for numbers
-    `decimal`, `thousands` and `units` say how they are written (docs/domain.md).
+    `decimal`, `thousands`, `units` and `negative` say how they are written (docs/domain.md).
 
     Args:
         values: The declared values, in the order of their codes.
@@ -48,7 +48,8 @@ class Categorical(Attribute):
         missing: Marks that mean a missing value.
         decimal: The decimal point of numbers.
         thousands: What separates their thousands.
-        units: What may stand behind them.
+        units: What may stand before or behind them.
+        negative: How negative numbers may be written: "parentheses" as in (5), "trailing" as in 5-.
 
     Raises:
         DomainError: No value, repeated values or values of mixed kinds.
@@ -78,6 +79,7 @@ class Categorical(Attribute):
         decimal: str = ".",
         thousands: str = "",
         units: str | Iterable[str] = (),
+        negative: str | Iterable[str] = (),
     ) -> None:
         if isinstance(values, (str, bytes, Mapping)) or not has_items(values):
             raise DomainError(f"values {shown(values)} must be a list")
@@ -97,6 +99,7 @@ class Categorical(Attribute):
             decimal=decimal,
             thousands=thousands,
             units=units,
+            negative=negative,
             known=frozenset(listed).__contains__,
         )
         self._declare(values=listed, known=len(listed), nullable=nullable, other=other, rules=rules)

@@ -18,7 +18,7 @@ from reticent.domain.categorical import Categorical, Integer
 from reticent.domain.files import replacing
 from reticent.domain.impossible import Impossible, read_rules
 from reticent.domain.numeric import Numeric
-from reticent.errors import DomainError, given
+from reticent.errors import DomainError, given, has_items, require
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ RESERVED_PREFIX = "__"
 _COUNTED_SETS = 4096
 """Sets of columns whose cells are remembered."""
 
-_EXTRAS = ("nullable", "other", "strip", "casefold", "aliases", "missing", "decimal", "thousands", "units")
+_EXTRAS = ("nullable", "other", "strip", "casefold", "aliases", "missing", "decimal", "thousands", "units", "negative")
 _KEYS = {
     "categorical": ("values", *_EXTRAS),
     "numeric": ("edges", "lower", "upper", "bins", "whole", "outside", "format", *_EXTRAS),
@@ -157,8 +157,9 @@ class Domain(Mapping[str, Attribute]):
             >>> domain.canonical(["sex", "age"])
             ('age', 'sex')
         """
-        if isinstance(names, str):
-            raise DomainError(f"attributes {shown(names)} must be a list of names, not one text")
+        if isinstance(names, str) or not has_items(names):
+            told = shown(names) if isinstance(names, str) else given(names)
+            raise DomainError(f"attributes {told} must be a list of names")
         places = sorted(self.index(name) for name in names)
         for first, second in itertools.pairwise(places):
             if first == second:
@@ -183,6 +184,8 @@ class Domain(Mapping[str, Attribute]):
             >>> domain.shape_of(["sex", "age"])
             (2, 10)
         """
+        if not has_items(names):
+            raise DomainError(f"attributes {given(names)} must be a list of names")
         return tuple(self.shape[self.index(name)] for name in names)
 
     def cells(self, names: Iterable[str]) -> int:
@@ -260,7 +263,21 @@ class Domain(Mapping[str, Attribute]):
         return {name: attribute.to_dict() for name, attribute in self.items()} | found
 
     def with_discovered(self, *paid: Mapping[str, Any]) -> Domain:
-        """The same attributes, resting on what these ledgers paid for beside all that was paid before."""
+        """The same attributes, with a record of the ledgers that paid for their discovery.
+
+        Args:
+            paid: What each ledger paid, as `rt.discover` writes it; known ones are kept once.
+
+        Returns:
+            A new domain.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Domain(a=3).with_discovered().discovered
+            ()
+        """
+        for each in paid:
+            require(each, Mapping, "paid", "what a discovery's domain lists as discovered")
         known = {each["ledger"] for each in self.discovered}
         domain = Domain(self.attributes, impossible=[rule.text for rule in self.impossible])
         domain.discovered = (*self.discovered, *(_paid(each) for each in paid if each.get("ledger") not in known))

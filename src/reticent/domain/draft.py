@@ -86,8 +86,9 @@ def draft_text(label: str, columns: Iterable[ColumnFacts], *, read: str) -> str:
         "#",
         "# Where cells are written in several ways, add to a column (docs/domain.md, reading rules):",
         '#   texts:    strip = true, casefold = true, aliases = {M = "Male"}, missing = ["", "NA"], nullable = true',
-        '#   numbers:  strip = true, thousands = ",", decimal = ".", units = ["$", "USD"]',
-        '#   dates:    format = ["%d/%m/%Y"]     # beside 2024-12-31, which is always read',
+        '#   numbers:  strip = true, thousands = ",", decimal = ".", units = ["$", "USD"],',
+        '#             negative = ["parentheses", "trailing"]     # (5) and 5- beside -5',
+        '#   dates:    format = ["%d/%m/%Y"]     # beside 2024-12-31, which is always read; %z: offset from UTC',
         "",
     ]
     for column in listed:

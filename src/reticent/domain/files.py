@@ -12,15 +12,24 @@ from reticent.errors import ReticentError, require
 
 LONGEST = 200
 """Characters of a path in a message."""
+_DATABASE = b"SQLite format 3\0"
 
 
 def named_path(path: object, example: str = "report.html") -> Path:
     """A path from whatever names one; its text must be one the operating system can take."""
     require(path, str | os.PathLike, "path", f'the name of a file, for example "{example}"')
     text = os.fspath(path)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    if not isinstance(text, str) or "\0" in text:
+    if not isinstance(text, str) or "\0" in text or not _encodable(text):
         raise ReticentError("path holds a zero byte or is not text; no file can have this name")
     return Path(text)
+
+
+def _encodable(text: str) -> bool:
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def reason(problem: OSError | ValueError) -> str:
@@ -68,7 +77,9 @@ def replacing(path: Path) -> Iterator[Path]:
     """A draft beside `path` that takes its place, flushed, when the block ends; until then the old file stays whole.
 
     What is no ordinary file (a device, a pipe), or lies in a folder where nothing can be created, is written in place.
+    A database is refused: results never take the place of a ledger.
     """
+    _refuse_database(path)
     target = path.resolve()
     if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
         yield path
@@ -88,6 +99,14 @@ def replacing(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
+def _refuse_database(path: Path) -> None:
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        if file.read(len(_DATABASE)) == _DATABASE:
+            raise ReticentError(f"{shown_path(path)}: is a database, such as a ledger; choose another name")
+
+
 def refuse_unwritable(path: Path) -> None:
     """Nothing is created: a later crash must not leave an empty file that looks like a result."""
     path = named_path(path)
@@ -97,6 +116,7 @@ def refuse_unwritable(path: Path) -> None:
             raise ReticentError(f"{shown_path(path)}: the folder {shown_path(folder)} does not exist; create it first")
         if path.is_dir():
             raise ReticentError(f"{shown_path(path)}: is a folder; name a file in it")
+        _refuse_database(path)
         longest = os.pathconf(folder, "PC_NAME_MAX") if hasattr(os, "pathconf") else None
         if longest is not None and len(os.fsencode(path.name)) > longest:
             raise ReticentError(f"{shown_path(path)}: cannot be written (File name too long); choose a shorter name")

@@ -6,6 +6,7 @@ its own idea of locales and of what is close enough, decides about a cell.
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,8 @@ FULL_MONTHS = (
 MONTHS = tuple(name[:3] for name in FULL_MONTHS)
 PIVOT = "69"
 """Two-digit years from 69 on are of the 20th century, as POSIX has it."""
+NO_INSTANT = "?"
+"""The plain text of a time that has no instant in UTC: nothing reads it."""
 
 # Digits with an optional leading zero, and exactly two digits where nothing stands between two numbers.
 _NUMBERS = {
@@ -45,8 +48,9 @@ _WORDS = {
     "b": f"({'|'.join(map(_any_case, MONTHS))})",
     "B": f"({'|'.join(map(_any_case, FULL_MONTHS))})",
     "p": "([AaPp][Mm])",
+    "z": "([Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)",
 }
-_SAME = ("d", "mbB", "Yy", "HI", "M", "S", "f", "p")
+_SAME = ("d", "mbB", "Yy", "HI", "M", "S", "f", "p", "z")
 """Directives that say the same thing: at most one of each may stand in a format."""
 
 
@@ -59,7 +63,7 @@ class Format:
     groups: tuple[str, ...]
 
     def iso(self, found: tuple[str, ...]) -> str:
-        """The ISO text of what the groups hold; the calendar is for the reader of instants to check."""
+        """The ISO text of what the groups hold, in UTC if one is the offset; else the reader checks the calendar."""
         piece = dict(zip(self.groups, found, strict=True))
         year = piece["Y"] if "Y" in piece else ("19" if piece["y"] >= PIVOT else "20") + piece["y"]
         named = piece.get("b", piece.get("B"))
@@ -68,12 +72,25 @@ class Format:
         if "I" in piece:
             hour = str(int(piece["I"]) % 12 + (12 if piece["p"].lower() == "pm" else 0))
         date = f"{year}-{month:0>2}-{piece.get('d', '1'):0>2}"
-        return f"{date} {hour:0>2}:{piece.get('M', '0'):0>2}:{piece.get('S', '0'):0>2}.{piece.get('f', '0'):0<6}"
+        iso = f"{date} {hour:0>2}:{piece.get('M', '0'):0>2}:{piece.get('S', '0'):0>2}.{piece.get('f', '0'):0<6}"
+        return _in_utc(iso, piece["z"]) if "z" in piece else iso
 
     def read(self, text: str) -> str | None:
         """The ISO text of a cell in this format; None where it is in another one."""
         found = _compiled(self.pattern).match(text)
         return None if found is None else self.iso(found.groups())
+
+
+def _in_utc(iso: str, offset: str) -> str:
+    """A local time, and how far it is ahead of UTC: `Z`, `+02`, `+0200` or `+02:00`."""
+    digits = offset[1:].replace(":", "")
+    ahead = datetime.timedelta(hours=int(digits[:2] or 0), minutes=int(digits[2:] or 0))
+    try:
+        local = datetime.datetime.fromisoformat(iso)
+        moment = local + ahead if offset[0] == "-" else local - ahead
+    except (OverflowError, ValueError):
+        return NO_INSTANT
+    return moment.isoformat(sep=" ", timespec="microseconds")
 
 
 @lru_cache(maxsize=256)
@@ -98,6 +115,8 @@ def parsed_format(text: Any) -> Format:
         raise DomainError(f"format {shown(text)} has no year; add %Y")
     if ("I" in directives) != ("p" in directives):
         raise DomainError(f"format {shown(text)}: %I and %p belong together; use %H for 24 hours")
+    if re.search(r"%z(%[dmHIMSYyf]|[0-9:])", text):
+        raise DomainError(f"format {shown(text)}: nothing that %z could hold may follow it; put a blank between")
     numbers = [(len(piece) == 2 and piece[1] in _NUMBERS) or piece.isdigit() for piece in pieces]
     fixed = any(first and second for first, second in pairwise(numbers))
     pattern = "".join(_piece(piece, fixed) for piece in pieces)

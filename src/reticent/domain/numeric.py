@@ -6,6 +6,8 @@ Every engine computes the same integers (`reticent.sources.encoding`); this is t
 declared edges, and floored where the attribute is whole.
 """
 
+# Arguments are checked at run time too, for callers without a type checker.
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import bisect
@@ -49,8 +51,8 @@ class Numeric(Attribute):
     and infinite values beyond the edges are clamped into the end bins, or go with the misfits (`outside="other"`).
     With `lower, upper, bins` the bins are equally wide (whole: the integers lower..upper split evenly).
 
-    Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands` and `units` of numbers, `missing`
-    marks, `aliases`, `strip` and `casefold` (docs/domain.md).
+    Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands`, `units` and `negative` of
+    numbers, `missing` marks, `aliases`, `strip` and `casefold` (docs/domain.md).
 
     Args:
         edges: The bins' edges, ascending.
@@ -68,7 +70,8 @@ class Numeric(Attribute):
         missing: Marks that mean a missing value.
         decimal: The decimal point of numbers.
         thousands: What separates their thousands.
-        units: What may stand behind them.
+        units: What may stand before or behind them.
+        negative: How negative numbers may be written: "parentheses" as in (5), "trailing" as in 5-.
 
     Raises:
         DomainError: Edges that do not ascend, or another combination.
@@ -107,6 +110,7 @@ class Numeric(Attribute):
         decimal: str = ".",
         thousands: str = "",
         units: str | Iterable[str] = (),
+        negative: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(whole, bool):
             raise DomainError(f"whole {shown(whole)} must be true or false")
@@ -130,6 +134,7 @@ class Numeric(Attribute):
             decimal=decimal,
             thousands=thousands,
             units=units,
+            negative=negative,
         )
         extras = {"nullable": nullable, "other": other, "outside": outside, "rules": rules}
         self._declare(edges=listed, known=len(listed) - 1, whole=whole, **extras)
@@ -149,14 +154,43 @@ class Numeric(Attribute):
         return frozen(np.array(_numbers(self.edges, self.kind)))
 
     def bin(self, code: int) -> tuple[float, float]:
-        """Smallest and largest number of a bin; the largest belongs to it only if whole or last."""
+        """Smallest and largest number of a bin.
+
+        The largest belongs to the bin only if numbers are whole or the bin is the last.
+
+        Args:
+            code: Number of the bin, from 0.
+
+        Returns:
+            Both numbers.
+
+        Raises:
+            DomainError: There is no such bin.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Numeric(edges=[0, 10, 20]).bin(1)
+            (10.0, 20.0)
+        """
         if not 0 <= code < self.known:
             raise DomainError(f"code {code} is not one of the {self.known} bins")
         last = self.whole and code < self.known - 1
         return float(self.cuts[code]), float(self.cuts[code + 1]) - last
 
     def read(self, value: Any) -> float | Unread:
-        """The number of one raw value: its own, or days or microseconds since 1970; neither clipped nor floored."""
+        """The number that one raw value stands for, neither clipped nor rounded.
+
+        Args:
+            value: A cell.
+
+        Returns:
+            Its number, or days or microseconds since 1970 for dates and times; otherwise why it has none.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Numeric(edges=[0, 10, 20]).read("12.5")
+            12.5
+        """
         number = _READERS[self.kind](value if self.rules is None else self.rules.plain(value))
         return Unread.NULL if isinstance(number, float) and self._means_missing(number) else number
 
@@ -404,7 +438,9 @@ def spans(attribute: Numeric) -> tuple[np.ndarray, np.ndarray]:
 
     A bin of one value counts as one of width 1 around it, so that the value is its middle.
     """
-    low, high = np.array([attribute.bin(code) for code in range(attribute.known)]).T
+    ends: np.ndarray = np.array([attribute.bin(code) for code in range(attribute.known)])
+    low: np.ndarray = ends[:, 0]
+    high: np.ndarray = ends[:, 1]
     with np.errstate(over="ignore"):
         width = high - low
     return np.where(width > 0, low, low - 0.5), np.where(width > 0, width, 1.0)

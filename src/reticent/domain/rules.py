@@ -18,22 +18,26 @@ from typing import Any
 from reticent.domain.attribute import checked_text, shown
 from reticent.domain.formats import Format, escaped, parsed_format
 from reticent.domain.values import EXACT_FLOAT, day_of, number_of, number_text, plain, text_of, truth_of
-from reticent.errors import DomainError
+from reticent.errors import DomainError, has_items
 
 BLANKS = " \t\n\v\f\r\u00a0\u2007\u202f\u3000\ufeff"
 """What `strip` takes off both ends: what keyboards and spreadsheets write for a space, and a stray byte order mark."""
 UNREADABLE = "?"
 """The plain text of a number that the rules do not understand: nothing reads it."""
 MOST_UNITS, LONGEST_UNIT = 32, 16
+Template = tuple[str | int, ...]
+"""Texts, and groups of a pattern by number."""
 
 _SPACES = "[ \u00a0\u202f]*"
 _ALIKE = {" ": " \u00a0\u2009\u202f", "'": "'\u2019"}
 """Thousands marks that are written in several ways."""
 _THOUSANDS = (",", ".", "'", " ", "_")
+_NEGATIVE = ("parentheses", "trailing")
+"""How negative numbers may be written beside a leading minus: `(1,234.50)` and `1,234.50-`."""
 _ALLOWED = {
     "text": ("strip", "casefold", "aliases", "missing"),
     "truth values": ("strip", "casefold", "aliases", "missing"),
-    "numbers": ("strip", "casefold", "aliases", "missing", "decimal", "thousands", "units"),
+    "numbers": ("strip", "casefold", "aliases", "missing", "decimal", "thousands", "units", "negative"),
     "dates": ("strip", "casefold", "aliases", "missing", "format"),
 }
 
@@ -86,6 +90,7 @@ class Rules:
     decimal: str
     thousands: str
     units: tuple[str, ...]
+    negative: tuple[str, ...]
 
     @classmethod
     def of(cls, kind: str, known: Callable[[Any], bool] | None = None, **given: Any) -> Rules | None:
@@ -110,6 +115,7 @@ class Rules:
             _mark("decimal", stated.get("decimal", "."), (".", ",")),
             _mark("thousands", stated.get("thousands", ""), ("", *_THOUSANDS)),
             _checked_units(stated.get("units", ())),
+            _checked_negative(stated.get("negative", ())),
         )
         rules._refuse_conflicts(known)
         return rules
@@ -121,6 +127,8 @@ class Rules:
                 f"thousands and decimal are both {shown(self.decimal)}; "
                 f"give two different marks, such as decimal = {other}"
             )
+        if "parentheses" in self.negative and any("(" in unit or ")" in unit for unit in self.units):
+            raise DomainError("a unit holds parentheses, which negative numbers stand in; leave one of the two out")
         if len({self.key(text) for text in self.aliases}) < len(self.aliases):
             raise DomainError("two aliases read the same; leave one out")
         for text, value in self.aliases.items():
@@ -141,6 +149,7 @@ class Rules:
             "decimal": self.decimal if self.decimal != "." else "",
             "thousands": self.thousands,
             "units": list(self.units),
+            "negative": list(self.negative),
         }
         return {name: value for name, value in written.items() if value}
 
@@ -178,27 +187,38 @@ class Rules:
         return self.key(str(text_of(value))) if self.kind == "text" else str(text_of(value))
 
     @cached_property
-    def number_pattern(self) -> str | None:
-        """Groups sign and digits; None where numbers are read as they are without rules."""
-        if self.decimal == "." and not self.thousands and not self.units:
-            return None
+    def number_forms(self) -> tuple[tuple[str, Template], ...]:
+        """Patterns of numbers, and how sign and digits follow from their groups; empty where no rule rewrites numbers.
+
+        No text matches two of them.
+        """
+        if self.decimal == "." and not self.thousands and not self.units and not self.negative:
+            return ()
         # Without bounds on the digits, which PostgreSQL unrolls: the plain reading of numbers has them.
         point, digits = escaped(self.decimal), "[0-9]+"
         if self.thousands:
             digits = f"(?:[0-9]{{1,3}}(?:[{self.thousands_marks}][0-9]{{3}})+|{digits})"
         unit = f"(?:{'|'.join(map(escaped, self.units))})"
         before, after = (f"(?:{unit}{_SPACES})?", f"(?:{_SPACES}{unit})?") if self.units else ("", "")
-        number = f"(?:{digits}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,2}})?"
+        number = f"((?:{digits}(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,2}})?)"
         # No two repetitions of blanks meet, so that no cell takes longer than its length.
-        return f"^{_SPACES}{before}(?:([+-]){_SPACES}{before})?({number}){after}{_SPACES}$"
+        start, end = f"^{_SPACES}{before}", f"{after}{_SPACES}$"
+        forms: list[tuple[str, Template]] = [(f"{start}(?:([+-]){_SPACES}{before})?{number}{end}", (1, 2))]
+        if "parentheses" in self.negative:
+            forms.append((f"{start}\\({_SPACES}{before}{number}{after}{_SPACES}\\){end}", ("-", 1)))
+        if "trailing" in self.negative:
+            forms.append((f"{start}{number}{after}{_SPACES}\\-{end}", ("-", 1)))
+        return tuple(forms)
 
     @property
     def thousands_marks(self) -> str:
         return _ALIKE.get(self.thousands, self.thousands)
 
     @cached_property
-    def _number(self) -> re.Pattern[str] | None:
-        return None if self.number_pattern is None else re.compile(self.number_pattern.removesuffix("$") + r"\Z")
+    def _numbers(self) -> tuple[tuple[re.Pattern[str], Template], ...]:
+        return tuple(
+            (re.compile(pattern.removesuffix("$") + r"\Z"), template) for pattern, template in self.number_forms
+        )
 
     def plain(self, value: Any) -> Any:
         """A cell as it would have to be written without rules: text is rewritten, all else stays what it is.
@@ -219,26 +239,25 @@ class Rules:
         stripped = self.stripped(text)
         if self.kind == "text":
             return key
-        if self.kind == "numbers" and self._number is not None:
-            found = self._number.match(stripped)
-            return (
-                UNREADABLE
-                if found is None
-                else (found[1] or "") + _pointed(found[2], self.decimal, self.thousands_marks)
-            )
+        if self.kind == "numbers" and self._numbers:
+            return self._pointed(stripped)
         for form in self.formats:
             if (iso := form.read(stripped)) is not None:
                 return iso
         return stripped
 
+    def _pointed(self, text: str) -> str:
+        """The plain decimal text of a number; sign and exponent hold no mark."""
+        for pattern, template in self._numbers:
+            if (found := pattern.match(text)) is not None:
+                pieces = [(found[piece] or "") if isinstance(piece, int) else piece for piece in template]
+                return "".join(pieces).translate(str.maketrans(self.decimal, ".", self.thousands_marks))
+        return UNREADABLE
+
     def means_missing(self, number: float) -> bool:
         """Whether a number, or an instant in days, is declared to mean a missing value."""
         day = self.kind == "dates" and math.isfinite(number)
         return (math.floor(number) if day else number) in self.missing_numbers
-
-
-def _pointed(digits: str, decimal: str, thousands: str) -> str:
-    return digits.translate(str.maketrans(decimal, ".", thousands))
 
 
 def _left_out(name: str, value: Any) -> bool:
@@ -247,7 +266,7 @@ def _left_out(name: str, value: Any) -> bool:
 
 
 def _listed(given: Any, name: str) -> list[Any]:
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+    if isinstance(given, (str, bytes, Mapping)) or not has_items(given):
         raise DomainError(f"{name} {shown(given)} must be a list")
     return list(given)
 
@@ -271,6 +290,14 @@ def _checked_units(given: Any) -> tuple[str, ...]:
     if len(units) > MOST_UNITS:
         raise DomainError(f"units has {len(units)} entries; at most {MOST_UNITS}")
     return tuple(sorted(set(units), key=lambda unit: (-len(unit), unit)))
+
+
+def _checked_negative(given: Any) -> tuple[str, ...]:
+    ways = _listed([given] if isinstance(given, str) else given, "negative")
+    for way in ways:
+        if not isinstance(way, str) or way not in _NEGATIVE:
+            raise DomainError(f'negative {shown(way)} must be "parentheses", as in (5), or "trailing", as in 5-')
+    return tuple(way for way in _NEGATIVE if way in ways)
 
 
 def _checked_missing(given: Any, kind: str) -> tuple[Any, ...]:

@@ -1,5 +1,7 @@
 """A column that nobody has described yet: how its cells are read is known, which values it has is not."""
 
+# Arguments are checked at run time too, for callers without a type checker.
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import datetime
@@ -30,7 +32,7 @@ class Undeclared(Attribute):
         whole: Numbers are whole; edges then are, too.
         lower, upper: Public bounds of numbers or dates, where they are known: fewer edges are possible, so they are
             found with less error, and the end bins reach to the bounds.
-        format, strip, casefold, aliases, missing, decimal, thousands, units: Reading rules (docs/domain.md).
+        format, strip, casefold, aliases, missing, decimal, thousands, units, negative: Reading rules (docs/domain.md).
 
     Raises:
         DomainError: Another kind, or reading rules that do not go with it.
@@ -65,6 +67,7 @@ class Undeclared(Attribute):
         decimal: str = ".",
         thousands: str = "",
         units: str | Iterable[str] = (),
+        negative: str | Iterable[str] = (),
     ) -> None:
         if not isinstance(kind, str) or kind not in get_args(Kind):
             raise DomainError(f"kind {shown(kind)} must be one of {', '.join(get_args(Kind))}")
@@ -78,6 +81,7 @@ class Undeclared(Attribute):
             decimal=decimal,
             thousands=thousands,
             units=units,
+            negative=negative,
         )
         if not isinstance(whole, bool) or (whole and kind != "number"):
             raise DomainError(f"whole {shown(whole)} must be true or false, and is for numbers only")
@@ -103,12 +107,42 @@ class Undeclared(Attribute):
         return _seconds(self.lower), _seconds(self.upper)
 
     def found(self, edges: Iterable[Edge]) -> Numeric:
-        """The attribute with these edges, and with all else as it is stated here."""
+        """The attribute that discovery found, with all else as it is stated here.
+
+        Args:
+            edges: Edges of its bins.
+
+        Returns:
+            A numeric attribute.
+
+        Raises:
+            DomainError: The edges do not increase.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Undeclared("number").found([0, 10, 20]).known
+            2
+        """
         rules = {} if self.rules is None else self.rules.to_dict()
         return Numeric(edges=edges, whole=self.whole, **self.extras, **rules)
 
     def listing(self, texts: Iterable[str]) -> Categorical:
-        """The attribute with these categories; aliases of others are left out."""
+        """The attribute that discovery found, with all else as it is stated here.
+
+        Args:
+            texts: Its categories; aliases of other values are left out.
+
+        Returns:
+            A categorical attribute.
+
+        Raises:
+            DomainError: A category is listed twice.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Undeclared("text").listing(["no", "yes"]).known
+            2
+        """
         listed = list(texts)
         rules = {} if self.rules is None else self.rules.to_dict()
         if self.rules is not None and self.rules.aliases:
@@ -117,7 +151,19 @@ class Undeclared(Attribute):
         return Categorical(listed, **self.extras, **rules)
 
     def read(self, value: Any) -> str | float | None:
-        """One cell: a text, a number, or seconds since 1970; None where there is no such reading."""
+        """The text or number that one raw value stands for.
+
+        Args:
+            value: A cell.
+
+        Returns:
+            A text, a number, or seconds since 1970; None where the value has no such reading.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Undeclared("number").read("12.5")
+            12.5
+        """
         plain = value if self.rules is None else self.rules.plain(value)
         reader = {"number": number_of, "text": text_of}.get(self.kind, microsecond_of)
         reading = reader(plain)

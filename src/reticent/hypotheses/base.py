@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -43,7 +44,24 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A released noisy answer, in fractions: one number for a query, one array for a marginal or a residual."""
+    """A released noisy answer, in fractions: one number for a query, one array for a marginal or a residual.
+
+    `rt.fit` takes a list of them.
+
+    Args:
+        query: What was measured: a linear query, or a marginal.
+        values: Noisy shares of the table.
+        sd: Standard deviation of the noise of each share.
+        noise: How the mechanism describes itself; may be left out.
+
+    Raises:
+        QueryError: Values that are no finite numbers, or a deviation that is not positive.
+
+    Example:
+        >>> import reticent as rt
+        >>> rt.Measurement(rt.marginal("sex"), [0.48, 0.52], sd=0.01).values.shape
+        (2,)
+    """
 
     query: Linear | Marginal | Residual
     values: np.ndarray
@@ -52,11 +70,14 @@ class Measurement:
     """How its mechanism describes itself, in records; None where the values were taken from something larger."""
 
     def __post_init__(self) -> None:
-        values = np.array(self.values, dtype=np.float64)
+        try:
+            values = np.array(self.values, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise QueryError("values must be numbers, in a table with one axis for each attribute") from None
         values.setflags(write=False)
         if not np.isfinite(values).all():
             raise QueryError("a measurement must be finite; divide noisy counts by a positive number of records")
-        if not (math.isfinite(self.sd) and self.sd > 0):
+        if not (isinstance(self.sd, Real) and 0 < self.sd < math.inf):
             raise QueryError(f"a measurement needs its noise: sd={self.sd!r} must be positive and finite")
         object.__setattr__(self, "values", values)
 

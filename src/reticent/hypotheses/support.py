@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -34,6 +34,14 @@ LARGEST_MARGINAL = 1 << 26
 
 KEPT_SETS, KEPT_BYTES = 8, 1 << 28
 """The places of records are kept for so many sets and more, up to so many bytes."""
+
+
+class _Places(NamedTuple):
+    """The cell of each record in each of some sets: `cells[rows[names]]`."""
+
+    sets: tuple[tuple[str, ...], ...]
+    rows: dict[tuple[str, ...], int]
+    cells: np.ndarray
 
 
 class SupportHypothesis:
@@ -69,7 +77,7 @@ class SupportHypothesis:
         self._weights = np.ones(count) if weights is None else np.array(weights, dtype=np.float64)
         if self._weights.shape != (count,) or self._log_density.shape != (count,):
             raise DomainError(f"{count} records need as many weights and densities")
-        self._places: tuple[tuple[tuple[str, ...], ...], np.ndarray] | None = None
+        self._places: _Places | None = None
         self._model: LogLinear | None = None
         self._total = float(self._weights.sum())
         if not (0.0 < self._total < math.inf and self._weights.min() >= 0.0):
@@ -135,8 +143,7 @@ class SupportHypothesis:
     def marginal(self, attributes: Sequence[str]) -> np.ndarray:
         names = self._domain.canonical(attributes)
         shape = self._domain.shape_of(names)
-        sums = np.bincount(self.cells(names), weights=self._weights, minlength=math.prod(shape))
-        return sums.reshape(shape) / self._total
+        return self._sums(names).reshape(shape) / self._total
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
         """Rounds of learning ask for the same sets again and again: where each record falls is kept for them."""
@@ -155,8 +162,8 @@ class SupportHypothesis:
 
     def _kept_places(self, listed: tuple[tuple[str, ...], ...]) -> np.ndarray | None:
         """The cell of each record in each set, for the sets asked for last; None where that would not pay or fit."""
-        if self._places is not None and self._places[0] == listed:
-            return self._places[1]
+        if self._places is not None and self._places.sets == listed:
+            return self._places.cells
         cells = max((self._domain.cells(names) for names in listed), default=0)
         narrow = np.dtype(np.uint16 if cells <= 1 << 16 else np.uint32)
         held = len(listed) * self._weights.size * narrow.itemsize
@@ -165,8 +172,24 @@ class SupportHypothesis:
         places = np.empty((len(listed), self._weights.size), dtype=narrow)
         for row, names in zip(places, listed, strict=True):
             row[:] = self.cells(names)
-        self._places = (listed, places)
+        self._places = _Places(listed, {names: row for row, names in enumerate(listed)}, places)
         return places
+
+    def _kept_row(self, names: tuple[str, ...]) -> np.ndarray | None:
+        """The cell of each record in one of the sets asked for last."""
+        row = None if self._places is None else self._places.rows.get(names)
+        return None if row is None or self._places is None else self._places.cells[row]
+
+    def _sums(self, names: tuple[str, ...]) -> np.ndarray:
+        """The weight of the records in each cell of one set; the same bits whether places are kept or not."""
+        places, cells = self._kept_row(names), self._domain.cells(names)
+        if places is None:
+            return np.bincount(self.cells(names), weights=self._weights, minlength=cells)
+        from reticent.hypotheses.support_kernels import add_up
+
+        sums = np.zeros(cells)
+        add_up(places[None], self._weights, np.zeros(1, dtype=np.int64), sums)
+        return sums
 
     def cells(self, names: Sequence[str]) -> np.ndarray:
         """Each record's place in the flattened marginal over the named attributes."""
@@ -205,6 +228,15 @@ class SupportHypothesis:
     def reweight_values(self, values: np.ndarray, eta: float) -> None:
         """`reweight` for any finite function of the record."""
         self._tilt(values, eta)
+
+    def reweight_cells(self, form: Product | Dense, eta: float) -> None:
+        """As `reweight` but for the last bits: exponentials are taken of the form's cells, not of records."""
+        names = form.attributes
+        exponents = eta * form.tensor().ravel()
+        exponents -= np.max(exponents, where=self._sums(names) > 0.0, initial=-math.inf)
+        factors = np.exp(np.minimum(exponents, 0.0, out=exponents))
+        places = self._kept_row(names)
+        self._rescale(self._weights * factors[self.cells(names) if places is None else places])
 
     def fit(self, measurements: Sequence[Measurement], **options: Any) -> FitReport:
         """The log-linear fit of release.md among distributions on these records."""
@@ -263,12 +295,14 @@ class SupportHypothesis:
     def _tilt(self, values: np.ndarray, eta: float) -> None:
         exponents = eta * values
         exponents -= np.max(exponents, where=self._weights > 0.0, initial=-math.inf)
-        self._weights = self._weights * np.exp(np.minimum(exponents, 0.0, out=exponents))
-        total = float(self._weights.sum())
+        self._rescale(self._weights * np.exp(np.minimum(exponents, 0.0, out=exponents)))
+
+    def _rescale(self, weights: np.ndarray) -> None:
+        total = float(weights.sum())
         # a power of two rounds nothing, and keeps long runs of updates away from underflow
         scale = 2.0 ** -math.frexp(total)[1]
-        self._weights *= scale
-        self._total = total * scale
+        weights *= scale
+        self._weights, self._total = weights, total * scale
 
 
 def _possible(

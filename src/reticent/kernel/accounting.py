@@ -3,6 +3,8 @@
 What every mechanism says about itself: its proof, and its parameters as exact text for the ledger.
 """
 
+# Arguments are checked at run time too, for callers without a type checker.
+# pyright: reportUnnecessaryIsInstance=false, reportMissingTypeStubs=false
 from __future__ import annotations
 
 import math
@@ -53,7 +55,7 @@ def exact(value: Real, name: str, largest: int | None = None, *, remedy: str = "
 def written_fraction(text: object) -> Fraction:
     """A number as `str(Fraction)` writes it, which is all that files hold: a text of few digits is never a huge one."""
     if not isinstance(text, str) or _FRACTION.fullmatch(text) is None:
-        raise QueryError("a written number is not one integer, or two with a slash")
+        raise QueryError("a stored number must be one integer, or two integers joined by a slash")
     return Fraction(text)
 
 
@@ -245,16 +247,17 @@ class Budget:
             raise QueryError("a budget is epsilon, epsilon with delta, or rho; give exactly one of epsilon and rho")
         if rho is not None and delta is not None:
             raise QueryError("a rho budget takes no delta; drop delta, or give epsilon with delta")
-        if noise not in (None, GAUSSIAN):
+        if noise is not None and not (isinstance(noise, str) and noise == GAUSSIAN):
             raise QueryError('noise may be "gaussian" to pay for Gaussian noise only; leave it out otherwise')
         if noise is not None and rho is None and delta is None:
             raise QueryError('a pure budget cannot pay for Gaussian noise; give delta, or leave out noise="gaussian"')
         exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
         exact_rho = None if rho is None else exact(rho, "rho", LARGEST_BUDGET)
         exact_delta = None if delta is None else _probability(delta)
-        taken = Fraction(0) if approximate is None or approximate == 0 else _probability(approximate)
+        none = approximate is None or (isinstance(approximate, Real) and approximate == 0)
+        taken = Fraction(0) if none else _probability(approximate)
         if taken and exact_epsilon is not None and (exact_delta is None or taken >= exact_delta):
-            raise QueryError(f"approximate={_shown(taken)} is a part of delta; give a larger delta, or less of it")
+            raise QueryError(f"approximate={_shown(taken)} must be less than delta; give more delta, or less of it")
         if exact_epsilon is not None and exact_delta is not None:
             implied = gaussian_rho_of if noise == GAUSSIAN else rho_of
             exact_rho = Fraction(implied(exact_epsilon, exact_delta - taken))
@@ -288,7 +291,24 @@ class Budget:
         return "epsilon" if self.pure else "rho"
 
     def cost(self, price: Price) -> int:
-        """Ledger units this price takes from this budget, rounded up; its delta is counted beside them."""
+        """Ledger units that a price takes from this budget.
+
+        Args:
+            price: What a mechanism costs.
+
+        Returns:
+            Nano-units, rounded up. Its delta is counted beside them.
+
+        Raises:
+            QueryError: This kind of budget cannot pay for this kind of noise.
+
+        Example:
+            >>> from fractions import Fraction
+            >>> import reticent as rt
+            >>> from reticent.kernel.accounting import Price
+            >>> rt.Budget(epsilon=1).cost(Price.of_pure(Fraction(1, 2)))
+            500000000
+        """
         if self.pure and price.delta:
             raise QueryError("a pure budget cannot pay for a threshold, which fails with some delta; give delta, too")
         if self.gaussian:
@@ -305,7 +325,19 @@ class Budget:
         return math.ceil(price.pure * NANO)
 
     def price(self, units: int) -> Price:
-        """The price that so many ledger units of this budget paid."""
+        """The price that a number of ledger units of this budget paid.
+
+        Args:
+            units: Nano-units.
+
+        Returns:
+            The price.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(epsilon=1).price(500_000_000).pure
+            Fraction(1, 2)
+        """
         paid = Fraction(units, NANO)
         return Price.of_pure(paid) if self.pure else Price(None, paid, gaussian=paid if self.gaussian else None)
 
@@ -461,7 +493,9 @@ class Budget:
         """
         known = {"epsilon", "delta", "rho", "approximate", "noise"}
         if not isinstance(written, Mapping) or not set(written) <= known:
-            raise QueryError("a written budget has epsilon, epsilon and delta, or rho, perhaps approximate or noise")
+            raise QueryError(
+                "a stored budget has epsilon, epsilon and delta, or rho, and optionally approximate or noise"
+            )
         numbers = {name: written_fraction(text) for name, text in written.items() if name != "noise"}
         return cls(**numbers, noise=written.get("noise"))
 

@@ -160,7 +160,7 @@ class Curator:
         return self._table.has_numbers(column)
 
     def moved(self, sensitivity: Sensitivity) -> Sensitivity:
-        """How far one neighbour can move what a record moves so far: a person may have several rows."""
+        """The sensitivity of this table, given that of one record: a person may have several rows."""
         return sensitivity.times(self._table.most or 1)
 
     def sensitivity(self, statistic: Statistic) -> Sensitivity:
@@ -182,7 +182,7 @@ class Curator:
         return self._ledger.remaining
 
     def affordable(self, cost: int, *, key: str | None = None, analyst: str | None = None) -> None:
-        """BudgetError unless budget and cap could pay these nano-units now: for what must not be begun otherwise."""
+        """Raise BudgetError unless budget and cap can pay this now; for work that must not begin otherwise."""
         self._ledger.affordable(cost, key=key, analyst=analyst)
 
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
@@ -275,7 +275,7 @@ class Curator:
         self._require_undeclared(values.name)
         if values.most != mechanism.most:
             raise QueryError(
-                f"a unit counts for {values.most} texts, the mechanism is for {mechanism.most}; use one number"
+                f"a unit counts for {values.most} texts and the mechanism allows {mechanism.most}; use the same number"
             )
         request = {"scores": values.describe(), "mechanisms": [mechanism.describe()], "draws": 1}
 
@@ -313,9 +313,9 @@ class Curator:
         """Whether a noisy error passes the epoch's noisy threshold; the first True ends the epoch."""
         self._known(error)
         if epoch not in self._epochs:
-            raise QueryError("this epoch was paid for elsewhere, not by this table's ledger; open one with watch")
+            raise QueryError("this epoch was paid from another ledger; open a new one with watch")
         if epoch._ended:
-            raise QueryError("this epoch was ended; open and pay for a new one")
+            raise QueryError("this epoch has ended; open and pay for a new one")
         refuse_long(work := _work(error))
         if os.getpid() != epoch._process:
             # Parent and child would each end the epoch once: two positive answers for one charge.
@@ -339,9 +339,9 @@ class Curator:
                 f"{type(minimizer).__name__} is not a minimiser of the kernel; use one of those it defines"
             )
         if self.most is not None:
-            raise QueryError("models are fitted to records or persons, not to some rows of each person; read it so")
+            raise QueryError("models need records or persons as units; read the table without rows='bounded'")
         if minimizer.domain != self.domain or minimizer.neighbours != self.neighbours:
-            raise QueryError("this minimiser was declared for another domain or kind of neighbours; declare it anew")
+            raise QueryError("this minimiser was declared for another domain or neighbour relation; declare it again")
         if self.records is not None and minimizer.records != self.records:
             raise QueryError(f"this minimiser divides by {minimizer.records}; the table has {self.records} records")
         if key is None or self._ledger.lookup(key) is None:
@@ -361,7 +361,9 @@ class Curator:
         statistics = [self._statistic(query) for query in queries]
         mechanisms = list(mechanism) if isinstance(mechanism, Sequence) else [mechanism] * len(statistics)
         if not statistics or len(mechanisms) != len(statistics):
-            raise QueryError(f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one each, at least one")
+            raise QueryError(
+                f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one mechanism per query"
+            )
         price, together = Price.free(), []
         for statistic, noise in zip(statistics, mechanisms, strict=True):
             _of_the_kernel(noise, Laplace, Gaussian)
@@ -388,7 +390,7 @@ class Curator:
         if getattr(statistic, "domain", self.domain) != self.domain:
             raise QueryError("this statistic was declared for another domain; declare it for the table's own")
         if self.records is not None and getattr(statistic, "records", self.records) != self.records:
-            raise QueryError(f"this statistic was declared for another table than this one of {self.records} records")
+            raise QueryError(f"this statistic was declared for another number of records; the table has {self.records}")
         return statistic
 
     def _as_begun(
@@ -508,10 +510,10 @@ def _with_floats_of(begun: Any, former: Any) -> Any:
 
 
 def _of_the_kernel(mechanism: object, *kinds: type) -> None:
-    """Price and noise of anything else would be whatever its author says."""
+    """Refuse what the kernel does not define: its price and noise would be unproven claims."""
     if not isinstance(mechanism, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise QueryError(f"{type(mechanism).__name__} is not of the kernel for this; use {names}")
+        raise QueryError(f"{type(mechanism).__name__} cannot be used here; use {names}")
 
 
 def pack_array(values: np.ndarray) -> dict[str, object]:

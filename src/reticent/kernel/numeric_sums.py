@@ -69,7 +69,7 @@ class ClippedSums:
 
     def __init__(self, groups: Groups, domain: Domain) -> None:
         if groups.column is None:
-            raise QueryError(f"{groups.text} names no column to sum")
+            raise QueryError(f"{groups.text} names no column to sum; name one")
         scaled_numbers(domain, groups.column)
         self.groups = groups
         self.domain = domain
@@ -77,7 +77,7 @@ class ClippedSums:
         self._names = domain.canonical(groups.names)
         form = checked_form(groups.text, groups.where.compile(domain), domain)
         if not form.binary:
-            raise QueryError(f"{groups.text}: a condition is true or false")
+            raise QueryError(f"{groups.text}: the condition must be true or false for every record")
         self.form = form
         self.span = domain.canonical({*groups.names, *form.attributes, self.column})
         self._wide = domain.cells(self.span) > MARGINAL_CELLS

@@ -321,7 +321,7 @@ class Scores(_Fine):
 
     def __post_init__(self) -> None:
         if self.weights is not None and not ((self.weights > 0) & (self.weights <= 1)).all():
-            raise QueryError("weights of queries lie above 0 and at most at 1; divide by the largest")
+            raise QueryError("query weights must be above 0 and at most 1; divide them by the largest")
 
     def sensitivity(self, neighbours: str) -> Sensitivity:
         return ONE
@@ -435,7 +435,7 @@ class BlockCounts:
             raise QueryError(f"blocks of {self.names} need one width each, and names in the domain's order")
         for name, width in zip(self.names, self.widths, strict=True):
             if type(width) is not int or not 1 <= width <= domain[name].size:
-                raise QueryError(f"a block of {width!r} codes of {name}: from 1 to its {domain[name].size} codes")
+                raise QueryError(f"a block of {width!r} codes of {name}: give 1 to {domain[name].size} codes")
         if (cells := domain.cells(self.names)) > MARGINAL_CELLS:
             raise QueryError(f"blocks of {', '.join(self.names)} need {cells} cells; at most {MARGINAL_CELLS}")
 

@@ -121,7 +121,20 @@ class Table:
             object.__setattr__(self, key, value)
 
     def has_numbers(self, column: str) -> bool:
-        """Whether positions in the bins of a column were read, or can be."""
+        """Whether the table was read with the numbers inside the bins of a column.
+
+        Args:
+            column: Its name.
+
+        Returns:
+            True if sums and means of the rows' own numbers can be bought.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> domain = rt.Domain(a=rt.Numeric(edges=[0, 10, 20]))
+            >>> rt.Table.of(pyarrow.table({"a": [1.5, 12.0]}), domain, numbers=True).has_numbers("a")
+            True
+        """
         return column in getattr(self._source, "placed", ())
 
     def __repr__(self) -> str:

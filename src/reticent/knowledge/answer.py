@@ -272,6 +272,14 @@ class Answer(Framed):
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Answer:
+        """The answer whose `to_dict` this is; QueryError where it is none's."""
+        try:
+            return cls._restored(fields)
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError):
+            raise QueryError("these fields are not those of an answer; give what answer.to_dict() returned") from None
+
+    @classmethod
+    def _restored(cls, fields: dict[str, Any]) -> Answer:
         labels = tuple((name, tuple(texts)) for name, texts in fields.get("labels", ()))
         arrays = {name: _restored(fields.get(name)) for name in ("value", "count", "fitted")}
         ends = fields.get("interval")

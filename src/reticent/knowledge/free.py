@@ -27,7 +27,7 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import NANO
 from reticent.kernel.statistics import VALUE_ROUNDING
 from reticent.knowledge.answer import JOINT_ORIGINS, Answer
-from reticent.knowledge.knowledge import Knowledge, Reading, Single
+from reticent.knowledge.knowledge import VACUOUS, Knowledge, Reading, Single
 from reticent.knowledge.offsets import mean_offset
 from reticent.knowledge.raw_sums import bought_mean
 from reticent.knowledge.request import (
@@ -204,10 +204,21 @@ def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowle
     least = error_floor(knowledge, binary=False)
     if part == error or part > least:
         return part
+    refuse_unknown_size(knowledge, least)
     raise QueryError(
         f"{what}: an error of {error} needs its counts within {part:.3g} of the table, which is not above "
         f"{least:.3g}, what counting leaves whatever is paid; ask for a larger one, or leave small groups out"
     )
+
+
+def refuse_unknown_size(knowledge: Knowledge, least: float) -> None:
+    """Where the number of records is private and hardly known, no larger error would do: then that is said."""
+    if least >= VACUOUS and knowledge.records_error > 0:
+        raise QueryError(
+            f"no share of the table can be certified: its private number of records is {knowledge.records:.0f} give or "
+            f"take {knowledge.records_error * knowledge.records:.0f} here; use a larger budget, or "
+            "neighbours='replace-one' where the number may be public"
+        )
 
 
 def error_floor(knowledge: Knowledge, *, binary: bool) -> float:

@@ -7,8 +7,9 @@ certificate covers, what sums of measured cells tell (spec online.md 2).
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from math import inf
@@ -51,6 +52,12 @@ ROUNDING = 1 + 1e-9
 """Of an error that was just met."""
 KEPT_CHOICES = 2**16
 """Analysts choose what is asked, so what is remembered about it is limited."""
+WHOLE = (0.0, 1.0)
+"""Where any share of the table lies."""
+MOST_PARTS = 32
+"""Sets of fewer attributes whose statements are read for one question."""
+FEW_ATTRIBUTES = 4
+"""All subsets of so many are looked at."""
 
 Single = Linear | Marginal | Groups
 """A question that one measurement answers; everything else is put together from several of them."""
@@ -394,37 +401,104 @@ class Knowledge:
         bought = best(own, wanted) if own else None
         if bought is not None and wanted is not None:
             return bought.reading(asked)  # what was bought never changes
-        found = self._intersected(query, asked, wide, wanted) if wide else None
+        found = self._intersected(query, asked, wide, confidence, wanted)
         if bought is None or (found is not None and found.error < bought.error):
             return found
         return bought.reading(asked)
 
-    def _intersected(self, query: Single, asked: Asked, wide: Sequence[Source], wanted: float | None) -> Reading | None:
+    def _intersected(
+        self, query: Single, asked: Asked, wide: Sequence[Source], confidence: float, wanted: float | None
+    ) -> Reading | None:
         """The interval in which all statements about the question meet, and the fit moved into it."""
         stated = [(asked.read(source.held), source.error) for source in wide]
-        fitted = self._fitted(query, wide, stated)
-        bounds, first = joined(stated, fitted), wide[0]
+        logical = WHOLE
+        if isinstance(asked, AskedNumber) and self._needs_wholes(wide, stated, wanted):
+            logical = self._of_wholes(asked.form, confidence)
+        if not wide and logical == WHOLE:
+            return None
+        bounds = joined(stated, 0.0, logical)
+        if wanted is not None and (bounds.empty or bounds.width > 2 * wanted * ROUNDING):
+            return None
+        fitted, first = self._fitted(query, wide, stated), wide[0] if wide else Source(inf, "derived", self.current)
         low, high = bounds.low, bounds.high
+        bounds = Bounds(low, high, fitted)
         if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
             # Most questions by far: one number, for which the best there is will do.
             value = low if fitted < low else high if fitted > high else fitted
             error = max(value - low, high - value)
-            return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
-        if bounds.empty:
-            if wanted is not None:
-                return None
+        elif bounds.empty:
+            if logical != WHOLE:
+                stated.append(((logical[0] + logical[1]) / 2, (logical[1] - logical[0]) / 2))
             return Reading(inf, "conflict", lambda: fitted, self.current.digest, None, hull(stated, fitted))
-        if wanted is not None and bounds.width > 2 * wanted * ROUNDING:
+        else:
+            value = bounds.value(wanted)
+            error = bounds.error(value)
+        if not wide and error >= VACUOUS:
             return None
-        value = bounds.value(wanted)
-        return Reading(bounds.error(value), first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
+        return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
+
+    def _needs_wholes(self, wide: Sequence[Source], stated: Sequence[tuple[Any, float]], wanted: float | None) -> bool:
+        """Whether statements about wholes may tell more of a number: where its own are too wide, or not of a snapshot.
+
+        What one snapshot's certificate says of a whole is never less than what it says of the part.
+        """
+        if not wide:
+            return True
+        if wanted is None:
+            return not isinstance(wide[0].held, Snapshot)
+        return joined(stated, 0.0).width > 2 * wanted * ROUNDING
+
+    def _of_wholes(self, form: Form, confidence: float) -> tuple[float, float]:
+        """Where a condition on several attributes lies by what is known of conditions on fewer of them.
+
+        A part is at most its whole; and of two wholes of one larger whole, what they have in common is at least their
+        sum without the larger one (Fréchet).
+        """
+        low, high = WHOLE
+        if not isinstance(form, Product) or not form.binary or len(form.attributes) < 2:
+            return low, high
+        vectors = dict(zip(form.attributes, form.vectors, strict=True))
+        known: dict[tuple[str, ...], tuple[float, float]] = {(): (1.0, 1.0)}
+        for names in self._parts_of(form.attributes):
+            known[names] = self._stated(Product(names, tuple(vectors[name] for name in names)), confidence)
+            high = min(high, known[names][1])
+        for (first, (least, _)), (second, (other, _)) in itertools.combinations(known.items(), 2):
+            if least > 0 and other > 0 and len(set(first) | set(second)) == len(vectors):
+                shared = tuple(name for name in first if name in second)
+                low = max(low, least + other - known.get(shared, WHOLE)[1])
+        return low, high
+
+    def _stated(self, form: Form, confidence: float) -> tuple[float, float]:
+        """The interval in which all statements for all questions put a number."""
+        asked = AskedNumber(form)
+        own, wide = self._ways(asked, confidence)
+        stated = [(asked.read(source.held), source.error) for source in wide]
+        for source in own:
+            if isinstance(held := source.held, MeasuredMarginal):
+                stated.append((asked.read(held), held.for_all.error_of(form, confidence)))
+        bounds = joined(stated, 0.0)
+        return float(bounds.low), float(bounds.high)
+
+    def _parts_of(self, attributes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        """Sets of fewer attributes about which something is stated, the largest first."""
+        found = self._wholes.get(attributes)
+        if found is None:
+            if len(self._wholes) >= KEPT_CHOICES:
+                self._wholes.clear()
+            stated = [marginal.attributes for marginal in self.marginals]
+            stated += [names for certificate in self.certificates for names in certificate.sets]
+            common = {tuple(name for name in attributes if name in names) for names in map(set, stated)}
+            parts = {part for names in common for part in _subsets(names) if part != attributes}
+            found = tuple(sorted(parts, key=lambda part: (-len(part), part))[:MOST_PARTS])
+            self._wholes[attributes] = found
+        return found
 
     def _fitted(self, query: Single, wide: Sequence[Source], stated: Sequence[tuple[Any, float]]) -> Any:
         """What the working hypothesis says, which pools all that it was fitted to.
 
         A marginal that it has not seen yet speaks for itself where it is the narrowest statement.
         """
-        first = wide[0].held
+        first = wide[0].held if wide else None
         if isinstance(first, MeasuredMarginal) and first.rank > self.fitted:
             return self._possible(query, stated[0][0])
         for source, (value, _) in zip(wide, stated, strict=True):
@@ -595,6 +669,10 @@ class Knowledge:
             self._index[attributes] = found
         return found
 
+    def finest_sd(self, attributes: tuple[str, ...]) -> float:
+        """The least noise of a cell of these attributes among measured marginals, in records; infinite without any."""
+        return min((measured.summed_sd(attributes) for measured in self._covering(attributes)), default=inf)
+
     @cached_property
     def tables(self) -> dict[tuple[Single, float, bool], Any]:
         """Free answers to groups and marginals by question, confidence and strictness; kept by `sql.asking`."""
@@ -617,9 +695,19 @@ class Knowledge:
         return {}
 
     @cached_property
+    def _wholes(self) -> dict[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        return {}
+
+    @cached_property
     def _choices(self) -> dict[tuple[Outline, float, float | None], Any]:
         """A source, or none, by outline, confidence and wanted error; where statements are joint, all that are read."""
         return {}
+
+
+def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """All but the empty one; of many attributes only all together and those of up to two."""
+    sizes = range(1, len(names) + 1) if len(names) <= FEW_ATTRIBUTES else (1, 2, len(names))
+    return itertools.chain.from_iterable(itertools.combinations(names, size) for size in sizes)
 
 
 def _farthest(share: Any, guess: Any) -> float:

@@ -32,8 +32,12 @@ def understand(
     *,
     declared: bool = True,
 ) -> list[Measured]:
-    """Settled noisy counts as fractions, each with its noise: a function of the purchase alone."""
+    """Settled noisy counts as fractions, each with its noise: a function of the purchase alone.
+
+    A marginal that was bought beside a question is for others: it is not `declared`.
+    """
     count, shares, found = knowledge.records, knowledge.shares, []
+    declared = declared and len(queries) == 1
     for query, noise, values in zip(queries, noises, settled.values, strict=True):
         if isinstance(query, Marginal):
             names, cells = query.canonical(knowledge.domain), np.asarray(values) / count

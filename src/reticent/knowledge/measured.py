@@ -76,6 +76,11 @@ class MeasuredMarginal:
     def sd(self) -> float:
         return self.noise.sd / self.records
 
+    @cached_property
+    def for_all(self) -> MeasuredMarginal:
+        """The same cells as a statement for all questions, whatever question they were bought for."""
+        return replace(self, declared=False) if self.declared else self
+
     def ranked(self, rank: int) -> MeasuredMarginal:
         return replace(self, rank=rank)
 
@@ -100,6 +105,10 @@ class MeasuredMarginal:
             dropped = tuple(i for i, name in enumerate(self.attributes) if name not in attributes)
             found = self._sums[attributes] = self.values.sum(axis=dropped)
         return found
+
+    def summed_sd(self, attributes: tuple[str, ...]) -> float:
+        """The noise of a cell of some of its attributes, in records."""
+        return self.noise.sd * sqrt(self._merged(attributes))
 
     def error_of(self, form: Form, confidence: float) -> float:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
@@ -130,8 +139,7 @@ class MeasuredMarginal:
         return min(bounds)
 
     def _chosen(self, confidence: float) -> float:
-        """The share of the failure for sums that are chosen after the noise was seen: cells, boxes and any sums."""
-        return self._failure(confidence) * self.shares.derived(self.rank) / CLASSES
+        return chosen_failure(confidence, self.records_error, self.shares, self.rank)
 
     def _failure(self, confidence: float) -> float:
         return noise_failure(confidence, self.records_error)
@@ -180,6 +188,11 @@ class MeasuredMarginal:
         """
         scale = self.sd / sqrt(2)
         return float(scale * np.min((exponent - chosen * np.log1p(-(_TILTS**2))) / _TILTS))
+
+
+def chosen_failure(confidence: float, records_error: float, shares: Shares, rank: int) -> float:
+    """The share of the failure for sums that are chosen after the noise was seen: cells, boxes and any sums."""
+    return noise_failure(confidence, records_error) * shares.derived(rank) / CLASSES
 
 
 def _log_choices(cells: int, chosen: int) -> float:

@@ -225,10 +225,12 @@ class Bounds(NamedTuple):
         return float(np.max(np.maximum(value - self.low, self.high - value), initial=0.0))
 
 
-def joined(statements: Iterable[tuple[Number, float]], fitted: Number) -> Bounds:
+def joined(
+    statements: Iterable[tuple[Number, float]], fitted: Number, logical: tuple[float, float] = (0.0, 1.0)
+) -> Bounds:
     """The intersection of `value ± error` for all statements with what logic says: fractions lie in [0, 1]."""
-    low: Number = 0.0
-    high: Number = 1.0
+    low: Number = logical[0]
+    high: Number = logical[1]
     for value, error in statements:
         if type(value) is float and type(low) is float and type(high) is float:
             least, most = value - error, value + error

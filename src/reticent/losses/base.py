@@ -20,7 +20,7 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, has_items
+from reticent.errors import QueryError, has_items, real_number
 from reticent.losses.features import Design, Feature, build_blocks, label_numbers, refuse_unnamed_class
 from reticent.losses.public import Problem
 from reticent.queries.base import domain_order
@@ -89,15 +89,21 @@ class ConvexLoss(ABC):
         if not (isinstance(ridge, Real) and (ridge == 0 or SMALLEST_RIDGE <= ridge <= LARGEST_RIDGE)):
             told = f"0, or from {SMALLEST_RIDGE:g} to {LARGEST_RIDGE:g}"
             raise QueryError(f"ridge {shown(ridge)} must be a number, {told}")
-        limits = tuple(sorted((name, float(low), float(high)) for name, (low, high) in (bounds or {}).items()))
+        if not isinstance(intercept, bool | np.bool_):
+            raise QueryError(f"intercept {shown(intercept)} must be True or False")
+        if isinstance(categories, str | bytes) or not has_items(categories):
+            raise QueryError(f"categories {shown(categories)} must be a list of attribute names")
+        named = tuple(categories)
+        if not all(isinstance(name, str) for name in named):
+            raise QueryError("categories must be a list of attribute names")
         fields = {
             "features": listed,
             "label": label,
             "radius": float(radius),
             "ridge": float(ridge),
             "intercept": bool(intercept),
-            "categories": tuple(sorted(categories)),
-            "bounds": limits,
+            "categories": tuple(sorted(named)),
+            "bounds": _checked_bounds({} if bounds is None else bounds),
             "positive": positive,
         }
         for name, value in fields.items():
@@ -169,7 +175,16 @@ class ConvexLoss(ABC):
         return {}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for ledger and HTTP; `loss_from_dict` is the inverse."""
+        """Plain values for ledger and HTTP; `loss_from_dict` is the inverse.
+
+        Returns:
+            The kind of the loss and its settings.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Logistic(features=["a"], label="y").to_dict()["loss"]
+            'logistic'
+        """
         plain: dict[str, Any] = {
             "loss": self.kind,
             "features": [f if isinstance(f, str) else list(f) for f in self.features],
@@ -276,6 +291,19 @@ class ScalarLoss(ConvexLoss):
             left, right = np.where(falling, middle, left), np.where(falling, right, middle)
         steepest = np.maximum(np.abs(self.slope(left, labels)), np.abs(self.slope(right, labels)))
         return np.minimum(self.value(left, labels), self.value(right, labels)) - steepest * (right - left)
+
+
+def _checked_bounds(bounds: Any) -> tuple[tuple[str, float, float], ...]:
+    if not isinstance(bounds, Mapping):
+        raise QueryError(f"bounds {shown(bounds)} must be a table such as {{'age': (0, 100)}}")
+    found = []
+    for name, ends in bounds.items():
+        pair = tuple(ends) if isinstance(name, str) and not isinstance(ends, str) and has_items(ends) else ()
+        if len(pair) != 2:
+            raise QueryError(f"bounds of {shown(name)} must be two numbers, such as {{'age': (0, 100)}}")
+        low, high = (real_number(end, f"the bound of {shown(name)}", "a number") for end in pair)
+        found.append((name, low, high))
+    return tuple(sorted(found))
 
 
 def _feature(feature: Any) -> Feature:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.errors import QueryError, real_number, require, whole_number
+from reticent.errors import QueryError, has_items, real_number, require, whole_number
 from reticent.kernel.accounting import Budget, epsilon_of
 from reticent.kernel.minimizers.excess_risk import FLOATS, GAP, least_scale
 from reticent.kernel.minimizers.families import (
@@ -163,7 +163,9 @@ def plan_losses(
     neighbours: str = "replace-one",
 ) -> LossPlan:
     """Which of records, error and budget is left out follows from the other two; see `rt.plan`."""
-    listed = (losses,) if isinstance(losses, ConvexLoss) else tuple(losses)
+    if not has_items(losses := (losses,) if isinstance(losses, ConvexLoss) else losses):
+        raise QueryError(f"losses is of type {type(losses).__name__}; give a loss, or a list of losses")
+    listed = tuple(losses)
     if not listed:
         raise QueryError("losses= is empty: name losses like those that will be asked")
     require(domain, Domain, "domain", "rt.Domain(...) or table.domain")

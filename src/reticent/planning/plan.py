@@ -171,7 +171,11 @@ def _tuned(setting: Setting) -> tuple[float, float, float, float]:
         if setting.pure:
             c3 = np.log(epochs / b) / (n * (1 - shares) * each)
         else:
-            z = np.vectorize(lambda count: z_score(b / (2 * count)))(epochs)
+
+            def quantile(count: float) -> float:
+                return z_score(b / (2 * count))
+
+            z = np.vectorize(quantile)(epochs)
             c3 = z / (n * np.sqrt(2 * (1 - shares) * each))
         error = c1 + c2 + 2 * c3 + margins
     i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
@@ -291,7 +295,7 @@ class Plan:
             True
         """
         error = self._checked(error)
-        found = {}
+        found: dict[str, float] = {}
         for name, (formula, _) in CERTIFIED.items():
             found[name] = fewest(lambda n, f=formula: f(replace(self.setting, records=n)), error)
         found[PRACTICAL] = fewest(lambda n: expected(replace(self.setting, records=n), self.domain), error)
@@ -306,7 +310,7 @@ class Plan:
     def needed(self, error: float) -> dict[str, float]:
         """The multiple of this budget (epsilon or rho) at which each mechanism reaches `error`."""
         error = self._checked(error)
-        found = {}
+        found: dict[str, float] = {}
         for name, (formula, _) in CERTIFIED.items():
             found[name] = _multiple(lambda factor, f=formula: f(self.setting.scaled(factor)), error)
         found[PRACTICAL] = _multiple(lambda factor: expected(self.setting.scaled(factor), self.domain), error)

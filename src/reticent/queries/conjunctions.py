@@ -71,13 +71,42 @@ class Conjunctions:
         return hasher.hexdigest()
 
     def on(self, domain: Domain) -> Conjunctions:
-        """Itself, if it was built for this domain: a workload like any other, for algorithms that take it."""
+        """Check that these conjunctions were built for a domain.
+
+        Args:
+            domain: The domain of the table.
+
+        Returns:
+            The conjunctions themselves, which algorithms take in place of a workload.
+
+        Raises:
+            QueryError: They belong to another domain.
+
+        Example:
+            >>> import numpy as np
+            >>> import reticent as rt
+            >>> domain = rt.Domain(a=3, b=2)
+            >>> pairs = rt.Conjunctions.random(domain, 2, 4, np.random.default_rng(1))
+            >>> pairs.on(domain) is pairs
+            True
+        """
         if domain != self.domain:
             raise QueryError("the conjunctions belong to another domain; build them for the domain of the table")
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """A description that identifies the list without repeating it."""
+        """A description that identifies the list without repeating it.
+
+        Returns:
+            Number, width and digest of the conjunctions.
+
+        Example:
+            >>> import numpy as np
+            >>> import reticent as rt
+            >>> pairs = rt.Conjunctions.random(rt.Domain(a=3, b=2), 2, 4, np.random.default_rng(1))
+            >>> pairs.to_dict()["conjunctions"]
+            4
+        """
         return {"conjunctions": len(self), "width": self.width, "digest": self.digest}
 
     @cached_property
@@ -94,7 +123,21 @@ class Conjunctions:
         return np.stack([owner, which - first[owner]], axis=1), places
 
     def tally(self, records: np.ndarray) -> np.ndarray:
-        """For each conjunction how many of the encoded `records` (one per row, domain order) satisfy it."""
+        """Count, for each conjunction, the encoded records that satisfy it.
+
+        Args:
+            records: Codes, one record per row, columns in the domain's order.
+
+        Returns:
+            One count per conjunction.
+
+        Example:
+            >>> import numpy as np
+            >>> import reticent as rt
+            >>> ones = rt.Conjunctions(rt.Domain(a=3), [[0], [0]], [[0], [2]])
+            >>> ones.tally(np.array([[0], [2], [2]])).tolist()
+            [1, 2]
+        """
         from reticent.queries.conjunction_kernels import tally_conjunctions
 
         totals = np.empty(len(self), dtype=np.int64)
@@ -137,7 +180,8 @@ class Conjunctions:
             20
         """
         width = max((len(names) for names in sets), default=0)
-        attributes, codes = [], []
+        attributes: list[np.ndarray] = []
+        codes: list[np.ndarray] = []
         for names in sets:
             shape = domain.shape_of(names)
             cells = math.prod(shape)
@@ -180,7 +224,26 @@ class Conjunctions:
 
     @classmethod
     def random(cls, domain: Domain, width: int, count: int, generator: np.random.Generator) -> Conjunctions:
-        """`count` different conjunctions of `width` attributes, uniform over attribute sets, then over codes."""
+        """Draw different conjunctions, uniform over attribute sets, then over codes.
+
+        Args:
+            domain: The domain of the table.
+            width: Attributes of each conjunction.
+            count: How many to draw.
+            generator: Source of randomness; a workload is public, so any seed will do.
+
+        Returns:
+            The conjunctions.
+
+        Raises:
+            QueryError: The domain has fewer attributes, or too few such conjunctions.
+
+        Example:
+            >>> import numpy as np
+            >>> import reticent as rt
+            >>> len(rt.Conjunctions.random(rt.Domain(a=3, b=2), 2, 4, np.random.default_rng(1)))
+            4
+        """
         dimensions = len(domain.names)
         if not 1 <= width <= dimensions:
             raise QueryError(f"width={width} must lie between 1 and the {dimensions} attributes of the domain")
@@ -223,7 +286,7 @@ def _validate(domain: Domain, attributes: np.ndarray, codes: np.ndarray) -> None
     wrong = (attributes != ABSENT) & ((codes < 0) | (codes >= sizes[attributes]))
     if wrong.any():
         row, place = (int(axis[0]) for axis in np.nonzero(wrong))
-        name = domain.names[attributes[row, place]]
+        name = domain.names[int(attributes[row, place])]
         raise QueryError(
             f"conjunction {row}: code {codes[row, place]} of {name} must lie between 0 and {domain[name].size - 1}"
         )

@@ -24,6 +24,7 @@ from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.histogram import drowns, estimate
 from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
+from reticent.hypotheses.fitting.missing import with_missing_cells
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks, rule_tree_cells
@@ -37,9 +38,10 @@ from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import Kind
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
 from reticent.knowledge.guarantees import Outcome, Progress, Report, silent
+from reticent.knowledge.tails import check_confidence
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Collection, Steps, checked_share, divide, noise_costing, too_little
 from reticent.releases.candidates import (
     LOW_ORDERS,
     Interaction,
@@ -50,7 +52,7 @@ from reticent.releases.candidates import (
     target_sets,
 )
 from reticent.releases.levels import LevelPlan, level_plans, moved_onto
-from reticent.releases.rounds import STEPS, first_shares, measure_in_rounds, residuals_planned
+from reticent.releases.rounds import STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
 
 __all__ = ["Adaptive"]
 
@@ -73,8 +75,6 @@ OTHER_PROCESSOR = (
 )
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Under one of these names runs began before ranges were measured in levels."""
-TOTAL = "total"
-"""The step that buys the number of records by itself."""
 AUDITS = 2
 """Of every cell, and of every range; each costs at least one unit."""
 
@@ -119,10 +119,9 @@ class Adaptive:
     at_once: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= float(self.audit_share) <= 0.5:
-            raise QueryError(f"audit_share={self.audit_share} is a share of the budget: from 0 to 0.5")
-        if not 0 < self.confidence < 1:
-            raise QueryError(f"confidence={self.confidence} must lie strictly between 0 and 1")
+        if checked_share(self.audit_share) is None:
+            raise QueryError("audit_share is None; give a share of the budget, from 0 to 0.5")
+        check_confidence(self.confidence)
         for name, least in {"histogram_cells": 0, "dense_cells": 1, "model_cells": 1, "support": 1}.items():
             object.__setattr__(self, name, whole_number(getattr(self, name), name, least))
 
@@ -131,6 +130,16 @@ class Adaptive:
         return exact(self.audit_share, "audit_share") if self.audit_share else Fraction(0)
 
     def describe(self) -> dict[str, Any]:
+        """Name this run in its ledger: the same description under the same key continues an interrupted run.
+
+        Returns:
+            The algorithm and its settings, as plain values.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Adaptive().describe()["algorithm"]
+            'Adaptive'
+        """
         return {
             "algorithm": "Adaptive",
             "audit_share": str(self._audit_share),
@@ -152,9 +161,32 @@ class Adaptive:
         report: Report = silent,
         analyst: str | None = None,
     ) -> Outcome:
-        """Spend `allowance`; the same key after a crash reads back what was already measured.
+        """Measure, fit and audit. The same key after a crash reads back what was already measured.
 
-        What is measured is charged to `analyst`, under that analyst's cap.
+        Args:
+            curator: The only way to the rows; it charges the ledger.
+            workload: What the release should answer well.
+            allowance: Nano-units to spend.
+            key: Names the run in the ledger.
+            report: Called with public progress.
+            analyst: Who pays, under that analyst's cap; None for spending that is nobody's.
+
+        Returns:
+            The fitted hypothesis, what was measured, and what is certified.
+
+        Raises:
+            QueryError: The workload is empty, or the universe or the memory it needs is too large.
+            BudgetError: The allowance pays for less than one measurement.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1), table.identity)
+            >>> workload = rt.marginals(table.domain, 1)
+            >>> run = rt.Adaptive().run(Curator(table, ledger), workload, allowance=ledger.remaining, key="run")
+            >>> run.records
+            3000.0
         """
         domain = curator.domain
         targets = target_sets(workload, domain)
@@ -206,7 +238,20 @@ class Adaptive:
                 )
 
     def memory(self, domain: Domain, targets: Mapping[Set, float]) -> int:
-        """Bytes that a run holds at once: measured cells as counted, released and fitted, and the hypothesis' own."""
+        """Bytes that a run holds at once: measured cells as counted, released and fitted, and the hypothesis' own.
+
+        Args:
+            domain: The domain of the table.
+            targets: Attribute sets of the workload, with their weights.
+
+        Returns:
+            An estimate from public facts alone.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Adaptive().memory(rt.Domain(a=3, b=2), {("a", "b"): 1.0}) < 2**20
+            True
+        """
         sets = measured_sets(domain, targets, LARGEST_MARGINAL)
         if domain.size <= self.dense_cells:
             # weights, their fit's two tensors and the logits that replace them
@@ -301,7 +346,7 @@ class Adaptive:
         tree = pairs_of_a_tree(domain, _gains(found, targets), self.model_cells)
         report(Progress(STEPS - 2, STEPS, f"fitting {len(tree)} pairs on a tree, then all", collection.spent_share))
         model, fitted = self._fit_tree(domain, measurements, tree, fit_options)
-        hypothesis = self._propose(domain, model, len({m.query for m in measurements}))
+        hypothesis = self._propose(domain, model, measurements, complete=not fit_options)
         refined = hypothesis.fit(measurements, start=model, **fit_options, progress=3e-3 if fit_options else None)
         notes = {"representation": "support", "measured": len(sets), "pairs": len(pairs), "tree": len(tree)}
         notes |= {"tree_fit": fitted.message} | _fit_notes(refined)
@@ -323,11 +368,19 @@ class Adaptive:
 
         return fit_loglinear(held, domain, engine, **fit_options)
 
-    def _propose(self, domain: Domain, model: LogLinear, sets: int) -> SupportHypothesis:
-        """Records drawn from the tree; their density lets the next fit reweight them to any other model."""
+    def _propose(
+        self, domain: Domain, model: LogLinear, measurements: Sequence[Measurement], *, complete: bool
+    ) -> SupportHypothesis:
+        """Records drawn from the tree; their density lets the next fit reweight them to any other model.
+
+        To be `complete`, cells that were clearly measured and that the tree hardly has get records too.
+        """
         factored = FactoredHypothesis(domain, dict(zip(model.sets, model.potentials, strict=True)))
+        sets = len({m.query for m in measurements})
         records = min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
         codes = factored.systematic(records, np.random.default_rng(PUBLIC_SEED))
+        if complete:
+            codes = with_missing_cells(domain, codes, measurements, 2 * records)
         # Neighbours alike: rows drawn at equal steps through the weights are then stratified.
         codes = codes[np.lexsort([codes[:, i] for i in np.argsort(domain.shape, kind="stable")])]
         density = np.zeros(len(codes))

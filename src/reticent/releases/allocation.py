@@ -147,9 +147,8 @@ def prior_variances(
     for order in sorted({len(s) for s in expected}):
         members = [s for s in losses if len(s) == order]
         # Of an order without measurements: half of the order below (spec planning.md 4).
-        scales |= {s: typical / 2 for s in expected if len(s) == order}
-        if members:
-            scales |= dict(zip(members, _pooled(np.stack([losses[s] for s in members])), strict=True))
+        own, usual = _pooled(np.stack([losses[s] for s in members])) if members else ([], typical / 2)
+        scales |= {s: usual for s in expected if len(s) == order} | dict(zip(members, own, strict=True))
         typical = float(np.mean([scale for s, scale in scales.items() if len(s) == order]))
     rough = {s: (records * scales[s]) ** 2 * centred_squares(expected[s] ** 2) for s in scales if s not in smooth}
     return [None if len(s) < 2 else smooth[s] if s in smooth else rough[s] for s in sets]
@@ -191,8 +190,11 @@ def departures_of(
     return product_base(domain, known), of_cells
 
 
-def _pooled(losses: np.ndarray) -> np.ndarray:
-    """Each set's root mean square scale, its order's scales being log-normal with the likeliest centre and spread."""
+def _pooled(losses: np.ndarray) -> tuple[np.ndarray, float]:
+    """Each set's root mean square scale, its order's scales being log-normal with the likeliest centre and spread.
+
+    The second is the middle of that law, for sets of the order of which nothing was measured.
+    """
     likely = np.exp(-0.5 * (losses - losses.min(axis=1, keepdims=True)))
     logs = np.log(SCALE_GRID)
     best, chosen = -np.inf, np.ones(logs.size)
@@ -204,4 +206,5 @@ def _pooled(losses: np.ndarray) -> np.ndarray:
             if found > best:
                 best, chosen = found, prior
     posterior = likely * chosen
-    return np.sqrt((posterior @ SCALE_GRID**2) / posterior.sum(axis=1))
+    own = np.sqrt((posterior @ SCALE_GRID**2) / posterior.sum(axis=1))
+    return own, float(np.exp(chosen @ logs))

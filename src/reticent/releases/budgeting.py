@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from reticent.errors import BudgetError
+from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.levels import FitLevel, cell_sd, estimate_cells, residual_precisions
 from reticent.hypotheses.fitting.prior import collapse
-from reticent.kernel.accounting import NANO, Budget
+from reticent.kernel.accounting import NANO, Budget, Real, exact
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity, restore
 from reticent.kernel.statistics import BlockCounts, of_one_marginal
@@ -28,6 +28,20 @@ from reticent.releases.residual_plan import noises_costing
 __all__ = ["Collection", "Noisy", "divide", "noise_costing"]
 
 Set = tuple[str, ...]
+LARGEST_SHARE = Fraction(1, 2)
+"""Of a budget, for the closing audit."""
+
+
+def checked_share(share: Real | None) -> Fraction | None:
+    """A share of the budget as a fraction; None stays None."""
+    if share is None:
+        return None
+    if isinstance(share, Real) and share == 0:
+        return Fraction(0)
+    found = exact(share, "audit_share")
+    if found > LARGEST_SHARE:
+        raise QueryError(f"audit_share={share} is a share of the budget: from 0 to 0.5")
+    return found
 
 
 class Asked(NamedTuple):

@@ -125,7 +125,16 @@ class ConvexPMW:
             object.__setattr__(self, name, value)
 
     def describe(self) -> dict[str, Any]:
-        """Names a run in its ledger."""
+        """Name this run in its ledger: the same description under the same key continues an interrupted run.
+
+        Returns:
+            The algorithm, its losses and its settings, as plain values.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.ConvexPMW([rt.Logistic(features=["a"], label="y")]).describe()["algorithm"]
+            'ConvexPMW'
+        """
         chosen = {} if self.tree_cells is None else {"tree_cells": self.tree_cells}
         return {
             "algorithm": "ConvexPMW",
@@ -137,7 +146,23 @@ class ConvexPMW:
         } | chosen
 
     def task(self, curator: Curator, records: float) -> Task:
-        """The public facts of a plan; only the losses' own attributes count towards the universe (spec 8.5)."""
+        """The public facts that a plan is computed from. Only the losses' own attributes count as universe (spec 8.5).
+
+        Args:
+            curator: The table's curator; only its public facts are read.
+            records: Number of records, public or noisy.
+
+        Returns:
+            The facts.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2], "y": [0, 1, 1]}), rt.Domain(a=3, y=2))
+            >>> curator = Curator(table, rt.Ledger.memory(rt.Budget(rho=1), table.identity))
+            >>> len(rt.ConvexPMW([rt.Logistic(features=["a"], label="y")]).task(curator, 3000).losses)
+            1
+        """
         domain = curator.domain
         names = domain_order(domain, {name for loss in self.losses for name in loss.on(domain).attributes})
         log_size = max(math.log(domain.cells(names)), 1e-9)
@@ -147,7 +172,27 @@ class ConvexPMW:
         )  # fmt: skip
 
     def plan(self, task: Task, amount: float) -> OfflinePlan:
-        """The promise, or a refusal with the error that can be promised."""
+        """The plan of a run that promises the wanted error.
+
+        Args:
+            task: Public facts, as `task` makes them.
+            amount: What the run may spend, in the budget's unit.
+
+        Returns:
+            Rounds, noise and price.
+
+        Raises:
+            QueryError: That error cannot be promised; the message names one that can, or advises to leave it out.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2], "y": [0, 1, 1]}), rt.Domain(a=3, y=2))
+            >>> curator = Curator(table, rt.Ledger.memory(rt.Budget(rho=1), table.identity))
+            >>> algorithm = rt.ConvexPMW([rt.Logistic(features=["a"], label="y")], error=0.2)
+            >>> algorithm.plan(algorithm.task(curator, 10**9), 1.0).price <= 1
+            True
+        """
         assert self.error is not None, "only a wanted error is planned for"
         found = offline_plan(task, self.error)
         if found is None or found.price > amount:
@@ -163,7 +208,34 @@ class ConvexPMW:
     def run(
         self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
     ) -> Outcome:
-        """Spend at most `allowance`; the same key after a crash reads back every step already paid."""
+        """Repair the worst loss until none is bad, then certify.
+
+        The same key after a crash reads back every step already paid.
+
+        Args:
+            curator: The only way to the rows; it charges the ledger.
+            workload: What the start measures, if there is one.
+            allowance: Nano-units to spend at most.
+            key: Names the run in the ledger.
+            report: Called with public progress.
+
+        Returns:
+            The hypothesis and certificates of all losses.
+
+        Raises:
+            QueryError: The budget is pure, or the wanted error cannot be promised.
+            BudgetError: The allowance is too small.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2], "y": [0, 1, 1]}), rt.Domain(a=3, y=2))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1), table.identity)
+            >>> algorithm = rt.ConvexPMW([rt.Logistic(features=["a"], label="y")], rounds=1)
+            >>> run = algorithm.run(Curator(table, ledger), rt.marginals(table.domain, 1), allowance=10**9, key="run")
+            >>> len(run.losses)
+            1
+        """
         if curator.budget.pure:
             raise QueryError("ConvexPMW adds Gaussian noise: give the budget a delta, or state it in rho")
         if self.error is not None and curator.records is None:

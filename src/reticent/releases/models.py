@@ -268,7 +268,22 @@ class Model:
         return np.column_stack([1.0 - positive, positive])
 
     def drawn_from(self, replicates: Replicates | None) -> Model:
-        """The same model, which now knows the replicates of its release."""
+        """Tell this model the replicates of its release, from which it states standard errors.
+
+        Args:
+            replicates: What might have been published instead; None where a release has none.
+
+        Returns:
+            The model itself.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=1))
+            >>> model = made.minimize(rt.MeanVector(features=["a"]))
+            >>> model.drawn_from(None) is model
+            True
+        """
         self.__dict__["_replicates"] = replicates
         return self
 
@@ -307,11 +322,46 @@ class Model:
         return {name: value for name, value in self.__dict__.items() if name != "_replicates"}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """As scikit-learn asks for; the model is already fitted."""
+        """The parameters, under the name by which scikit-learn asks for them; the model is already fitted.
+
+        Args:
+            deep: Ignored.
+
+        Returns:
+            Loss, domain and theta.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=1))
+            >>> model = made.minimize(rt.MeanVector(features=["a"]))
+            >>> sorted(model.get_params())
+            ['domain', 'loss', 'theta']
+        """
         return {"loss": self.loss, "domain": self.domain, "theta": self.theta}
 
     def fit(self, rows: Any, labels: Any = None) -> Model:
-        """Refused: rows reach a model through a session only."""
+        """Refused: a model is fitted under privacy by `Session.minimize`.
+
+        Args:
+            rows: Ignored.
+            labels: Ignored.
+
+        Returns:
+            Never.
+
+        Raises:
+            QueryError: Always.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=1))
+            >>> model = made.minimize(rt.MeanVector(features=["a"]))
+            >>> model.fit([[1]])
+            Traceback (most recent call last):
+            reticent.errors.QueryError: a model is fitted under privacy by session.minimize(loss); ...
+        """
         raise QueryError("a model is fitted under privacy by session.minimize(loss); ask for a new one instead")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -542,14 +592,19 @@ def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
             raise QueryError(f"rows of shape {rows.shape} need {len(names)} columns: {', '.join(names)}")
         return {name: rows[:, place] for place, name in enumerate(names)}
     if isinstance(rows, Sequence):
+        if not all(isinstance(row, Mapping) for row in rows):
+            raise QueryError(f"rows need the columns {', '.join(names)}")
         lacking = next((name for row in rows for name in names if name not in row), None)
         if lacking is not None:
             raise QueryError(f"a row has no {lacking}; each needs {', '.join(names)}, None where unknown")
         return {name: [row[name] for row in rows] for name in names}
     try:
-        return {name: _plain(rows[name]) for name in names}
-    except (KeyError, TypeError):
+        found = {name: _plain(rows[name]) for name in names}
+    except (KeyError, TypeError, IndexError, ValueError):
         raise QueryError(f"rows need the columns {', '.join(names)}") from None
+    if len({column.shape for column in found.values()}) > 1 or any(column.ndim != 1 for column in found.values()):
+        raise QueryError(f"rows need the columns {', '.join(names)}, all of one length")
+    return found
 
 
 def _plain(column: Any) -> Any:

@@ -22,9 +22,9 @@ from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Count
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Steps, divide, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Steps, checked_share, divide, noise_costing, too_little
 from reticent.releases.query_class import Learner, QueryClass
-from reticent.releases.workload_audit import AUDIT_SHARE, audited, checked_share
+from reticent.releases.workload_audit import AUDIT_SHARE, audited
 
 __all__ = ["MWEM"]
 
@@ -78,28 +78,85 @@ class MWEM:
         check_confidence(self.confidence)
 
     def describe(self) -> dict[str, Any]:
-        """Names a run in its ledger: what did not exist when older runs were named appears only where it is chosen."""
+        """Name this run in its ledger. Options that older versions lacked appear only where they are chosen.
+
+        Returns:
+            The algorithm and its settings, as plain values.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.MWEM(rounds=3).describe()["rounds"]
+            3
+        """
         chosen: dict[str, Any] = {} if self.tree_cells is None else {"tree_cells": self.tree_cells}
         chosen |= {} if self.audit_share is None else {"audit_share": str(self.audit_share)}
         chosen |= {} if self.confidence == USUAL_CONFIDENCE else {"confidence": self.confidence}
         return {"algorithm": "MWEM", "rounds": self.rounds, "replay": self.replay} | chosen
 
     def terms(self) -> dict[str, Any]:
+        """Settings that a begun run keeps, whatever later versions choose by default.
+
+        Returns:
+            Plain values, as `resumed` reads them.
+
+        Example:
+            >>> import reticent as rt
+            >>> sorted(rt.MWEM().terms())
+            ['audit_share', 'tree_cells']
+        """
         share = AUDIT_SHARE if self.audit_share is None else self.audit_share
         return {"tree_cells": self.tree_cells, "audit_share": str(share)}
 
     def resumed(self, begun: Mapping[str, Any]) -> MWEM:
-        """Older runs had the largest tree, and no audit."""
+        """This algorithm with the settings of a run that has begun.
+
+        Args:
+            begun: What `terms` wrote; runs older than a setting lack it, and had the largest tree and no audit.
+
+        Returns:
+            The algorithm.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.MWEM().resumed({}).audit_share
+            Fraction(0, 1)
+        """
         share = Fraction(begun.get("audit_share", 0))
         return replace(self, tree_cells=begun.get("tree_cells", CLIQUE_CELLS), audit_share=share)
 
     def run(
         self, curator: Curator, workload: Workload | Conjunctions, *, allowance: int, key: str, report: Report = silent
     ) -> Outcome:
-        """Spend `allowance`; the same key after a crash reads back every round already paid."""
+        """Select, measure and project in rounds, then audit.
+
+        The same key after a crash reads back every round already paid.
+
+        Args:
+            curator: The only way to the rows; it charges the ledger.
+            workload: The queries to answer.
+            allowance: Nano-units to spend.
+            key: Names the run in the ledger.
+            report: Called with public progress.
+
+        Returns:
+            The hypothesis, what was measured, and what is certified.
+
+        Raises:
+            BudgetError: The allowance does not pay for all rounds.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1), table.identity)
+            >>> workload = rt.marginals(table.domain, 1)
+            >>> run = rt.MWEM(rounds=2).run(Curator(table, ledger), workload, allowance=10**9, key="run")
+            >>> len(run.measurements)
+            2
+        """
         domain, budget = curator.domain, curator.budget
         queries = QueryClass(workload, domain)
-        learner = Learner(queries, queries.start(self.tree_cells, "MWEM"))
+        learner = Learner.uniform(queries, self.tree_cells, "MWEM")
         steps = Steps(curator, allowance, key)
         records, error = count_records(curator, steps)
         closing = int(max(0, steps.left) * (checked_share(self.audit_share) or 0))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import chain
+from typing import Self, TypeGuard
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from reticent.kernel.linear_scores import LinearScores
 from reticent.kernel.statistics import CellScores
 from reticent.queries.base import Linear
 from reticent.queries.conjunctions import Conjunctions
+from reticent.queries.forms import Form
 from reticent.queries.linear import Conjunction, Marginal, Residual
 from reticent.queries.scalars import READ_CELLS, ScalarQueries
 from reticent.queries.workload import Workload
@@ -53,7 +56,11 @@ class QueryClass:
         return self.queries.size
 
     def scores(
-        self, hypothesis: Hypothesis, records: float, past: Sequence[Measurement] = ()
+        self,
+        hypothesis: Hypothesis,
+        records: float,
+        past: Sequence[Measurement] = (),
+        kept: KeptGuesses | None = None,
     ) -> CellScores | LinearScores:
         """Signed errors in records: count - guess for every query, then the same of its complement.
 
@@ -63,14 +70,14 @@ class QueryClass:
         released = [(query.digest, float(m.values), m.sd) for query, m in told if not isinstance(query, Residual)]
         state = hashlib.sha256(repr(released).encode()).hexdigest()
         if self.queries.cells_only:
-            guesses = [marginal * records for marginal in hypothesis.marginals(self.queries.sets)]
-            return CellScores(self.queries.sets, tuple(-guess for guess in guesses), state=state)
-        return LinearScores(self.queries, -records * self.guesses(hypothesis), state=state)
+            read = (kept or KeptGuesses()).read(hypothesis, self._sets)
+            return CellScores(self.queries.sets, tuple(-records * read[s] for s in self.queries.sets), state=state)
+        return LinearScores(self.queries, -records * self.guesses(hypothesis, kept), state=state)
 
-    def guesses(self, hypothesis: Hypothesis) -> np.ndarray:
-        """q(p) of every query."""
-        queries = self.queries
-        read = dict(zip(self._sets, hypothesis.marginals(self._sets), strict=True))
+    def guesses(self, hypothesis: Hypothesis, kept: KeptGuesses | None = None) -> np.ndarray:
+        """q(p) of every query; what is `kept` is not read again."""
+        queries, kept = self.queries, kept or KeptGuesses()
+        read = kept.read(hypothesis, self._sets)
         parts = [read[names].ravel() for names in queries.sets]
         parts += [entry.answers(self._domain, read[(entry.column,)]) for entry in queries.ranges]
         if queries.conjunctions is not None:
@@ -84,12 +91,13 @@ class QueryClass:
             parts.append(listed)
         if queries.forms:
             shared = set(queries.shared_sets)
-            read = {names: marginal for names, marginal in read.items() if names in shared}
-            singles = (
-                average(form, read[form.attributes]) if form.attributes in read else hypothesis.expect(form)
-                for form in queries.forms
-            )
-            parts.append(np.fromiter(singles, dtype=np.float64, count=len(queries.forms)))
+            parts.append(np.empty(len(queries.forms)))
+            for place, form in enumerate(queries.forms):
+                names = form.attributes
+                if (known := kept.singles.get((names, place))) is None:
+                    known = average(form, read[names]) if names in shared else hypothesis.expect(form)
+                    kept.singles[names, place] = known
+                parts[-1][place] = known
         return np.concatenate(parts)
 
     def start(self, tree_cells: int | None, algorithm: str) -> Hypothesis:
@@ -117,19 +125,78 @@ class QueryClass:
         return self.queries.query(place), bool(complement)
 
 
+class KeptGuesses:
+    """What was read off a hypothesis and has not moved since; `parts` of the attributes are independent under it."""
+
+    def __init__(self, parts: Iterable[frozenset[str]] = ()) -> None:
+        self.singles: dict[tuple[Set, int], float] = {}
+        """By attributes and place among the single queries."""
+        self.parts = list(parts)
+        self._marginals: dict[Set, np.ndarray] = {}
+
+    def read(self, hypothesis: Hypothesis, sets: Sequence[Set]) -> dict[Set, np.ndarray]:
+        """The marginals over these sets: products of those of their independent pieces, which are read together."""
+        kept, place = self._marginals, {name: part for part, names in enumerate(self.parts) for name in names}
+        pieces = {names: _pieces(names, place) for names in sets if names not in kept}
+        missing = [piece for piece in dict.fromkeys(chain.from_iterable(pieces.values())) if piece not in kept]
+        kept.update(zip(missing, hypothesis.marginals(missing), strict=True))
+        for names, found in pieces.items():
+            if len(found) > 1:
+                kept[names] = _product(names, {piece: kept[piece] for piece in found}, hypothesis.domain)
+        return kept
+
+    def join(self, names: Iterable[str]) -> None:
+        """An update on these attributes makes one part of all that hold them, and moves it."""
+        touched = [part for part in self.parts if not part.isdisjoint(names)]
+        moved = frozenset[str]().union(*touched)
+        self.parts = [part for part in self.parts if part not in touched] + [moved]
+        self.singles = {at: guess for at, guess in self.singles.items() if moved.isdisjoint(at[0])}
+        self._marginals = {at: table for at, table in self._marginals.items() if moved.isdisjoint(at)}
+
+
+def _pieces(names: Set, place: Mapping[str, int]) -> list[Set]:
+    """The names by the part that each is in; one piece where there are no parts."""
+    found: dict[int | None, list[str]] = {}
+    for name in names:
+        found.setdefault(place.get(name), []).append(name)
+    return [tuple(piece) for piece in found.values()]
+
+
+def _product(names: Set, pieces: Mapping[Set, np.ndarray], domain: Domain) -> np.ndarray:
+    table = np.ones(())
+    for piece, marginal in pieces.items():
+        table = table * marginal.reshape([domain[name].size if name in piece else 1 for name in names])
+    return table
+
+
 class Learner:
-    """The hypothesis of a run over many rounds; it moves to a support where its junction tree has no room."""
+    """The hypothesis of a run over many rounds; it moves to a support where its junction tree has no room.
+
+    A hypothesis that began uniform is a product over parts of the attributes that its updates have joined, and an
+    update moves the part it names: guesses about all others are kept from round to round.
+    """
 
     def __init__(self, queries: QueryClass, hypothesis: Hypothesis) -> None:
         self.hypothesis = hypothesis
         self.notes: list[str] = []
         self._queries = queries
+        self._kept = KeptGuesses([frozenset(hypothesis.domain.names)])
+
+    @classmethod
+    def uniform(cls, queries: QueryClass, tree_cells: int | None, algorithm: str) -> Self:
+        """Starts from the uniform distribution, under the rules of the domain."""
+        learner = cls(queries, queries.start(tree_cells, algorithm))
+        domain = learner.hypothesis.domain
+        learner._kept.parts = [frozenset({name}) for name in domain.names]
+        for rule in domain.impossible:
+            learner._kept.join(rule.attributes)
+        return learner
 
     def scores(self, records: float, past: Sequence[Measurement]) -> CellScores | LinearScores:
         """For the next selection: the guesses of every query, after what was released before."""
         self.hypothesis, scores, note = with_room(
             self.hypothesis,
-            lambda held: self._queries.scores(held, records, past),
+            lambda held: self._queries.scores(held, records, past, self._still(held)),
             records=self._queries.support_records,
         )
         self._note(note)
@@ -137,51 +204,73 @@ class Learner:
 
     def guess(self, query: Linear) -> float:
         self.hypothesis, guess, note = with_room(
-            self.hypothesis, lambda held: held.expect(query), records=self._queries.support_records
+            self.hypothesis, lambda held: _expected(held, query), records=self._queries.support_records
         )
         self._note(note)
         return guess
 
     def reweight(self, query: Linear, eta: float) -> None:
         def move(held: Hypothesis) -> bool:
-            held.reweight(query, eta)
+            form = query.compile(held.domain)
+            if _by_cells(held, form):
+                held.reweight_cells(form, eta)
+            else:
+                held.reweight(form, eta)
             return True
 
-        self._learn(move)
+        self._learn(query, move)
 
     def replay(self, answers: Sequence[tuple[Linear, float, float]]) -> None:
         """Project once onto every past answer (query, value, margin), oldest first (spec 4.4)."""
         for query, value, margin in answers:
-            self._learn(partial(_project, query=query, value=value, margin=margin))
+            self._learn(query, partial(_project, query=query, value=value, margin=margin))
 
     @property
     def described(self) -> dict[str, list[str]]:
         """For the notes of an outcome; empty where nothing happened."""
         return {"learning": self.notes} if self.notes else {}
 
-    def _learn(self, move: Callable[[Hypothesis], bool]) -> None:
-        self.hypothesis, _, note = learned(self.hypothesis, move, records=self._queries.support_records)
+    def _learn(self, query: Linear, move: Callable[[Hypothesis], bool]) -> None:
+        self.hypothesis, moved, note = learned(self.hypothesis, move, records=self._queries.support_records)
+        if moved:
+            self._kept.join(query.attributes)
         self._note(note)
+
+    def _still(self, hypothesis: Hypothesis) -> KeptGuesses | None:
+        """What need not be read again; records that were drawn are no product of parts."""
+        return None if isinstance(hypothesis, SupportHypothesis) else self._kept
 
     def _note(self, note: str) -> None:
         if note and note not in self.notes:
             self.notes.append(note)
 
 
+def _by_cells(hypothesis: Hypothesis, form: Form) -> TypeGuard[SupportHypothesis]:
+    """Whether records in one cell of the query, which have one value, are read and moved together."""
+    return isinstance(hypothesis, SupportHypothesis) and hypothesis.domain.cells(form.attributes) <= READ_CELLS
+
+
+def _expected(hypothesis: Hypothesis, query: Linear) -> float:
+    form = query.compile(hypothesis.domain)
+    if _by_cells(hypothesis, form):
+        return average(form, hypothesis.marginal(form.attributes))
+    return hypothesis.expect(form)
+
+
 def _project(hypothesis: Hypothesis, *, query: Linear, value: float, margin: float) -> bool:
-    current = hypothesis.expect(query)
+    form = query.compile(hypothesis.domain)
+    weights = hypothesis.marginal(form.attributes) if _by_cells(hypothesis, form) else None
+    current = hypothesis.expect(form) if weights is None else average(form, weights)
     target = conservative_target(measured=value, bound=margin, guess=current)
     if target is None:
         return False
     # Noise cannot rule records out: nothing comes nearer to an end of the query's range than half a margin, unless it
     # was nearer before.
-    form = query.compile(hypothesis.domain)
     low, high = form.range
     floor = min(margin / 2, max(0.0, current - low), max(0.0, high - current))
     target = min(max(target, low + floor), high - floor)
-    if isinstance(hypothesis, SupportHypothesis) and hypothesis.domain.cells(form.attributes) <= READ_CELLS:
-        # Records in one cell of the query have one value: Newton's steps run over cells instead of records.
-        hypothesis.reweight(form, solve_tilt(form.tensor(), hypothesis.marginal(form.attributes), target))
-    else:
+    if weights is None or not _by_cells(hypothesis, form):
         hypothesis.project(form, target)
+    else:
+        hypothesis.reweight_cells(form, solve_tilt(form.tensor(), weights, target))
     return True

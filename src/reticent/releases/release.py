@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 MOST_ROWS = 2**31 - 1
 LEAST_ROWS_RATIO = 4
 """Rows with replicate weights for each record: their own sampling then adds an eighth to a standard error at most."""
+UNSTATED = "no privacy statement: fitted to measurements that were made elsewhere"
 PUBLISHED = "published"
 """Ledger events that hold a whole release."""
 
@@ -283,7 +284,7 @@ def _version() -> str:
 class Release:
     """What was published; holds nothing that is not public, and answers without limit.
 
-    `rt.release` makes one, `Release.load` reads one.
+    `rt.release` makes one, `rt.fit` one of measurements that were made elsewhere; `Release.load` reads one.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -312,6 +313,25 @@ class Release:
 
     @classmethod
     def of(cls, outcome: Outcome, facts: dict[str, Any]) -> Release:
+        """A release of what an algorithm left behind.
+
+        Args:
+            outcome: What `Algorithm.run` returned.
+            facts: Public facts of the run: domain, budget, algorithm, publications.
+
+        Returns:
+            The release.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1), table.identity)
+            >>> workload = rt.marginals(table.domain, 1)
+            >>> run = rt.MWEM(rounds=2).run(Curator(table, ledger), workload, allowance=10**9, key="run")
+            >>> rt.Release.of(run, {}).records
+            3000.0
+        """
         snapshot, certificates, guarantees = Snapshot(outcome.hypothesis), outcome.certificates, outcome.guarantees
         bounds = (*certificates, *guarantees)
         uncertain = [float(outcome.notes.get("records_error", 0.0)), *(bound.records_error for bound in bounds)]
@@ -349,8 +369,15 @@ class Release:
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
 
     @property
+    def stated(self) -> bool:
+        """Whether the release says what it costs in privacy: one that `rt.fit` made of others' numbers does not."""
+        return self.facts["budget"] is not None
+
+    @property
     def privacy(self) -> str:
         """The guarantee in one line."""
+        if not self.stated:
+            return UNSTATED
         terms = self.facts["budget"].items()
         numbers = [f"{name} {float(Fraction(text)):g}" for name, text in terms if name != "noise"]
         stated = ", ".join([*numbers, *(f"{text} noise only" for name, text in terms if name == "noise")])
@@ -391,8 +418,11 @@ class Release:
         return found.drawn_from(self._sample(asked))
 
     def _sample(self, query: Query) -> Sample:
+        asked = query.resolve(self.domain)
+        if not self.stated:
+            return Sample(self.knowledge, asked, self.replicated)
         budget = partial(Budget.from_dict, self.facts["budget"])
-        return Sample(self.knowledge, query.resolve(self.domain), self.replicated, budget, self.facts["neighbours"])
+        return Sample(self.knowledge, asked, self.replicated, budget, self.facts["neighbours"])
 
     @overload
     def ask(self, question: Query | StatisticQuery) -> Answer: ...
@@ -619,7 +649,23 @@ class Release:
         return write_release(self, named_path(path), Cover(title, author, date, source))
 
     def plot(self, *names: str) -> Any:
-        """A picture with certified errors: one attribute as bars, two as a heat map; without names each by itself."""
+        """A picture with certified errors: bars for one attribute, a heat map for two. It needs matplotlib.
+
+        Args:
+            names: One or two attributes; without names every attribute by itself.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            QueryError: An attribute is unknown, there are more than two, or matplotlib is not installed.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> release = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=1))
+            >>> figure = release.plot("a")  # doctest: +SKIP
+        """
         from reticent.knowledge.plotting import plot_release
 
         return plot_release(self, names)

@@ -7,16 +7,18 @@ noise, marginals otherwise and where they are expected to serve better.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.hypotheses.fitting.prior import SCALE_GRID
 from reticent.knowledge.guarantees import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
 from reticent.releases.residual_plan import ResidualPlan, measurable
 
-__all__ = ["STEPS", "first_shares", "measure_in_rounds", "residuals_planned"]
+__all__ = ["STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
 
 Set = tuple[str, ...]
 
@@ -34,6 +36,10 @@ LEAST_UNITS = 100
 """Ledger units that each set must have in the first round; with less there is only one."""
 LEAST_SHARE = 0.01
 """Of an equal share: sets that would get less in a later round are left as they are."""
+SMALL = 2**10
+"""Cells of sets that the first round looks at whatever the number of records; of larger ones see `_visible`."""
+TOTAL = "total"
+"""The step that buys the number of records by itself."""
 FORMER_STEPS = ("all", "first", "second")
 """Of version 0.1: what it began is read back, and what it left is planned anew."""
 
@@ -68,9 +74,13 @@ def measure_in_rounds(
     asked = _targets(sets, targets)
     allocation = Allocation(domain, sets, asked)
     plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
+    look, counted = list(sets), 0
+    if len(rounds) > 1 and not any(former):
+        counted = 0 if plan is None else _count_before(collection, domain, sets, int(units * rounds[0]))
+        look = _visible(collection, domain, sets, units)
     for place, share in enumerate(rounds):
         # Without a loss this is what the earlier rounds planned, to the unit: a round that was begun goes on.
-        spend = int(units * share) - (int(units * rounds[place - 1]) if place else 0)
+        spend = int(units * share) - (int(units * rounds[place - 1]) if place else counted)
         if any(former):
             spend = min(spend, collection.left - (collection.allowance - units))
         if spend <= 0 or (any(former) and place == 0 and len(rounds) > 1):
@@ -80,12 +90,38 @@ def measure_in_rounds(
         name = f"round {place + 1}"
         precisions = None
         if plan is not None and not collection.begun(name):
-            precisions = _residual_precisions(collection, domain, plan, allocation, spend, first)
+            precisions = _residual_precisions(collection, domain, plan, allocation, spend, look if first else None)
         if precisions is not None:
             collection.measure_residuals(name, precisions, spend)
             continue
-        shares = first_shares(domain, sets, spend) if first else _planned(collection, domain, allocation, spend)
+        shares = first_shares(domain, look, spend) if first else _planned(collection, domain, allocation, spend)
         collection.measure(name, shares)
+
+
+def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> int:
+    """Buy the number of records where it is private and decides what is looked at; the units of `units` it may cost."""
+    share = int(units * TOTAL_SHARE)
+    if collection.public_records or collection.noisy or share < 1:
+        return 0
+    begun_without = collection.begun("round 1") and not collection.begun(TOTAL)
+    if begun_without or max(map(domain.cells, sets)) <= SMALL:
+        return 0
+    collection.measure_residuals(TOTAL, {(): 1.0}, share)
+    return share
+
+
+def _visible(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> list[Set]:
+    """Sets that a first look may tell something about.
+
+    A parameter of scale s moves a cell of probability q by n q s. Of records spread evenly over the cells of a set, the
+    strongest interaction that is ever believed would then drown, were all units spent on this set alone. What is looked
+    at instead tells how evenly they are spread: later rounds measure such a set if heavy cells make it worth its price.
+    """
+    if not (collection.public_records or collection.noisy):
+        return list(sets)
+    count, error = collection.records
+    most = max(SMALL, count * (1 + error) * float(SCALE_GRID[-1]) / collection.sd(units))
+    return [s for s in sets if len(s) == 1 or s in collection.plans or domain.cells(s) <= most]
 
 
 def residuals_planned(collection: Collection, domain: Domain, sets: Sequence[Set], *, at_once: bool) -> bool:
@@ -104,17 +140,27 @@ def _residual_plan(
 
 
 def _residual_precisions(
-    collection: Collection, domain: Domain, plan: ResidualPlan, allocation: Allocation, units: int, first: bool
+    collection: Collection,
+    domain: Domain,
+    plan: ResidualPlan,
+    allocation: Allocation,
+    units: int,
+    look: Sequence[Set] | None,
 ) -> dict[Set, float] | None:
     """Precisions to add by water-filling; None where marginals are expected to serve the workload better.
+
+    In the first round `look` lists the sets of which something may be seen.
 
     That may be under replace-one only: a replaced record may move several residuals as far as it can, but not all
     marginals. Both plans' expected errors follow from public facts.
     """
-    variances: list[np.ndarray | None] = [None] * len(plan.sets)
+    variances: list[np.ndarray | None]
     known, direct = plan.told_by(collection.precisions()), collection.residual_precisions()
     known += [direct.get(s, 0.0) for s in plan.sets]
-    if not first:
+    if look is not None:
+        seen = {(), *look}
+        variances = [None if s in seen else np.zeros(1) for s in plan.sets]
+    else:
         count, _ = collection.records
         variances = prior_variances(collection.measurements(), domain, plan.sets, max(count, 1.0))
     budget = collection.sd(units) ** -2.0
@@ -122,8 +168,13 @@ def _residual_precisions(
     if not collection.public_records:
         # Certificates divide by the number of records, which fractions hardly depend on.
         added[plan.sets.index(())] = max(added[plan.sets.index(())], float(TOTAL_SHARE) * budget)
-    kept = [i for i, t in enumerate(added * plan.price) if t >= LEAST_SHARE * budget / len(added)]
-    chosen = {plan.sets[i]: float(added[i]) for i in kept}
+    least = LEAST_SHARE * budget / len(added)
+    kept = {s for s, t in zip(plan.sets, added * plan.price, strict=True) if t >= least}
+    # A residual tells little of a marginal without those inside it.
+    unknown = {s for s, t in zip(plan.sets, known, strict=True) if s and not t}
+    kept |= {inner for s in kept for k in range(1, len(s)) for inner in combinations(s, k) if inner in unknown}
+    added = np.maximum(added, least / plan.price)
+    chosen = {s: float(t) for s, t in zip(plan.sets, added, strict=True) if s in kept}
     if collection.replacing:
         spread = dict(zip(plan.sets, variances, strict=True))
         marginals = allocation.fill(budget, *_known(collection, allocation), [spread.get(s) for s in allocation.sets])

@@ -45,6 +45,8 @@ MOST_RECORDS = 2.0**63
 UNBELIEVABLE = 1e-12
 """A noisy reading of something that is never negative is that far below zero less often than this."""
 _FACTS = {"name": str, "neighbours": str, "unit": str, "budget": dict, "spent": int, "workload": dict}
+_STATED = ("neighbours", "budget", "spent")
+"""Facts of a release that states its privacy."""
 
 
 class Content(NamedTuple):
@@ -115,6 +117,8 @@ def _content(archive: zipfile.ZipFile, path: str) -> Content:
     replicates = _replicates(archive, manifest.get("replicates"), hypothesis)
     typical = tuple(_typical(entry, domain) for entry in _listed(manifest.get("typical", []), "typical errors"))
     bounds = (guarantees, losses, replicates, typical)
+    certified = any((certificates, guarantees, losses, typical))
+    _require(facts["budget"] is not None or not certified, "certified errors without a statement of privacy")
     return Content(hypothesis, measurements, certificates, records, notes, facts, *bounds)
 
 
@@ -136,22 +140,32 @@ def _texts(values: Any, name: str) -> tuple[str, ...]:
 
 
 def _checked_facts(facts: dict[str, Any], domain: Domain) -> dict[str, Any]:
+    stated = "budget" not in facts or facts["budget"] is not None
     for name, kind in _FACTS.items():
-        _require(isinstance(facts.get(name), kind) and facts[name] is not True, f"{name} missing")
+        _require(
+            (not stated and name in _STATED) or (isinstance(facts.get(name), kind) and facts[name] is not True),
+            f"{name} missing",
+        )
     _require(all(len(v) <= LONGEST_TEXT for v in facts.values() if isinstance(v, str)), "a text is too long")
-    _require(facts["neighbours"] in ("replace-one", "add-remove"), "neighbours unknown")
+    if stated:
+        _check_statement(facts)
     _require(facts["unit"] in ("record", "person", "row"), "unit unknown")
+    algorithm = facts.get("algorithm", {})
+    _require(isinstance(algorithm, dict), "algorithm damaged")
+    if "conjunctions" not in facts["workload"]:
+        target_sets(Workload.from_dict(facts["workload"]).on(domain), domain)
+    return facts
+
+
+def _check_statement(facts: dict[str, Any]) -> None:
+    """What a release says of its privacy; one that was fitted to others' measurements says nothing."""
+    _require(facts["neighbours"] in ("replace-one", "add-remove"), "neighbours unknown")
     budget = Budget.from_dict(facts["budget"])
     _require(facts["spent"] >= 0, "spent out of range")
     for publication in behind(facts):
         _require(isinstance(publication.ledger, str) and publication.spent >= 0, "publications damaged")
     if not budget.pure:
         _require_guarantee(facts.get("privacy"))
-    algorithm = facts.get("algorithm", {})
-    _require(isinstance(algorithm, dict), "algorithm damaged")
-    if "conjunctions" not in facts["workload"]:
-        target_sets(Workload.from_dict(facts["workload"]).on(domain), domain)
-    return facts
 
 
 def _require_guarantee(privacy: Any) -> None:

@@ -104,19 +104,70 @@ class TextbookPMW:
             object.__setattr__(self, "tree_cells", whole_number(self.tree_cells, "tree_cells", 1))
 
     def describe(self) -> dict[str, Any]:
-        """Names a run in its ledger: what did not exist when older runs were named appears only where it is chosen."""
+        """Name this run in its ledger. Options that older versions lacked appear only where they are chosen.
+
+        Returns:
+            The algorithm and its settings, as plain values.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.TextbookPMW(error=0.1).describe()["error"]
+            0.1
+        """
         chosen = {} if self.tree_cells is None else {"tree_cells": self.tree_cells}
         return {"algorithm": "TextbookPMW", "error": self.error, "failure": self.failure} | chosen
 
     def terms(self) -> dict[str, Any]:
+        """Settings that a begun run keeps, whatever later versions choose by default.
+
+        Returns:
+            Plain values, as `resumed` reads them.
+
+        Example:
+            >>> import reticent as rt
+            >>> sorted(rt.TextbookPMW(error=0.1).terms())
+            ['tree_cells']
+        """
         return {"tree_cells": self.tree_cells}
 
     def resumed(self, begun: Mapping[str, Any]) -> TextbookPMW:
-        """Older runs had the largest tree."""
+        """This algorithm with the settings of a run that has begun.
+
+        Args:
+            begun: What `terms` wrote; runs older than a setting lack it, and had the largest tree.
+
+        Returns:
+            The algorithm.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.TextbookPMW(error=0.1).resumed({"tree_cells": 64}).tree_cells
+            64
+        """
         return replace(self, tree_cells=begun.get("tree_cells", CLIQUE_CELLS))
 
     def plan(self, records: int, queries: int, log_universe: float, budget: Budget, units: int) -> TextbookPlan:
-        """The guarantee, or a refusal with advice where it would say nothing."""
+        """The guarantee of a run, from public facts alone.
+
+        Args:
+            records: Public number of records.
+            queries: Number of queries, each with its complement.
+            log_universe: Natural logarithm of the number of possible records.
+            budget: The ledger's budget.
+            units: Nano-units that the run may spend.
+
+        Returns:
+            Rounds, noise and the guarantee.
+
+        Raises:
+            QueryError: The guarantee would be vacuous, or needs more records; the message names an error that works.
+
+        Example:
+            >>> import reticent as rt
+            >>> plan = rt.TextbookPMW(error=0.1).plan(10**7, 20, 3.0, rt.Budget(rho=1), 10**9)
+            >>> plan.records_needed <= 10**7
+            True
+        """
         plan = textbook_plan(self.error, self.failure, queries, log_universe, budget, units)
         smallest = _smallest_error(records, self.failure, queries, log_universe, budget, units)
         advice = "use Adaptive()" if smallest is None else f"use error={smallest:.2g} or Adaptive()"
@@ -130,7 +181,32 @@ class TextbookPMW:
     def run(
         self, curator: Curator, workload: Workload | Conjunctions, *, allowance: int, key: str, report: Report = silent
     ) -> Outcome:
-        """Stops as soon as the selected query is answered well; what is then left stays unspent."""
+        """Run until the selected query is answered well; what is then left of the allowance stays unspent.
+
+        Args:
+            curator: The only way to the rows; it charges the ledger.
+            workload: The queries to answer.
+            allowance: Nano-units to spend at most.
+            key: Names the run in the ledger; the same key after a crash reads back every round already paid.
+            report: Called with public progress.
+
+        Returns:
+            The hypothesis, what was measured, and the guarantee.
+
+        Raises:
+            QueryError: The number of records is not public, or nothing can be guaranteed.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 100000}), rt.Domain(a=3))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=10), table.identity)
+            >>> textbook = rt.TextbookPMW(error=0.1)
+            >>> workload = rt.marginals(table.domain, 1)
+            >>> run = textbook.run(Curator(table, ledger), workload, allowance=ledger.remaining, key="run")
+            >>> len(run.guarantees)
+            1
+        """
         domain = curator.domain
         queries = QueryClass(workload, domain)
         if curator.records is None:
@@ -138,7 +214,7 @@ class TextbookPMW:
         records = curator.records
         plan = self.plan(records, queries.size, math.log(domain.size), curator.budget, allowance)
         report(Progress(0, plan.rounds, plan.guarantee, 0.0))
-        learner = Learner(queries, queries.start(self.tree_cells, "TextbookPMW"))
+        learner = Learner.uniform(queries, self.tree_cells, "TextbookPMW")
         steps = Steps(curator, allowance, key)
         measurements: list[Measurement] = []
         passed = 0.0 if plan.rounds == 0 else None

@@ -10,10 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from reticent.domain import Domain
-from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.accounting import Real, exact
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.linear_scores import LargestError
 from reticent.kernel.mechanisms.base import Sensitivity, restore
@@ -31,17 +29,6 @@ from reticent.releases.query_class import QueryClass
 
 AUDIT_SHARE = Fraction(1, 25)
 """Of the budget, unless a run says otherwise; five times the noise of one count that the whole budget buys."""
-LARGEST_SHARE = Fraction(1, 2)
-
-
-def checked_share(share: Real | None) -> Fraction | None:
-    """A share of the budget as a fraction; None stays None."""
-    if share is None or share == 0:
-        return None if share is None else Fraction(0)
-    found = exact(share, "audit_share")
-    if found > LARGEST_SHARE:
-        raise QueryError(f"audit_share={share} is a share of the budget: from 0 to 0.5")
-    return found
 
 
 def audited(

@@ -76,6 +76,10 @@ class Cover:
 
 
 COVER = Cover()
+NO_STATEMENT = (
+    "This page states no privacy: its figures were computed from noisy measurements that were made elsewhere, and from"
+    " nothing else. What protects the people in those measurements protects them here."
+)
 UNCERTIFIED = "<p>No error bound was bought: answers carry no certificate.</p>"
 
 
@@ -83,14 +87,12 @@ def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[
     """The page of a release, under the names that its custodian gives it; true scores make it the custodian's copy."""
     facts = release.facts
     title = cover.title or facts["name"]
-    budget = Budget.from_dict(facts["budget"])
+    published = f"Published under differential privacy by Reticent {facts.get('reticent', '')}"
     body = [
-        _head(title, f"Published under differential privacy by Reticent {facts.get('reticent', '')}"),
+        _head(title, published if release.stated else "Fitted to noisy measurements that were made elsewhere"),
         _custodians(scores),
         _rows(stated) if (stated := cover.rows()) else "",
-        f'<p class="lead promise">{escape(promise(budget, facts["unit"], facts["neighbours"]))}</p>',
-        "<h2>What this means for one person</h2>",
-        f"<p>{escape(for_one_person(budget, facts['unit'], facts['neighbours']))}</p>",
+        _statement(release),
         "<h2>What is guaranteed</h2>",
         *(f"<p>{escape(certificate_sentence(c, facts['unit']))}</p>" for c in release.certificates),
         *(f"<p>{escape(guarantee_sentence(g))}</p>" for g in release.guarantees),
@@ -101,21 +103,39 @@ def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[
         else "<p>No error bound was bought: answers carry no certificate.</p>",
         f'<p class="warning">{escape(unfitted)}</p>' if (unfitted := fit_sentence(release.notes)) else "",
         _rules(release.domain),
-        _rows([("Records", f"{release.records:,.0f}"), *privacy_rows(facts)]),
+        _rows([("Records", f"{release.records:,.0f}"), *(privacy_rows(facts) if release.stated else ())]),
         f"<details><summary>How it was computed</summary>{_rows(_algorithm(release))}</details>",
         "<h2>What was measured, and what is published</h2>",
         f'<p class="soft">{READING}</p>',
         _charts(release),
         _two_way(release),
-        "<h2>From the table to the population</h2>",
-        f"<p>{escape(generalisation_sentence(_population_facts(release)))}</p>",
-        _populations(release),
+        _generalisation(release) if release.stated else "",
         "<h2>Expected error by attribute set</h2>",
         _sets(release),
         "<h2>Using the synthetic rows</h2>",
         _advice(),
     ]
     return _page(title, body)
+
+
+def _statement(release: Release) -> str:
+    """The promise, and what it means for one person; a fit to others' measurements makes none."""
+    facts = release.facts
+    if not release.stated:
+        return f'<p class="lead promise">{escape(NO_STATEMENT)}</p>'
+    budget = Budget.from_dict(facts["budget"])
+    return (
+        f'<p class="lead promise">{escape(promise(budget, facts["unit"], facts["neighbours"]))}</p>'
+        "<h2>What this means for one person</h2>"
+        f"<p>{escape(for_one_person(budget, facts['unit'], facts['neighbours']))}</p>"
+    )
+
+
+def _generalisation(release: Release) -> str:
+    return (
+        "<h2>From the table to the population</h2>"
+        f"<p>{escape(generalisation_sentence(_population_facts(release)))}</p>{_populations(release)}"
+    )
 
 
 def session_page(session: Session) -> str:

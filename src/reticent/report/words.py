@@ -220,7 +220,8 @@ def generalisation_sentence(facts: dict[str, Any]) -> str:
         " overfitting, even for questions chosen after seeing earlier answers (Bassily et al. 2016; Jung et al. 2020):"
         f" the share that such a question has in the table differs from the population's by at most {bias} on average."
         " So do losses: on average, the excess risk of a model fitted here is on the population at most"
-        f" {bias} times the range of its loss above that on this table."
+        f" {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one record can vary) above"
+        f" that on this table; {bias} times where the loss was chosen beforehand."
     )
     if facts.get("population_error") is not None:
         text += (

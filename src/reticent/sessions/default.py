@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from math import comb, expm1
 from typing import Any, ClassVar
 
 from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.kernel.counting.marginals import HELD_CELLS
-from reticent.kernel.curator import Curator
+from reticent.kernel.curator import Curator, Noise
+from reticent.kernel.mechanisms.base import Gaussian, Laplace
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import answered, error_floor, free_single, share_of, uncertified
+from reticent.knowledge.free import answered, error_floor, free_single, refuse_unknown_size, share_of, uncertified
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
 from reticent.knowledge.learning import learn, refitted
-from reticent.knowledge.measured import possible
+from reticent.knowledge.measured import chosen_failure, possible
 from reticent.knowledge.outlines import is_cell
 from reticent.knowledge.request import Request
-from reticent.knowledge.tails import noise_failure, noise_within
+from reticent.knowledge.tails import noise_failure, noise_within, reach
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Mean, Ratio
@@ -29,6 +32,13 @@ from reticent.sessions.state import Payment, State
 
 ROUNDED = 1 - 1e-9
 """So that the same question asked again finds its own answer good enough."""
+
+ORDER = 3
+"""Questions are expected to be about at most so many attributes, as the classes that a session certifies."""
+HARDLY_BETTER = 1.1
+"""Times the noise of another measurement: what is known so well already is not measured again."""
+MOSTLY = 0.84
+"""Cells of average size or less that come out below a limit which is one standard deviation above them."""
 
 
 class DefaultEngine(SessionEngine):
@@ -144,29 +154,72 @@ class DefaultEngine(SessionEngine):
         key = self._key(bought, request)
         if self.investments is not None and bought.invested:
             self.investments.invest(key, bought.invested, question_name(request.question))  # pyright: ignore[reportArgumentType]
-        return self.state.pay(bought.query, bought.noise, key=key, analyst=request.analyst)
+        return self.state.pay(bought.queries, bought.noises, key=key, analyst=request.analyst)
 
     def _key(self, bought: Purchase, request: Request) -> str:
-        return self.state.question_key(bought.query, bought.noise, key=request.key, analyst=request.analyst)
+        return self.state.question_key(bought.queries, bought.noises, key=request.key, analyst=request.analyst)
 
     def _affordable(self, request: Request, query: Single, share: float) -> Purchase:
-        """A cell with its whole marginal where the rule of investments allows that, else by itself.
+        """A cell with cells that later questions may ask for, where the rule of investments allows that; else alone.
 
-        What was charged before goes on as it was begun. A marginal that costs more than its cells, or more than is left
-        where the cell alone does not, is never bought.
+        What was charged before goes on as it was begun. Of what pays for itself and is affordable, the best is bought.
         """
         whole = self._purchase(request, query, share)
         if self.investments is None or whole.query is query:
             return whole
         alone = self._alone(request, query, share)
-        charged = next((one for one in (alone, whole) if self.state.charged(self._key(one, request))), None)
-        if charged is not None:
-            return charged
-        cells = self.state.domain.cells(whole.query.attributes)
-        extra = max(0, whole.cost - alone.cost)
-        pays = whole.cost <= min(cells * alone.cost, max(alone.cost, self.state.curator.remaining))
-        pays = pays and self.investments.allows(self._key(whole, request), extra)
-        return replace(whole, invested=extra) if pays else alone
+        ways = self._ways(request, alone, whole, share)
+        for one in (alone, whole, *ways):
+            if self.state.charged(self._key(one, request)):
+                return one
+        for way in ways:
+            affordable = way.cost <= max(alone.cost, self.state.curator.remaining)
+            if affordable and self.investments.allows(self._key(way, request), way.invested):
+                return way
+        return alone
+
+    def _ways(self, request: Request, alone: Purchase, whole: Purchase, share: float) -> list[Purchase]:
+        """Purchases of a cell that are investments, too: those that save most for their price come first.
+
+        Expected are as many different cells as the budget would buy, all sets of up to `ORDER` attributes alike. What
+        is not expected to save its price is left out.
+        """
+        domain, names = self.state.domain, whole.query.attributes
+        order = min(len(domain), max(ORDER, len(names)))
+        asked = self.state.budget.limit / max(1, alone.cost) / _supersets(len(domain), 0, order)
+        invested = max(0, whole.cost - alone.cost)
+        found = [(_expected(asked, domain.cells(names)), replace(whole, invested=invested))]
+        for way in self._beside(request, alone, share):
+            assert way.beside is not None, "a marginal of fewer attributes"
+            served = _supersets(len(domain), len(way.beside[0].attributes), order)
+            found.append((MOSTLY * asked * served, way))
+        rated = [(saved * alone.cost / max(1, way.invested), way) for saved, way in found]
+        return [way for rate, way in sorted(rated, key=lambda pair: -pair[0]) if rate >= 1]
+
+    def _beside(self, request: Request, alone: Purchase, share: float) -> Iterator[Purchase]:
+        """A cell with a marginal of some of its attributes beside it.
+
+        A cell is at most the cell of fewer attributes that holds it. So one that is known to be below twice the error
+        answers every part of it: half of that, give or take half of that. The noise is such that this comes out for a
+        cell of average size, also where the noise is one standard deviation above zero.
+        """
+        state, known = self.state, self.state.knowledge
+        failure = chosen_failure(request.confidence, known.records_error, known.shares, 1 + len(known.marginals))
+        if not known.shares.joint or not failure > 0 or not isinstance(alone.query, Linear):
+            return
+        names, pure = known.form(alone.query).attributes, state.budget.pure
+        one: Noise = Laplace(1) if pure else Gaussian(1)
+        for part in itertools.chain.from_iterable(itertools.combinations(names, k) for k in range(1, len(names))):
+            cells = known.domain.cells(part)
+            room = (2 * share - 1 / cells - error_floor(known, binary=True)) * known.records
+            if room <= 0 or cells > HELD_CELLS:
+                continue
+            spread = reach(one, failure / (2 * cells)) / one.sd
+            noise = noise_within(room * spread / (1 + spread), failure / cells, pure=pure)
+            if known.finest_sd(part) > noise.sd * HARDLY_BETTER:
+                bought = replace(alone, beside=(Marginal(part), noise))
+                cost = state.budget.cost(state.curator.price(bought.queries, bought.noises))
+                yield replace(bought, cost=cost, invested=cost - alone.cost)
 
     def _within_rule(self, quote: Measure, query: Single) -> Measure:
         """The quote, or one for the cell alone where something else was invested since it was made."""
@@ -188,11 +241,33 @@ class DefaultEngine(SessionEngine):
                 found.append(self._purchase(request, query, share_of(query, error, self.state.domain)))
         whole = self._purchase(request, query, unbinned)
         if whole.query is not query:
-            found.append(self._alone(request, query, unbinned))
+            alone = self._alone(request, query, unbinned)
+            found += [alone, *self._begun_beside(request, alone)]
         return (*found, whole)
+
+    def _begun_beside(self, request: Request, alone: Purchase) -> Iterator[Purchase]:
+        """What a key was charged for together with its question."""
+        reservation = self.state.ledger.reservation(ASK + str(request.key))
+        begun = None if reservation is None else self.state.journal.purchase(reservation)
+        if (
+            begun is not None
+            and len(begun.queries) == len(begun.noises) == 2
+            and isinstance(begun.queries[1], Marginal)
+        ):
+            yield replace(alone, beside=(begun.queries[1], begun.noises[1]))
 
     def _purchase(self, request: Request, query: Single, share: float) -> Purchase:
         return purchase(self.state.curator, self.state.knowledge, query, share, request.confidence)
+
+
+def _supersets(attributes: int, held: int, order: int) -> int:
+    """Sets of up to `order` attributes that hold so many given ones; the empty set is none."""
+    return sum(comb(attributes - held, size - held) for size in range(max(1, held), order + 1))
+
+
+def _expected(asked: float, cells: int) -> float:
+    """How many cells of a marginal beyond the first are expected to be asked for, in so many questions about it."""
+    return (cells - 1) * -expm1(-asked / cells)
 
 
 def purchase(
@@ -223,6 +298,7 @@ def _room(knowledge: Knowledge, error: float, *, binary: bool) -> float:
     """What the noise may stray, in records: the number of records and rounding take their part of the error first."""
     least = error_floor(knowledge, binary=binary)
     if not error > least:
+        refuse_unknown_size(knowledge, least)
         raise QueryError(
             f"an error of {error:.3g} of the table is not above {least:.3g}, what counting {knowledge.records:.0f} "
             "records leaves whatever is paid; ask for a larger one"

@@ -226,6 +226,17 @@ class Purchase:
     cost: int
     invested: int = 0
     """Of the cost, what goes beyond the question asked: a cell may be bought with its whole marginal."""
+    beside: tuple[Marginal, Noise] | None = None
+    """A marginal that is measured in the same charge, for later questions."""
+
+    @property
+    def queries(self) -> tuple[Single, ...]:
+        """All that one charge measures."""
+        return (self.query,) if self.beside is None else (self.query, self.beside[0])
+
+    @property
+    def noises(self) -> tuple[Noise, ...]:
+        return (self.noise,) if self.beside is None else (self.noise, self.beside[1])
 
 
 @dataclass(frozen=True, eq=False)

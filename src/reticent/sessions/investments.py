@@ -1,9 +1,10 @@
 """The rule of investments: what a session may spend beyond the questions it is asked (spec answers 4).
 
-A start, audits that nobody ordered, offsets within bins, a noisy total and the part of a whole marginal beyond the cell
-that was asked are investments. Together they never exceed a fortieth of the budget plus what free answers have saved so
-far: what each question would have cost with plain noise, repeats not counted, which a cache has for nothing. So a
-session answers about 0.95 of what plain noise with a cache does, whatever is asked, and more where questions overlap.
+A start, audits that nobody ordered, offsets within bins, a noisy total, the part of a whole marginal beyond the cell
+that was asked and a marginal that is measured beside it are investments. Together they never exceed a fortieth of the
+budget plus what free answers have saved so far: what each question would have cost with plain noise, repeats not
+counted, which a cache has for nothing. So a session answers about 0.95 of what plain noise with a cache does, whatever
+is asked, and more where questions overlap.
 All of it is public, and written down before it is spent: a session that goes on after a crash keeps to the same rule.
 """
 

@@ -314,6 +314,8 @@ def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> di
 
 
 def _fitting(start: Release, curator: Curator) -> Release:
+    if not start.stated:
+        raise QueryError("start= was fitted to measurements made elsewhere and states no privacy; start from a release")
     compared = {
         "domain": (start.domain.fingerprint, curator.domain.fingerprint),
         "unit of privacy": (start.facts["unit"], curator.unit),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.measured import Index
+from reticent.knowledge.measured import Index, MeasuredGroups, MeasuredQuery
 
 GROWTH = 2
 """A segment at most so many times as large as a new one is merged with it."""
@@ -84,7 +84,12 @@ class Learned:
     unfitted: int
     sequence: int
     targets: int
-    """The event up to which wanted errors are covered."""
+    """The event up to which wanted errors are covered; 0 for an index of earlier versions, which lists counts alone."""
+
+    @property
+    def covered(self) -> tuple[type, ...]:
+        """What is read from the ledger when it is asked for, also where a marginal was bought with it."""
+        return (MeasuredQuery, MeasuredGroups) if self.targets else (MeasuredQuery,)
 
 
 def joined_segments(segments: dict[str, Segment], fresh: Segment, *, whole: bool) -> tuple[dict[str, Segment], Segment]:

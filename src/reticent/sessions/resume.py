@@ -160,7 +160,9 @@ def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, b
             seen, waiting = learned.sequence, learned.unfitted
         knowledge = with_index(journal, knowledge, learned)
         for sequence in learned.others:
-            knowledge = learn(knowledge, _understood_at(journal, knowledge, sequence), fitted=True)
+            found = _understood_at(journal, knowledge, sequence)
+            found = [measured for measured in found if not isinstance(measured, learned.covered)]
+            knowledge = learn(knowledge, found, fitted=True)
     else:
         learned = None
     late = sum(bought.sequence > seen for bought in journal.published())

@@ -482,7 +482,31 @@ class Session:
         analyst: str | None = None,
         promise: Promise = "certified",
     ) -> Request:
-        """What is asked, checked, as this session understands it; text is SQL."""
+        """What is asked, as one checked value that `quote` takes.
+
+        Args:
+            question: A query, a loss, a statistic, or SQL text.
+            error: Wanted error, as a share of the table, as `rt.records(...)`, or as text such as "1%"; None takes
+                whatever is free.
+            confidence: With which the error holds; None for the session's own.
+            key: Names a paid answer, so that a repeated request is not paid twice.
+            analyst: Who pays.
+            promise: "certified", or "typical" for an error that most questions keep.
+
+        Returns:
+            The request.
+
+        Raises:
+            QueryError: The question or one of its terms is refused.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> session.request(rt.count(rt.col("a") == 1), error=0.05).error
+            0.05
+            >>> session.close()
+        """
         if isinstance(question, str):
             from reticent.sql.statement import compile_sql
 
@@ -495,11 +519,48 @@ class Session:
         return Request(question, error, confidence, key, analyst, self.strict, promise=promise)  # type: ignore[arg-type]
 
     def quote(self, request: Request) -> Quote:
-        """How a request would be answered now, and what that would cost at most."""
+        """How a request would be answered now, and what that would cost at most. Nothing is spent.
+
+        Args:
+            request: What `Session.request` returned.
+
+        Returns:
+            The quote; `price` is what `carry_out` would pay.
+
+        Raises:
+            QueryError: The request cannot be answered.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> session.quote(session.request(rt.count(rt.col("a") == 1), error=0.05)).price > 0
+            True
+            >>> session.close()
+        """
         return self.answering.quote(request)
 
     def carry_out(self, quote: Quote) -> Result:
-        """Pay what the quote says, unless more is known by now, and answer."""
+        """Answer as a quote says, and pay at most its price; less if more is known by now.
+
+        Args:
+            quote: What `Session.quote` returned.
+
+        Returns:
+            An answer, a result table, or a model.
+
+        Raises:
+            BudgetError: The budget or the analyst's cap cannot pay.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> quote = session.quote(session.request(rt.count(rt.col("a") == 1), error=0.05))
+            >>> session.carry_out(quote).error <= 0.05
+            True
+            >>> session.close()
+        """
         return self.answering.finish(quote)
 
     # -- certifying and publishing ---------------------------------------------------------------------------
@@ -602,7 +663,23 @@ class Session:
         return tuple(typical.error for typical in self.state.knowledge.typical)
 
     def audit(self, kind: Kind = "boxes", *, order: int = 2, amount: float | None = None) -> Certificate:
-        """Deprecated: the same as `certify`. "Audit" is what `reticent audit` does to our own mechanisms."""
+        """Deprecated: use `certify`. "Audit" is what `reticent audit` does to our own mechanisms.
+
+        Args:
+            kind: As for `certify`.
+            order: As for `certify`.
+            amount: As for `certify`.
+
+        Returns:
+            The certificate.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> certificate = session.certify(order=1)  # audit() is the same, with a warning
+            >>> session.close()
+        """
         warnings.warn("Session.audit is called Session.certify", DeprecationWarning, stacklevel=2)
         return self.certify(kind, order=order, amount=amount)
 
@@ -728,7 +805,21 @@ class Session:
         return write_session(self, named_path(path))
 
     def plot(self) -> Figure:
-        """Where the budget went, charge by charge; needs matplotlib."""
+        """Where the budget went, charge by charge. It needs matplotlib.
+
+        Returns:
+            A matplotlib figure.
+
+        Raises:
+            QueryError: Matplotlib is not installed.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+            >>> figure = session.plot()  # doctest: +SKIP
+            >>> session.close()
+        """
         from reticent.knowledge.plotting import plot_budget
 
         charges = [self.budget.amount(event.cost) for event in self.state.ledger.events() if event.kind == "reserve"]

@@ -7,6 +7,7 @@ decision to the purchase, and only `learn` and `pay` replace what is known.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from reticent.domain import Domain
@@ -61,12 +62,12 @@ class State:
         with self.lock:
             self._knowledge = knowledge
 
-    def pay(self, query: Single, noise: Noise, *, key: str, analyst: str | None) -> Payment:
-        """Buy one measurement and learn it. A key that has paid reads its own again, which teaches nothing new."""
+    def pay(self, queries: Sequence[Single], noises: Sequence[Noise], *, key: str, analyst: str | None) -> Payment:
+        """Buy what one charge measures and learn it. A key that has paid reads its own again, which teaches nothing."""
         with self.lock:
             known, fresh = self._knowledge, not self.settled(key)
-            settled = self.curator.measure([query], noise, key=key, analyst=analyst)
-            measured = understand(known, [query], [noise], settled)
+            settled = self.curator.measure(queries, noises, key=key, analyst=analyst)
+            measured = understand(known, queries, noises, settled)
             if fresh:
                 self.learn(learn(known, measured))
                 self._count_purchase()
@@ -93,14 +94,18 @@ class State:
         found = self.ledger.lookup(key)
         return found is not None and not isinstance(found, Reservation)
 
-    def question_key(self, query: Single, noise: Noise, *, key: str | None, analyst: str | None) -> str:
+    def question_key(
+        self, queries: Sequence[Single], noises: Sequence[Noise], *, key: str | None, analyst: str | None
+    ) -> str:
         """The ledger's key of a purchase: the asker's, or one that the purchase itself determines.
 
         So a crash loses no answer; what a second crash forfeited gets a new one.
         """
         if key is not None:
             return ASK + key
-        return self.journal.usable(f"{ASK}{query.digest[:24]}:{float(noise.sd):.17g}:{analyst or ''}")
+        (digest, *others), (noise, *beside) = [query.digest[:24] for query in queries], noises
+        more = "".join(f"+{name}:{float(one.sd):.17g}" for name, one in zip(others, beside, strict=True))
+        return self.journal.usable(f"{ASK}{digest}:{float(noise.sd):.17g}{more}:{analyst or ''}")
 
     def index_purchases(self, *, closing: bool = False) -> None:
         """Write down what is known and where it was bought, if enough is new: no opening has much to learn again."""

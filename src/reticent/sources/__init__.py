@@ -280,7 +280,7 @@ def _built(cls: type[Table], engine: Engine, declared: _Declared, stopwatch: Sto
         source: CountSource = OnDemand(engine, domain, weighing, placed) if held is None else held
         total = source.total()
         if held is None and total >= kernel.WEIGHT_LIMIT:
-            raise SourceError("the table outgrows its integer grid: declare a larger records=, or split it")
+            raise SourceError("the table is too large for its integer grid: declare a larger records=, or split it")
         if records is None and declared.sized:
             # Replace-one with records as the unit: the number of rows is public by definition (spec 1.1).
             records = total

@@ -86,6 +86,14 @@ class Dialect:
         """The timestamp of a text already known to be one."""
         return f"CAST({text} AS {self.plain_timestamp})"
 
+    def minutes_before(self, timestamp: str, minutes: str) -> str:
+        """The timestamp so many minutes earlier."""
+        raise NotImplementedError
+
+    def iso_timestamp(self, timestamp: str) -> str:
+        """The text of a timestamp, with a blank in the middle and six digits after the point."""
+        raise NotImplementedError
+
     def replaced(self, text: str, pattern: str, template: tuple[str | int, ...], *, everywhere: bool = False) -> str:
         """What the pattern matches replaced by texts and groups (by number); the same text where it does not match."""
         flags = ", 'g'" if everywhere else ""
@@ -134,6 +142,12 @@ class DuckDB(Dialect):
     def microseconds(self, moment: str, kind: str) -> str:
         return f"EPOCH_US({moment})"
 
+    def minutes_before(self, timestamp: str, minutes: str) -> str:
+        return f"({timestamp} - TO_MINUTES({minutes}))"
+
+    def iso_timestamp(self, timestamp: str) -> str:
+        return f"STRFTIME({timestamp}, '%Y-%m-%d %H:%M:%S.%f')"
+
     def as_microseconds(self, timestamp: str) -> str:
         # A cast would round toward 1970.
         nanoseconds = f"EPOCH_NS({timestamp})"
@@ -180,8 +194,14 @@ class PostgreSQL(Dialect):
     def microseconds(self, moment: str, kind: str) -> str:
         return f"(EXTRACT(EPOCH FROM {moment}) * 1000000)"
 
+    def minutes_before(self, timestamp: str, minutes: str) -> str:
+        return f"({timestamp} - MAKE_INTERVAL(mins => CAST({minutes} AS INTEGER)))"
+
     def iso_date(self, date: str) -> str:
         return f"TO_CHAR({date}, 'YYYY-MM-DD')"
+
+    def iso_timestamp(self, timestamp: str) -> str:
+        return f"TO_CHAR({timestamp}, 'YYYY-MM-DD HH24:MI:SS.US')"
 
     def matches(self, text: str, pattern: str) -> str:
         return f"({text} ~ {self.literal(pattern)})"
@@ -218,6 +238,12 @@ class Spark(Dialect):
         if kind == "instant":
             return f"UNIX_MICROS({time}) / 1e6D"
         return f"TIMESTAMPDIFF(MICROSECOND, {self.timestamp('1970-01-01 00:00:00')}, {time}) / 1e6D"
+
+    def minutes_before(self, timestamp: str, minutes: str) -> str:
+        return f"TIMESTAMPADD(MINUTE, -CAST({minutes} AS INT), {timestamp})"
+
+    def iso_timestamp(self, timestamp: str) -> str:
+        return f"DATE_FORMAT({timestamp}, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
 
     def matches(self, text: str, pattern: str) -> str:
         return f"({text} RLIKE {self.literal(_to_the_end(pattern))})"

@@ -191,7 +191,7 @@ class DuckDBEngine:
         scans = set(_operators(json.loads(explained[0][1])))
         for scan, remedy in _INFERRING.items():
             if any(name.startswith(scan) for name in scans):
-                raise SourceError(f"{self.label} takes its types from the cells ({scan}); {remedy}")
+                raise SourceError(f"{self.label}: its column types depend on the cells ({scan}); {remedy}")
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         # DuckDB's messages quote cells ("could not convert '...'"): neither they nor their context are passed on.

@@ -115,4 +115,4 @@ def _asked(label: str, action: Any) -> Any:
         return action()
     except Exception:
         pass
-    raise SourceError(f"{label}: its backend does not deliver these columns; try the expression there first")
+    raise SourceError(f"{label}: its backend does not return these columns; run the expression there first")

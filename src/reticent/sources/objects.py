@@ -31,7 +31,7 @@ def open_object(rows: Any, domain: Domain, name: str, person: str | None = None)
         return SparkEngine.of_frame(rows, label=name)
     frame = _frame(rows, domain, person, name)
     if not frame.table.column_names:
-        raise SourceError(f"{name} has no columns with a text as name; name them as the domain does")
+        raise SourceError(f"{name} has no column whose name is text; name the columns as the domain does")
     return DuckDBEngine.over(frame.table, label=name, coded=frame.coded, unread=frame.unread, read=frame.read)
 
 

@@ -7,11 +7,12 @@ Reading rules in SQL: the mirror of `reticent.domain.rules`, one expression for 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from reticent.domain import Attribute, Categorical, Numeric, Undeclared
-from reticent.domain.formats import FULL_MONTHS, MONTHS, PIVOT, Format
+from reticent.domain.formats import FULL_MONTHS, MONTHS, NO_INSTANT, PIVOT, Format
 from reticent.domain.rules import BLANKS, UNREADABLE, Rules, folding
 from reticent.domain.values import NUMBER_PATTERN
 from reticent.sources.dialects import Dialect
@@ -59,6 +60,11 @@ def read(attribute: Attribute, column: str, text: str | None, kind: ColumnType, 
     return _number(column, text, kind, dialect)
 
 
+def _is_instant(text: str, dialect: Dialect) -> str:
+    """Whether a text is the ISO text of an instant; year 0 exists in SQL calendars but not in Python's."""
+    return f"({dialect.matches(text, INSTANT_PATTERN)} AND {text} NOT LIKE '0000%')"
+
+
 def present(column: str, kind: ColumnType, dialect: Dialect) -> str:
     """Whether a row has a value at all; NaN counts as none."""
     nan = dialect.nan(kind.kind)
@@ -86,8 +92,7 @@ def _time(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> 
     if kind.kind in _TIMES:
         return ColumnReading(dialect.as_microseconds(column) if kind.wide else column, kind.kind)
     if text is not None:
-        # Year 0 exists in SQL calendars but not in Python's.
-        matched = f"({dialect.matches(text, INSTANT_PATTERN)} AND {text} NOT LIKE '0000%')"
+        matched = _is_instant(text, dialect)
         reading = f"CASE WHEN {matched} THEN {dialect.parsed_timestamp(text)} END"
         return ColumnReading(reading, "timestamp", f"({text} IS NOT NULL AND NOT {matched})")
     return ColumnReading(f"CAST(NULL AS {dialect.plain_timestamp})", "timestamp", present(column, kind, dialect))
@@ -163,12 +168,13 @@ def _otherwise(key: str, rules: Rules, aliases: dict[str, str], reading: str, di
 
 
 def _read(stripped: str, rules: Rules, dialect: Dialect) -> str:
-    if rules.number_pattern is not None:
-        digits = dialect.replaced(stripped, rules.number_pattern, (1, 2))
-        pointed = dialect.translated(digits, rules.decimal + rules.thousands_marks, ".")
-        matched = dialect.matches(stripped, rules.number_pattern)
-        unreadable = dialect.literal(UNREADABLE)
-        return f"CASE WHEN {stripped} IS NULL THEN NULL WHEN {matched} THEN {pointed} ELSE {unreadable} END"
+    if rules.number_forms:
+        branches = [f"WHEN {stripped} IS NULL THEN NULL"]
+        for pattern, template in rules.number_forms:
+            digits = dialect.replaced(stripped, pattern, template)
+            pointed = dialect.translated(digits, rules.decimal + rules.thousands_marks, ".")
+            branches.append(f"WHEN {dialect.matches(stripped, pattern)} THEN {pointed}")
+        return f"CASE {' '.join(branches)} ELSE {dialect.literal(UNREADABLE)} END"
     branches = [f"WHEN {dialect.matches(stripped, f.pattern)} THEN {_iso(stripped, f, dialect)}" for f in rules.formats]
     return f"CASE {' '.join(branches)} ELSE {stripped} END" if branches else stripped
 
@@ -204,4 +210,24 @@ def _iso(text: str, form: Format, dialect: Dialect) -> str:
         young = f"^([0-{int(PIVOT[0]) - 1}][0-9]|{PIVOT[0]}[0-{int(PIVOT[1]) - 1}])-"
         iso = dialect.replaced(dialect.replaced(iso, young, ("20", 1, "-")), "^([0-9][0-9])-", ("19", 1, "-"))
     shortened = dialect.replaced(iso, "([-: ])0([0-9][0-9])", (1, 2), everywhere=True)
-    return f"SUBSTR({shortened}, 1, {_ISO_LENGTH})"
+    local = f"SUBSTR({shortened}, 1, {_ISO_LENGTH})"
+    if "z" not in place:
+        return local
+    return _in_utc(local, dialect.replaced(text, form.pattern, (place["z"],)), dialect)
+
+
+def _in_utc(local: str, offset: str, dialect: Dialect) -> str:
+    """`formats._in_utc` in SQL."""
+    digits = f"REPLACE({offset}, ':', '')"
+    hours = f"CAST(SUBSTR({digits}, 2, 2) AS {dialect.bigint})"
+    minutes = f"CAST(SUBSTR({digits} || '00', 4, 2) AS {dialect.bigint})"
+    ahead = f"({hours} * 60 + {minutes}) * CASE WHEN {digits} LIKE '-%' THEN -1 ELSE 1 END"
+    ahead = f"CASE WHEN {digits} IN ('Z', 'z') THEN 0 ELSE {ahead} END"
+    moment = dialect.minutes_before(dialect.parsed_timestamp(local), ahead)
+    ends = (dialect.timestamp(end.isoformat(sep=" ")) for end in (datetime.datetime.min, datetime.datetime.max))
+    # Python's calendar ends where SQL's goes on.
+    return (
+        f"CASE WHEN NOT {_is_instant(local, dialect)} THEN {dialect.literal(NO_INSTANT)} "
+        f"WHEN {moment} BETWEEN {' AND '.join(ends)} THEN {dialect.iso_timestamp(moment)} "
+        f"ELSE {dialect.literal(NO_INSTANT)} END"
+    )

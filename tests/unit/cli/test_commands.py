@@ -280,3 +280,29 @@ def test_options_of_another_algorithm_are_refused(people: Path, call: Call) -> N
         refused = call("release", "people.csv", "--domain", "people.toml", "--rho", "1", *words)
         assert refused.code == 2
         assert expected in refused.err
+
+
+def test_the_version_of_the_rows_is_part_of_what_a_ledger_is_for(people: Path, call: Call) -> None:
+    """A ledger that was opened with a version in Python could not be used from here."""
+    words = ("release", "people.csv", "--domain", "people.toml", "--workload", "marginals:1", "--rho", "0.1")
+    account = (*words, "--ledger", "p.ledger", "--save", "p.release")
+    assert call(*account, "--version", "2026-11").code == 0
+    assert call(*account, "--version", "2026-11").code == 0
+    other = call(*account, "--version", "2026-12")
+    assert (other.code, other.err.count("\n")) == (2, 1)
+    assert 'version "2026-11", not "2026-12"' in other.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "people.release", "losses.json", "--most", "3"),
+        ("fit", "people.release", "losses.json", "--version", "1"),
+        ("shell", "people.release", "--anchor", "a"),
+        ("shell", "people.release", "--version", "1"),
+    ],
+)
+def test_what_a_release_has_no_use_for_is_refused(words: tuple[str, ...], people: Path, call: Call) -> None:
+    shown = call(*words)
+    assert shown.code == 2
+    assert f"{words[-2]} has no effect" in shown.err

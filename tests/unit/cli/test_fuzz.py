@@ -64,6 +64,10 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("--records", "2000", "--domain", "people.toml", *BUDGET, "--queries", "10", "--error", "0.1"),
         ("--records", "9", "--domain", "people.toml", "--rho", "0.1", "--confidence", "0.9", "--json"),
     ],
+    "estimate": [
+        ("measured.json", "--domain", "people.toml", "--records", "2000", "--json"),
+        ("bad.measured.json", "--domain", "people.toml", "--records", "9", "--out", "e.csv", "--rows", "9"),
+    ],
     "ask": [
         ("people.release", "SELECT COUNT(*) FROM t", "--json"),
         ("people.release", "SELECT COUNT(*) FROM t", "--error", "10", "--confidence", "0.9", "--key", "k"),
@@ -83,7 +87,11 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
         ("people.csv", "--codebook", "bad.json", "--out", "new.toml"),
     ],
     "domain show": [("people.toml", "--json"), ("bad.toml",)],
-    "domain discover": [("people.csv", "--draft", "people.toml", "--ledger", "new.ledger", *BUDGET, "--edges", "3")],
+    "domain discover": [
+        ("people.csv", "--draft", "draft.toml", "--ledger", "new.ledger", *BUDGET, "--edges", "3"),
+        ("people.csv", "--draft", "people.toml", "--ledger", "new.ledger", *BUDGET, "--values", "2"),
+        ("people.csv", "--draft", "bad.draft.toml", "--ledger", "new.ledger", "--rho", "1", "--out", "new.toml"),
+    ],
     "ledger show": [("p.ledger", *ANCHOR, "--json"), ("bad.ledger",)],
     "ledger verify": [("p.ledger", *ANCHOR), ("bad.ledger",), ("p.ledger", "--release", "people.release", "--json")],
     "ledger backup": [("p.ledger", "new.ledger"), ("bad.ledger", "new.ledger", "--json")],
@@ -102,7 +110,9 @@ COMMANDS: dict[str, list[tuple[str, ...]]] = {
     "demo": [("--out", "people.csv")],
 }
 """None of them spends much or listens: `release`, `demo` and `serve` are refused unless the fuzz mends them."""
+DRAFT = b"[age]\ntype = 'numeric'\nedges = []\n[sex]\nvalues = []\n[smoker]\nvalues = ['no', 'yes']\nnullable = true\n"
 LOSSES = b'[{"loss": "logistic", "features": ["age", "sex"], "label": "smoker", "positive": "yes"}]'
+MEASURED = b'[{"query": {"query": "marginal", "attributes": ["sex"]}, "values": [0.5, 0.5], "sd": 0.01}]'
 FEW, MANY = 7, int(os.environ.get("RETICENT_FUZZ", "10000"))
 """Calls of each command; `RETICENT_FUZZ` reduces the many of `make slow`."""
 
@@ -117,6 +127,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, release_file: Path) -> Path
     place_devices(found)
     write_people(found)
     (found / "losses.json").write_bytes(LOSSES)
+    (found / "measured.json").write_bytes(MEASURED)
+    (found / "draft.toml").write_bytes(DRAFT)
     shutil.copy(release_file, found / "people.release")
     table = rt.Table.read(found / "people.csv", rt.Domain.read(found / "people.toml"))
     rt.Session.open(found / "p.ledger", table, rt.Budget(epsilon=1, delta=1e-9), warm_start=0).close()
@@ -166,6 +178,8 @@ def spoiled(folder: Path, source: random.Random) -> None:
             for entry, data in parts.items():
                 archive.writestr(entry, data)
     (folder / "bad.losses.json").write_bytes(damaged(LOSSES, source))
+    (folder / "bad.measured.json").write_bytes(damaged(MEASURED, source))
+    (folder / "bad.draft.toml").write_bytes(damaged(DRAFT, source))
     (folder / "bad.json").write_bytes(damaged(b'[["age", "sex"], {"attributes": ["age"], "weight": 2}]', source))
     (folder / "bad.sql").write_bytes(damaged(b"SELECT COUNT(*) FROM t WHERE age >= 45; SELECT AVG(age) FROM t", source))
 

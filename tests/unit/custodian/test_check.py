@@ -100,9 +100,15 @@ HINTS = [
     (Categorical([True, False]), "yes", 'truth value: aliases = {"yes" = true}'),
     (Categorical([True, False]), "1", 'truth value: aliases = {"1" = true}'),
     (Categorical(["yes", "no"]), "0", 'truth value: aliases = {"0" = "no"}'),
-    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "2010-12-31T01:02:03Z", "%Y-%m-%dT%H:%M:%SZ"),
-    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "2010-12-31T01:02:03.5Z", "%H:%M:%S.%fZ"),
+    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "2010-12-31T01:02:03Z", "%Y-%m-%dT%H:%M:%S%z"),
+    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "2010-12-31T01:02:03.5Z", "%H:%M:%S.%f%z"),
     (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "31/Dec/2010:01:02:03 +0000", "%d/%b/%Y:"),
+    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "2010-12-31 01:02:03+02", "%Y-%m-%d %H:%M:%S%z"),
+    (Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]), "31.12.2010 01:02 -0330", "%d.%m.%Y %H:%M %z"),
+    (Numeric(edges=[-1, 1]), "(1,234.50)", 'thousands = ",", negative = "parentheses"'),
+    (Numeric(edges=[-1, 1]), "($ 12)", 'currency sign: units = "$", negative = "parentheses"'),
+    (Numeric(edges=[-1, 1]), "12,5-", 'decimal = ",", negative = "trailing"'),
+    (Categorical([-12, 12]), "12 USD-", 'units = "USD", negative = "trailing"'),
 ]
 
 
@@ -189,16 +195,14 @@ def test_two_formats_are_hinted_at_but_never_both_orders_of_day_and_month() -> N
     )
 
 
-def test_what_no_rule_reads_is_said() -> None:
-    """No unit of parentheses, no format of time zones: they would not read it."""
-    for texts, told in (["($126.57)", "(3)"], "minus sign"), (["2010-12-31T01:02:03+02:00"], "time zone"):
-        attribute = (
-            Numeric(edges=[datetime(2000, 1, 1), datetime(2020, 1, 1)]) if "zone" in told else Numeric(edges=[0, 1])
-        )
-        hint = _hint(texts, attribute)
-        assert hint is not None
-        assert told in hint
-        assert " = " not in hint
+def test_one_hint_reads_offsets_and_both_kinds_of_negative_numbers() -> None:
+    assert _hint(["($126.57)", "3-", "(4)"], Numeric(edges=[0, 1])) == (
+        'has a currency sign, others likewise: units = "$", negative = ["parentheses", "trailing"]'
+    )
+    attribute = Numeric(edges=[date(2000, 1, 1), date(2020, 1, 1)])
+    assert _hint(["2010-12-31T01:02:03+02:00", "2010-12-31T01:02:03Z"], attribute) == (
+        'looks like yyyy-mm-dd and a time: format = "%Y-%m-%dT%H:%M:%S%z"'
+    )
 
 
 def test_nulls_over_the_limit_are_explained() -> None:

@@ -46,6 +46,20 @@ BORN = Numeric(
     nullable=True,
     other=True,
 )
+BALANCE = Numeric(
+    edges=[-5000, -1000, 0, 1000, 5000],
+    thousands=",",
+    units=["$", "%"],
+    negative=["parentheses", "trailing"],
+    nullable=True,
+    other=True,
+)
+LOGGED = Numeric(
+    edges=[datetime.datetime(2024, 3, 1), datetime.datetime(2024, 3, 2), datetime.datetime(2024, 3, 3)],
+    format=["%Y-%m-%dT%H:%M:%S%z", "%d/%b/%Y:%H:%M:%S %z", "%d.%m.%Y %I:%M %p %z"],
+    outside="other",
+    other=True,
+)
 ANSWER = Categorical([True, False], casefold=True, aliases={"yes": True, "no": False}, missing=["?"])
 
 
@@ -66,6 +80,41 @@ ANSWER = Categorical([True, False], casefold=True, aliases={"yes": True, "no": F
         (BORN, "1960-01-01 to 1989-12-31", ["5 jun 69", "1960-01-01 12:00"]),
         (BORN, "(null)", ["01/01/1900", DAY(1900, 1, 1), datetime.datetime(1900, 1, 1, 12), "1900-01-01", "?", None]),
         (BORN, "(other)", ["29/02/2001", "13/13/2000", "1-1-2000", "5 June 00", 20000101, "war ", "31/4/1999"]),
+        (BALANCE, "[-5000, -1000)", ["(1,234.50)", "$(1,234.50)", "($ 1,234.5)", "1,234.50-", "1234 -", "-1,234.50"]),
+        (BALANCE, "[-1000, 0)", ["(5)", "( 5 )", "(5) %", "(5 %)", "5-", "5%-", "5- %", "(1e2)", "(.5)"]),
+        (BALANCE, "[0, 1000)", ["5", "12.5%", "$ 5", "(0)", "0-", "+5"]),
+        (BALANCE, "(other)", ["(-5)", "-(5)", "((5))", "(5", "5)", "(5)-", "-5-", "5--", "()", "-", "5+", "(1,23)"]),
+        (
+            LOGGED,
+            "[2024-03-01T00:00:00, 2024-03-02T00:00:00)",
+            [
+                *(
+                    "2024-03-01T00:00:00Z",
+                    "2024-02-29T22:00:00-02:00",
+                    "2024-03-02T01:59:59+0200",
+                    "2024-03-02T13:59:59+14",
+                ),
+                *("01/mar/2024:05:30:00 -0330", "29.2.2024 11:30 pm -00:30", "02.03.2024 12:00 AM +00:01"),
+            ],
+        ),
+        (
+            LOGGED,
+            "[2024-03-02T00:00:00, 2024-03-03T00:00:00]",
+            ["2024-03-02T02:00:00+02:00", "2024-03-01T23:30:00-0030", "02.03.2024 12:00 AM Z", "2024-03-02T00:00:00z"],
+        ),
+        (
+            LOGGED,
+            "(other)",
+            [
+                *(
+                    "2024-02-30T12:00:00+02:00",
+                    "2024-03-01T12:00:00+24:00",
+                    "2024-03-01T12:00:00+2",
+                ),
+                *("2024-03-01T12:00:00+02:60", "2024-03-01T12:00:00 +02:00", "0001-01-01T00:00:00+00:01"),
+                *("9999-12-31T23:59:59-00:01", "2024-03-01T12:00:00+02:00:00", "2024-03-01T12:00:00UTC"),
+            ],
+        ),
         (ANSWER, "true", [True, 1, "TRUE", "Yes", "yes"]),
         (ANSWER, "false", [False, 0, "no", "No", "false"]),
         (ANSWER, "(other)", ["?", " yes", 2, None]),
@@ -112,6 +161,10 @@ def test_rules_of_categories_that_cannot_be(rules: dict[str, Any], word: str) ->
         ({"units": ["5"]}, "without digits"),
         ({"units": [" "]}, "without digits"),
         ({"units": 5}, "must be a list"),
+        ({"negative": "brackets"}, 'must be "parentheses", as in'),
+        ({"negative": [5]}, 'or "trailing", as in 5-'),
+        ({"negative": 5}, "must be a list"),
+        ({"negative": "parentheses", "units": ["(in $)"]}, "leave one of the two out"),
         ({"missing": [float("inf")]}, "a finite number"),
         ({"aliases": {"x": "1"}}, "must lead to a number"),
         ({"aliases": {"x": 1e200}}, "below 1e99"),
@@ -127,6 +180,9 @@ def test_rules_of_numbers_that_cannot_be(rules: dict[str, Any], word: str) -> No
     [
         ("%d/%m", "no year"),
         ("%Q", "%Q is not understood"),
+        ("%H%z%Y", "nothing that %z could hold may follow"),
+        ("%Y %z:%M", "nothing that %z could hold may follow"),
+        ("%Y %z %z", "one part of the date twice"),
         ("%", "is not understood"),
         ("%d %d %Y", "twice"),
         ("%m %b %Y", "twice"),
@@ -233,4 +289,6 @@ def test_long_cells_take_no_longer_than_their_length() -> None:
     for cell in ("1." * 50_000, "9" * 100_000, "€" * 100_000, " " * 100_000 + "x", "1" + ".000" * 30_000 + "x"):
         INCOME.encode([cell])
         BORN.encode([cell])
+        BALANCE.encode([cell, f"({cell}", f"{cell}-"])
+        LOGGED.encode([cell])
     assert time.process_time() - start < 5

@@ -1,7 +1,11 @@
-"""Statements about the population: exact where they are certified, labelled always, refused where nothing is known."""
+"""Statements about the population: exact where they are certified, labelled always, refused where nothing is known.
+
+The transfer theorem's constants, and what other neighbours make of them.
+"""
 
 from __future__ import annotations
 
+import math
 import pickle
 from math import comb
 
@@ -13,8 +17,15 @@ from scipy import stats
 import reticent as rt
 from reticent.errors import QueryError
 from reticent.hypotheses import DenseHypothesis, Snapshot
+from reticent.kernel.accounting import epsilon_of
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.population import certified_bounds, effective_wilson, population_facts
+from reticent.knowledge.population import (
+    certified_bounds,
+    effective_wilson,
+    expected_bias,
+    generalisation,
+    population_facts,
+)
 from reticent.report.words import generalisation_sentence
 
 DOMAIN = rt.Domain(
@@ -241,10 +252,19 @@ def test_coefficients_have_the_standard_errors_of_least_squares() -> None:
 # -- reports -----------------------------------------------------------------------------------------------
 
 
-def test_the_sentence_holds_for_every_certificate(release: rt.Release) -> None:
+class Fixed:
+    """A bound that is the same at every confidence."""
+
+    def __init__(self, bound: float) -> None:
+        self._bound = bound
+
+    def bound_at(self, confidence: float) -> float:
+        return self._bound
+
+
+def test_the_sentence_holds_for_every_certificate() -> None:
     """The widest certificate decides, and losses are named."""
-    budget = rt.Budget(epsilon=0.02)
-    one, two = sorted(release.certificates, key=lambda c: c.bound)
+    budget, one, two = rt.Budget(epsilon=0.02), Fixed(0.01), Fixed(0.02)
     narrow = population_facts(budget, [one], confidence=0.95, neighbours="replace-one")["population_error"]
     both = population_facts(budget, [one, two], confidence=0.95, neighbours="replace-one")["population_error"]
     assert narrow < both
@@ -253,7 +273,10 @@ def test_the_sentence_holds_for_every_certificate(release: rt.Release) -> None:
         {"expected_bias": 0.1, "confidence": 0.95, "population_error": both},
         {"expected_bias": 1, "confidence": 0.95},
     ):
-        assert "range of its loss" in generalisation_sentence(facts)
+        # A loss chosen after seeing answers fits both its model and its best parameters to the table: twice the bias.
+        stated = generalisation_sentence(facts)
+        assert f"at most {2 * facts['expected_bias']:.3g} times the range of its loss" in stated
+        assert f"{facts['expected_bias']:.3g} times where the loss was chosen beforehand" in stated
     silent = generalisation_sentence({"expected_bias": 1, "confidence": 0.95, "population_error": None})
     assert "nothing more can be said" in silent
 
@@ -264,3 +287,42 @@ def test_the_report_shows_both_bars(plain: rt.Release, release: rt.Release, tmp_
     assert "population, estimated" in page
     assert "20 replicates" in page
     assert "Without replicates" in plain.report(tmp_path / "plain.html").read_text()
+
+
+def test_a_pure_budget_adds_what_privacy_allows() -> None:
+    """error + (exp(epsilon) - 1) + c, the failure c times smaller; constant errors make the least c best."""
+    bound = generalisation(rt.Budget(epsilon=0.05), lambda failure: 0.01, failure=0.05)
+    assert bound == pytest.approx(0.01 + math.expm1(0.05) + 1e-5)
+
+
+def test_an_approximate_budget_spends_half_its_failure_on_delta() -> None:
+    asked: list[float] = []
+
+    def sample_error(failure: float) -> float:
+        asked.append(failure)
+        return 0.01
+
+    budget = rt.Budget(rho=1e-4)
+    assert budget.rho is not None
+    bound = generalisation(budget, sample_error, failure=0.05)
+    powers = [10.0**power for power in range(-14, -3)]
+    expected = min(math.expm1(epsilon_of(budget.rho, delta)) + 4 * delta / 0.05 for delta in powers) + 0.01 + 1e-5
+    assert bound == pytest.approx(expected)
+    assert min(asked) == pytest.approx(0.025 * 1e-5)
+
+
+@pytest.mark.parametrize("budget", [rt.Budget(epsilon=0.05), rt.Budget(rho=1e-4)])
+def test_replacing_a_record_is_two_steps_under_add_remove(budget: rt.Budget) -> None:
+    one = generalisation(budget, lambda failure: 0.0, failure=0.05)
+    two = generalisation(budget, lambda failure: 0.0, failure=0.05, neighbours="add-remove")
+    assert 2 * one < two < 3 * one
+
+
+def test_the_expected_bias_is_that_of_mutual_information() -> None:
+    assert expected_bias(rt.Budget(rho=0.02)) == pytest.approx(0.1)
+    assert expected_bias(rt.Budget(epsilon=0.2)) == pytest.approx(0.1)
+    assert expected_bias(rt.Budget(epsilon=100)) == 1.0
+
+
+def test_nothing_is_claimed_beyond_one() -> None:
+    assert generalisation(rt.Budget(epsilon=5), lambda failure: 0.01, failure=0.05) == 1.0

@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 from tests.small_tables import DOMAIN, uniform
 
+from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
 from reticent.kernel.mechanisms.base import Gaussian, Laplace
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.measured import MeasuredQuery
 from reticent.knowledge.tails import RECORDS_FAILURE, counted
-from reticent.queries.linear import Count
+from reticent.queries.linear import Count, Range
 from reticent.queries.workload import marginals
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.dualquery.dualquery import DualQuery
 from reticent.releases.mwem import MWEM
 from reticent.releases.release import release
+from reticent.sessions.session import Session
 
 
 @pytest.mark.parametrize("algorithm", [DualQuery(rounds=8), MWEM(rounds=4), Adaptive(audit_share=0)])
@@ -57,3 +59,13 @@ def test_confidence_beyond_that_of_the_size_is_not_promised() -> None:
     measured = MeasuredQuery(Count(), 1.0, Gaussian(1), 1, True)
     assert measured.error_at(1 - 1e-9, 1000.0, 0.0) < math.inf
     assert measured.error_at(1 - 1e-9, 1000.0, 0.01) == math.inf
+
+
+def test_where_the_size_is_hardly_known_no_larger_error_is_asked_for() -> None:
+    """Fifty records, give or take three hundred: "ask for an error above 6" told nobody what to do."""
+    budget = Budget(epsilon=1, delta=1e-9)
+    with Session.open(None, uniform(50, neighbours="add-remove"), budget, purpose="few", progress=False) as session:
+        with pytest.raises(QueryError, match="no share of the table can be certified"):
+            session.ask(Range({DOMAIN.names[0]: (0, 0)}), error=0.3)
+        spent = session.spent
+    assert spent <= float(budget.amount(budget.limit)) / 40

@@ -1,13 +1,21 @@
-"""Synthetic tables: decoded through the domain, typed for Arrow."""
+"""Synthetic tables: decoded through the domain, typed for Arrow.
+
+Synthetic numbers stay in their bins, keep the mean that was measured, and are whole where the column is.
+"""
 
 from __future__ import annotations
 
+from datetime import date, datetime
+
 import numpy as np
 import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from reticent.domain import Categorical, Domain, Numeric
 from reticent.hypotheses import DenseHypothesis
-from reticent.releases.synthesize import decode, synthesize
+from reticent.releases.synthesize import decode, drawn_numbers, synthesize
 
 DOMAIN = Domain(
     age=Numeric(edges=[0, 10, 20, 40], other=False),
@@ -44,3 +52,64 @@ def test_synthetic_tables_follow_the_hypothesis() -> None:
         assert abs(males - 1000) < spread
     assert synthesize(hypothesis, 0, np.random.default_rng(0)).num_rows == 0
     assert synthesize(hypothesis, 9, np.random.default_rng(0), sets=[["age"]]).num_rows == 9
+
+
+ATTRIBUTES = {
+    "number": Numeric(edges=[0, 1, 2.5, 1000], nullable=True),
+    "tiny": Numeric(edges=[1.0, 1.0 + 1e-15, 2.0]),
+    "whole": Numeric(edges=[0, 3, 4, 90], whole=True),
+    "single": Numeric(edges=[0, 1, 2, 2], whole=True),
+    "date": Numeric(edges=[date(1999, 1, 1), date(2000, 2, 29), date(2020, 1, 1)]),
+    "datetime": Numeric(edges=[datetime(1999, 1, 1), datetime(2000, 2, 29, 1), datetime(2020, 1, 1)]),
+}
+
+
+@pytest.mark.parametrize("name", ATTRIBUTES)
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.floats(-0.5, 1.5), min_size=3, max_size=3), st.integers(0, 2**32), st.integers(1, 60))
+def test_bins_keep_their_values_and_means(name: str, shares: list[float], seed: int, rows: int) -> None:
+    attribute = ATTRIBUTES[name]
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, attribute.size, rows)
+    ends = np.array([attribute.bin(code) for code in range(attribute.known)])
+    means = ends[:, 0] + np.array(shares[: attribute.known]) * (ends[:, 1] - ends[:, 0])
+    numbers = drawn_numbers(attribute, codes, rng, means=means)
+    table = decode(codes.reshape(-1, 1), Domain({name: attribute}), {name: numbers})
+    np.testing.assert_array_equal(attribute.encode(table[name].to_pylist()), np.minimum(codes, attribute.misfit_code))
+    for code in range(attribute.known):
+        inside = numbers[codes == code]
+        if not len(inside):
+            continue
+        low, high = attribute.bin(code)
+        step = 1.0 if attribute.whole or attribute.kind == "datetime" else 1e-9 * (high - low)
+        mean = min(max(means[code], low), high)
+        assert abs(inside.mean() - mean) <= 0.5 * step / len(inside) + step * (mean >= high - step) + 1e-9 * abs(mean)
+
+
+def test_numbers_fill_their_bin() -> None:
+    attribute = ATTRIBUTES["number"]
+    codes = np.full(10_000, 2)
+    numbers = drawn_numbers(attribute, codes, np.random.default_rng(1))
+    assert np.quantile(numbers, [0.1, 0.9]) == pytest.approx([2.5 + 0.1 * 997.5, 2.5 + 0.9 * 997.5], rel=0.01)
+    skewed = drawn_numbers(attribute, codes, np.random.default_rng(1), means=np.array([0.5, 2, 50.0]))
+    assert skewed.mean() == pytest.approx(50)
+    assert np.quantile(skewed, 0.5) == pytest.approx(2.5 + 47.5 * np.log(2), rel=0.02), "nearly exponential"
+    alone = drawn_numbers(attribute, codes, np.random.default_rng(1), means=np.array([0.5, 2, 50.0]), independent=True)
+    assert 0.01 < abs(alone.mean() - 50) < 3, "independent numbers have the mean on average"
+
+
+def test_synthetic_tables_have_spread_numbers_of_the_columns_type() -> None:
+    domain = Domain(ATTRIBUTES)
+    hypothesis = DenseHypothesis(domain)
+    means = {"number": np.array([0.25, 2.0, 10.0])}
+    table = synthesize(hypothesis, 3000, np.random.default_rng(0), means=means)
+    types = [pa.float64(), pa.float64(), pa.int64(), pa.int64(), pa.date32(), pa.timestamp("us")]
+    assert [table.schema.field(name).type for name in domain] == types
+    numbers = np.array([x for x in table["number"].to_pylist() if x is not None])
+    for code, mean in enumerate(means["number"]):
+        low, high = ATTRIBUTES["number"].bin(code)
+        inside = numbers[(numbers >= low) & (numbers < high)]
+        assert inside.mean() == pytest.approx(mean)
+        assert len(np.unique(inside)) > 100
+    again = synthesize(hypothesis, 3000, np.random.default_rng(0), means=means)
+    assert again.equals(table)

@@ -24,6 +24,8 @@ from reticent.sessions.session import Session
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
 QUESTION = rt.count((rt.col("a") >= 1) & (rt.col("e") == 1))
 WIDE = rt.count((rt.col("a") == 0) & (rt.col("b") == 1) & (rt.col("c") >= 1) & (rt.col("e") == 0))
+WIDE_BOX = {"a": (0, 0), "b": (1, 1), "c": (1, 4), "e": (0, 0)}
+EITHER = rt.count((rt.col("a") == 0) | (rt.col("b") == 1) | (rt.col("c") >= 1) | (rt.col("e") == 0))
 FALSE_ALARM = 1e-6
 """Chance that a right engine fails a check."""
 SURE = 1 - FALSE_ALARM
@@ -50,9 +52,19 @@ def test_boxes_on_three_attributes_are_free_and_within_their_certificate(warm: S
     assert warm.spent == spent
 
 
-def test_a_question_wider_than_every_certificate_says_so(plain: Session) -> None:
+def test_a_condition_wider_than_every_certificate_is_bounded_by_its_wholes(plain: Session) -> None:
+    assert not plain.ask(WIDE).certified
     plain.certify("boxes", order=3)
     answer = plain.ask(WIDE)
+    assert (answer.origin, answer.certified) == ("derived", True)
+    wholes = [{name: ends for name, ends in WIDE_BOX.items() if name != left} for left in WIDE_BOX]
+    assert answer.interval[1] == pytest.approx(min(plain.ask(Range(whole)).interval[1] for whole in wholes))
+    assert answer.interval[0] <= inside(codes(), WIDE_BOX) <= answer.interval[1]
+
+
+def test_a_question_wider_than_every_certificate_says_so(plain: Session) -> None:
+    plain.certify("boxes", order=3)
+    answer = plain.ask(EITHER)
     assert (answer.origin, answer.certified, answer.error, answer.confidence) == ("hypothesis", False, None, None)
     assert "no certificate" in ORIGINS[answer.origin]
 

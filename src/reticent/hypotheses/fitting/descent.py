@@ -146,18 +146,25 @@ class Reached:
 
     def _descend_at(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """The curvature drifts as p moves: short first legs, each with the diagonal of where the last one led."""
+
+        def placed(moved: np.ndarray) -> np.ndarray:
+            flat = point.copy()
+            flat[problem.moving] = moved
+            return flat
+
+        objective = Objective(lambda moved: problem.value(placed(moved)), lambda: problem.gradient()[problem.moving])
         for leg in LEGS:
             steps = max(1, min(leg, self._left))
             self._last = descend(
-                Objective(problem.value, problem.gradient),
-                point,
+                objective,
+                point[problem.moving],
                 preconditioner=problem.preconditioner(point),
                 gap_bound=problem.gap_bound,
                 tolerance=self._tolerance * problem.unit,
                 progress=self._progress * sqrt(problem.size),
                 iterations=steps,
             )
-            point = self._last.point
+            point = placed(self._last.point)
             self._left -= self._last.iterations
             self._iterations += self._last.iterations
             self._evaluations += self._last.evaluations + 1

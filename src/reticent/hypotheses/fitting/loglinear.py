@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from math import e, log, sqrt
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -67,6 +67,15 @@ class InferenceEngine(Protocol):
 
     def covary(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
         """At the parameters last evaluated: E_p[(w - E_p w) 1_c] for every set c; w(x) = sum of weights[c](x)."""
+        ...
+
+
+@runtime_checkable
+class Occupying(Protocol):
+    """An engine on chosen records."""
+
+    def occupied(self) -> list[np.ndarray]:
+        """Of every set, whether a cell has a record."""
         ...
 
 
@@ -265,6 +274,11 @@ class FitProblem:
         self.measured_precision = np.repeat([0.0 if term.free else term.sd**-2.0 for term in terms], sizes)
         self.precision = self.measured_precision
         self.ridge = np.concatenate([np.zeros(0), *(term.scales**-2.0 for term in terms)])
+        self.moving: np.ndarray | slice = slice(None)
+        """Places of the parameters that change anything. The others belong to cells that no record has: they stay where
+        they are, and the prior leaves them out."""
+        if degrees is not None and isinstance(self._engine, Occupying):
+            self.moving = self._occupied(self._engine)
         self.centre = np.zeros(self.size)
         """Where the prior is centred: at the base, but for a replicate."""
         self._point = np.zeros(self.size)
@@ -273,6 +287,11 @@ class FitProblem:
     @property
     def engine(self) -> InferenceEngine:
         return self._engine
+
+    def _occupied(self, engine: Occupying) -> np.ndarray:
+        occupied = [cells.ravel() for cells in engine.occupied()]
+        parts = [occupied[self._place[t.attributes]] if t.whole else np.ones(t.values.size, bool) for t in self.terms]
+        return np.flatnonzero(np.concatenate([np.zeros(0, bool), *parts]))
 
     @property
     def measured_sets(self) -> dict[Set, Term]:
@@ -351,8 +370,9 @@ class FitProblem:
 
         Distances of residuals are centred already, which is the adjoint of centring them.
         """
-        pull = self.pull(self._point) * (self._point - self.centre)
-        return self.gather(self._engine.covary(self.spread(self._weighted))) + pull
+        gradient = self.gather(self._engine.covary(self.spread(self._weighted)))
+        gradient[self.moving] += self.pull(self._point) * (self._point - self.centre)[self.moving]
+        return gradient
 
     def revived(self, flat: np.ndarray, beyond: float) -> np.ndarray | None:
         """The parameters with every missed cell at what was measured of it; None if no cell was missed.
@@ -376,31 +396,35 @@ class FitProblem:
 
     def penalty(self, flat: np.ndarray) -> float:
         """Minus the logarithm of the prior, without its constant."""
-        away = flat - self.centre
+        away, ridge = (flat - self.centre)[self.moving], self.ridge[self.moving]
         if self.degrees is None:
-            return 0.5 * float(away @ (self.ridge * away))
-        return 0.5 * (self.degrees + 1) * float(np.log1p(away * away * (self.ridge / self.degrees)).sum())
+            return 0.5 * float(away @ (ridge * away))
+        return 0.5 * (self.degrees + 1) * float(np.log1p(away * away * (ridge / self.degrees)).sum())
 
     def pull(self, flat: np.ndarray) -> np.ndarray:
         """The penalty's derivative over the distance from the centre: the curvature of its majorizing parabola."""
+        ridge = self.ridge[self.moving]
         if self.degrees is None:
-            return self.ridge
-        return (self.degrees + 1) / (self.degrees / self.ridge + (flat - self.centre) ** 2)
+            return ridge
+        return (self.degrees + 1) / (self.degrees / ridge + (flat - self.centre)[self.moving] ** 2)
 
     def gap_bound(self, gradient: np.ndarray) -> float:
         """Strong convexity of a normal prior: objective - optimum <= sum s^2 g^2 / 2 where the data term is convex.
 
-        Of Student's prior the majorizing parabola stands in: an estimate.
+        Of Student's prior the majorizing parabola stands in: an estimate. The gradient is that of moving parameters.
         """
         return 0.5 * float((gradient * gradient) @ (1.0 / self.pull(self._point)))
 
     def preconditioner(self, flat: np.ndarray) -> np.ndarray:
-        """Inverse diagonal of the Gauss-Newton Hessian; the half stands for the coupling of overlapping sets."""
+        """Inverse diagonal of the Gauss-Newton Hessian for the moving parameters.
+
+        The half stands for the coupling of overlapping sets.
+        """
         curvature = self._expected(flat) ** 2 * self.precision
         for term, place in zip(self.terms, self.places, strict=True):
             if term.smooth is not None:
                 curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
-        return 1.0 / (0.5 * curvature + self.pull(flat))
+        return 1.0 / (0.5 * curvature[self.moving] + self.pull(flat))
 
 
 def _wanted(term: Term, cells: np.ndarray) -> np.ndarray:

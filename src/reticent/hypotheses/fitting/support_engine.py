@@ -103,6 +103,10 @@ class SupportEngine:
         values -= values @ self.probabilities
         return self._gather(values * self.probabilities)
 
+    def occupied(self) -> list[np.ndarray]:
+        """Of every set, whether a cell has a record."""
+        return [cells > 0 for cells in self._gather(np.ones(self._log_base.size))]
+
     def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Multiply p by `ratio(marginal)` of one set, without making it add up to one again."""
         home = self._home[index]

@@ -129,7 +129,7 @@ class Counts:
     def _require_positions(self, name: str) -> None:
         """QueryError where the bins of an attribute hide positions that this source does not have."""
         if has_positions(self._domain[name]) and name not in self.placed:
-            raise QueryError(f"this table holds codes only: load it with the positions of {name}")
+            raise QueryError(f"this table holds codes only: read it with numbers=True to use the numbers of {name}")
 
     def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         """Weight, and weight times position, in each bin of `name`, of the records where all vectors are 1."""

@@ -58,7 +58,9 @@ class Records(Counts):
         super().__init__(domain, positions or ())
         if weights.size and (int(weights.min()) < 0 or float(weights.sum(dtype=float)) >= WEIGHT_LIMIT):
             # Met only by the custodian while loading, before any session exists (docs/proofs/person-weights.md).
-            raise SourceError("the table outgrows its integer grid: declare a larger records= and read it again")
+            raise SourceError(
+                "the table is too large for its integer grid: declare a larger records= and read it again"
+            )
         self._layout = plane_layout(domain)
         self._planes = planes
         self._weights = weights

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from reticent.errors import LedgerError
 from reticent.kernel.ledger.events import History, canonical, sha256
-from reticent.kernel.ledger.store import LedgerStore, flush_directory, io_errors, open_locked, stored_event
+from reticent.kernel.ledger.store import (
+    LedgerStore,
+    companions,
+    flush_directory,
+    io_errors,
+    lock_of,
+    open_locked,
+    stored_event,
+)
 
 SLOT = 4096
 NANO = 1_000_000_000
+_SLOT = re.compile(rb"[0-9a-f]{64} \{|\0{64}")
 
 _flush = getattr(os, "fdatasync", os.fsync)
 
@@ -44,7 +54,8 @@ class Anchor:
         with io_errors(path):
             self._descriptor = open_locked(path, create=create)
             try:
-                if create or os.fstat(self._descriptor).st_size < 2 * SLOT:
+                if create:
+                    _refuse_other_file(path)
                     # Also where it is there already: who made it may have been killed before its name was flushed.
                     os.ftruncate(self._descriptor, 2 * SLOT)
                     os.fsync(self._descriptor)
@@ -69,6 +80,14 @@ class Anchor:
         os.close(self._descriptor)
 
 
+def _refuse_other_file(path: Path) -> None:
+    """An anchor is empty, or two slots of which a torn write ruins one: whatever else is there belongs to somebody."""
+    content = path.read_bytes()
+    slots = content[:SLOT], content[SLOT:]
+    if content and not (len(content) == 2 * SLOT and any(_SLOT.match(slot) for slot in slots)):
+        raise LedgerError(f"{path} is not an anchor and will not be overwritten: choose another path, or remove it")
+
+
 def newest(path: Path) -> tuple[int, Mark | None]:
     """Generation and mark of the newest intact slot; (0, None) where there is none."""
     content = path.read_bytes() if path.exists() else b""
@@ -85,7 +104,10 @@ def newest(path: Path) -> tuple[int, Mark | None]:
 def places(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> tuple[Path, Path]:
     """Where a ledger and its anchor are."""
     file = _place(path, "the ledger")
-    return file, file.with_name(file.name + ".anchor") if anchor is None else _place(anchor, "the anchor")
+    marks = file.with_name(file.name + ".anchor") if anchor is None else _place(anchor, "the anchor")
+    if marks in (file, lock_of(file), *companions(file)):
+        raise LedgerError(f"the anchor: {marks} is the ledger's own file; choose another path")
+    return file, marks
 
 
 def _place(path: object, what: str) -> Path:

@@ -142,6 +142,11 @@ class Ledger:
             new = not stored_anything(file)
             if not file.exists() and not accept_rollback and (mark := newest(marks)[1]) and mark.sequence:
                 raise LedgerError(f"{file} is missing but its anchor {marks} is there: restore the ledger's file")
+            if not new and not marks.exists() and (beside := places(file, None)[1]).exists():
+                raise LedgerError(
+                    f"anchor {marks} is missing, but there is one at {beside}: move that file there,"
+                    " or leave anchor= out"
+                )
             held = Anchor(marks, create=new or accept_rollback)
             undo.callback(held.close)
             if new and not accept_rollback and held.mark and held.mark.sequence:
@@ -229,7 +234,18 @@ class Ledger:
         return self._history.opening["ledger"]
 
     def require(self, identity: Payload) -> None:
-        """LedgerError unless this ledger was opened for the same public facts and the same budget."""
+        """Check that this ledger belongs to a table and to the budget it was opened with now.
+
+        Args:
+            identity: Public facts of the table; `table.identity` of a `Table`.
+
+        Raises:
+            LedgerError: It was made for other facts or another budget; the message names the first difference.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1), {"table": "people"}).require({"table": "people"})
+        """
         opening = self._history.opening
         was = opening["identity"] | {f"budget's {name}": term for name, term in opening["budget"].items()}
         terms = {f"budget's {name}": term for name, term in _terms(self.budget).items()}
@@ -296,61 +312,225 @@ class Ledger:
         return self._history.opening["identity"]
 
     def keys(self, prefix: str, kind: str | None = None) -> list[str]:
-        """Keys that were ever reserved and start so, oldest first; of one kind of request, or of all."""
+        """Keys that were ever reserved and begin with a prefix, oldest first.
+
+        Args:
+            prefix: First characters of the keys; empty for all.
+            kind: Kind of request, such as "measure"; None for every kind.
+
+        Returns:
+            The keys.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> charge = ledger.reserve("ask:1", "measure", 10, {"query": "count"})
+            >>> ledger.keys("ask:")
+            ['ask:1']
+        """
         with self._mutex:
             return [old.key for old in self._history.reservations.starting(prefix) if kind in (None, old.kind)]
 
     def successor(self, key: str) -> tuple[str, int]:
-        """This key, or the first of `key:1`, `key:2`, ... that is not forfeited; and what the forfeited ones cost."""
+        """The key to go on with: this key, or the first of `key:1`, `key:2`, ... that is not forfeited.
+
+        Args:
+            key: Key of the request.
+
+        Returns:
+            The key, and the nano-units that the forfeited ones cost.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).successor("ask:1")
+            ('ask:1', 0)
+        """
         return self._history.reservations.successor(key)
 
     def requested(self, key: str) -> Payload | None:
-        """The request that this key was reserved for; None where there is none."""
+        """The request that a key was reserved for.
+
+        Args:
+            key: Key of the request.
+
+        Returns:
+            Its description; None where the key was never reserved.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> charge = ledger.reserve("ask:1", "measure", 10, {"query": "count"})
+            >>> ledger.requested("ask:1")
+            {'query': 'count'}
+        """
         with self._using():
             old = self._history.reservations.get(key)
             return None if old is None else self._chain.event(old.sequence).payload["request"]
 
     def charged(self, key: str) -> int:
-        """Nano-units reserved under this key and the keys of its parts (`key:part`), answered or not."""
+        """Nano-units reserved under a key and the keys of its parts (`key:part`), answered or not.
+
+        Args:
+            key: Key of the request.
+
+        Returns:
+            The sum.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> charge = ledger.reserve("ask:1", "measure", 10, {"query": "count"})
+            >>> ledger.charged("ask")
+            10
+        """
         with self._mutex:
             own = self._history.reservations.get(key)
             parts = self._history.reservations.starting(f"{key}:")
         return sum(part.cost for part in parts) + (0 if own is None else own.cost)
 
     def reservation(self, key: str) -> Reservation | None:
-        """A key's charge and its standing."""
+        """The charge of one key and what became of it.
+
+        Args:
+            key: Key of the request.
+
+        Returns:
+            The reservation; None where the key was never reserved.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).reservation("ask:1") is None
+            True
+        """
         return self._history.reservations.get(key)
 
     def reservations(self, kind: str) -> list[Reservation]:
-        """Every reservation of a kind, oldest first."""
+        """All reservations of one kind, oldest first.
+
+        Args:
+            kind: Kind of request, such as "measure".
+
+        Returns:
+            The reservations, answered or not.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> charge = ledger.reserve("ask:1", "measure", 10, {"query": "count"})
+            >>> [one.cost for one in ledger.reservations("measure")]
+            [10]
+        """
         with self._mutex:
             return self._history.reservations.of_kind(kind)
 
     def settlements(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
-        """Those of a kind under keys that start so whose settlement comes after an event, in that order."""
+        """Settled reservations of one kind, in the order of their settlements.
+
+        Args:
+            kind: Kind of request, such as "measure".
+            prefix: First characters of their keys.
+            after: Sequence of an event; only settlements after it are listed.
+
+        Returns:
+            The reservations.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).settlements("measure", "ask:")
+            []
+        """
         with self._mutex:
             return self._history.reservations.settled(kind, prefix, after)
 
     def settlement_places(self, kind: str, prefix: str, after: int = 0) -> np.ndarray:
-        """Sequences of the same settlements, without reading who paid for what."""
+        """Sequences of the same settlements, without reading who paid for what.
+
+        Args:
+            kind: Kind of request, such as "measure".
+            prefix: First characters of their keys.
+            after: Sequence of an event; only settlements after it are listed.
+
+        Returns:
+            The sequences, ascending.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).settlement_places("measure", "ask:").tolist()
+            []
+        """
         with self._mutex:
             return self._history.reservations.settlements(kind, prefix, after)
 
     def noted(self, kind: str, after: int = 0) -> list[int]:
-        """Sequences of the free events of a kind that come after an event."""
+        """Sequences of the free events of one kind.
+
+        Args:
+            kind: The kind that `append` was given.
+            after: Sequence of an event; only those after it are listed.
+
+        Returns:
+            The sequences, ascending.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> event = ledger.append("note", {"text": "opened"})
+            >>> ledger.noted("note") == [event.sequence]
+            True
+        """
         with self._mutex:
             return self._history.noted(kind, after)
 
     def newest(self, kind: str) -> int | None:
-        """Sequence of the last free event of a kind."""
+        """Sequence of the last free event of one kind.
+
+        Args:
+            kind: The kind that `append` was given.
+
+        Returns:
+            The sequence; None where there is no such event.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).newest("note") is None
+            True
+        """
         return self._history.newest(kind)
 
     def named(self, kind: str, key: str) -> int | None:
-        """Sequence of the newest free event of a kind whose payload names this key."""
+        """Sequence of the newest free event of one kind whose payload names a key.
+
+        Args:
+            kind: The kind that `append` was given.
+            key: The payload's "key".
+
+        Returns:
+            The sequence; None where there is no such event.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).named("note", "ask:1") is None
+            True
+        """
         return self._history.named.get(f"{kind}:{key}")
 
     def event(self, sequence: int) -> Event:
-        """One event, known to be part of the chain."""
+        """One event of the chain.
+
+        Args:
+            sequence: Its number; the first event is 1.
+
+        Returns:
+            The event, checked against its hash.
+
+        Raises:
+            LedgerError: The file was edited, or the ledger is closed.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).event(1).kind
+            'open'
+        """
         with self._using():
             return self._chain.event(sequence)
 
@@ -359,7 +539,25 @@ class Ledger:
         return self._history.caps.copy()
 
     def set_cap(self, analyst: str, cap: int) -> Event:
-        """Bound what one analyst may spend in all, in nano-units; what is spent stays spent."""
+        """Bound what one analyst may spend in all. What is already spent stays spent.
+
+        Args:
+            analyst: The name.
+            cap: Nano-units, at most the whole budget.
+
+        Returns:
+            The event that records the cap.
+
+        Raises:
+            LedgerError: The cap is negative, not whole, or above the budget.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> event = ledger.set_cap("ann", 1000)
+            >>> ledger.remaining_for("ann")
+            1000
+        """
         _require_text("analyst", analyst)
         if _amount("cap", cap) > self._history.limit:
             raise EntryError(f"cap {cap} is above the limit {self._history.limit}: choose a lower one")
@@ -367,7 +565,24 @@ class Ledger:
             return self._append("cap", {"cap": cap}, analyst=analyst)
 
     def settled(self, key: str, kind: str, request: Payload) -> Event | None:
-        """The settlement this key has; LedgerError if it belongs to another request or is forfeited."""
+        """The settlement of a key, for the same request only.
+
+        Args:
+            key: Key of the request.
+            kind: Kind of the request.
+            request: Its description.
+
+        Returns:
+            The event that holds the result; None where the key is new or still pending.
+
+        Raises:
+            LedgerError: The key belongs to another request, or two crashes forfeited it.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).settled("ask:1", "measure", {"query": "count"}) is None
+            True
+        """
         with self._using():
             reservation = self._history.reservations.get(key)
             if reservation is None:
@@ -385,10 +600,23 @@ class Ledger:
     def affordable(
         self, cost: int, *, key: str | None = None, analyst: str | None = None, delta: Fraction = NO_DELTA
     ) -> None:
-        """BudgetError when the limit or the analyst's cap cannot pay; a key that is pending has paid.
+        """Check that the budget and the analyst's cap can pay. A key that was reserved before has paid.
 
-        `delta` is what the mechanism may fail with. Names that no reservation may have are refused here too: whoever
-        passes may reserve.
+        Names that no reservation may have are refused here too: whoever passes may reserve.
+
+        Args:
+            cost: Nano-units.
+            key: Key of the request; None for one that `reserve` will make.
+            analyst: Who pays; None for spending that is nobody's.
+            delta: Probability with which the mechanism may fail.
+
+        Raises:
+            BudgetError: Too little is left; it carries both amounts.
+            LedgerError: The cost is negative or not whole, or a name is not usable.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).affordable(10**9)
         """
         _amount("cost", cost)
         if key is not None:
@@ -430,6 +658,29 @@ class Ledger:
         """Charge durably, before any noise is drawn; or hand out, once, what this key paid before a crash.
 
         The caller settles before anything leaves, or abandons. Ask `settled` first: answered keys fail.
+
+        Args:
+            key: Key of the request; None makes one.
+            kind: Kind of the request, such as "measure".
+            cost: Nano-units.
+            request: Its description; the same key is the same request.
+            analyst: Who pays; None for spending that is nobody's.
+            redeemable: Whether a crash between reservation and settlement may be made good under the same key.
+            delta: Probability with which the mechanism may fail.
+
+        Returns:
+            The reservation, held by the caller until `settle` or `abandon`.
+
+        Raises:
+            BudgetError: The budget or the analyst's cap cannot pay.
+            LedgerError: The key was answered, is being answered, is forfeited, or belongs to another request.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> charge = ledger.reserve("ask:1", "measure", 10, {"query": "count"})
+            >>> ledger.spent
+            10
         """
         _require_text("kind", kind)
         key = f"auto-{secrets.token_hex(16)}" if key is None else _require_text("key", key)
@@ -459,9 +710,27 @@ class Ledger:
         self._advance("redeem", old)
 
     def settle(self, reservation: Reservation, result: Payload, *, blobs: Iterable[bytes] = ()) -> Event:
-        """Record a reservation's one result; only what the returned event and its blobs hold may leave.
+        """Record the one result of a reservation; only what the returned event and its blobs hold may leave.
 
         If this raises, nothing may leave: whether the result reached the disk is known after reopening.
+
+        Args:
+            reservation: What `reserve` returned.
+            result: The released values, as plain JSON.
+            blobs: Bytes that the result names by their hashes.
+
+        Returns:
+            The event that holds the result.
+
+        Raises:
+            LedgerError: The reservation is not held, or the write failed.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> charge = ledger.reserve("ask:1", "measure", 10, {"query": "count"})
+            >>> ledger.settle(charge, {"values": [7]}).kind
+            'settle'
         """
         with self._using():
             if reservation.key not in self._held:
@@ -471,19 +740,60 @@ class Ledger:
             return event
 
     def abandon(self, reservation: Reservation) -> None:
-        """Sampling failed and nothing left: the charge stands, and the key may come back as after a crash."""
+        """Give up a reservation whose sampling failed. The charge stands; the key may come back as after a crash.
+
+        Args:
+            reservation: What `reserve` returned.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> ledger.abandon(ledger.reserve("ask:1", "measure", 10, {"query": "count"}))
+            >>> ledger.spent
+            10
+        """
         with self._mutex:
             self._held.discard(reservation.key)
 
     def lookup(self, key: str) -> Event | Reservation | None:
-        """A key's settlement, or its unsettled reservation (a fact, not a right to sample), or None."""
+        """What the ledger holds about a key. A pending reservation is a fact, not a right to sample.
+
+        Args:
+            key: Key of the request.
+
+        Returns:
+            The event that settled it, or its pending or forfeited reservation, or None for a new key.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).lookup("ask:1") is None
+            True
+        """
         with self._using():
             reservation = self._history.reservations.get(key)
             settled = reservation.settled if reservation else 0
             return self._chain.event(settled) if settled else reservation
 
     def append(self, kind: str, payload: Payload, *, blobs: Iterable[bytes] = (), discard: Iterable[str] = ()) -> Event:
-        """A free public event: a snapshot, a certificate, a note. `discard` names blobs that it replaces."""
+        """Record a free public event: a snapshot, a certificate, a note.
+
+        Args:
+            kind: Name of the kind; the ledger's own kinds are refused.
+            payload: Plain JSON.
+            blobs: Bytes that the payload names by their hashes.
+            discard: Hashes of blobs that this event replaces.
+
+        Returns:
+            The event.
+
+        Raises:
+            LedgerError: The kind is the ledger's own, or the write failed.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).append("note", {"text": "opened"}).kind
+            'note'
+        """
         if _require_text("kind", kind) in TRUSTED_KINDS:
             raise LedgerError(f"event kind {kind} is the ledger's own: choose another name")
         with self._using():
@@ -492,13 +802,42 @@ class Ledger:
             return event
 
     def put_blob(self, data: bytes) -> str:
-        """Keep public bytes under their hash; an event that names the hash binds them to the chain."""
+        """Keep public bytes under their hash; an event that names the hash binds them to the chain.
+
+        Args:
+            data: The bytes.
+
+        Returns:
+            The hash.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> ledger.get_blob(ledger.put_blob(b"public"))
+            b'public'
+        """
         with self._using(), self._writing():
             self._store.append(None, {sha256(data): data})
             return sha256(data)
 
     def get_blob(self, digest: str) -> bytes:
-        """The bytes of that hash, checked."""
+        """The bytes kept under a hash.
+
+        Args:
+            digest: The hash that `put_blob` returned.
+
+        Returns:
+            The bytes, checked against the hash.
+
+        Raises:
+            LedgerError: They are missing or damaged.
+
+        Example:
+            >>> import reticent as rt
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> ledger.get_blob(ledger.put_blob(b"public"))
+            b'public'
+        """
         with self._using():
             data = self._store.blob(digest)
         if data is None or sha256(data) != digest:
@@ -506,7 +845,22 @@ class Ledger:
         return data
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """All events so far after the given one, read from the store in pieces and checked against their hashes."""
+        """All events up to now after a given one, read from the store in pieces.
+
+        Args:
+            after: Sequence of an event; 0 for all events.
+
+        Returns:
+            An iterator over events, each checked against its hash.
+
+        Raises:
+            LedgerError: The file was edited.
+
+        Example:
+            >>> import reticent as rt
+            >>> [event.kind for event in rt.Ledger.memory(rt.Budget(rho=1)).events()]
+            ['open']
+        """
         with self._using():
             upto = self._history.sequence
         return self._read(after, upto)
@@ -536,7 +890,12 @@ class Ledger:
             raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
 
     def checkpoint(self) -> None:
-        """Keep what all events add up to, where that is worth it: the next opening reads only those after it."""
+        """Keep the sum of all events where that is worth it, so that the next opening reads only those after it.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).checkpoint()
+        """
         with self._using():
             if self._anchor is not None and self._chain.due:
                 self._write_checkpoint()

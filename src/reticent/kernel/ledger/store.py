@@ -289,10 +289,13 @@ class SqliteStore:
     def _prepare(self, path: Path) -> None:
         execute = self._connection.execute
         version = execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            raise LedgerError(f"{path} has schema version {version}, not 1 to {VERSION}: upgrade reticent")
+        tables = {name for (name,) in execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if "events" not in tables and (tables or version):
+            raise LedgerError(f"{path} is the SQLite database of another program: give the ledger a path of its own")
         if version == 0:
             raise NoEventsError(f"{path} {NO_EVENTS}")
+        if version > VERSION:
+            raise LedgerError(f"{path} has schema version {version}, not 1 to {VERSION}: upgrade reticent")
         if not self._writes:
             return
         if execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":

@@ -40,7 +40,7 @@ def restore(description: Mapping[str, str]) -> Mechanism:
     if kind is None:
         raise QueryError(f"unknown mechanism; use one of {', '.join(MECHANISMS)}")
     if parameters.keys() != {field.name for field in fields(kind)}:
-        raise QueryError(f"{kind.__name__} is described by {', '.join(field.name for field in fields(kind))}")
+        raise QueryError(f"the parameters of {kind.__name__} are {', '.join(field.name for field in fields(kind))}")
     return kind(**{name: _parameter(text) for name, text in parameters.items()})
 
 

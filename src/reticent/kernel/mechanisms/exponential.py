@@ -66,7 +66,7 @@ class Exponential(Described):
         """
         values = np.asarray(scores)
         if values.dtype != np.int64 or values.ndim != 1 or grid < 1:
-            raise TypeError("the kernel selects on a vector of int64 scores on a positive integer grid")
+            raise TypeError("scores must be a vector of int64 numbers on a positive integer grid")
         if values.size == 0 or draws < 1:
             raise QueryError(f"cannot draw {draws} of {values.size} candidates; both must be at least 1")
         if copies is not None and (copies.shape != values.shape or copies.min() < 1):

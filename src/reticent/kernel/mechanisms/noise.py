@@ -74,7 +74,7 @@ class Noise(Described, ABC):
         """Exact int64 counts, in units of 1/grid records, plus noise on the same grid, saturated to int64."""
         values = np.asarray(counts)
         if values.dtype != np.int64 or grid < 1:
-            raise TypeError("the kernel releases int64 numbers on a positive integer grid")
+            raise TypeError("values must be int64 numbers on a positive integer grid")
         verify_samplers()
         noisy = saturating_sum(values.ravel(), self._draw(self.grid_scale(grid), values.size))
         return noisy.reshape(values.shape)

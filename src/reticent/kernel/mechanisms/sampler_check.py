@@ -67,7 +67,7 @@ def _check(sampler: Sampler, kind: str, scale: Fraction) -> None:
             worst = max(worst, abs(balance) / math.sqrt(block * BLOCK * (1 - probabilities[0])))
         if not worst < ALARM:
             raise SamplerError(
-                f"the {kind} sampler is {worst:.1f} standard deviations off its distribution: install reticent anew"
+                f"the {kind} sampler is {worst:.1f} standard deviations off its distribution: reinstall reticent"
             )
 
 
@@ -103,5 +103,5 @@ def refuse_old_opendp() -> None:
     if parts < OPENDP_FLOOR:
         wanted = ".".join(map(str, OPENDP_FLOOR))
         raise ImportError(
-            f"opendp {installed} draws noise that loses more than it is priced for: pip install 'opendp>={wanted}'"
+            f"opendp {installed} draws noise that costs more privacy than its price: pip install 'opendp>={wanted}'"
         )

@@ -88,7 +88,7 @@ class Minimizer(ABC):
         """Cells visited in all steps: the same on every table (docs/threat-model.md)."""
 
     def refuse_infeasible(self) -> None:
-        """What would take too many steps or cells, by public facts; a plan may still ask what it would cost."""
+        """Refuse what would take too many steps or cells, by public facts; a plan may still price it."""
         refuse_wide(self.problem)
         refuse_long(self.work)
 

@@ -54,7 +54,7 @@ def least_scale(problem: Problem, theta: np.ndarray, neighbours: str) -> float:
 
 def _refuse_small(scale: float, least: float) -> None:
     if not (math.isfinite(scale) and scale >= least):
-        raise QueryError(f"scale {scale:g} is below {least:g}, what one record can move; use at least that")
+        raise QueryError(f"scale {scale:g} is below {least:g}, the most that one record changes; use at least that")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ class ExcessRisks:
         # A declared number may be wrong: twice as many records are allowed for.
         self._refuse_inexact(2 * self.records)
         if not 0 < self.records <= MOST_RECORDS:
-            raise QueryError(f"records={self.records!r}: excess risk is exact enough up to {MOST_RECORDS} records")
+            raise QueryError(f"records={self.records!r}: excess risk is exact up to {MOST_RECORDS} records; use fewer")
 
     def _refuse_inexact(self, records: float) -> None:
         """Float errors of a table of this many records must stay within their share of `FLOATS`."""

@@ -66,7 +66,7 @@ class NoisyGradientDescent(Minimizer):
     proof: ClassVar[str] = "docs/proofs/noisy-gradient-descent.md"
 
     def _check(self, problem: Problem) -> None:
-        """Any loss will do."""
+        """Accept any loss."""
 
     @property
     def rounding(self) -> float:
@@ -386,7 +386,7 @@ class UnconstrainedGLM(RidgeGLM):
 
     def _check(self, problem: Problem) -> None:
         if problem.strong_convexity > 0:
-            raise QueryError("a ridge sees all parameters, not margins alone; use output perturbation")
+            raise QueryError("a ridge depends on all parameters, not only on margins; use output perturbation")
         super()._check(problem)
 
     @property

@@ -52,7 +52,7 @@ class PhasedERM(Minimizer):
     proof: ClassVar[str] = "docs/proofs/phased-erm.md"
 
     def _check(self, problem: Problem) -> None:
-        """Any loss will do."""
+        """Accept any loss."""
 
     def refuse_infeasible(self) -> None:
         for phase in range(self.phases):

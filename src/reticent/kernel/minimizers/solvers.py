@@ -46,7 +46,7 @@ def records_moved(neighbours: str) -> int:
 
 
 def refuse_wide(problem: Problem, *, tensor: bool = False) -> None:
-    """A loss whose own marginal would be too large, by its public number of cells; a quadratic one needs pairs only."""
+    """Refuse a loss whose marginal has too many cells, a public number; a quadratic loss needs pairs only."""
     cells = _cells(problem) * problem.outputs
     if cells > LARGEST_TENSOR and (tensor or not problem.loss.quadratic):
         names = ", ".join(problem.attributes)
@@ -271,7 +271,7 @@ def smallest_eigenvalue(matrix: np.ndarray) -> float:
 
 
 def refuse_slow(steps: int) -> None:
-    """A guarantee that would need more steps than `MOST_STEPS` is no guarantee."""
+    """Refuse a guarantee that would need more steps than `MOST_STEPS`."""
     if steps > MOST_STEPS:
         raise QueryError(
             f"a guaranteed minimum would take {steps} steps; at most {MOST_STEPS}: use a smaller radius, a ridge or a"
@@ -287,7 +287,7 @@ def step_work(problem: Problem, *, tensor: bool = False) -> int:
 
 
 def refuse_long(work: int) -> None:
-    """What would visit more than `MOST_WORK` cells, on any table."""
+    """Refuse what would visit more than `MOST_WORK` cells, on any table."""
     if work > MOST_WORK:
         raise QueryError(
             f"this would visit {work} cells in all of its steps; at most {MOST_WORK}: use fewer or coarser features, a"

@@ -31,14 +31,14 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.linear import Marginal, count
 from reticent.queries.scalars import ScalarQueries
 from reticent.queries.workload import Workload
-from reticent.releases.budgeting import TOTAL_SHARE, Steps, noise_costing, too_little
+from reticent.releases.budgeting import TOTAL_SHARE, Steps, checked_share, noise_costing, too_little
 from reticent.releases.dualquery.analysis import analyse, game_bound, sample_error, sample_size
 from reticent.releases.dualquery.data_player import DataPlayer, Search
 from reticent.releases.dualquery.exact_player import IntegerProgram
 from reticent.releases.dualquery.game import Game, RecordMender
 from reticent.releases.dualquery.plan import REPLIES, DualQueryPlan, textbook, tuned
 from reticent.releases.dualquery.query_player import query_player
-from reticent.releases.workload_audit import AUDIT_SHARE, audited, checked_share
+from reticent.releases.workload_audit import AUDIT_SHARE, audited
 
 START_FLOOR = 0.1
 """In standard deviations: no code of a start record is ruled out by noise alone."""
@@ -107,7 +107,8 @@ class DualQuery:
     confidence: float = USUAL_CONFIDENCE
 
     def __post_init__(self) -> None:
-        share = Fraction(0) if self.refine == 0 else exact(self.refine, "refine")
+        none = isinstance(self.refine, Real) and self.refine == 0
+        share = Fraction(0) if none else exact(self.refine, "refine")
         if share >= 1:
             raise QueryError(f"refine={self.refine} is a share of the budget: at least 0 and below 1")
         if self.error is not None:
@@ -132,22 +133,69 @@ class DualQuery:
         check_confidence(self.confidence)
 
     def describe(self) -> dict[str, Any]:
-        """Names a run in its ledger: what did not exist when older runs were named appears only where it is chosen."""
+        """Name this run in its ledger. Options that older versions lacked appear only where they are chosen.
+
+        Returns:
+            The algorithm and its settings, as plain values.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.DualQuery(rounds=5).describe()["rounds"]
+            5
+        """
         names = ("rounds", "draws", "step", "error", "refine", "replies", "memory", "player", "seed", "sample")
         later = {"failure": USUAL_FAILURE, "audit_share": None, "confidence": USUAL_CONFIDENCE}
         chosen = [name for name, usual in later.items() if getattr(self, name) != usual]
         return {"algorithm": "DualQuery", **{name: _plain(getattr(self, name)) for name in (*names, *chosen)}}
 
     def terms(self) -> dict[str, Any]:
+        """Settings that a begun run keeps, whatever later versions choose by default.
+
+        Returns:
+            Plain values, as `resumed` reads them.
+
+        Example:
+            >>> import reticent as rt
+            >>> sorted(rt.DualQuery().terms())
+            ['audit_share']
+        """
         usual = AUDIT_SHARE if self.error is None and self.sample is None else Fraction(0)
         return {"audit_share": str(usual if self.audit_share is None else self.audit_share)}
 
     def resumed(self, begun: Mapping[str, Any]) -> DualQuery:
-        """Older runs had no audit. The player was given its limit when the algorithm was made."""
+        """This algorithm with the settings of a run that has begun.
+
+        The player got its limit when the algorithm was made.
+
+        Args:
+            begun: What `terms` wrote; runs older than a setting lack it, and had no audit.
+
+        Returns:
+            The algorithm.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.DualQuery().resumed({}).audit_share
+            Fraction(0, 1)
+        """
         return replace(self, work=None, audit_share=Fraction(begun.get("audit_share", 0)))
 
     def sampled(self, workload: Workload | Conjunctions, domain: Domain, records: int | None) -> int | None:
-        """How many records a run plays on; None for all of them."""
+        """How many records a run plays on.
+
+        Args:
+            workload: The queries to answer.
+            domain: The domain of the table.
+            records: Public number of records; None where it is private.
+
+        Returns:
+            The size of the secret sample; None for all records.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.DualQuery().sampled(rt.marginals(rt.Domain(a=3), 1), rt.Domain(a=3), 1000) is None
+            True
+        """
         if self.sample != THEOREM:
             return self.sample  # pyright: ignore[reportReturnType]
         assert self.error is not None
@@ -155,7 +203,27 @@ class DualQuery:
         return None if records is not None and wanted >= records else wanted
 
     def plan(self, records: int, queries: int, domain: Domain, budget: Budget, units: int) -> DualQueryPlan:
-        """What a run does with `units` of the budget, from public facts; `queries` before closing under complement."""
+        """What a run does with its allowance, from public facts alone.
+
+        Args:
+            records: Number of records, public or noisy.
+            queries: Number of queries before each gets its complement.
+            domain: The domain of the table.
+            budget: The ledger's budget.
+            units: Nano-units that the run may spend.
+
+        Returns:
+            Rounds, draws and step, with their price.
+
+        Raises:
+            QueryError: The wanted error needs more than the allowance.
+
+        Example:
+            >>> import reticent as rt
+            >>> plan = rt.DualQuery(rounds=5).plan(10_000, 20, rt.Domain(a=3, b=2), rt.Budget(rho=1), 10**9)
+            >>> plan.rounds
+            5
+        """
         rounds, draws, step, replies, memory = self.rounds, self.draws, self.step, self.replies, self.memory
         if self.error is not None:
             # On a sample, half of the error and of the failure is what the sample may hide (002, section 4).
@@ -184,7 +252,34 @@ class DualQuery:
         key: str,
         report: Report = silent,
     ) -> Outcome:
-        """Spend at most `allowance`; the same key and allowance continue an interrupted run from its paid rounds."""
+        """Play the game and audit its result.
+
+        The same key and allowance continue an interrupted run from its paid rounds.
+
+        Args:
+            curator: The only way to the rows; it charges the ledger.
+            workload: The queries to answer.
+            allowance: Nano-units to spend at most.
+            key: Names the run in the ledger.
+            report: Called with public progress.
+
+        Returns:
+            The records played, as a hypothesis, and what is certified of them.
+
+        Raises:
+            QueryError: The workload or the plan is refused.
+            BudgetError: The allowance is too small.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> from reticent.kernel.curator import Curator
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1), table.identity)
+            >>> workload = rt.marginals(table.domain, 1)
+            >>> run = rt.DualQuery(rounds=3).run(Curator(table, ledger), workload, allowance=10**9, key="run")
+            >>> run.records
+            3000.0
+        """
         domain = curator.domain
         queries = query_player(workload, domain)
         steps = Steps(curator, allowance, key)

@@ -42,7 +42,7 @@ CATALOG_THREADS = 2
 
 @dataclass(frozen=True)
 class Asker:
-    """Who asks, and what their connection is called in the log."""
+    """The person who asks, and the name of their connection in the log."""
 
     person: Principal
     connection: str
@@ -84,7 +84,7 @@ class Answering:
         if found is None:
             found = commands_of(sql)
             if len(found) > MOST_STATEMENTS:
-                raise Refusal(FEATURE, f"the text holds {len(found)} statements, at most {MOST_STATEMENTS}")
+                raise Refusal(FEATURE, f"the text holds {len(found)} statements; send at most {MOST_STATEMENTS}")
             size = len(sql) + TOKEN_BYTES * sum(len(command.tokens) for command in found)
             self._commands.put(sql, found, size)
         return found
@@ -117,7 +117,7 @@ class Answering:
             )
 
     async def _admitted(self, asker: Asker) -> Principal:
-        """The person as the token file has them now; whoever asks too often waits, since drivers do not ask again."""
+        """The person as the token file has them now; one who asks too often waits, because drivers do not retry."""
         person = self.admission.still(asker.person)
         while (seconds := self.admission.wait(person)) > 0:
             await asyncio.sleep(seconds)
@@ -202,7 +202,7 @@ class Answering:
         if not named and (others or len(seen) == 1):
             return self._tables[others[0] if others else next(iter(seen.values()))]
         missing = named[-1] if named else ""
-        raise Refusal(NO_TABLE, f'relation "{missing[:60]}" does not exist, or not for this token')
+        raise Refusal(NO_TABLE, f'relation "{missing[:60]}" does not exist or is not open to this token')
 
     async def _from_catalog(self, person: Principal, command: Read, values: Sequence[Any]) -> WireRows:
         seen = frozenset(name for name in self._tables if person.may_see(name))

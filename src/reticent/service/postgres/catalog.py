@@ -76,7 +76,7 @@ _COLUMN_TYPES = {
 
 
 class Job:
-    """One statement on its way: ends when its time is over, or when whoever asked gives up."""
+    """A running statement; it ends at its time limit, or when the client gives up."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -86,7 +86,7 @@ class Job:
 
     @contextmanager
     def running(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """While this lasts, `stop` interrupts it; it does not begin once it was stopped."""
+        """Inside this context `stop` interrupts the statement; one that was stopped before does not begin."""
         with self._lock:
             if self._given_up:
                 raise Refusal(CANCELED, "the statement was cancelled before it began")
@@ -101,7 +101,7 @@ class Job:
                 self._interrupt = None
 
     def stop(self) -> None:
-        """Never interrupts the statement of somebody else, who may have the engine by now."""
+        """Interrupt this statement only: by now the engine may run another client's."""
         with self._lock:
             self._given_up = True
             if self._interrupt is not None:
@@ -152,7 +152,7 @@ class Catalog:
                 described = [(column[0], str(column[1])) for column in found.description or []]
                 rows = found.fetchmany(self._most // max(1, len(described)) + 1)
             except duckdb.InterruptException:
-                raise Refusal(CANCELED, f"a statement about the catalog may take {job.seconds:g} s") from None
+                raise Refusal(CANCELED, f"a catalog query may take at most {job.seconds:g} s") from None
             except duckdb.Error as error:
                 raise _refused(error) from None
             finally:
@@ -178,7 +178,7 @@ class Catalog:
             place = end
 
     def _piece(self, tokens: Sequence[Token], place: int, user: str) -> tuple[int, str | None]:
-        """Where the next piece begins, and what stands for this one; None leaves it."""
+        """The start of the next piece, and the replacement of this one; None keeps it."""
         token = tokens[place]
         after = tokens[place + 1 : place + 6]
         if token.kind == "string":
@@ -261,7 +261,7 @@ class Catalog:
 def _refused(error: duckdb.Error) -> Refusal:
     said = _OURS.sub("", one_line(str(error).split("\n")[0]))
     missing = isinstance(error, duckdb.CatalogException) and "Table" in said
-    return Refusal(NO_TABLE if missing else FEATURE, f"this statement about the catalog is not understood: {said}")
+    return Refusal(NO_TABLE if missing else FEATURE, f"this catalog query is not supported: {said}")
 
 
 def _relation(described: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> WireRows:

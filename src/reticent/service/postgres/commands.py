@@ -67,7 +67,7 @@ class Show(Command):
 
 @dataclass(frozen=True)
 class Acknowledged(Command):
-    """What tools send as a matter of course and what changes nothing here."""
+    """A command that tools send routinely and that has no effect here."""
 
     tag: str
 

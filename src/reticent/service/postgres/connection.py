@@ -125,14 +125,14 @@ class WireConnection(asyncio.Protocol):
         self._taken = None
 
     def cancel(self) -> None:
-        """Another connection knows this one's secret and asks to end its statement."""
+        """End the running statement: another connection has presented this one's secret."""
         if self._session is not None:
             self._session.cancel()
 
     def end(self) -> None:
-        """The server ends."""
+        """Tell the client that the server is shutting down."""
         if not self._ended:
-            self._write(messages.error(Refusal(SHUTDOWN, "the server is ending", fatal=True)))
+            self._write(messages.error(Refusal(SHUTDOWN, "the server is shutting down", fatal=True)))
         if self.task is not None:
             self.task.cancel()
 
@@ -252,7 +252,7 @@ class WireConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=BUFFERED)
 
     async def _authenticated(self, user: str) -> Principal | None:
-        """Whoever holds the token of this name; all that is wrong with a name or token sounds alike."""
+        """The person who holds the token of this name; every failure gives the same message."""
         person, verifier = self._door.answering.admission.verifier(user)
         exchange = Exchange(verifier)
         self._write(messages.authentication(_SASL, MECHANISM.encode() + b"\0\0"))

@@ -55,7 +55,7 @@ class Door:
                 return key
 
     def cancel(self, process: int, secret: int) -> None:
-        """Nothing is said to whoever asks, whether it fits or not."""
+        """The requester is told nothing, whether the secret matches or not."""
         connection = self._signed.get((process, secret))
         if connection is not None:
             connection.cancel()

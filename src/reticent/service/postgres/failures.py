@@ -82,7 +82,7 @@ class ProtocolViolation(Refusal):
 
 
 def refusal_of(error: Exception) -> Refusal:
-    """The refusal behind any error; what is none of ours says no more than that the server failed."""
+    """The refusal for any error; an unexpected one says only that the server failed."""
     if isinstance(error, Refusal):
         return error
     if isinstance(error, ReticentError):

@@ -157,7 +157,7 @@ def parameter_value(data: bytes | None, oid: int, form: int) -> Any:
     try:
         return _from_binary(data, oid) if form else _from_text(data.decode(), oid)
     except (ValueError, struct.error, InvalidOperation, OverflowError):
-        raise Refusal(BAD_TEXT, f"a parameter is not a value of its type (OID {oid})") from None
+        raise Refusal(BAD_TEXT, f"a parameter value does not fit its type (OID {oid})") from None
 
 
 def _from_text(text: str, oid: int) -> Any:

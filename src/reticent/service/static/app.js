@@ -62,7 +62,7 @@ function header() {
   show(top, h("div", { class: "bar" },
     h("a", { class: "brand", href: "#/ask" }, h("img", { src: "/static/mark.svg", alt: "", width: 28, height: 28 }), "Reticent"), tables,
     h("div", { class: "purse", title: budget.guarantee },
-      h("span", null, `${percent(1 - left)} spent · ${percent(left)} left (${amount(budget.own_remaining)} ${state.symbol})`),
+      h("span", null, `${percent(1 - left)} ${budget.own_cap === null ? "" : "of your cap "}spent · ${percent(left)} left (${amount(budget.own_remaining)} ${state.symbol})`),
       gauge(1 - left, 1, budget.own_cap === null ? "Privacy budget spent" : "Your share of the privacy budget spent")),
     h("span", { class: "person" }, me.name, h("small", null, me.role)),
     h("button", { type: "button", class: "plain", onclick: signOut }, "Sign out")),

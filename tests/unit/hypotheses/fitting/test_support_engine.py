@@ -60,3 +60,11 @@ def test_every_set_has_a_table_that_holds_it_and_none_is_too_large():
             assert cells <= most or table.axes in axis_sets
     assert len(shared_tables(SHAPE, axis_sets, 10**6)) == 1
     assert len(shared_tables(SHAPE, axis_sets, 1)) == len(axis_sets)
+
+
+def test_cells_are_occupied_that_have_a_record():
+    few = engine(7, shared=True)
+    marginals = few.evaluate([np.zeros([SHAPE[i] for i in axes]) for axes in SETS])[1]
+    for occupied, marginal in zip(few.occupied(), marginals, strict=True):
+        assert np.array_equal(occupied, marginal > 0)
+    assert not all(occupied.all() for occupied in few.occupied())

@@ -161,6 +161,50 @@ def test_a_killed_writers_log_is_read_without_shared_memory(tmp_path: Path) -> N
     assert names(away) == before
 
 
+@pytest.mark.parametrize("accepting", [False, True])
+def test_an_anchor_left_beside_the_ledger_is_found_before_all_is_charged(tmp_path: Path, accepting: bool) -> None:
+    """Opened without anchor= first and with it later: the message told to accept a rollback, which charges all."""
+    path, away = tmp_path / "a.ledger", tmp_path / "away"
+    with opened(path) as ledger:
+        spend(ledger, "a")
+    with pytest.raises(LedgerError, match=r"there is one at .*a\.ledger\.anchor: move that file there"):
+        opened(path, anchor=away, accept_rollback=accepting)
+    (tmp_path / "a.ledger.anchor").rename(away)
+    with opened(path, anchor=away) as ledger:
+        assert ledger.spent == COST
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 7])
+def test_the_database_of_another_program_is_left_alone(tmp_path: Path, version: int) -> None:
+    """A ledger opened there took it for a stub and replaced it, or added tables and a log."""
+    path = tmp_path / "census.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE people (age INTEGER)")
+        database.execute("INSERT INTO people VALUES (7)")
+        database.execute(f"PRAGMA user_version={version}")
+        database.commit()
+    before = path.read_bytes()
+    for attempt in (opened, lambda path: opened(path, accept_rollback=True), verify):
+        with pytest.raises(LedgerError, match=r"of another program: give the ledger a path of its own"):
+            attempt(path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("size", [1, 100, 8191, 8192, 8193, 50_000])
+@pytest.mark.parametrize("accepting", [False, True])
+def test_a_file_that_is_no_anchor_is_not_overwritten(tmp_path: Path, size: int, accepting: bool) -> None:
+    """It was cut to two slots, and marks were written over it."""
+    rows = tmp_path / "people.csv"
+    rows.write_bytes((b"age,sex\n41,f\n" * size)[:size])
+    before = rows.read_bytes()
+    with pytest.raises(LedgerError, match="not an anchor and will not be overwritten"):
+        opened(tmp_path / "a.ledger", anchor=rows, accept_rollback=accepting)
+    opened(tmp_path / "a.ledger").close()
+    with pytest.raises(LedgerError, match="restore it" if not accepting else "not an anchor"):
+        opened(tmp_path / "a.ledger", anchor=rows, accept_rollback=accepting)
+    assert rows.read_bytes() == before
+
+
 @pytest.mark.parametrize("which", ["ledger", "anchor", "backup", "restored"])
 def test_what_is_no_ordinary_file_is_never_replaced(tmp_path: Path, which: str) -> None:
     """A ledger given `/dev/null` as its place was renamed over the device."""

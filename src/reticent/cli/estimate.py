@@ -1,0 +1,56 @@
+"""`estimate`: fit a distribution to noisy measurements that were made elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reticent.cli.options import json_option, print_json, refuse_unused
+from reticent.cli.publish import check_writable, show_release, write_outputs
+from reticent.errors import QueryError
+
+
+@click.command()
+@click.argument("measurements", metavar="MEASUREMENTS")
+@click.option("--domain", "domain_file", required=True, help="Description of the table's columns, .toml or .json.")
+@click.option("--records", type=int, required=True, help="Number of records of the measured table.")
+@click.option("--out", type=click.Path(path_type=Path), help="Synthetic rows: .parquet or .csv.")
+@click.option("--rows", type=int, help="Number of synthetic rows; default: the number of records.")
+@click.option("--save", "save_file", type=click.Path(path_type=Path), help="Save the fit: FILE.release.")
+@click.option("--report", type=click.Path(path_type=Path), help="A self-contained HTML page.")
+@json_option
+def estimate(
+    measurements: str,
+    domain_file: str,
+    records: int,
+    out: Path | None,
+    rows: int | None,
+    save_file: Path | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Fit a distribution to noisy measurements that somebody else has made and paid for.
+
+    MEASUREMENTS is a JSON list of objects with "query", "values" (shares of the table) and "sd". Nothing is measured or
+    charged, and the result states no privacy: that of the measurements holds for it as well.
+
+    \b
+    Example:  reticent estimate measured.json --domain census.toml --records 48842 --out synthetic.parquet
+    """
+    from reticent.domain import Domain
+    from reticent.releases.measured import fit, read_measurements
+
+    if out is None:
+        refuse_unused("without --out, where synthetic rows are written", "rows")
+    if rows is not None and rows < 1:
+        raise QueryError(f"{rows} synthetic rows cannot be written; ask for at least 1")
+    check_writable(out, save_file, report)
+    fitted = fit(
+        Domain.read(domain_file), read_measurements(measurements), records=records, name=Path(measurements).stem
+    )
+    written = write_outputs(fitted, out, rows, save_file, report)
+    if as_json:
+        print_json(fitted.facts | {"fit": fitted.notes, "written": written})
+        return
+    show_release(fitted, written)

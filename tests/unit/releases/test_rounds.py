@@ -1,0 +1,73 @@
+"""What each round of a release measures: no look at what would drown, but heavy cells are found later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from reticent.domain import Domain
+from reticent.kernel.accounting import Budget
+from reticent.kernel.counting.records import Records
+from reticent.kernel.table import Neighbours, Table
+from reticent.queries.linear import marginal
+from reticent.queries.workload import Workload
+from reticent.releases.adaptive import Adaptive
+from reticent.releases.budgeting import Collection
+from reticent.releases.release import release
+
+Set = tuple[str, ...]
+
+SIZES = (40, 40, 40, 3)
+WIDE = Domain(dict(zip("abcd", SIZES, strict=True)))
+ROWS = 4_000
+TRIPLE = ("a", "b", "c")
+BUDGET = Budget(rho=0.05)
+ASKED = Workload([marginal(*TRIPLE), marginal("a", "d"), marginal("b", "d")], domain=WIDE)
+
+
+def spread_evenly() -> np.ndarray:
+    return np.random.default_rng(1).integers(0, SIZES, (ROWS, 4))
+
+
+def three_heavy_cells() -> np.ndarray:
+    """Parity of three codes: no pair tells of it."""
+    generator = np.random.default_rng(2)
+    bits = generator.integers(0, 2, (ROWS, 2))
+    return np.column_stack([bits, bits.sum(axis=1) % 2, generator.integers(0, 3, ROWS)])
+
+
+def rounds_of(codes: np.ndarray, neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch) -> dict[str, set[Set]]:
+    found: dict[str, set[Set]] = {}
+
+    def noted(verb: str) -> None:
+        original = getattr(Collection, verb)
+
+        def measure(self: Collection, name: str, what: Mapping[Set, float], *rest: int) -> None:
+            found[name] = set(what)
+            original(self, name, what, *rest)
+
+        monkeypatch.setattr(Collection, verb, measure)
+
+    noted("measure")
+    noted("measure_residuals")
+    source = Records.of_codes(WIDE, dict(zip(WIDE.names, codes.T, strict=True)), np.ones(ROWS, dtype=np.int64))
+    table = Table(source, WIDE, records=ROWS if neighbours == "replace-one" else None, neighbours=neighbours)
+    release(table, ASKED, BUDGET, algorithm=Adaptive(histogram_cells=0))
+    return found
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_a_set_that_would_drown_is_not_looked_at(neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rounds_of(spread_evenly(), neighbours, monkeypatch)
+    assert ("total" in found) == (neighbours == "add-remove")
+    assert all(TRIPLE not in sets for sets in found.values())
+    assert {("a", "b"), ("a", "d"), ("d",)} <= found["round 1"]
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_heavy_cells_are_measured_once_seen(neighbours: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rounds_of(three_heavy_cells(), neighbours, monkeypatch)
+    assert TRIPLE not in found["round 1"]
+    assert TRIPLE in found["round 2"] | found["round 3"]
