@@ -1,4 +1,7 @@
-"""What durable payment costs: reserve + settle against two bare commits, and a whole paid answer against its parts."""
+"""What durable payment costs: reserve + settle against two bare commits, and a whole paid answer against its parts.
+
+And what opening, following, paying and verifying cost on ledgers of up to a million events.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ from typing import Any
 import numpy as np
 import opendp.prelude as dp
 
-from benchmarks.shown import Claim, Plot, Shown
+from benchmarks.long_ledgers import measured
+from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
@@ -25,6 +29,10 @@ from reticent.queries.linear import Conjunction
 
 RATIO_MOST = 2.5  # four flushes against two, and the hashing
 MEASURED_MOST = 3.0
+LENGTHS = (4_000, 40_000, 100_000, 500_000)
+"""Paid answers; a ledger has twice as many events."""
+OPEN_MOST = 10.0
+FLAT_MOST = 1.5
 RECORDS = 1000
 SCALE = 50
 
@@ -100,7 +108,8 @@ def run(quick: bool) -> dict[str, Any]:
                 "measurement": measurement(Curator(private, ledger)),
             }
             times = [{kind: seconds(action) for kind, action in actions.items()} for _ in range(rounds)]
-    return {"rounds": rounds, "seconds": {kind: statistics.median(each[kind] for each in times) for kind in actions}}
+    medians = {kind: statistics.median(each[kind] for each in times) for kind in actions}
+    return {"rounds": rounds, "seconds": medians, "lengths": [measured(n) for n in LENGTHS[: 1 if quick else None]]}
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
@@ -122,6 +131,26 @@ def present(found: dict[str, Any]) -> list[Shown]:
         Claim("reserve + settle, over two bare durable commits", paid, at_most=RATIO_MOST),
         Claim("a Laplace measurement, over OpenDP's call and two durable commits", whole, at_most=MEASURED_MOST),
         Plot("payment", "What a paid answer costs", "", "milliseconds", bars, expected=expected),
+        *_lengths(found.get("lengths", [])),
+    ]
+
+
+def _lengths(found: list[dict[str, float]]) -> list[Shown]:
+    """Nothing where a result was recorded before lengths were measured."""
+    if not found:
+        return []
+    units = {"events": "", "open": "s", "open_gib": "GiB", "follow": "s", "pay": "ms", "refresh": "ms", "verify": "s"}
+    scale = {"ms": 1000.0}
+    rows = [{name: one[name] * scale.get(unit, 1.0) for name, unit in units.items()} for one in found]
+    shortest, longest = found[0], found[-1]
+    return [
+        "Processor time of one process each. An opening reads what the newest checkpoint and index do not cover.",
+        Claim(f"opening a session on {longest['events']:.0f} events", longest["open"], at_most=OPEN_MOST, unit="s"),
+        Claim("a paid answer there, over the shortest", longest["pay"] / shortest["pay"], at_most=FLAT_MOST),
+        Claim(
+            "a reader's refresh there, over the shortest", longest["refresh"] / shortest["refresh"], at_most=FLAT_MOST
+        ),
+        Grid("Long ledgers", units, rows),
     ]
 
 

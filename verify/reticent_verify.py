@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import io
 import json
 import math
 import re
@@ -23,6 +24,7 @@ import sqlite3
 import sys
 import zipfile
 import zlib
+from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
 from urllib.parse import quote
@@ -111,11 +113,9 @@ class Price:
         self.pure, self.rho, self.gaussian, self.log_delta = pure, rho, gaussian, log_delta
 
     def __add__(self, other):
-        return Price(
-            None if self.pure is None or other.pure is None else self.pure + other.pure,
-            self.rho + other.rho,
-            None if self.gaussian is None or other.gaussian is None else self.gaussian + other.gaussian,
-        )
+        pure = None if None in (self.pure, other.pure) else self.pure + other.pure
+        gaussian = None if None in (self.gaussian, other.gaussian) else self.gaussian + other.gaussian
+        return Price(pure, self.rho + other.rho, gaussian)
 
     def units(self, kind: str) -> int:
         amount = {"pure": self.pure, "zcdp": self.rho, "gaussian": self.gaussian}[kind]
@@ -252,9 +252,8 @@ def residual_price(measured: list, neighbours: str, rows: int) -> Price:
 def price_of(verb: str, request: dict, neighbours: str, rows: int):
     """The price that the request's own description implies; None where the description does not determine it."""
     if verb == "measure":
-        total = FREE
+        total, together = FREE, []
         need(len(request["statistics"]) == len(request["mechanisms"]) > 0, "statistics and mechanisms do not pair up")
-        together = []
         for statistic, mechanism in zip(request["statistics"], request["mechanisms"], strict=True):
             if "residual" in statistic and mechanism["mechanism"] == "Gaussian":
                 together.append((statistic, mechanism))
@@ -291,8 +290,7 @@ def check_price(event: dict, identity: dict, kind: str) -> bool:
         stated = positive(request["minimizer"]["rho"])
         need(kind == "zcdp", f"a {kind} budget paid for a minimiser")
         low, high = math.ceil(stated * (1 - Fraction(1, 10**12)) * NANO), math.ceil(stated * NANO)
-        message = f"event {event['sequence']}: charged {event['cost']}, its minimiser states {high}"
-        need(low <= event["cost"] <= high, message)
+        need(low <= event["cost"] <= high, f"event {event['sequence']}: its minimiser states {high} as its cost")
         check_delta(event, FREE)
         return True
     price = price_of(verb, request, identity.get("neighbours", "replace-one"), identity.get("most", 1))
@@ -470,6 +468,11 @@ def check_checkpoint(account: Account, event: dict, connection: sqlite3.Connecti
         if (told["sequence"], told["head"]) != (account.sequence, account.head):
             raise ValueError("of another place")
         columns = told["reservations"] or [[]] * 9
+        if isinstance(columns, dict):  # keys in one text, and terms that many share
+            texts, terms = io.BytesIO(columns["texts"].encode("latin-1")), columns["terms"]
+            keys = [texts.read(length).decode("utf-8", "surrogatepass") for length in columns["lengths"]]
+            shared = [(*terms[code][:5], 0, terms[code][5]) for code in columns["codes"]]
+            columns = [keys, *zip(*shared, strict=True)] if keys else [[]] * 9
         kept = (columns[place] for place in (0, 7, 5, 2, 4))
         standing = {key: entry for key, *entry in zip(*kept, strict=True)}
         facts = [account.spent, account.caps, account.by_analyst, account.opening]
@@ -547,8 +550,7 @@ def check_release(path: Path, account: Account | None) -> dict:
 
 def read(path: Path, anchor: Path | None = None) -> tuple[Account, int]:
     """The account of a ledger's file and how many blobs it holds; Disagreement where a rule is broken."""
-    connection = connect(path)
-    try:
+    with closing(connect(path)) as connection:
         account = Account()
         for event, digest in read_events(connection):
             try:
@@ -559,8 +561,6 @@ def read(path: Path, anchor: Path | None = None) -> tuple[Account, int]:
                 raise Disagreement(f"event {event.get('sequence')} is malformed ({type(problem).__name__})") from None
         need(account.sequence > 0, "the ledger has no events")
         blobs = check_blobs(connection)
-    finally:
-        connection.close()
     marks = anchor or path.with_name(path.name + ".anchor")
     if anchor is not None or marks.exists():
         check_anchor(account, marks)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from contextlib import nullcontext, suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -151,41 +146,3 @@ def test_a_thousand_kills(elsewhere: bool) -> None:
                 killed_release(name, (fatal, *([again] if again else [])), elsewhere=elsewhere)
                 kills += 1 + bool(again)
     assert kills >= 500
-
-
-def process(folder: Path, processor: str, fatal: int = 0) -> dict[str, Any] | None:
-    """What a process with this compiler setting came to; None if it died on the way."""
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CPU_NAME"}
-    environment |= {} if processor == "native" else {"NUMBA_CPU_NAME": processor}
-    command = [sys.executable, str(Path(__file__).with_name("processor_life.py")), str(folder), str(fatal)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 9), done.stderr[-2000:]
-    return None if done.returncode else json.loads(done.stdout)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("first", "second"), [("native", "generic"), ("generic", "native")])
-def test_what_one_processor_began_another_ends(tmp_path: Path, first: str, second: str) -> None:
-    (tmp_path / "whole").mkdir()
-    whole = process(tmp_path / "whole", first)
-    assert whole is not None
-    again = process(tmp_path / "whole", second)
-    assert again is not None
-    assert again["release"] == whole["release"]
-    assert again["charged"] == 0
-    assert again["certified"] == [whole["release"]] * len(again["certified"])
-    for name in OPERATIONS.keys() & whole.keys():
-        assert again[name][1] == 0, f"{name} was charged again on another processor"
-    for fatal in range(3, whole["steps"], 5):
-        folder = tmp_path / str(fatal)
-        folder.mkdir()
-        assert process(folder, first, fatal) is None
-        told = process(folder, second)
-        assert told is not None
-        assert told["certified"] == [told["release"]] * len(told["certified"])
-        final = process(folder, first)
-        assert final is not None
-        assert final["release"] == told["release"]
-        assert final["charged"] == 0
-        assert all(final[name][1] == 0 for name in OPERATIONS.keys() & told.keys())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
+from textwrap import indent
+from typing import Any
 
 import click
 from rich.table import Table as Grid
@@ -28,6 +33,10 @@ def ledger() -> None:
     """
 
 
+COLUMNS = ("event", "time (UTC)", "what", "for", "price", "key")
+PAGE = 1000
+"""Events shown at once: their columns are as wide as the longest so far."""
+
 anchor_option = click.option("--anchor", help="Where the anchor is kept, if not beside the ledger.")
 
 
@@ -41,29 +50,45 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
     \b
     Example:  reticent ledger show census.ledger
     """
+    from reticent.kernel.ledger.verify import events_upto
     from reticent.kernel.ledger.verify import verify as read
 
-    statement = read(file, anchor=anchor)
-    history = statement.history
+    history = read(file, anchor=anchor, keep=False).history
+    events = events_upto(file, history.sequence)
     if as_json:
-        events = [
-            {"sequence": e.sequence, "kind": e.kind, "at": e.at, "key": e.key, "analyst": e.analyst, "cost": e.cost}
-            for e in statement.events
-        ]
-        print_json({"unit": _unit(history), "spent": history.spent, "limit": history.limit, "events": events})
+        _print_events({"unit": _unit(history), "spent": history.spent, "limit": history.limit}, events)
         return
-    grid = Grid(
-        "event", "time (UTC)", "what", "for", "price", "key", box=None, header_style="bold", padding=(0, 2, 0, 0)
-    )
-    for event in statement.events:
-        what = event.payload.get("kind", event.kind) if event.kind == "reserve" else event.kind
-        price = f"{event.cost / NANO:.6g}" if event.kind == "reserve" else ""
-        at = datetime.fromtimestamp(event.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-        grid.add_row(str(event.sequence), at, what, event.analyst or "", price, (event.key or "")[:40])
-    console.print(grid)
+    widths = [max(len(COLUMNS[0]), len(str(history.sequence))), *map(len, COLUMNS[1:])]
+    while page := list(islice(events, PAGE)):
+        rows = list(map(_row, page))
+        widths = [max(width, *map(len, column)) for width, column in zip(widths, zip(*rows, strict=True), strict=True)]
+        grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0), show_header=page[0].sequence == 1)
+        for name, width in zip(COLUMNS, widths, strict=True):
+            grid.add_column(name, min_width=width if history.sequence > PAGE else None)
+        for row in rows:
+            grid.add_row(*row)
+        console.print(grid)
     unit = history.opening["budget"]["unit"]
     left = history.limit - history.spent
     console.print(f"{unit} spent {history.spent / NANO:.6g} of {history.limit / NANO:.6g}, left {left / NANO:.6g}")
+
+
+def _row(event: Event) -> tuple[str, ...]:
+    what = event.payload.get("kind", event.kind) if event.kind == "reserve" else event.kind
+    price = f"{event.cost / NANO:.6g}" if event.kind == "reserve" else ""
+    at = datetime.fromtimestamp(event.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return str(event.sequence), at, str(what), event.analyst or "", price, (event.key or "")[:40]
+
+
+def _print_events(facts: dict[str, Any], events: Iterator[Event]) -> None:
+    """One JSON object with the events last, written as they are read."""
+    shown = json.dumps(facts | {"events": []}, indent=2)
+    before, after = shown[: -len("]\n}")], "\n  ]\n}"
+    for event in events:
+        told = {name: getattr(event, name) for name in ("sequence", "kind", "at", "key", "analyst", "cost")}
+        click.echo(before + "\n" + indent(json.dumps(told, indent=2), "    "), nl=False)
+        before = ","
+    click.echo(after)
 
 
 @ledger.command()
@@ -79,15 +104,18 @@ def verify(file: str, anchor: str | None, release_file: Path | None, as_json: bo
     \b
     Example:  reticent ledger verify census.ledger
     """
+    from reticent.kernel.ledger.verify import events_upto
     from reticent.kernel.ledger.verify import verify as read
 
-    statement = read(file, anchor=anchor, keep=release_file is not None)
+    statement = read(file, anchor=anchor, keep=False)
     if statement.damaged:
         raise LedgerError(
             f"{file}: chain intact, but damaged: {', '.join(statement.damaged[:5])}; what was measured is whole and is"
             " fitted again when the ledger is opened; restore a backup to have these back"
         )
-    published = None if release_file is None else _published(release_file, statement.events)
+    published = None
+    if release_file is not None:
+        published = _published(release_file, events_upto(file, statement.history.sequence))
     facts = {"events": statement.history.sequence, "spent": statement.history.spent, "anchored": statement.anchored}
     if as_json:
         print_json({"verified": True, "unit": _unit(statement.history)} | facts | _known(published))
@@ -102,7 +130,7 @@ def _known(published: int | None) -> dict[str, int]:
     return {} if published is None else {"published": published}
 
 
-def _published(path: Path, events: tuple[Event, ...]) -> int:
+def _published(path: Path, events: Iterator[Event]) -> int:
     """The event that holds the same bytes."""
     from reticent.releases.release import Release
 

@@ -419,8 +419,10 @@ class Curator:
         self._ledger.append(KEPT, {"name": name, "data": sha256(data)}, blobs=[data])
 
     def kept(self, name: str) -> bytes | None:
-        found = [e for e in self._ledger.events() if e.kind == KEPT and e.payload["name"] == name]
-        return self._ledger.get_blob(found[0].payload["data"]) if found else None
+        for event in map(self._ledger.event, self._ledger.noted(KEPT)):
+            if event.payload["name"] == name:
+                return self._ledger.get_blob(event.payload["data"])
+        return None
 
     def _paid(
         self,

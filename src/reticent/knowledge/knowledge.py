@@ -24,7 +24,14 @@ from reticent.hypotheses.choose import read_snapshot
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.knowledge.certificates import Certificate, tightest
 from reticent.knowledge.guarantees import Guarantee
-from reticent.knowledge.measured import MeasuredGroups, MeasuredMarginal, MeasuredQueries, MeasuredQuery
+from reticent.knowledge.measured import (
+    ByDigest,
+    MeasuredGroups,
+    MeasuredMarginal,
+    MeasuredQueries,
+    MeasuredQuery,
+    MeasuredTables,
+)
 from reticent.knowledge.offsets import BinMeans
 from reticent.knowledge.outlines import Outline, essential, is_cell, outline
 from reticent.knowledge.paid_models import PaidModel
@@ -228,10 +235,10 @@ class Knowledge:
     """Bounds abs(n - records) / records; 0 when the number is public."""
     certified: tuple[Certified, ...] = ()
     marginals: tuple[MeasuredMarginal, ...] = ()
-    queries: MeasuredQueries = field(default_factory=MeasuredQueries)
+    queries: MeasuredQueries = field(default_factory=ByDigest)
     """By digest of the compiled form: one question in two wordings is one question."""
     batches: Mapping[str, CertifiedBatch] = field(default_factory=dict)
-    groups: tuple[MeasuredGroups, ...] = ()
+    groups: MeasuredTables = field(default_factory=MeasuredTables)
     models: Mapping[str, tuple[PaidModel, ...]] = field(default_factory=dict)
     """By digest of the loss."""
     means: Mapping[str, tuple[RawMean, ...]] = field(default_factory=dict)
@@ -294,7 +301,7 @@ class Knowledge:
         return known.with_current(known.current) if fitted else known
 
     def with_groups(self, measured: MeasuredGroups, *, fitted: bool = False) -> Knowledge:
-        return replace(self, groups=(*self.groups, measured), unfitted=self.unfitted + (not fitted))
+        return replace(self, groups=self.groups.adding(measured), unfitted=self.unfitted + (not fitted))
 
     def with_certificate(self, snapshot: Snapshot, certificate: Certificate) -> Knowledge:
         """Adds to the snapshot's certificates; the newest certified snapshot comes last.
@@ -626,14 +633,12 @@ class Knowledge:
         """Whether the exact question was answered before, perhaps as one of several groups."""
         if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
             return True
-        grouped = self._grouped.get(form.attributes)
-        return grouped is not None and any(measured.place(form) is not None for measured in grouped)
+        return bool(self.groups.holding(form))
 
     def _repeats(self, form: Form, confidence: float) -> list[Source]:
         found = []
-        for grouped in self._grouped.get(form.attributes, ()):
-            if grouped.place(form) is not None:
-                found.append(Source(grouped.error_at(confidence), "cache", grouped, None, grouped.ledger_id))
+        for grouped in self.groups.holding(form):
+            found.append(Source(grouped.error_at(confidence), "cache", grouped, None, grouped.ledger_id))
         if not (self.queries or self.batches):
             return found
         for measured in self.queries.get(form.digest, ()):
@@ -647,12 +652,11 @@ class Knowledge:
         return found
 
     def _repeated_groups(self, query: Marginal | Groups, confidence: float) -> list[Source]:
-        if isinstance(query, Marginal) or not self.groups:
+        if isinstance(query, Marginal):
             return []  # a marginal that was bought is among the measured ones
         return [
             Source(measured.error_at(confidence), "cache", measured, None, measured.ledger_id)
-            for measured in self.groups
-            if measured.answers(query)
+            for measured in self.groups.same(query, self.domain)
         ]
 
     def _covering(self, attributes: tuple[str, ...]) -> tuple[MeasuredMarginal, ...]:
@@ -693,13 +697,6 @@ class Knowledge:
     @cached_property
     def _wholes(self) -> dict[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         return {}
-
-    @cached_property
-    def _grouped(self) -> dict[tuple[str, ...], list[MeasuredGroups]]:
-        found: dict[tuple[str, ...], list[MeasuredGroups]] = {}
-        for measured in self.groups:
-            found.setdefault(measured.attributes, []).append(measured)
-        return found
 
     @cached_property
     def _choices(self) -> dict[tuple[Outline, float, float | None], Any]:

@@ -1,8 +1,8 @@
 """What was measured, with its noise: single queries, marginals and groups, each answering more than it was bought for.
 
 Measured cells answer every sum of themselves for free, with a bound that holds for the whole class of sums. Measured
-queries are held by what they ask, in layers of growing size that are merged like the digits of a counter, so an
-addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
+queries and groups are held by what they ask, in layers of growing size that are merged like the digits of a counter, so
+an addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
 for: opening a long ledger parses none of it.
 
 Marginals that measured residuals make, with noise that bounds their sums (docs/proofs/residuals.md, claim 8).
@@ -11,13 +11,14 @@ Marginals that measured residuals make, with noise that bounds their sums (docs/
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import inf, lgamma, log, prod, sqrt
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -282,6 +283,17 @@ class MeasuredGroups:
                 yield Measurement(part, np.asarray(value), sd, self.noise.describe())
 
     @cached_property
+    def question_digest(self) -> str:
+        """Of the question, in whatever words."""
+        return _question_digest(self.query, self.domain)
+
+    @property
+    def cell_digests(self) -> tuple[str, ...]:
+        """Under which a question about one of the groups finds them; none where groups are not read one by one."""
+        form = self._form
+        return (_cell_digest(form, self.attributes, self.query.names),) if isinstance(form, Product) else ()
+
+    @cached_property
     def _form(self) -> Form:
         return essential(self.query.form(self.domain))
 
@@ -318,12 +330,12 @@ class MeasuredQuery:
         return self.value
 
 
-Repeats = tuple[MeasuredQuery, ...]
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Where a ledger holds its measured queries: the first eight bytes of each form's digest, and its settlement."""
+    """Where a ledger holds what was bought: the first eight bytes of a digest each, and the event that settled it."""
 
     prefixes: np.ndarray
     sequences: np.ndarray
@@ -336,6 +348,9 @@ class Index:
         order = np.lexsort((sequences, prefixes))
         return cls(prefixes[order], sequences[order])
 
+    def __len__(self) -> int:
+        return len(self.prefixes)
+
     def joined(self, other: Index) -> Index:
         prefixes = np.concatenate([self.prefixes, other.prefixes])
         sequences = np.concatenate([self.sequences, other.sequences])
@@ -343,7 +358,7 @@ class Index:
         return Index(prefixes[order], sequences[order])
 
     def find(self, digest: str) -> list[int]:
-        """Settlements that may be of this form: eight bytes are compared, not all."""
+        """Settlements that may be of this digest: eight bytes are compared, not all."""
         wanted = np.uint64(prefix(digest))
         first = int(np.searchsorted(self.prefixes, wanted))
         found = []
@@ -352,22 +367,17 @@ class Index:
             first += 1
         return found
 
-    @property
-    def unique(self) -> bool:
-        """Whether every settlement is that of one query, so that it can be read again by itself."""
-        return np.unique(self.sequences).size == self.sequences.size
-
-    def to_bytes(self) -> bytes:
+    def to_list(self) -> list[str]:
+        """Both columns as text."""
         columns = [self.prefixes.astype("<u8"), self.sequences.astype("<i8")]
-        return zlib.compress(json.dumps([base64.b64encode(c.tobytes()).decode() for c in columns]).encode(), 1)
+        return [base64.b64encode(column.tobytes()).decode() for column in columns]
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Index:
-        """The inverse of `to_bytes`; ValueError for anything else."""
-        try:
-            prefixes, sequences = (base64.b64decode(column) for column in json.loads(zlib.decompress(data)))
-        except (zlib.error, TypeError) as error:
-            raise ValueError("not an index") from error
+    def from_list(cls, told: list[str]) -> Index:
+        """The inverse of `to_list`; ValueError or TypeError for anything else."""
+        prefixes, sequences = map(base64.b64decode, told)
+        if len(prefixes) != len(sequences):
+            raise ValueError("not an index")
         return cls(np.frombuffer(prefixes, "<u8").astype(np.uint64), np.frombuffer(sequences, "<i8").astype(np.int64))
 
 
@@ -375,19 +385,20 @@ def prefix(digest: str) -> int:
     return int(digest[:16], 16)
 
 
-class StoredQueries:
-    """Measured queries that are read from the ledger one by one; `read` gives the digest of the form and the query."""
+class StoredItems(Generic[Item]):
+    """What is read from the ledger one by one, by segments of an index; `read` gives what one event settled."""
 
-    def __init__(self, index: Index, read: Callable[[int], tuple[str, MeasuredQuery]]) -> None:
-        self.index = index
+    def __init__(self, segments: Sequence[Index], read: Callable[[int], Sequence[tuple[str, Item]]]) -> None:
+        self._segments = tuple(segments)
         self._read = read
-        self._kept: dict[int, tuple[str, MeasuredQuery]] = {}
+        self._kept: dict[int, Sequence[tuple[str, Item]]] = {}
 
-    def find(self, digest: str) -> Repeats:
-        found = [self._entry(sequence) for sequence in self.index.find(digest)]
-        return tuple(measured for named, measured in found if named == digest)
+    def find(self, digest: str) -> tuple[Item, ...]:
+        sequences = sorted(sequence for segment in self._segments for sequence in segment.find(digest))
+        found = [entry for sequence in dict.fromkeys(sequences) for entry in self._entries(sequence)]
+        return tuple(item for named, item in found if named == digest)
 
-    def _entry(self, sequence: int) -> tuple[str, MeasuredQuery]:
+    def _entries(self, sequence: int) -> Sequence[tuple[str, Item]]:
         found = self._kept.get(sequence)
         if found is None:
             if len(self._kept) >= KEPT_QUERIES:
@@ -396,40 +407,44 @@ class StoredQueries:
         return found
 
     @cached_property
-    def everything(self) -> dict[str, Repeats]:
+    def everything(self) -> dict[str, tuple[Item, ...]]:
         """All of them, in the order they were paid."""
-        found: dict[str, Repeats] = {}
-        for sequence in sorted(map(int, self.index.sequences)):
-            digest, measured = self._read(sequence)
-            found[digest] = (*found.get(digest, ()), measured)
+        found: dict[str, tuple[Item, ...]] = {}
+        for sequence in sorted({int(sequence) for segment in self._segments for sequence in segment.sequences}):
+            for digest, item in self._read(sequence):
+                found[digest] = (*found.get(digest, ()), item)
         return found
 
     @cached_property
     def distinct(self) -> int:
-        return int(np.unique(self.index.prefixes).size)
+        prefixes = [segment.prefixes for segment in self._segments]
+        return int(np.unique(np.concatenate(prefixes)).size) if prefixes else 0
 
 
-class MeasuredQueries(Mapping[str, Repeats]):
-    """By digest of the compiled form, in the order of their first purchase; an immutable value."""
+class ByDigest(Mapping[str, tuple[Item, ...]]):
+    """By digest of what is asked, in the order of their first purchase; an immutable value."""
 
     def __init__(
-        self, stored: StoredQueries | None = None, layers: tuple[dict[str, Repeats], ...] = (), size: int | None = None
+        self,
+        stored: StoredItems[Item] | None = None,
+        layers: tuple[dict[str, tuple[Item, ...]], ...] = (),
+        size: int | None = None,
     ) -> None:
         self._stored = stored
         self._layers = layers
         self._size = size if size is not None else 0 if stored is None else stored.distinct
 
-    def adding(self, digest: str, measured: MeasuredQuery) -> MeasuredQueries:
+    def adding(self, digest: str, item: Item) -> ByDigest[Item]:
         size = self._size + (digest not in self)
-        layers = [*self._layers, {digest: (measured,)}]
+        layers = [*self._layers, {digest: (item,)}]
         while len(layers) > 1 and len(layers[-2]) <= 2 * len(layers[-1]):
             newer, merged = layers.pop(), dict(layers.pop())
             for name, repeats in newer.items():
                 merged[name] = (*merged.get(name, ()), *repeats)
             layers.append(merged)
-        return MeasuredQueries(self._stored, tuple(layers), size)
+        return ByDigest(self._stored, tuple(layers), size)
 
-    def __getitem__(self, digest: str) -> Repeats:
+    def __getitem__(self, digest: str) -> tuple[Item, ...]:
         found = () if self._stored is None else self._stored.find(digest)
         for layer in self._layers:
             found = (*found, *layer.get(digest, ()))
@@ -446,14 +461,76 @@ class MeasuredQueries(Mapping[str, Repeats]):
     def __len__(self) -> int:
         return self._size
 
-    def index(self) -> Index:
-        """Where all of them are."""
-        recent = [item for layer in self._layers for item in layer.items()]
-        fresh = Index.of([(measured.ledger_id, digest) for digest, repeats in recent for measured in repeats])
-        return fresh if self._stored is None else self._stored.index.joined(fresh)
+    def recent(self) -> list[tuple[str, Item]]:
+        """What no index covers yet, with its digest."""
+        return [(digest, item) for layer in self._layers for digest, items in layer.items() for item in items]
 
 
-__all__ = ["combined_marginals"]
+MeasuredQueries = ByDigest[MeasuredQuery]
+"""By digest of the compiled form."""
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredTables:
+    """Measured groups, found by their question or by one of their groups; an immutable value."""
+
+    questions: ByDigest[MeasuredGroups] = field(default_factory=ByDigest)
+    cells: ByDigest[MeasuredGroups] = field(default_factory=ByDigest)
+    """By the attributes, the names of the groups and what is required of all other attributes."""
+    shapes: Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    """Names of all measured groups, by their attributes."""
+    size: int = 0
+
+    def adding(self, measured: MeasuredGroups) -> MeasuredTables:
+        cells = self.cells
+        for digest in measured.cell_digests:
+            cells = cells.adding(digest, measured)
+        questions = self.questions.adding(measured.question_digest, measured)
+        names, known = measured.query.names, self.shapes.get(measured.attributes, ())
+        shapes = self.shapes if names in known else {**self.shapes, measured.attributes: (*known, names)}
+        return MeasuredTables(questions, cells, shapes, self.size + 1)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[MeasuredGroups]:
+        found = [measured for repeats in self.questions.values() for measured in repeats]
+        return iter(sorted(found, key=_place))
+
+    def same(self, query: Groups, domain: Domain) -> list[MeasuredGroups]:
+        """Those that answer this question, perhaps asked in other words."""
+        if not self.size:
+            return []
+        return [one for one in self.questions.get(_question_digest(query, domain), ()) if one.answers(query)]
+
+    def holding(self, form: Form) -> list[MeasuredGroups]:
+        """Those with a group that a form asks for."""
+        if not self.size or not isinstance(form, Product):
+            return []
+        found = []
+        for names in self.shapes.get(form.attributes, ()):
+            held = self.cells.get(_cell_digest(form, form.attributes, names), ())
+            found += [measured for measured in held if measured.place(form) is not None]
+        return sorted(found, key=_place)
+
+
+def _place(measured: MeasuredGroups) -> int:
+    return measured.ledger_id or 0
+
+
+def _question_digest(query: Groups, domain: Domain) -> str:
+    told = json.dumps([sorted(query.names), essential(query.form(domain)).digest])
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _cell_digest(form: Product, attributes: tuple[str, ...], names: tuple[str, ...]) -> str:
+    """Of what a form requires of the attributes that are no names of groups."""
+    digest = hashlib.sha256(json.dumps([attributes, names]).encode())
+    for name, vector in zip(form.attributes, form.vectors, strict=True):
+        if name not in names:
+            digest.update(np.ascontiguousarray(vector, dtype="<f8").tobytes())
+    return digest.hexdigest()
+
 
 MARGIN = 1 + 1e-9
 """Covers the rounding of these few floating-point steps."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.kernel.curator import unpack_array
-from reticent.kernel.ledger.events import Reservation
+from reticent.kernel.ledger.columns import Reservation
 from reticent.knowledge.free import answered, known_mean
 from reticent.knowledge.knowledge import Reading, Single, best
 from reticent.knowledge.minimizers import recorded_minimizer

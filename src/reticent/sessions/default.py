@@ -74,6 +74,7 @@ class DefaultEngine(SessionEngine):
     def written(self) -> None:
         if self.investments is not None:
             self.investments.write()
+        self.state.index_purchases(closing=True)
 
     def facts(self) -> Mapping[str, Any]:
         if (rule := self.investments) is None:

@@ -12,12 +12,12 @@ from reticent.errors import KeyReusedError, LedgerError, ReticentError
 from reticent.hypotheses import load
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import NAMED, Noise, Settled, counted_statistic, released
-from reticent.kernel.ledger.events import Reservation, sha256
+from reticent.kernel.ledger.columns import Reservation
+from reticent.kernel.ledger.events import sha256
 from reticent.kernel.ledger.ledger import Event, Ledger
 from reticent.kernel.mechanisms.base import restore
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.measured import Index
 from reticent.knowledge.publications import PublishedBudget, behind, elsewhere
 from reticent.knowledge.tails import Shares
 from reticent.knowledge.typical import TypicalError
@@ -27,6 +27,7 @@ from reticent.queries.from_dict import linear_from_dict, query_from_dict
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Residual
 from reticent.releases.release import PUBLISHED, Release
+from reticent.sessions.purchase_index import Learned, Segment, joined_segments
 
 ASK = "ask:"
 """Keys of what analysts paid for."""
@@ -38,10 +39,12 @@ OWN_AUDIT = "session:own audit:"
 """Keys of audits that losses ordered for themselves, with their attempt: each loss has its own failure probability."""
 TYPICAL = "session:typical:"
 """Keys of what is bought about most questions of a distribution: these share another."""
-LEAST_INDEXED = 2048
-"""Fewer purchases are learned again in a second or two."""
-INDEX_GROWTH = 8
-"""An index is written again when the purchases have grown by an eighth."""
+LEAST_INDEXED = 512
+"""So many purchases are learned again in a second or two; a segment of the index covers at least as many."""
+STATE = b"working hypothesis\n"
+"""Before the bytes of one that an index keeps until the next: they must not be those of a stored snapshot."""
+LEAST_CLOSED = 64
+"""When a session that has an index is closed, so many are worth a segment of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,21 +69,6 @@ class Stored:
     sequence: int
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """Everything bought up to an event, by place: what a session need not read again to know it.
-
-    `snapshot` is the working hypothesis of that moment, which had not been fitted to the last `unfitted` purchases.
-    """
-
-    index: Index
-    others: tuple[int, ...]
-    """Settlements of marginals and groups."""
-    snapshot: Snapshot
-    unfitted: int
-    sequence: int
-
-
 class Journal:
     """Reads and writes a session's free public events."""
 
@@ -88,6 +76,7 @@ class Journal:
         self.ledger = ledger
         self._asked: dict[str, dict[str, Any]] = {}
         self._targets_read = 0
+        self._segments: dict[str, Segment] = {}
 
     def settings(self) -> dict[str, Any] | None:
         """What the session was opened with; None for a new one. A warm start that failed twice wrote it again."""
@@ -147,42 +136,68 @@ class Journal:
         except (LedgerError, ReticentError, ValueError):
             return None
 
-    def save_learned(self, knowledge: Knowledge) -> Index | None:
+    def save_learned(self, knowledge: Knowledge, *, closing: bool = False) -> Learned | None:
         """What is known and where it was bought, when enough is new; called while nothing is being bought."""
         last = self._last("knowledge")
-        since, before = (0, 0) if last is None else (last.sequence, last.payload["purchases"])
-        new = len(self.ledger.settlements("measure", ASK, since))
-        if new < max(LEAST_INDEXED, before // INDEX_GROWTH):
+        since = 0 if last is None else last.sequence
+        new = len(self.ledger.settlement_places("measure", ASK, since))
+        if new < (LEAST_CLOSED if closing and last is not None else LEAST_INDEXED):
             return None
-        index = knowledge.queries.index()
-        if not index.unique:
-            return None
-        ours = {reservation.settled for reservation in self.ledger.settlements("measure", ASK)}
-        self.save_snapshot(knowledge)
-        data = index.to_bytes()
-        bought = dict.fromkeys(m.ledger_id for m in (*knowledge.marginals, *knowledge.groups))
+        before = self.learned()
+        covered = 0 if before is None else before.targets
+        asked = [(place, self.ledger.event(place).payload["asked"]) for place in self.ledger.noted("targets", covered)]
+        fresh = Segment.fresh(knowledge, [(place, sha256(digest.encode())) for place, digest in asked])
+        former = last is not None and "index" in last.payload  # kept in another form: taken in whole
+        kept, fresh = joined_segments({} if before is None else before.segments, fresh, whole=former)
+        data, state = fresh.to_bytes(), STATE + knowledge.current.to_bytes()
+        ours = set(self.ledger.settlement_places("measure", ASK).tolist())
         payload = {
-            "index": sha256(data),
-            "others": [sequence for sequence in bought if sequence in ours],
-            "purchases": len(ours),
-            "snapshot": knowledge.current.digest,
+            "segments": [*kept, sha256(data)],
+            "shapes": sorted([list(names), sorted(map(list, of))] for names, of in knowledge.groups.shapes.items()),
+            "groups": len(knowledge.groups),
+            "others": [place for place in dict.fromkeys(m.ledger_id for m in knowledge.marginals) if place in ours],
+            "state": sha256(state),
             "unfitted": knowledge.unfitted,
         }
-        superseded = [] if last is None else [last.payload["index"]]
-        self.ledger.append("knowledge", payload, blobs=[data], discard=[d for d in superseded if d != payload["index"]])
-        return index
+        named = set() if last is None else set(knowledge_blobs(last.payload))
+        discarded = named.difference(knowledge_blobs(payload))
+        self._segments = kept | {sha256(data): fresh}
+        event = self.ledger.append("knowledge", payload, blobs=[data, state], discard=sorted(discarded))
+        self._asked = {}
+        return self._learned(event, knowledge.current)
 
     def learned(self) -> Learned | None:
         """The newest index, if it and its snapshot can be read: without it everything bought is read again."""
         event = self._last("knowledge")
-        snapshot = None if event is None else self.snapshot_if_whole(event.payload["snapshot"])
-        if event is None or snapshot is None:
+        if event is None:
             return None
         try:
-            index = Index.from_bytes(self.ledger.get_blob(event.payload["index"]))
-        except (LedgerError, ValueError):
+            if "index" in event.payload:
+                return self._learned_before(event)
+            state = self.ledger.get_blob(event.payload["state"]).removeprefix(STATE)
+            self._segments = {name: self._segment(name) for name in event.payload["segments"]}
+            return self._learned(event, Snapshot(load(state)))
+        except (LedgerError, ReticentError, ValueError, KeyError, TypeError):
             return None
-        return Learned(index, tuple(event.payload["others"]), snapshot, event.payload["unfitted"], event.sequence)
+
+    def _segment(self, name: str) -> Segment:
+        found = self._segments.get(name)
+        return Segment.from_bytes(self.ledger.get_blob(name)) if found is None else found
+
+    def _learned(self, event: Event, current: Snapshot) -> Learned:
+        told, self._targets_read = event.payload, max(self._targets_read, event.sequence)
+        shapes = {tuple(attributes): tuple(map(tuple, names)) for attributes, names in told["shapes"]}
+        facts = (tuple(told["others"]), told["groups"], current, told["unfitted"], event.sequence, event.sequence)
+        return Learned(self._segments, shapes, *facts)
+
+    def _learned_before(self, event: Event) -> Learned | None:
+        """An index of earlier versions: of counts alone; groups are among the others."""
+        told, snapshot = event.payload, self.snapshot_if_whole(event.payload["snapshot"])
+        if snapshot is None:
+            return None
+        self._segments = {told["index"]: Segment.of_former(self.ledger.get_blob(told["index"]))}
+        facts = (tuple(told["others"]), 0, snapshot, told["unfitted"], event.sequence, 0)
+        return Learned(self._segments, {}, *facts)
 
     def snapshot(self, digest: str) -> Snapshot:
         return Snapshot(load(self.ledger.get_blob(digest)))
@@ -306,11 +321,15 @@ class Journal:
 
     def _wanted_before(self, asked: str) -> dict[str, Any] | None:
         """What was first wanted of the parts of this question, under whatever key."""
-        sequences = self.ledger.noted("targets")
-        for sequence in sequences[self._targets_read :]:
-            told = self.ledger.event(sequence).payload
+        name = sha256(asked.encode())
+        places = sorted(place for segment in self._segments.values() for place in segment.targets.find(name))
+        for told in (self.ledger.event(place).payload for place in places):
+            if told["asked"] == asked:
+                return told
+        for place in self.ledger.noted("targets", self._targets_read):
+            told = self.ledger.event(place).payload
             self._asked.setdefault(told["asked"], told)
-        self._targets_read = len(sequences)
+            self._targets_read = place
         return self._asked.get(asked)
 
     def save_investment(self, key: str, units: int, question: str) -> None:
@@ -443,8 +462,8 @@ class Journal:
         return map(self.ledger.event, self.ledger.noted(kind))
 
     def _last(self, kind: str) -> Event | None:
-        sequences = self.ledger.noted(kind)
-        return self.ledger.event(sequences[-1]) if sequences else None
+        newest = self.ledger.newest(kind)
+        return None if newest is None else self.ledger.event(newest)
 
     def _about(self, kind: str, key: str) -> dict[str, Any] | None:
         sequence = self.ledger.named(kind, key)
@@ -452,6 +471,11 @@ class Journal:
 
     def _append(self, kind: str, payload: dict[str, Any], blobs: Sequence[bytes] = ()) -> None:
         self.ledger.append(kind, payload, blobs=blobs)
+
+
+def knowledge_blobs(payload: dict[str, Any]) -> list[str]:
+    """Blobs that an event `knowledge` names and a later one may replace."""
+    return [payload["index"]] if "index" in payload else [*payload["segments"], payload["state"]]
 
 
 def _question(described: dict) -> Linear | Marginal | Groups | Residual | None:

@@ -186,12 +186,26 @@ def late_units(
     return units if unmeasured(state.knowledge, [loss.on(state.domain).attributes for loss in losses]) else 0
 
 
-def start_late(state: State, rule: Investments, units: int, analyst: str | None) -> None:
-    """Buy the start for whoever asked first, and go on from it."""
+def start_late(
+    state: State, rule: Investments, units: int, *, key: str | None, analyst: str | None, limit: int
+) -> None:
+    """Buy the start for whoever asked first, and go on from it.
+
+    `limit` is what the rest of the request may cost: after a crash its key goes on within the same quote.
+    """
     settings = state.journal.settings() or {}
     rule.invest(LATE, units)
-    state.journal.save_settings({**settings, "late": units, "late for": analyst})
+    asked = {"late": units, "late for": analyst, "late key": key, "late limit": limit}
+    state.journal.save_settings({**settings, **asked})
     state.learn(finish_late(state.curator, state.journal, state.knowledge))
+
+
+def bought_for(state: State, key: str | None) -> tuple[tuple[str, ...], int | None]:
+    """Keys of the late start that the request with this key has paid for, and what the rest of it may cost."""
+    settings = state.journal.settings() or {}
+    if key is None or settings.get("late key") != key or not state.ledger.charged(LATE):
+        return (), None
+    return (LATE,), settings["late limit"]
 
 
 def finish_late(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowledge:

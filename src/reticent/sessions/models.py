@@ -34,7 +34,7 @@ from reticent.releases.models import Model, free_model, guessed_model
 from reticent.sessions.engine import Certify, Free
 from reticent.sessions.investments import Investments
 from reticent.sessions.journal import ASK
-from reticent.sessions.loss_audits import ATTEMPTS, LATE, RiskAudit, RiskAudits, late_units, start_late
+from reticent.sessions.loss_audits import ATTEMPTS, LATE, RiskAudit, RiskAudits, bought_for, late_units, start_late
 from reticent.sessions.state import State
 
 LARGEST_SHARE = 0.5
@@ -71,11 +71,18 @@ def charged(state: State, key: str) -> int:
 
 def _charged_beside(state: State, key: str) -> int:
     """What it paid for audits, and for a start before them."""
-    paid: dict[str, None] = {}
-    for place in range(1, ATTEMPTS + 1):
-        begun = state.journal.guesses(_named(key, place)) or {}
-        paid |= dict.fromkeys((*begun.get("learned", ()), *filter(None, [begun.get("audit")])))
-    return sum(map(state.ledger.charged, paid))
+    learned = dict.fromkeys(name for one in _begun_under(state, key) for name in one.get("learned", ()))
+    return sum(map(state.ledger.charged, learned)) + _charged_audits(state, key)
+
+
+def _charged_audits(state: State, key: str) -> int:
+    audits = dict.fromkeys(one["audit"] for one in _begun_under(state, key) if one.get("audit") is not None)
+    return sum(map(state.ledger.charged, audits))
+
+
+def _begun_under(state: State, key: str) -> list[dict[str, Any]]:
+    """What a key was about to have audited, attempt by attempt."""
+    return [state.journal.guesses(_named(key, place)) or {} for place in range(1, ATTEMPTS + 1)]
 
 
 def _named(name: str, place: int) -> str:
@@ -103,11 +110,16 @@ class ModelFitting:
     ) -> None:
         assert request.error is not None, "only a wanted error has a price"
         self.rule, self.promised = rule, promised
+        if not taught:
+            taught, limit = bought_for(state, request.key)
         self.taught = taught
         """Keys of the start that this request has bought."""
         self.limit = limit
         """What is left of the price that was quoted before that start, in nano-units."""
         self._paid_here = 0
+        if taught and limit is not None and request.key is not None:
+            # The same key asked again has the same limit, and has paid part of it.
+            self._paid_here = state.ledger.charged(ASK + request.key) + _charged_audits(state, request.key)
         self.state = state
         self.knowledge = state.knowledge
         self.request = request
@@ -161,7 +173,8 @@ class ModelFitting:
         if self.start and self.rule is not None:
             # Models after the start differ from those whose audit was priced: theirs may cost more, the whole may not.
             limit = self.most() - self.start
-            start_late(self.state, self.rule, self.start, self.request.analyst)
+            asker = {"key": self.request.key, "analyst": self.request.analyst}
+            start_late(self.state, self.rule, self.start, **asker, limit=limit)
             facts: dict[str, Any] = {"batch": self.batch, "rule": self.rule, "promised": self.promised}
             return ModelFitting(self.state, self.request, self.losses, taught=(LATE,), limit=limit, **facts).run()
         before, readings = self.state.ledger.charged, []
@@ -335,7 +348,7 @@ class ModelFitting:
         key = None if begun is None else begun.get("audited") or begun.get("audit")
         if key is None or not self.state.charged(key) or not self._of_these(begun):
             key = self.audits.key(self.audits.attempt)
-        return self._worthwhile(key)
+        return self._worthwhile(self.state.journal.usable(key))  # two crashes may have lost it
 
     def _of_these(self, begun: dict[str, Any] | None) -> bool:
         """Whether an audit was of the very models that are guessed now."""

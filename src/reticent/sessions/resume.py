@@ -26,11 +26,12 @@ from reticent.kernel.numeric_sums import BinOffsets, ClippedSums
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import Measured, learn, refitted, understand
 from reticent.knowledge.measured import (
-    Index,
+    ByDigest,
+    MeasuredGroups,
     MeasuredMarginal,
-    MeasuredQueries,
     MeasuredQuery,
-    StoredQueries,
+    MeasuredTables,
+    StoredItems,
     combined_marginals,
 )
 from reticent.knowledge.offsets import BinMeans
@@ -43,6 +44,7 @@ from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Residual
 from reticent.releases.release import Release
 from reticent.sessions.journal import ASK, Bought, Journal
+from reticent.sessions.purchase_index import Learned
 
 WARM = "session:warm"
 """Keys of what a warm start buys."""
@@ -156,35 +158,52 @@ def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, b
         if learned.sequence > seen:
             knowledge = replace(knowledge, current=learned.snapshot)
             seen, waiting = learned.sequence, learned.unfitted
-        knowledge = with_index(journal, knowledge, learned.index)
+        knowledge = with_index(journal, knowledge, learned)
         for sequence in learned.others:
             found = _understood_at(journal, knowledge, sequence)
-            # Its counts are in the index.
-            found = [measured for measured in found if not isinstance(measured, MeasuredQuery)]
+            found = [measured for measured in found if not isinstance(measured, learned.covered)]
             knowledge = learn(knowledge, found, fitted=True)
     else:
         learned = None
     late = sum(bought.sequence > seen for bought in journal.published())
     for bought in journal.bought(ASK, 0 if learned is None else learned.sequence):
         knowledge = learn(knowledge, understood(journal, knowledge, bought), fitted=bought.sequence < seen)
-    ours = [settled.settled for settled in journal.ledger.settlements("measure", ASK) if settled.settled < seen]
-    waits = ours[-waiting] if 0 < waiting <= len(ours) else seen
+    ours = journal.ledger.settlement_places("measure", ASK)
+    ours = ours[ours < seen]
+    waits = int(ours[-waiting]) if 0 < waiting <= len(ours) else seen
     fitted = sum(m.ledger_id is None or m.ledger_id < waits for m in knowledge.marginals)
     knowledge = replace(knowledge, unfitted=knowledge.unfitted + waiting + late, fitted=fitted)
     return (refitted(knowledge), True) if late else (knowledge, False)
 
 
-def indexed(journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """The same knowledge; where enough is new, written down, and its counts left in the ledger."""
-    index = journal.save_learned(knowledge)
-    return knowledge if index is None else with_index(journal, knowledge, index)
+def indexed(journal: Journal, knowledge: Knowledge, *, closing: bool = False) -> Knowledge:
+    """The same knowledge; where enough is new, written down, and its counts and groups left in the ledger."""
+    learned = journal.save_learned(knowledge, closing=closing)
+    return knowledge if learned is None else with_index(journal, knowledge, learned)
 
 
-def with_index(journal: Journal, knowledge: Knowledge, index: Index) -> Knowledge:
-    """With counts that are read from the ledger when they are asked for."""
+def with_index(journal: Journal, knowledge: Knowledge, learned: Learned) -> Knowledge:
+    """With counts and groups that are read from the ledger when they are asked for."""
     bare = Knowledge(knowledge.current, knowledge.records, knowledge.records_error, shares=knowledge.shares)
-    stored = StoredQueries(index, partial(_measured_at, journal, bare))
-    return replace(knowledge, queries=MeasuredQueries(stored))
+    read, segments = partial(_understood_at, journal, bare), learned.segments.values()
+
+    def counts(place: int) -> list[tuple[str, MeasuredQuery]]:
+        return [(bare.form(one.query).digest, one) for one in read(place) if isinstance(one, MeasuredQuery)]
+
+    def questions(place: int) -> list[tuple[str, MeasuredGroups]]:
+        return [(one.question_digest, one) for one in read(place) if isinstance(one, MeasuredGroups)]
+
+    def cells(place: int) -> list[tuple[str, MeasuredGroups]]:
+        return [(key, one) for one in read(place) if isinstance(one, MeasuredGroups) for key in one.cell_digests]
+
+    queries = ByDigest(StoredItems([segment.counts for segment in segments], counts))
+    tables = MeasuredTables(
+        ByDigest(StoredItems([segment.questions for segment in segments], questions)),
+        ByDigest(StoredItems([segment.cells for segment in segments], cells)),
+        learned.shapes,
+        learned.groups,
+    )
+    return replace(knowledge, queries=queries, groups=tables)
 
 
 def understood(journal: Journal, knowledge: Knowledge, bought: Bought, *, declared: bool = True) -> list[Measured]:
@@ -198,13 +217,6 @@ def _understood_at(journal: Journal, knowledge: Knowledge, sequence: int) -> lis
     if bought is None:
         raise LedgerError(f"event {sequence} settles no question: restore the ledger's file")
     return understood(journal, knowledge, bought)
-
-
-def _measured_at(journal: Journal, knowledge: Knowledge, sequence: int) -> tuple[str, MeasuredQuery]:
-    """One measured count, and the digest of what it asks."""
-    measured = _understood_at(journal, knowledge, sequence)[0]
-    assert isinstance(measured, MeasuredQuery), "an index lists counts only, and these come first"
-    return knowledge.form(measured.query).digest, measured
 
 
 def with_means(journal: Journal, knowledge: Knowledge) -> Knowledge:
@@ -280,7 +292,7 @@ def _bought_models(journal: Journal, domain: Domain) -> Iterator[tuple[ConvexLos
 def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[ConvexLoss, PaidModel]]:
     """Every settled audit of losses whose models were written down."""
     for key, models in journal.audited_models():
-        if (found := _settled(journal, key, "measure")) is None:
+        if (found := _settled(journal, journal.usable(key), "measure")) is None:
             continue
         request, event = found
         (described,), (noise,) = request["statistics"], request["mechanisms"]
@@ -303,7 +315,7 @@ def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[Co
             continue  # of another version, which took what this one refuses
         settled, restored = released(event, [statistic], journal.grid), restore(noise)
         assert isinstance(restored, (Laplace, Gaussian)), "audits are measured with additive noise"
-        reading = excess_reading(journal, knowledge, statistic, restored, settled, key)
+        reading = excess_reading(journal, knowledge, statistic, restored, settled, str(event.key))
         for loss, theta in zip(losses, thetas, strict=True):
             told = models[loss.digest]
             yield loss, PaidModel(theta, reading, event.sequence, told["snapshot"], told["gap"])

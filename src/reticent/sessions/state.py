@@ -13,7 +13,7 @@ from typing import NamedTuple
 from reticent.domain import Domain
 from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator, Noise, Settled
-from reticent.kernel.ledger.events import Reservation
+from reticent.kernel.ledger.columns import Reservation
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.learning import Measured, learn, understand
 from reticent.sessions.journal import ASK, LEAST_INDEXED, Journal
@@ -70,7 +70,7 @@ class State:
             measured = understand(known, queries, noises, settled)
             if fresh:
                 self.learn(learn(known, measured))
-                self._index_purchases()
+                self._count_purchase()
         return Payment(settled, measured)
 
     def recall(self, name: str, key: str | None = None) -> list[float] | None:
@@ -107,9 +107,13 @@ class State:
         more = "".join(f"+{name}:{float(one.sd):.17g}" for name, one in zip(others, beside, strict=True))
         return self.journal.usable(f"{ASK}{digest}:{float(noise.sd):.17g}{more}:{analyst or ''}")
 
-    def _index_purchases(self) -> None:
-        """Now and then write down what is known and where it was bought: then no opening has much to learn again."""
+    def index_purchases(self, *, closing: bool = False) -> None:
+        """Write down what is known and where it was bought, if enough is new: no opening has much to learn again."""
+        with self.lock:
+            self.learn(indexed(self.journal, self._knowledge, closing=closing))
+
+    def _count_purchase(self) -> None:
         self._unindexed += 1
         if self._unindexed >= LEAST_INDEXED:
-            self.learn(indexed(self.journal, self._knowledge))
+            self.index_purchases()
             self._unindexed = 0

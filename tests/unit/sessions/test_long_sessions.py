@@ -16,7 +16,7 @@ from reticent.kernel.ledger.verify import verify
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.knowledge.free import free_answer
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.measured import Index, MeasuredQueries, MeasuredQuery, StoredQueries
+from reticent.knowledge.measured import ByDigest, Index, MeasuredQuery, StoredItems
 from reticent.knowledge.request import Request
 from reticent.service.readers import follower as follower_module
 from reticent.service.readers.follower import Follower
@@ -106,7 +106,7 @@ def test_a_damaged_index_costs_time_only(path: Path) -> None:
     with opened(path) as session:
         bought = buy(session, FIRST)
         spent = session.spent
-    index = [event for event in verify(path).events if event.kind == "knowledge"][-1].payload["index"]
+    index = [event for event in verify(path).events if event.kind == "knowledge"][-1].payload["segments"][0]
     damage(path, index)
     with opened(path) as session:
         assert buy(session, FIRST) == bought
@@ -160,8 +160,9 @@ def test_queries_added_one_by_one_leave_earlier_values_alone() -> None:
         return MeasuredQuery(rt.count(), float(number), noise, number)
 
     digests = [sha256(str(number % 40).encode()) for number in range(100)]
-    stored = StoredQueries(Index.of(list(enumerate(digests[:50]))), lambda number: (digests[number], one(number)))
-    kept = [MeasuredQueries(stored)]
+    entries = list(enumerate(digests[:50]))
+    segments = [Index.of(entries[:20]), Index.of(entries[20:])]
+    kept = [ByDigest(StoredItems(segments, lambda number: [(digests[number], one(number))]))]
     for number in range(50, 100):
         kept.append(kept[-1].adding(digests[number], one(number)))
     for length, queries in enumerate(kept, 50):
@@ -173,5 +174,6 @@ def test_queries_added_one_by_one_leave_earlier_values_alone() -> None:
         assert list(found) == list(expected), "in the order of their first purchase"
         assert len(queries) == len(expected)
         assert sha256(b"40") not in queries
-    again = Index.from_bytes(kept[-1].index().to_bytes())
-    assert sorted(again.find(digests[7])) == [7, 47, 87]
+    recent = Index.of([(measured.ledger_id, digest) for digest, measured in kept[-1].recent()])
+    joined = segments[0].joined(segments[1]).joined(recent)
+    assert sorted(joined.find(digests[7])) == [7, 47, 87]

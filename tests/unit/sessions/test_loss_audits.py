@@ -81,6 +81,20 @@ def test_a_request_with_a_late_start_never_costs_more_than_it_was_quoted(
             assert 0 < session.spent <= quoted + 1e-12
 
 
+def test_a_key_that_missed_its_error_after_a_late_start_buys_nothing_more(
+    rows: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again, the same key had all of its limit once more."""
+    monkeypatch.setattr(ExcessReading, "high", lambda *_: 9.0)
+    monkeypatch.setattr(ExcessReading, "estimate", 0.0)
+    with Session.open(None, rows, POOR, warm_start=0) as session:
+        first = session.minimize(LOSS, error=0.05, key="k")
+        spent = session.spent
+        again = session.minimize(LOSS, error=0.05, key="k")
+        assert session.spent == spent
+        assert again.price == pytest.approx(first.price) == pytest.approx(spent)
+
+
 def test_a_late_start_is_charged_to_whoever_asked_and_stays_within_the_cap(rows: Table) -> None:
     with Session.open(None, rows, POOR, warm_start=0) as session:
         session.minimize(LOSS, error=0.05, analyst="ann")

@@ -7,17 +7,16 @@ of the history, whose digest the checkpoint holds. `verify` adds everything up a
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from reticent.errors import LedgerError
-from reticent.kernel.ledger.events import CHECKPOINT, GENESIS, SEGMENT, Event, History, Reservation, sha256
+from reticent.kernel.ledger.events import CHECKPOINT, GENESIS, SEGMENT, Event, History, sha256
 from reticent.kernel.ledger.store import LAST, LedgerStore, stored_event, stored_events
 
 LEAST = 8192
 """Fewer events are read again in a fraction of a second."""
-GROWTH = 8
-"""A checkpoint is due when the chain has grown by an eighth: all of them together cost a constant per event."""
+GROWTH = 16
+"""A checkpoint is due when the chain has grown by a sixteenth: all of them together cost a constant per event."""
 
 
 class Chain:
@@ -29,7 +28,6 @@ class Chain:
         self.history, self._checkpoint = _resumed(store, trusted)
         self._base = (self.history.sequence, self.history.head)
         self._checked: set[int] = set()
-        self._keys: list[str] | None = None
         for _ in self.follow():
             pass
 
@@ -42,9 +40,7 @@ class Chain:
     def apply(self, event: Event) -> None:
         """Add one event that the store holds already."""
         self.history.apply(event)
-        if event.kind == "reserve" and self._keys is not None:
-            insort(self._keys, str(event.key))
-        elif event.kind == CHECKPOINT:
+        if event.kind == CHECKPOINT:
             self._checkpoint = event
 
     def event(self, sequence: int) -> Event:
@@ -75,26 +71,6 @@ class Chain:
         if first != end or digest != (head if end == last else milestones[segment]):
             raise LedgerError(f"the ledger was edited: event {first + 1} is not part of its chain; restore the file")
         self._checked.add(segment)
-
-    def keys(self, prefix: str) -> list[Reservation]:
-        """Reservations whose keys start so, oldest first."""
-        if self._keys is None:
-            self._keys = sorted(self.history.reservations)
-        place, found = bisect_left(self._keys, prefix), []
-        while place < len(self._keys) and self._keys[place].startswith(prefix):
-            found.append(self.history.reservations[self._keys[place]])
-            place += 1
-        return sorted(found, key=lambda reservation: reservation.sequence)
-
-    def reservations(self, kind: str) -> list[Reservation]:
-        """Reservations of a kind, oldest first."""
-        return [one for one in self.history.reservations.values() if one.kind == kind]
-
-    def settled(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
-        """Those of a kind under keys that start so whose settlement comes after an event, in that order."""
-        past = self.history.reservations.values()
-        found = [one for one in past if one.settled > after and one.kind == kind and one.key.startswith(prefix)]
-        return sorted(found, key=lambda one: one.settled)
 
     @property
     def due(self) -> bool:

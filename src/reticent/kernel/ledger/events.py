@@ -10,13 +10,16 @@ import hashlib
 import json
 import re
 import zlib
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any
 
 from reticent.errors import LedgerError
+from reticent.kernel.ledger.columns import NamedPlaces, Reservation, Reservations
 
 FORMAT = 3
 """2: fractional answers are kept in steps of 2^-19 record (`statistics.FINE`); in format 1 they were half as long.
@@ -29,15 +32,17 @@ CHECKPOINT = "checkpoint"
 TRUSTED_KINDS = frozenset({"open", "reserve", "cap", "rollback", CHECKPOINT, *TRANSITIONS})
 SEGMENT = 1024
 """After so many events each the history keeps the head of the chain, so that one old event can be checked alone."""
+KNOWLEDGE = "knowledge"
+"""A free event that names blobs of what a session knows; the next one may replace some of them."""
 BLOB_FIELDS = {
-    CHECKPOINT: "state",
-    "snapshot": "digest",
-    "start": "release",
-    "published": "release",
-    "answer": "blob",
-    "knowledge": "index",
+    CHECKPOINT: ("state",),
+    "snapshot": ("digest",),
+    "start": ("release",),
+    "published": ("release",),
+    "answer": ("blob",),
+    KNOWLEDGE: ("index", "segments", "state"),
 }
-"""Kinds of free events whose payload names a blob, and the field that does."""
+"""Kinds of free events whose payload names blobs, and the fields that do."""
 
 
 def canonical(value: Any) -> str:
@@ -89,26 +94,12 @@ class Event:
             pass  # not an event at all: somebody computed a hash for a text of their own
         raise LedgerError("the ledger was edited: an event does not match its hash; restore the file")
 
-
-class Reservation(NamedTuple):
-    """A durable charge and its standing: reserved, redeemed (reserved a last time), settled or forfeited.
-
-    `digest` is that of the request, empty once it is settled: from then on its `reserve` event tells.
-    """
-
-    key: str
-    kind: str
-    cost: int
-    digest: str
-    analyst: str | None
-    redeemable: bool
-    sequence: int
-    status: str = "reserved"
-    settled: int = 0
-
     @property
-    def pending(self) -> bool:
-        return self.status in ("reserved", "redeemed")
+    def blobs(self) -> list[str]:
+        """Hashes of the blobs that the event names."""
+        found = [self.payload.get(field) for field in BLOB_FIELDS.get(self.kind, ())]
+        named = [part for one in found for part in (one if isinstance(one, list) else [one])]
+        return [part for part in named if isinstance(part, str)]
 
 
 @dataclass
@@ -123,10 +114,10 @@ class History:
     opening: dict[str, Any] = field(default_factory=dict)
     caps: dict[str, int] = field(default_factory=dict)
     spent_by: dict[str, int] = field(default_factory=dict)
-    reservations: dict[str, Reservation] = field(default_factory=dict)
-    free: dict[str, list[int]] = field(default_factory=dict)
+    reservations: Reservations = field(default_factory=Reservations)
+    free: dict[str, array[int]] = field(default_factory=dict)
     """Sequences of the free events of each kind."""
-    named: dict[str, int] = field(default_factory=dict)
+    named: NamedPlaces = field(default_factory=NamedPlaces)
     """Sequence of the newest free event of a kind about a key, under `kind:key` or `kind:analyst/key`."""
     milestones: list[str] = field(default_factory=list)
     """Head of the chain after each whole segment."""
@@ -156,30 +147,53 @@ class History:
             rest = min(rest, self.caps[analyst] - self.spent_by.get(analyst, 0))
         return max(rest, 0)
 
+    def noted(self, kind: str, after: int = 0) -> list[int]:
+        """Sequences of the free events of a kind that come after an event."""
+        found = self.free.get(kind)
+        return [] if found is None else found[bisect_right(found, after) :].tolist()
+
+    def newest(self, kind: str) -> int | None:
+        """Sequence of the last free event of a kind."""
+        found = self.free.get(kind)
+        return found[-1] if found else None
+
+    def copy(self) -> History:
+        """The same standing, which later events leave alone."""
+        kept: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        kept |= {name: getattr(self, name).copy() for name in ("caps", "spent_by", "milestones")}
+        free = {kind: sequences[:] for kind, sequences in self.free.items()}
+        return History(**kept, reservations=self.reservations.copy(), free=free, named=self.named.copy())
+
     def to_bytes(self) -> bytes:
-        """All of it, for a checkpoint; reservations by column, which is a third of the size."""
-        rows = list(self.reservations.values())
-        columns = [list(column) for column in zip(*rows, strict=True)] if rows else []
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        return zlib.compress(canonical(plain | {"reservations": columns}).encode(), 1)
+        """All of it, for a checkpoint."""
+        told = {name: getattr(self, name) for name in _PLAIN}
+        told |= {"reservations": self.reservations.to_dict(), "named": self.named.to_dict()}
+        told["free"] = {kind: sequences.tolist() for kind, sequences in self.free.items()}
+        return zlib.compress(canonical(told).encode(), 1)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> History:
         """The inverse of `to_bytes`; ValueError, KeyError or TypeError for anything else."""
         try:
-            content = json.loads(zlib.decompress(data))
+            told = json.loads(zlib.decompress(data))
         except zlib.error as error:
             raise ValueError("not a checkpoint") from error
-        columns = content.pop("reservations")
-        if columns:
-            columns[1], columns[7] = map(intern, columns[1]), map(intern, columns[7])
-        rows = map(Reservation._make, zip(*columns, strict=True))
-        content.setdefault("delta", "0")  # no mechanism of version 0.1 had one
-        return cls(**{name: content[name] for name in _PLAIN}, reservations={row.key: row for row in rows})
+        told.setdefault("delta", "0")  # no mechanism of version 0.1 had one
+        history = cls(**{name: told[name] for name in _PLAIN})
+        history.free = {kind: array("q", sequences) for kind, sequences in told["free"].items()}
+        if isinstance(told["reservations"], dict):
+            history.reservations = Reservations.from_dict(told["reservations"])
+            history.named = NamedPlaces.from_dict(told["named"])
+            return history
+        for row in zip(*told["reservations"], strict=True):  # versions before the columns
+            history.reservations.put(Reservation._make(row))
+        for name, sequence in told["named"].items():
+            history.named[name] = sequence
+        return history
 
     def pending(self) -> list[Reservation]:
         """Charged and not settled, oldest first."""
-        return [reservation for reservation in self.reservations.values() if reservation.pending]
+        return self.reservations.pending()
 
     def apply(self, event: Event) -> None:
         """Add one event; LedgerError where the chain or a rule of the ledger is broken."""
@@ -212,10 +226,10 @@ class History:
             self.spent += event.cost
             self.delta = self.opening["budget"].get("approximate", "0")
             for old in self.pending():
-                self.reservations[old.key] = old._replace(status="forfeited")
+                self.reservations.put(old._replace(status="forfeited"))
             return event.cost >= 0 and self.spent <= self.limit
         else:
-            self.free.setdefault(event.kind, []).append(event.sequence)
+            self.free.setdefault(event.kind, array("q")).append(event.sequence)
             if isinstance(key := event.payload.get("key"), str):
                 owner = event.payload.get("analyst")
                 name = key if owner is None else f"{owner}/{key}"
@@ -231,15 +245,8 @@ class History:
             if not 0 < taken <= self.delta_left:
                 return False
             self.delta = str(Fraction(self.delta) + taken)
-        self.reservations[key] = Reservation(
-            key,
-            intern(payload["kind"]),
-            event.cost,
-            payload["digest"],
-            analyst,
-            payload["redeemable"],
-            event.sequence,
-        )
+        facts = (intern(payload["kind"]), event.cost, payload["digest"], analyst, payload["redeemable"])
+        self.reservations.put(Reservation(key, *facts, event.sequence))
         self.spent += event.cost
         if analyst is not None:
             self.spent_by[analyst] = self.spent_by.get(analyst, 0) + event.cost
@@ -250,9 +257,9 @@ class History:
         if old is None or not old.pending:
             return False
         if event.kind == "settle":
-            self.reservations[old.key] = old._replace(status="settled", settled=event.sequence, digest="")
+            self.reservations.put(old._replace(status="settled", settled=event.sequence, digest=""))
         else:
-            self.reservations[old.key] = old._replace(status=TRANSITIONS[event.kind])
+            self.reservations.put(old._replace(status=TRANSITIONS[event.kind]))
         return event.kind != "redeem" or (old.redeemable and old.status == "reserved")
 
 
@@ -276,4 +283,5 @@ def written_delta(text: Any) -> Fraction:
     return Fraction(text)
 
 
-_PLAIN = ("sequence", "head", "spent", "delta", "opening", "caps", "spent_by", "free", "named", "milestones")
+_PLAIN = ("sequence", "head", "spent", "delta", "opening", "caps", "spent_by", "milestones")
+"""Fields that a checkpoint holds as they are."""

@@ -17,6 +17,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from reticent.errors import (
     BudgetError,
     EntryError,
@@ -29,6 +31,7 @@ from reticent.errors import (
 )
 from reticent.kernel.ledger.anchor import Anchor, Mark, breach, newest, places
 from reticent.kernel.ledger.chain import Chain
+from reticent.kernel.ledger.columns import Reservation
 from reticent.kernel.ledger.events import (
     CHECKPOINT,
     FORMAT,
@@ -36,7 +39,6 @@ from reticent.kernel.ledger.events import (
     TRUSTED_KINDS,
     Event,
     History,
-    Reservation,
     canonical,
     sha256,
 )
@@ -49,7 +51,6 @@ from reticent.kernel.ledger.store import (
     lock_of,
     open_locked,
     stored_anything,
-    stored_events,
 )
 
 if TYPE_CHECKING:
@@ -328,7 +329,7 @@ class Ledger:
             ['ask:1']
         """
         with self._mutex:
-            return [old.key for old in self._chain.keys(prefix) if kind in (None, old.kind)]
+            return [old.key for old in self._history.reservations.starting(prefix) if kind in (None, old.kind)]
 
     def successor(self, key: str) -> tuple[str, int]:
         """The key to go on with: this key, or the first of `key:1`, `key:2`, ... that is not forfeited.
@@ -344,11 +345,7 @@ class Ledger:
             >>> rt.Ledger.memory(rt.Budget(rho=1)).successor("ask:1")
             ('ask:1', 0)
         """
-        named, attempt, lost = key, 0, 0
-        while (old := self._history.reservations.get(named)) is not None and old.status == "forfeited":
-            attempt, lost = attempt + 1, lost + old.cost
-            named = f"{key}:{attempt}"
-        return named, lost
+        return self._history.reservations.successor(key)
 
     def requested(self, key: str) -> Payload | None:
         """The request that a key was reserved for.
@@ -388,7 +385,7 @@ class Ledger:
         """
         with self._mutex:
             own = self._history.reservations.get(key)
-            parts = self._chain.keys(f"{key}:")
+            parts = self._history.reservations.starting(f"{key}:")
         return sum(part.cost for part in parts) + (0 if own is None else own.cost)
 
     def reservation(self, key: str) -> Reservation | None:
@@ -424,7 +421,7 @@ class Ledger:
             [10]
         """
         with self._mutex:
-            return self._chain.reservations(kind)
+            return self._history.reservations.of_kind(kind)
 
     def settlements(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
         """Settled reservations of one kind, in the order of their settlements.
@@ -443,13 +440,33 @@ class Ledger:
             []
         """
         with self._mutex:
-            return self._chain.settled(kind, prefix, after)
+            return self._history.reservations.settled(kind, prefix, after)
 
-    def noted(self, kind: str) -> list[int]:
+    def settlement_places(self, kind: str, prefix: str, after: int = 0) -> np.ndarray:
+        """Sequences of the same settlements, without reading who paid for what.
+
+        Args:
+            kind: Kind of request, such as "measure".
+            prefix: First characters of their keys.
+            after: Sequence of an event; only settlements after it are listed.
+
+        Returns:
+            The sequences, ascending.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).settlement_places("measure", "ask:").tolist()
+            []
+        """
+        with self._mutex:
+            return self._history.reservations.settlements(kind, prefix, after)
+
+    def noted(self, kind: str, after: int = 0) -> list[int]:
         """Sequences of the free events of one kind.
 
         Args:
             kind: The kind that `append` was given.
+            after: Sequence of an event; only those after it are listed.
 
         Returns:
             The sequences, ascending.
@@ -462,7 +479,23 @@ class Ledger:
             True
         """
         with self._mutex:
-            return list(self._history.free.get(kind, ()))
+            return self._history.noted(kind, after)
+
+    def newest(self, kind: str) -> int | None:
+        """Sequence of the last free event of one kind.
+
+        Args:
+            kind: The kind that `append` was given.
+
+        Returns:
+            The sequence; None where there is no such event.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Ledger.memory(rt.Budget(rho=1)).newest("note") is None
+            True
+        """
+        return self._history.newest(kind)
 
     def named(self, kind: str, key: str) -> int | None:
         """Sequence of the newest free event of one kind whose payload names a key.
@@ -651,6 +684,7 @@ class Ledger:
         """
         _require_text("kind", kind)
         key = f"auto-{secrets.token_hex(16)}" if key is None else _require_text("key", key)
+        self.checkpoint()  # before anything is charged: where it cannot be written, nothing else can
         with self._using():
             if self.settled(key, kind, request) is not None:
                 raise LedgerError(f"key {_short(key)} was answered already: read it with settled()")
@@ -850,12 +884,10 @@ class Ledger:
             >>> import reticent as rt
             >>> rt.Ledger.memory(rt.Budget(rho=1)).verify()
         """
-        replayed = History.replay(self.events())
         with self._using():
-            for event in stored_events(self._store, replayed.sequence):
-                replayed.apply(event)
-            if replayed != self._history:
-                raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
+            live = self._history.copy()
+        if History.replay(self._read(0, live.sequence)) != live:
+            raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
 
     def checkpoint(self) -> None:
         """Keep the sum of all events where that is worth it, so that the next opening reads only those after it.

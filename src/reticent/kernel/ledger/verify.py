@@ -11,7 +11,7 @@ from typing import Any
 from reticent.errors import LedgerError
 from reticent.kernel.ledger.anchor import breach, newest, places
 from reticent.kernel.ledger.chain import checkpoint_of
-from reticent.kernel.ledger.events import BLOB_FIELDS, CHECKPOINT, Event, History, sha256
+from reticent.kernel.ledger.events import CHECKPOINT, KNOWLEDGE, Event, History, sha256
 from reticent.kernel.ledger.store import NO_EVENTS, NoEventsError, SqliteStore, reading, stored_event, stored_events
 
 
@@ -55,6 +55,12 @@ def verify(
     return LedgerStatement(tuple(kept), history, marks.exists(), found)
 
 
+def events_upto(path: str | os.PathLike[str], last: int) -> Iterator[Event]:
+    """Events of a file up to one that `verify` has seen, one after the other: a long ledger is never held whole."""
+    with reading(places(path, None)[0]) as store:
+        yield from stored_events(store, 0, last)
+
+
 def opening(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The facts that a ledger was opened with; None where there is no ledger yet, or only a stub of one."""
     file = places(path, None)[0]
@@ -78,17 +84,13 @@ class _Blobs:
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
         self._wanted: dict[str, str] = {}
-        self._optional: set[str] = set()
+        self._replaceable: dict[str, str] = {}
 
     def see(self, event: Event, history: History) -> None:
         """A checkpoint or an index that was replaced need not be there any more; what is there must be right."""
-        name = event.payload.get(BLOB_FIELDS.get(event.kind, ""))
-        if not isinstance(name, str):
-            return
-        self._wanted[name] = f"{event.kind} of event {event.sequence}"
-        if event.kind in (CHECKPOINT, "knowledge"):
-            self._optional.add(name)
-        if event.kind == CHECKPOINT and self._store.blob(name) is not None:
+        known = self._replaceable if event.kind in (CHECKPOINT, KNOWLEDGE) else self._wanted
+        known |= dict.fromkeys(event.blobs, f"{event.kind} of event {event.sequence}")
+        if event.kind == CHECKPOINT:
             stored = checkpoint_of(self._store, event)
             if stored is not None and stored != history:
                 raise LedgerError(f"the ledger was edited: checkpoint {event.sequence} is false; restore the file")
@@ -99,7 +101,7 @@ class _Blobs:
             present.add(digest)
             # Looked up as an opening does: a damaged index may lead past what a scan finds.
             if not isinstance(data, bytes) or sha256(data) != digest or self._store.blob(digest) != data:
-                yield self._wanted.get(digest, f"blob {digest[:12]}")
+                yield (self._replaceable | self._wanted).get(digest, f"blob {digest[:12]}")
         for digest, what in self._wanted.items():
-            if digest not in present and digest not in self._optional:
+            if digest not in present:
                 yield f"{what} (missing)"

@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from reticent.domain import Domain
 from reticent.errors import LedgerError
 from reticent.kernel.ledger.chain import Chain
-from reticent.kernel.ledger.events import Event, Reservation, sha256
+from reticent.kernel.ledger.columns import Reservation
+from reticent.kernel.ledger.events import Event, sha256
 from reticent.kernel.ledger.store import SqliteStore
 from reticent.knowledge.certificates import Certificate
 from reticent.knowledge.knowledge import CertifiedBatch, Knowledge
 from reticent.knowledge.learning import learn
 from reticent.sessions.journal import ASK, SUM, Journal
-from reticent.sessions.resume import OFFSETS, resumed, understood, with_means, with_offsets
+from reticent.sessions.resume import OFFSETS, resumed, understood, with_index, with_means, with_offsets
 from reticent.sessions.state import part_key
 
 ANEW = ("session", "start", "release", "published", "rollback")
@@ -43,20 +46,29 @@ class PublicLedger:
     def event(self, sequence: int) -> Event:
         return self._chain.event(sequence)
 
-    def noted(self, kind: str) -> list[int]:
-        return self._chain.history.free.get(kind, [])
+    def noted(self, kind: str, after: int = 0) -> list[int]:
+        return self._chain.history.noted(kind, after)
+
+    def newest(self, kind: str) -> int | None:
+        return self._chain.history.newest(kind)
 
     def named(self, kind: str, key: str) -> int | None:
         return self._chain.history.named.get(f"{kind}:{key}")
 
     def keys(self, prefix: str, kind: str | None = None) -> list[str]:
-        return [old.key for old in self._chain.keys(prefix) if kind in (None, old.kind)]
+        return [old.key for old in self._chain.history.reservations.starting(prefix) if kind in (None, old.kind)]
 
     def reservation(self, key: str) -> Reservation | None:
         return self._chain.history.reservations.get(key)
 
     def settlements(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
-        return self._chain.settled(kind, prefix, after)
+        return self._chain.history.reservations.settled(kind, prefix, after)
+
+    def settlement_places(self, kind: str, prefix: str, after: int = 0) -> np.ndarray:
+        return self._chain.history.reservations.settlements(kind, prefix, after)
+
+    def successor(self, key: str) -> tuple[str, int]:
+        return self._chain.history.reservations.successor(key)
 
     def get_blob(self, digest: str) -> bytes:
         data = self._store.blob(digest)
@@ -130,6 +142,9 @@ class Follower:
         if event.kind == "certificate":
             certificate = Certificate.from_dict(event.payload)
             return knowledge.with_certificate(self._journal.snapshot(certificate.snapshot), certificate)
+        if event.kind == "knowledge" and event.sequence == self._ledger.newest("knowledge"):
+            learned = self._journal.learned()  # what it covers need not stay in memory
+            return knowledge if learned is None else with_index(self._journal, knowledge, learned)
         if event.kind == "batch":
             certificate = Certificate.from_dict(event.payload["certificate"])
             batch = CertifiedBatch(self._journal.snapshot(certificate.snapshot), certificate)

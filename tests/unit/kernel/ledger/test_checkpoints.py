@@ -24,7 +24,7 @@ COST = 10
 
 @pytest.fixture(autouse=True)
 def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain_module, "LEAST", 30)
+    monkeypatch.setattr(chain_module, "LEAST", 41)
 
 
 def opened(path: Path) -> Ledger:
