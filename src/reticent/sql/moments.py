@@ -249,7 +249,7 @@ SHAPES = {"SKEWNESS": 3, "KURTOSIS": 4, "KURTOSIS_POP": 4}
 
 
 @dataclass(frozen=True, eq=False)
-class Shape(Expr):
+class HigherMoment(Expr):
     """SKEWNESS and KURTOSIS: central moments from the means of powers about a centre, as DuckDB corrects them."""
 
     second: Second
@@ -327,7 +327,7 @@ def shape(scan: Scan, variable: Variable, where: Predicate, what: str) -> Expr:
         for mean in powers:
             scan.measures.coarse |= dict.fromkeys(mean.own_places, variable.label)
     counted = scan.count(all_of((where, variable.present)))
-    return Shape(second, tuple(powers), tuple(hidden), counted, what)
+    return HigherMoment(second, tuple(powers), tuple(hidden), counted, what)
 
 
 def deviation(scan: Scan, variable: Variable, where: Predicate, *, sample: bool, root: bool) -> Expr:
