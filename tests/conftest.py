@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # A loaded machine must fail no test: examples have no limit by the clock.
-settings.register_profile("no clock", settings.default, deadline=None)
+settings.register_profile("no clock", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no clock")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

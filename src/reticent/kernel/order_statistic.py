@@ -76,7 +76,7 @@ def weighted_quantile(errors: np.ndarray, weights: np.ndarray | None, rank: int)
     while high - low > 1:
         middle = (low + high) // 2
         within = errors <= middle
-        weight = np.count_nonzero(within) if weights is None else int(weights @ within)
+        weight = int(np.count_nonzero(within)) if weights is None else int(weights @ within)
         # Looked up, not branched on: the same instructions whatever the errors are.
         low, high = ((middle, high), (low, middle))[weight >= rank]
     return high

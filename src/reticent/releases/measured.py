@@ -56,18 +56,18 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
 
     Example:
         >>> import reticent as rt
-        >>> domain = rt.Domain(sex=2, smokes=rt.Categorical(["no", "yes"]))
+        >>> domain = rt.Domain(sex=2, smokes=2)
         >>> measured = [
         ...     rt.Measurement(rt.marginal("sex", "smokes"), [[0.31, 0.19], [0.4, 0.1]], sd=0.01),
-        ...     rt.Measurement(rt.count(rt.col("smokes") == "yes"), 0.3, sd=0.001),
+        ...     rt.Measurement(rt.count(rt.col("smokes") == 1), 0.29, sd=0.001),
         ... ]
         >>> fitted = rt.fit(domain, measured, records=1000)
-        >>> round(fitted.answer(rt.count(rt.col("smokes") == "yes")).value, 2)
-        0.3
+        >>> round(fitted.answer(rt.count(rt.col("smokes") == 1)).value, 2)
+        0.29
         >>> fitted.privacy
         'no privacy statement: fitted to measurements that were made elsewhere'
     """
-    require(domain, Domain, "domain", "rt.Domain(age=rt.Integer(0, 99))")
+    require(domain, Domain, "domain", "rt.Domain(age=rt.Integer(100))")
     require(name, str, "name", "a text")
     records = whole_number(records, "records", 1, MOST_RECORDS)
     known = tuple(_checked(entry, domain) for entry in _listed(measurements))

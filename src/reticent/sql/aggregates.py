@@ -19,20 +19,30 @@ from reticent.sql.expressions import Binning, Clipped, Computed, Expr, Extent, K
 from reticent.sql.grouping import ColumnKey, compile_steps, reachable
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import only, refused, refused_node, wording
-from reticent.sql.scan import Scan
+from reticent.sql.scan import HALF, Scan
 from reticent.sql.scope import CutError, Scope, Selection, both
 from reticent.sql.sums import NonLinearError, Piece, any_piece, not_null, pieces, present_where
 from reticent.sql.variables import Variable, sum_of
-from reticent.sql.vectors import INTEGER, NUMBER, Bins, Labels, Vector, kind_of, to_interval, value_at
+from reticent.sql.vectors import INTEGER, NUMBER, TRUTH, Bins, Labels, Truth, Vector, kind_of, to_interval, value_at
 
-_SUMS = {"FSUM": exp.Sum, "KAHAN_SUM": exp.Sum, "SUMKAHAN": exp.Sum, "FAVG": exp.Avg}
+_OTHER_NAMES = {
+    "FSUM": exp.Sum,
+    "KAHAN_SUM": exp.Sum,
+    "SUMKAHAN": exp.Sum,
+    "FAVG": exp.Avg,
+    "EVERY": exp.LogicalAnd,
+}
+_POPULATION = "KURTOSIS_POP"
 
 
 def is_aggregate(node: exp.Expr) -> bool:
     """Whether a node itself is a function of many rows."""
     if isinstance(node, (exp.AggFunc, exp.CountIf)):
         return True
-    return isinstance(node, exp.Anonymous) and node.name.upper() in {*_SUMS, "SEM", "PRODUCT", "MAD", "ENTROPY"}
+    return isinstance(node, exp.Anonymous) and node.name.upper() in {
+        *_OTHER_NAMES,
+        *(_POPULATION, "SEM", "PRODUCT", "MAD", "ENTROPY"),
+    }
 
 
 def has_aggregate(tree: exp.Expr) -> bool:
@@ -95,9 +105,12 @@ class Aggregator:
         if not where.exact and where.cut not in self.cuts:
             self.cuts.append(where.cut)
         handler = _HANDLERS.get(type(tree))
-        if isinstance(tree, exp.Anonymous) and tree.name.upper() in _SUMS and len(tree.expressions) == 1:
-            tree = _SUMS[tree.name.upper()](this=tree.expressions[0])
-            handler = _HANDLERS[type(tree)]
+        if isinstance(tree, exp.Anonymous) and len(tree.expressions) == 1:
+            if tree.name.upper() in _OTHER_NAMES:
+                tree = _OTHER_NAMES[tree.name.upper()](this=tree.expressions[0])
+                handler = _HANDLERS[type(tree)]
+            elif tree.name.upper() == _POPULATION:
+                return self._shape(tree.expressions[0], where, _POPULATION)
         if handler is None:
             raise refused_node(tree, "use COUNT, SUM, AVG, MEDIAN, STDDEV, CORR or COUNT(*) ... GROUP BY the column")
         return handler(self, tree, where)
@@ -415,6 +428,28 @@ class Aggregator:
         root = isinstance(tree, (exp.Stddev, exp.StddevPop, exp.StddevSamp))
         return moments.deviation(self.scan, self._variable(tree.this, where), where.decided(), sample=sample, root=root)
 
+    def shape(self, tree: exp.Expr, where: Selection) -> Expr:
+        """SKEWNESS and KURTOSIS."""
+        only(tree, "this")
+        return self._shape(tree.this, where, "SKEWNESS" if isinstance(tree, exp.Skewness) else "KURTOSIS")
+
+    def _shape(self, tree: exp.Expr, where: Selection, what: str) -> Expr:
+        return moments.shape(self.scan, self._variable(tree, where), where.decided(), what)
+
+    def occurs(self, tree: exp.Expr, where: Selection) -> Expr:
+        """BOOL_OR and BOOL_AND: whether a record has the condition, or one is against it."""
+        only(tree, "this")
+        inner = tree.this
+        if isinstance(inner, exp.Distinct):
+            raise refused(f"DISTINCT changes nothing in {wording(tree)}", "leave it out")
+        sides = [both((where, self._condition(side))) for side in (inner, exp.Not(this=exp.Paren(this=inner.copy())))]
+        for side in sides:
+            if not side.exact and side.cut not in self.cuts:
+                self.cuts.append(side.cut)
+        counted = tuple(self.number_of(side) for side in sides)
+        function = _all_hold if isinstance(tree, exp.LogicalAnd) else _any_holds
+        return Computed(function, counted, self.scan.rows, TRUTH)
+
     def pair(self, tree: exp.Expr, where: Selection) -> Expr:
         """COVAR, CORR and REGR: the first argument is y, the second x."""
         only(tree, "this", "expression", "null_on_zero_variance")
@@ -430,6 +465,18 @@ class Aggregator:
 
 def _quotient(total: Vector, counted: Vector) -> Vector:
     return to_interval(total) / to_interval(counted)
+
+
+def _any_holds(those: Vector, others: Vector) -> Truth:
+    """Whether one of those occurs; NULL where none of them and none of the others does."""
+    one, other = to_interval(those), to_interval(others)
+    value = np.where(one.value >= HALF, 1.0, np.where(other.value >= HALF, 0.0, np.nan))
+    absent = ~(one.low > 0)
+    return Truth(value, one.high > 0, absent & (other.high > 0), absent & ~(other.low > 0))
+
+
+def _all_hold(those: Vector, others: Vector) -> Truth:
+    return ~_any_holds(others, those)
 
 
 def _not_null(tree: exp.Expr, scope: Scope, where: Predicate) -> Predicate:
@@ -488,6 +535,8 @@ _HANDLERS: dict[type[exp.Expr], Callable[[Aggregator, Any, Selection], Expr]] = 
     exp.WithinGroup: Aggregator.within_group,
     **dict.fromkeys((exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop), Aggregator.spread),
     **dict.fromkeys(moments.PAIRS, Aggregator.pair),
+    **dict.fromkeys((exp.Skewness, exp.Kurtosis), Aggregator.shape),
+    **dict.fromkeys((exp.LogicalAnd, exp.LogicalOr), Aggregator.occurs),
 }
 AGGREGATES = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls, *_HANDLERS)
 """Nodes that a scan compiles as a whole."""

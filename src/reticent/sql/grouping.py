@@ -85,7 +85,8 @@ def grouped_by(tree: exp.Expr, scope: Scope) -> GroupedBy:
         name = scope.attribute(tree)
         return GroupedBy(tree, ColumnKey(name), kind_of(scope.domain[name]))
     if is_constant(tree):
-        raise refused(f"GROUP BY {wording(tree)} is constant", "group by a column")
+        label = constant(tree)
+        return GroupedBy(tree, ClassKey((label,), (Everything(),)), kind_of_value(label))
     if isinstance(tree, (exp.Case, exp.If)) and (found := _cases(tree, scope)) is not None:
         return found
     if isinstance(tree, (exp.Predicate, exp.Not, exp.And, exp.Or)):

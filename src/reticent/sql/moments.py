@@ -1,4 +1,4 @@
-"""Variances, covariances, correlations and slopes: means of squares and products, and what bins hide of them.
+"""Variances, covariances, correlations, slopes, skewness: means of powers and products, and what bins hide of them.
 
 With x = m + d, m the representative of a record's bin and d its offset, |d| <= r of that bin, the triangle inequality
 in L2 gives |sd(x) - sd(m)| <= sqrt(E r^2), and Cauchy and Schwarz bound what offsets add to a covariance
@@ -7,6 +7,7 @@ in L2 gives |sd(x) - sd(m)| <= sqrt(E r^2), and Cauchy and Schwarz bound what of
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -139,10 +140,15 @@ class Spread(Expr):
 
 def _corrected(count: Interval, root: bool) -> Interval:
     """n / (n - 1), which falls with n, or its root; at most 2, that of two records."""
-    ends = (np.minimum(np.maximum(end, 2.0), 1e300) for end in (count.value, count.high, count.low))
-    factors = [end / (end - 1.0) for end in ends]
-    factors = [np.where(np.isfinite(factor), factor, 1.0) for factor in factors]
-    return Interval(*(np.sqrt(factor) if root else factor for factor in factors))
+    found = _falling(count, 2.0, lambda n: n / (n - 1.0))
+    return found.mapped(np.sqrt) if root else found
+
+
+def _falling(count: Interval, least: float, factor: Callable[[np.ndarray], np.ndarray], limit: float = 1.0) -> Interval:
+    """A factor that falls with the number of records to its limit; at most that of `least` records."""
+    ends = [np.minimum(np.maximum(end, least), 1e100) for end in (count.value, count.high, count.low)]
+    factors = [factor(end) for end in ends]
+    return Interval(*(np.where(np.isfinite(found), found, limit) for found in factors))
 
 
 def _useful(found: Interval, low: float, high: float) -> Interval:
@@ -236,6 +242,92 @@ class Pair(Expr):
 
 def _inverse(width: float) -> float:
     return 1.0 / width if width else 0.0
+
+
+SHAPES = {"SKEWNESS": 3, "KURTOSIS": 4, "KURTOSIS_POP": 4}
+"""The highest power that each takes the mean of."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shape(Expr):
+    """SKEWNESS and KURTOSIS: central moments from the means of powers about a centre, as DuckDB corrects them."""
+
+    second: Second
+    powers: tuple[MeanExpr, ...]
+    """Means of the third power and, for kurtosis, of the fourth."""
+    hidden: tuple[float, ...]
+    """The most that a record's power, from the first on, lies from that of its representative."""
+    counted: Sum
+    what: str
+    kind: str = NUMBER
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        return self.counted.rows
+
+    @property
+    def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
+        return (*self.second.parts, *self.powers, self.counted)
+
+    @property
+    def arrays(self) -> int:
+        return 400
+
+    def evaluate(self, run: Run) -> Interval:
+        count = run.numbers(self.counted)
+        deviation = self.second.deviation(run)
+        squared = deviation * deviation
+        if self.what == "SKEWNESS":
+            found = self._third(run) / (squared * deviation)
+            corrected = found * _falling(count, 3.0, lambda n: np.sqrt(n * (n - 1.0)) / (n - 2.0))
+            return _stated(corrected, count, 3.0)
+        found = self._fourth(run) / (squared * squared)
+        if self.what == "KURTOSIS_POP":
+            return _stated(found - Interval.exactly(3.0, self.rows), count, 1.0)
+        corrected = found * _falling(count, 4.0, lambda n: (n * n - 1.0) / ((n - 2.0) * (n - 3.0)))
+        subtracted = _falling(count, 4.0, lambda n: 3.0 * (n - 1.0) ** 2 / ((n - 2.0) * (n - 3.0)), 3.0)
+        return _stated(corrected - subtracted, count, 4.0)
+
+    def _means(self, run: Run) -> list[Interval]:
+        """Of the numbers' own powers about the centre, from the first on."""
+        first = self.second.mean.centred(run) + Interval.exactly(-self.second.centre, self.rows)
+        found = [first, self.second.square.centred(run), *(power.centred(run) for power in self.powers)]
+        if not run.bins:
+            return found
+        return [one.widened(np.full(self.rows, by)) for one, by in zip(found, self.hidden, strict=True)]
+
+    def _third(self, run: Run) -> Interval:
+        """E(y - Ey)^3 = Ey^3 - 3 Ey Ey^2 + 2 (Ey)^3."""
+        one, two, three = self._means(run)
+        thrice, twice = Interval.exactly(3.0, self.rows), Interval.exactly(2.0, self.rows)
+        return three - thrice * one * two + twice * one * one * one
+
+    def _fourth(self, run: Run) -> Interval:
+        """E(y - Ey)^4 = Ey^4 - 4 Ey Ey^3 + 6 (Ey)^2 Ey^2 - 3 (Ey)^4."""
+        one, two, three, four = self._means(run)
+        squared = one.absolute() * one.absolute()
+        times = [Interval.exactly(float(number), self.rows) for number in (4, 6, 3)]
+        found = four - times[0] * one * three + times[1] * squared * two - times[2] * squared * squared
+        return found.clipped(0.0, np.inf)
+
+
+def shape(scan: Scan, variable: Variable, where: Predicate, what: str) -> Expr:
+    """SKEWNESS, KURTOSIS or KURTOSIS_POP."""
+    second, highest = second_of(scan, variable, where), SHAPES[what]
+    centre, cells = second.centre, variable.within(where)
+    powers = [mean_of(scan, variable, where, power=power, centre=centre) for power in range(3, highest + 1)]
+    hidden = [0.0] * highest
+    if second.radius > 0:
+        chosen, middles = variable.numbers.take(np.flatnonzero(cells)), variable.middles[cells]
+        for power in range(1, highest + 1):
+            # A power is farthest from that of the middle at an end of the bin, or where it vanishes.
+            ends = [np.abs((end - centre) ** power - (middles - centre) ** power) for end in (chosen.low, chosen.high)]
+            least = np.where((chosen.low < centre) & (centre < chosen.high), np.abs(middles - centre) ** power, 0.0)
+            hidden[power - 1] = float(max(map(np.max, (*ends, least))))
+        for mean in powers:
+            scan.measures.coarse |= dict.fromkeys(mean.own_places, variable.label)
+    counted = scan.count(all_of((where, variable.present)))
+    return Shape(second, tuple(powers), tuple(hidden), counted, what)
 
 
 def deviation(scan: Scan, variable: Variable, where: Predicate, *, sample: bool, root: bool) -> Expr:

@@ -28,6 +28,10 @@ _OPENING = ("SELECT", "WITH", "FROM", "(", "PIVOT", "VALUES")
 _SHOWN = ("SHOW", "DESCRIBE", "DESC")
 _MOST_WORDS = 8
 
+_LEVELS = {
+    **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "QUANTILE", "APPROX_QUANTILE"), "(x, 0.25)"),
+    **dict.fromkeys(("PERCENTILE_CONT", "PERCENTILE_DISC"), "(0.25) WITHIN GROUP (ORDER BY x)"),
+}
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _AFTER_PERCENT = (TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.OFFSET, TokenType.UNION)
 _TESTS = (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -37,10 +41,12 @@ class _Parser(DuckDB.Parser):
     """DuckDB's grammar, with `%` as strong as `*` and `/`: sqlglot reads it as strong as `+`.
 
     `text ~ pattern` looks for the pattern anywhere, as in PostgreSQL and DuckDB; sqlglot would have it match the whole.
+    DECODE takes any number of arguments (`rewriting`).
     """
 
     TERM: ClassVar = {token: node for token, node in DuckDB.Parser.TERM.items() if token is not TokenType.MOD}
     FACTOR: ClassVar = {**DuckDB.Parser.FACTOR, TokenType.MOD: exp.Mod}
+    FUNCTIONS: ClassVar = {name: build for name, build in DuckDB.Parser.FUNCTIONS.items() if name != "DECODE"}
     RANGE_PARSERS: ClassVar = {
         **DuckDB.Parser.RANGE_PARSERS,
         TokenType.TILDE: DuckDB.Parser.RANGE_PARSERS[TokenType.RLIKE],
@@ -136,6 +142,7 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
             tokens = top_rewritten(tokens)
         if "[" in text and any(token.token_type is TokenType.L_BRACKET for token in tokens):
             # The parser tries a[1][1]... in more and more ways; nothing that can be asked has a bracket.
+            _refuse_levels(tokens)
             raise refused("lists and positions in brackets are not supported", "compare columns with single values")
         _mark_percentages(tokens)
         return _Parser(dialect=dialect).parse(tokens, text)
@@ -150,6 +157,16 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
     except Exception:
         # A foreign parser may fail in any way on any text; the user gets one line all the same.
         raise refused("the SQL cannot be read", ONLY_SELECT) from None
+
+
+def _refuse_levels(tokens: list[Token]) -> None:
+    """QUANTILE_CONT(x, [0.25, 0.75]) and PERCENTILE_CONT(ARRAY[...]) would give lists."""
+    for token in tokens:
+        name = token.text.upper()
+        if name in _LEVELS:
+            raise refused(
+                f"{name} takes one level here, not a list", f"ask for each by itself: {name}{_LEVELS[name]}, ..."
+            )
 
 
 def _mark_percentages(tokens: list[Token]) -> None:

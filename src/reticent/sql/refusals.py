@@ -46,15 +46,11 @@ AGGREGATES = _each(
         "depends on single records; COUNT(*) ... GROUP BY the column shows its whole distribution",
     ),
     (
-        "Skewness Kurtosis",
-        "needs third and fourth moments; use STDDEV, or COUNT(*) ... GROUP BY the column, which shows its shape",
-    ),
-    (
         "GroupConcat ArrayAgg ArrayUniqueAgg JSONArrayAgg JSONObjectAgg Histogram",
         "would list values of single records; COUNT(*) ... GROUP BY the column counts them",
     ),
     (
-        "LogicalAnd LogicalOr BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg",
+        "BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg",
         "depends on single records; COUNT(*) FILTER (WHERE ...) counts where the condition holds",
     ),
 )

@@ -5,6 +5,7 @@ Synthetic rows as a table of SQL: a function of the certified snapshot, so they 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -145,7 +146,9 @@ def key_codes(expr: Expr, what: str) -> np.ndarray:
 
 
 def _normal(value: Any) -> Any:
-    """1 and 1.0 are one value of a column."""
+    """1 and 1.0 are one value of a column, and so are a date and its midnight."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return datetime.datetime.combine(value, datetime.time())
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 

@@ -1,10 +1,13 @@
 """Clauses that say the same as others, rewritten into them: DISTINCT ON, and joins that only choose groups.
 
-Short forms, written out: (a, b) = (1, 2), (a, b) IN ((1, 2), (3, 4)), = ANY (...), COUNT(t.*), public.t, TOP 3.
+Short forms, written out: (a, b) = (1, 2), (a, b) IN ((1, 2), (3, 4)), = ANY (...), IN (VALUES ...), COUNT(t.*),
+public.t, TOP 3, ISNULL(a, b), DATEADD(month, 1, d), and GENERATE_SERIES as the list of its values.
 """
 
 from __future__ import annotations
 
+import calendar
+import datetime
 import re
 from collections.abc import Container, Sequence
 
@@ -100,7 +103,14 @@ def _only_key(tree: exp.Select) -> str | None:
 
 OWN_SCHEMA = "public"
 """Where PostgreSQL keeps tables: its tools write it before every name."""
-_SHORT = (exp.EQ, exp.NEQ, exp.In, exp.Table, exp.Column, exp.Count)
+_SHORT = (
+    *(exp.EQ, exp.NEQ, exp.In, exp.Table, exp.Column, exp.Count),
+    *(exp.Anonymous, exp.Nvl2, exp.Select),
+)
+MOST_LISTED = 1000
+"""Values of a GENERATE_SERIES."""
+_CALENDAR_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_CALENDAR_DAYS = {"WEEK": 7, "DAY": 1}
 _LISTING = (TokenType.ANY, TokenType.ALL, TokenType.SOME)
 _ARRAY_CAST = (TokenType.DCOLON, None, TokenType.L_BRACKET, TokenType.R_BRACKET)
 _ARRAY_TYPES = frozenset({"TEXT", "VARCHAR", "INT", "INTEGER", "BIGINT", "SMALLINT", "FLOAT", "DOUBLE", "NUMERIC"})
@@ -116,15 +126,24 @@ def spelled_out(tree: exp.Expr) -> exp.Expr:
         if isinstance(node, (exp.Table, exp.Column)):
             if node.args.get("db") is not None and not node.args.get("catalog"):
                 _in_own_schema(node)
+            longer = _table_series(node)
+        elif isinstance(node, exp.Select):
+            longer = _select_series(node)
         elif isinstance(node, exp.Count):
-            # A whole record is never null.
-            if isinstance(node.this, exp.Column) and isinstance(node.this.this, exp.Star):
-                node.set("this", exp.Star())
+            longer = _whole_records(node)
+        elif isinstance(node, (exp.Anonymous, exp.Nvl2)):
+            longer = _called(node)
         else:
             longer = _in_rows(node) if isinstance(node, exp.In) else _compared(node)
-            if longer is not None:
-                node.replace(longer)
+        if longer is not None:
+            node.replace(longer)
     return tree
+
+
+def _whole_records(node: exp.Count) -> None:
+    """COUNT(t.*) as COUNT(*): a whole record is never null."""
+    if isinstance(node.this, exp.Column) and isinstance(node.this.this, exp.Star):
+        node.set("this", exp.Star())
 
 
 def _in_own_schema(node: exp.Expr) -> None:
@@ -234,7 +253,9 @@ def _compared(node: exp.Expr) -> exp.Expr | None:
         inner = right.this if isinstance(right.this, exp.Subquery) else exp.Subquery(this=right.this)
         found = exp.In(this=node.this, query=inner)
         return exp.Not(this=found) if listed is exp.All else found
-    inner = right.this if isinstance(right, listed) else _all_of(right) if listed is exp.All else None
+    inner = (
+        right.this if isinstance(right, listed) else _taken(right, ("ALL",) if listed is exp.All else ("SOME", "ANY"))
+    )
     values = None if inner is None else _listed(inner)
     if values:
         found = exp.In(this=node.this, expressions=values)
@@ -242,9 +263,9 @@ def _compared(node: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _all_of(node: exp.Expr) -> exp.Expr | None:
-    """What ALL takes: to the parser it is a function."""
-    called = isinstance(node, exp.Anonymous) and node.name.upper() == "ALL" and len(node.expressions) == 1
+def _taken(node: exp.Expr, names: Container[str]) -> exp.Expr | None:
+    """What ALL or SOME takes: to the parser they are functions."""
+    called = isinstance(node, exp.Anonymous) and node.name.upper() in names and len(node.expressions) == 1
     return node.expressions[0] if called else None
 
 
@@ -261,8 +282,130 @@ def _listed(node: exp.Expr) -> list[exp.Expr] | None:
     return [inner] if isinstance(inner, exp.Literal) and isinstance(node, exp.Paren) else None
 
 
+def _called(node: exp.Anonymous | exp.Nvl2) -> exp.Expr | None:
+    """Functions of other databases."""
+    if isinstance(node, exp.Nvl2):
+        present = exp.Not(this=exp.Is(this=node.this, expression=exp.Null()))
+        return exp.Case(ifs=[exp.If(this=present, true=node.args["true"])], default=node.args.get("false"))
+    name, given = node.name.upper(), node.expressions
+    if name == "DECODE" and len(given) > 2:
+        # To it NULL equals NULL.
+        tests = [exp.NullSafeEQ(this=given[0].copy(), expression=value) for value in given[1:-1:2]]
+        ifs = [exp.If(this=test, true=value) for test, value in zip(tests, given[2::2], strict=True)]
+        return exp.Case(ifs=ifs, default=given[-1] if len(given) % 2 == 0 else None)
+    if name == "ISNULL" and len(given) == 2:
+        return exp.Coalesce(this=given[0], expressions=[given[1]])
+    if name == "DATEADD" and len(given) == 3 and isinstance(given[0], (exp.Column, exp.Literal)):
+        count = given[1]
+        back = isinstance(count, exp.Neg)
+        count = count.this if back else count
+        if isinstance(count, exp.Literal):
+            step = exp.Interval(this=exp.Literal.string(count.name), unit=exp.Var(this=given[0].name.upper()))
+            return exp.Paren(this=(exp.Sub if back else exp.Add)(this=given[2], expression=step))
+    return None
+
+
+def _table_series(node: exp.Table | exp.Column) -> exp.Expr | None:
+    """FROM GENERATE_SERIES(0, 3) AS g(i) as the list of its values."""
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.GenerateSeries):
+        return None
+    found = _series(node.this, node.args.get("alias"))
+    if node.args.get("joins"):
+        found.set("joins", node.args["joins"])
+    return found
+
+
+def _select_series(node: exp.Select) -> None:
+    """SELECT UNNEST(GENERATE_SERIES(0, 3)) AS i, without FROM, as SELECT i FROM the list."""
+    if len(node.expressions) != 1 or node.args.get("from_") is not None:
+        return
+    item = node.expressions[0]
+    inner = item.this if isinstance(item, exp.Alias) else item
+    inner = inner.this if isinstance(inner, (exp.Explode, exp.Unnest)) else inner
+    if not isinstance(inner, exp.GenerateSeries):
+        return
+    name = item.alias if isinstance(item, exp.Alias) else "generate_series"
+    alias = exp.TableAlias(this=exp.to_identifier("series"), columns=[exp.to_identifier(name, quoted=True)])
+    node.set("expressions", [exp.column(name, quoted=True)])
+    node.set("from_", exp.From(this=_series(inner, alias)))
+
+
+def _series(node: exp.GenerateSeries, alias: exp.Expr | None) -> exp.Values:
+    """The values of a series of whole numbers or dates, as VALUES; its one column is called as the table is."""
+    name = alias.name if alias is not None and alias.name else "generate_series"
+    columns = alias.args.get("columns") if alias is not None else None
+    named = exp.TableAlias(this=exp.to_identifier(name), columns=columns or [exp.to_identifier(name)])
+    rows = [exp.Tuple(expressions=[value]) for value in _series_values(node)]
+    return exp.Values(expressions=rows, alias=named)
+
+
+def _series_values(node: exp.GenerateSeries) -> list[exp.Expr]:
+    whole = wording(node)
+    needs = f"{whole} needs whole numbers, or dates and an INTERVAL of days, weeks, months or years"
+    first, last = (_bound(node.args.get(name)) for name in ("start", "end"))
+    step = node.args.get("step")
+    if isinstance(first, int) and isinstance(last, int):
+        by = 1 if step is None else _bound(step)
+        if not isinstance(by, int) or by == 0:
+            raise refused(needs, "write GENERATE_SERIES(0, 23)")
+        ends = last if node.args.get("is_end_exclusive") else last + (1 if by > 0 else -1)
+        listed = range(first, ends, by)
+        _check_listed(len(listed), whole)
+        return [exp.Literal.number(value) for value in listed]
+    if not isinstance(first, datetime.date) or not isinstance(last, datetime.date):
+        raise refused(needs, "write GENERATE_SERIES(0, 23)")
+    unit = step.text("unit").upper().removesuffix("S") if isinstance(step, exp.Interval) else ""
+    count = _bound(step.this) if isinstance(step, exp.Interval) else None
+    if not isinstance(count, int) or count < 1 or unit not in {**_CALENDAR_MONTHS, **_CALENDAR_DAYS}:
+        raise refused(needs, "write GENERATE_SERIES(DATE '2024-01-01', DATE '2024-12-01', INTERVAL '1 month')")
+    found, day = list[datetime.date](), first
+    while day is not None and (day < last or (day == last and not node.args.get("is_end_exclusive"))):
+        found.append(day)
+        _check_listed(len(found), whole)
+        day = _later(first, len(found) * count, unit)
+    return [exp.cast(exp.Literal.string(value.isoformat()), "date") for value in found]
+
+
+def _bound(node: exp.Expr | None) -> int | datetime.date | None:
+    """A whole number or a date, where one is written."""
+    if isinstance(node, exp.Neg):
+        inner = _bound(node.this)
+        return -inner if isinstance(inner, int) else None
+    if isinstance(node, exp.Cast) and node.is_type("date", "timestamp"):
+        node = node.this
+    text = node.name if isinstance(node, exp.Literal) else ""
+    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        return int(text)
+    try:
+        return datetime.date.fromisoformat(text[:10])
+    except ValueError:
+        return None
+
+
+def _later(day: datetime.date, count: int, unit: str) -> datetime.date | None:
+    """So many units later, in a shorter month its last day; None beyond the calendar."""
+    try:
+        if unit in _CALENDAR_DAYS:
+            return day + datetime.timedelta(days=count * _CALENDAR_DAYS[unit])
+        year, month = divmod(12 * day.year + day.month - 1 + count * _CALENDAR_MONTHS[unit], 12)
+        return datetime.date(year, month + 1, min(day.day, calendar.monthrange(year, month + 1)[1]))
+    except (OverflowError, ValueError):
+        return None
+
+
+def _check_listed(count: int, whole: str) -> None:
+    if count > MOST_LISTED:
+        raise refused(f"{whole} has more than {MOST_LISTED} values", "list fewer")
+
+
 def _in_rows(node: exp.In) -> exp.Expr | None:
     left = _bare(node.this)
+    if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        listed = [_bare(row) for row in node.expressions[0].expressions]
+        alone = [
+            row.expressions[0] if isinstance(row, exp.Tuple) and len(row.expressions) == 1 else row for row in listed
+        ]
+        node.set("expressions", alone)
     rows = [_bare(item) for item in node.expressions]
     if not isinstance(left, exp.Tuple) or not rows or not all(isinstance(row, exp.Tuple) for row in rows):
         return None

@@ -170,12 +170,12 @@ def sum_of(scan: Scan, variable: Variable, where: Predicate) -> Sum:
 
 
 def mean_of(scan: Scan, variable: Variable, where: Predicate, power: int = 1, centre: float = 0.0) -> MeanExpr:
-    """The mean of (x - centre)^power of the representatives, without what bins hide; power 1 or 2."""
+    """The mean of (x - centre)^power of the representatives, without what bins hide."""
     kept = all_of((where, variable.present))
     cells = variable.within(where)
     values = (variable.middles - centre) ** power
     chosen = values[cells] if cells.any() else np.zeros(1)
-    low, high = (float(chosen.min()), float(chosen.max())) if power == 1 else (0.0, float(chosen.max()))
+    low, high = float(chosen.min()) if power % 2 else 0.0, float(chosen.max())
     bottom = scan.place(kept)
     if power == 1 and variable.column is not None and high > low:
         # The question that AVG asks.

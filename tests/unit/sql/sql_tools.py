@@ -151,3 +151,202 @@ MEANT = {
     "SELECT to_char(pickup_date, 'Mon YYYY') AS ym, COUNT(*) FROM trips GROUP BY 1": "SELECT strftime(pickup_date, '%b %Y'), COUNT(*) FROM trips GROUP BY 1",
 }
 """Statements that DuckDB does not read, or reads otherwise than PostgreSQL, with others of the same meaning."""
+
+MORE_OF_TRIPS = r"""SELECT BOOL_OR(airport) FROM trips
+SELECT shift, BOOL_AND(airport) FROM trips GROUP BY shift
+SELECT BOOL_OR(fare > 50) AS any_big FROM trips
+SELECT SKEWNESS(fare) FROM trips
+SELECT KURTOSIS(shift) FROM trips
+SELECT airport, SKEWNESS(shift) FROM trips GROUP BY airport
+SELECT payment_type, COUNT(*) FILTER (WHERE airport) AS a, COUNT(*) FILTER (WHERE NOT airport) AS b, ROUND(COUNT(*) FILTER (WHERE airport)::numeric / NULLIF(COUNT(*), 0) * 100, 2) AS pct FROM trips GROUP BY payment_type
+SELECT payment_type, COUNT(*) AS n FROM trips GROUP BY payment_type QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) <= 3
+SELECT payment_type, shift, COUNT(*) AS n FROM trips GROUP BY 1, 2 QUALIFY RANK() OVER (PARTITION BY payment_type ORDER BY n DESC) = 1
+SELECT shift, COUNT(*) n, LAG(COUNT(*)) OVER (ORDER BY shift) AS prev, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY shift) AS diff FROM trips GROUP BY shift
+SELECT shift, n, NTILE(4) OVER (ORDER BY n) FROM (SELECT shift, COUNT(*) n FROM trips GROUP BY shift) t
+SELECT shift, COUNT(*) n, LEAD(COUNT(*), 1, 0) OVER (ORDER BY shift) FROM trips GROUP BY shift
+SELECT shift, AVG(COUNT(*)) OVER (ORDER BY shift ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM trips GROUP BY shift
+SELECT payment_type, COUNT(*) n FROM trips GROUP BY payment_type HAVING COUNT(*) > (SELECT AVG(c) FROM (SELECT COUNT(*) c FROM trips GROUP BY payment_type) x)
+SELECT payment_type FROM trips GROUP BY payment_type HAVING SUM(CASE WHEN airport THEN 1 ELSE 0 END) * 1.0 / COUNT(*) > 0.4
+SELECT DATE_TRUNC('month', pickup_date) AS m, COUNT(*) FROM trips WHERE pickup_date >= DATE '2021-12-31' - INTERVAL '6 months' GROUP BY 1
+SELECT COUNT(*) FROM trips WHERE pickup_date BETWEEN DATE '2021-03-01' AND DATE '2021-03-01' + INTERVAL 3 MONTH - INTERVAL 1 DAY
+SELECT EXTRACT(MONTH FROM pickup_date) AS mon, AVG(shift) FROM trips GROUP BY mon
+SELECT MONTHNAME(pickup_date) m, COUNT(*) FROM trips GROUP BY m
+SELECT CONCAT('Q', QUARTER(pickup_date)) AS q, COUNT(*) FROM trips GROUP BY q
+SELECT strftime(pickup_date, '%Y-%m') AS ym, COUNT(*) FROM trips GROUP BY ym ORDER BY ym
+SELECT CASE WHEN shift < 7 THEN 'morning' WHEN shift < 14 THEN 'day' ELSE 'night' END AS part, COUNT(*) * 100.0 / SUM(COUNT(*)) OVER () AS pct FROM trips GROUP BY part
+SELECT GREATEST(COUNT(*) FILTER (WHERE airport), COUNT(*) FILTER (WHERE NOT airport)) FROM trips
+SELECT LEAST(SUM(shift), COUNT(*)) FROM trips
+SELECT x.airport, COUNT(*) FROM trips AS x WHERE x.payment_type IN ('Cash', 'Mobile') GROUP BY x.airport
+SELECT COUNT(*) FROM trips WHERE payment_type IN (VALUES ('Cash'), ('Mobile'))
+WITH k(p) AS (VALUES ('Cash'), ('Mobile')) SELECT COUNT(*) FROM trips WHERE payment_type IN (SELECT p FROM k)
+WITH s AS (SELECT UNNEST(GENERATE_SERIES(0, 3)) AS shift) SELECT s.shift, COALESCE(t.n, 0) FROM s LEFT JOIN (SELECT shift, COUNT(*) n FROM trips GROUP BY shift) t ON s.shift = t.shift
+SELECT g.i, COALESCE(t.n, 0) AS n FROM generate_series(0, 5) AS g(i) LEFT JOIN (SELECT shift, COUNT(*) n FROM trips GROUP BY shift) t ON t.shift = g.i ORDER BY g.i
+SELECT a.payment_type, a.n, b.n FROM (SELECT payment_type, COUNT(*) n FROM trips WHERE airport GROUP BY 1) a JOIN (SELECT payment_type, COUNT(*) n FROM trips WHERE NOT airport GROUP BY 1) b ON a.payment_type = b.payment_type
+SELECT COUNT(*), AVG(shift), STDDEV(shift), STDDEV(shift) / AVG(shift) AS cv FROM trips
+SELECT airport, ROUND(AVG(shift)::numeric, 2), MAX(shift) - MIN(shift) AS spread FROM trips GROUP BY airport
+SELECT PERCENT_RANK() OVER (ORDER BY COUNT(*)) pr, payment_type FROM trips GROUP BY payment_type
+SELECT payment_type, CUME_DIST() OVER (ORDER BY COUNT(*)) FROM trips GROUP BY payment_type
+SELECT payment_type, COUNT(*) n, FIRST_VALUE(payment_type) OVER (ORDER BY COUNT(*) DESC) AS top FROM trips GROUP BY payment_type
+SELECT COUNT(*) FROM trips WHERE airport IS TRUE AND payment_type IS NOT NULL AND NOT (shift BETWEEN 3 AND 5)
+SELECT SUM(IF(airport, 1, 0)) AS a, SUM(IF(airport, 0, 1)) AS b FROM trips
+SELECT COUNT(CASE WHEN shift % 2 = 0 THEN 1 END) AS even_shifts FROM trips
+SELECT COUNT(DISTINCT payment_type) AS kinds, COUNT(DISTINCT shift) AS shifts FROM trips
+SELECT payment_type, COUNT(*) FROM trips GROUP BY ALL ORDER BY ALL
+SELECT AVG(shift) FILTER (WHERE airport) - AVG(shift) FILTER (WHERE NOT airport) AS gap FROM trips
+SELECT UPPER(LEFT(payment_type, 2)) AS code, COUNT(*) FROM trips GROUP BY 1
+SELECT COALESCE(payment_type, 'n/a') AS p, COUNT(*) FROM trips GROUP BY COALESCE(payment_type, 'n/a')
+SELECT payment_type, airport, COUNT(*) FROM trips GROUP BY CUBE (payment_type, airport)
+SELECT GROUPING(payment_type) AS g, payment_type, COUNT(*) FROM trips GROUP BY ROLLUP (payment_type)
+SELECT shift / 7 AS week_part, COUNT(*) FROM trips GROUP BY shift / 7
+SELECT FLOOR(shift / 7) AS b, COUNT(*) FROM trips GROUP BY b
+SELECT CAST(FLOOR(fare / 20) * 20 AS INTEGER) AS bin, COUNT(*) FROM trips GROUP BY bin
+SELECT VAR_POP(shift), SQRT(VAR_POP(shift)) FROM trips
+SELECT AVG(shift * shift) - AVG(shift) * AVG(shift) AS var FROM trips
+SELECT CORR(shift, pickup_area) FROM trips
+SELECT EXP(AVG(LN(shift + 1))) AS geo FROM trips
+SELECT COUNT(*) FILTER (WHERE shift >= 10) > COUNT(*) FILTER (WHERE shift < 10) AS later FROM trips
+SELECT 'all' AS label, COUNT(*) AS n FROM trips UNION ALL SELECT 'airport', COUNT(*) FROM trips WHERE airport ORDER BY n
+SELECT payment_type, COUNT(*) FROM trips WHERE payment_type LIKE 'C%' OR payment_type LIKE '%e' GROUP BY payment_type
+SELECT DAYNAME(DATE '2021-05-01') AS d, COUNT(*) FROM trips
+SELECT APPROX_QUANTILE(shift, 0.25), APPROX_QUANTILE(shift, 0.75) FROM trips
+SELECT PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY shift DESC) FROM trips
+SELECT MAX(n) - MIN(n) FROM (SELECT payment_type, COUNT(*) n FROM trips GROUP BY payment_type) t
+SELECT payment_type, n, n * 100.0 / total AS pct FROM (SELECT payment_type, COUNT(*) n FROM trips GROUP BY 1) a CROSS JOIN (SELECT COUNT(*) total FROM trips) b
+SELECT SUM(shift) FILTER (WHERE airport) / NULLIF(SUM(shift), 0) AS share FROM trips
+SELECT ARG_MAX(payment_type, n) FROM (SELECT payment_type, COUNT(*) n FROM trips GROUP BY payment_type) t
+SELECT MAX_BY(payment_type, n) FROM (SELECT payment_type, COUNT(*) n FROM trips GROUP BY payment_type) t
+SELECT shift, COUNT(*) FROM trips GROUP BY shift HAVING COUNT(*) BETWEEN 100 AND 300 ORDER BY shift LIMIT 5 OFFSET 2
+SELECT SUM(CASE payment_type WHEN 'Cash' THEN 1 WHEN 'Mobile' THEN 2 ELSE 0 END) FROM trips
+SELECT ROUND(AVG(CASE WHEN payment_type = 'Cash' THEN 100.0 ELSE 0.0 END), 1) AS cash_pct FROM trips
+SELECT CASE WHEN GROUPING(airport) = 1 THEN 'Total' ELSE CAST(airport AS VARCHAR) END AS a, COUNT(*) FROM trips GROUP BY ROLLUP(airport)
+SELECT DATE_DIFF('day', DATE '2021-01-01', DATE '2021-02-01') * COUNT(*) FROM trips
+SELECT AVG(n) AS avg_per_month FROM (SELECT DATE_TRUNC('month', pickup_date) m, COUNT(*) n FROM trips GROUP BY 1) x
+SELECT m, n, n - LAG(n, 1) OVER (ORDER BY m) AS mom, ROUND(100.0 * (n - LAG(n) OVER (ORDER BY m)) / LAG(n) OVER (ORDER BY m), 1) AS growth FROM (SELECT EXTRACT(MONTH FROM pickup_date) m, COUNT(*) n FROM trips GROUP BY 1) x
+SELECT "_"."payment_type", COUNT(1) AS "a0" FROM (SELECT "payment_type", "airport" FROM "trips") "_" WHERE "_"."airport" = TRUE GROUP BY "_"."payment_type"
+SELECT trips.payment_type, COUNT(*) AS c FROM trips AS trips WHERE ((( trips.pickup_date ) >= ((DATE '2021-02-01')) AND ( trips.pickup_date ) < ((DATE '2021-05-01')))) GROUP BY 1 ORDER BY 2 DESC FETCH NEXT 500 ROWS ONLY
+SELECT CAST(DATE_TRUNC('month', "trips"."pickup_date") AS DATE) AS m, COUNT(*) FROM trips GROUP BY CAST(DATE_TRUNC('month', "trips"."pickup_date") AS DATE)
+SELECT (EXTRACT(YEAR FROM pickup_date) * 100 + EXTRACT(MONTH FROM pickup_date)) AS ym, COUNT(*) FROM trips GROUP BY 1
+SELECT EXTRACT(YEAR FROM pickup_date) || '-' || EXTRACT(MONTH FROM pickup_date) AS ym, COUNT(*) FROM trips GROUP BY 1
+SELECT payment_type, COUNT(*) AS n, DENSE_RANK() OVER (ORDER BY COUNT(*) DESC) AS r FROM trips WHERE payment_type IS NOT NULL GROUP BY payment_type ORDER BY r FETCH FIRST 3 ROWS ONLY
+SELECT airport, SUM(shift) OVER () FROM (SELECT airport, SUM(shift) AS shift FROM trips GROUP BY airport) q
+SELECT COUNT(*) AS n, SUM(CASE WHEN airport THEN 1 END) AS yes, SUM(CASE WHEN airport THEN 0 ELSE 1 END) AS no, AVG(CASE WHEN airport THEN 1.0 ELSE 0.0 END) rate FROM trips
+WITH base AS (SELECT payment_type, airport, COUNT(*) AS n FROM trips GROUP BY 1, 2), tot AS (SELECT payment_type, SUM(n) AS t FROM base GROUP BY 1) SELECT b.payment_type, b.airport, b.n / t.t AS p FROM base b JOIN tot t USING (payment_type)
+WITH m AS (SELECT AVG(shift) a, STDDEV(shift) s FROM trips) SELECT a - 2 * s AS lo, a + 2 * s AS hi FROM m
+SELECT payment_type, AVG(shift) - (SELECT AVG(shift) FROM trips) AS dev FROM trips GROUP BY payment_type
+SELECT payment_type, AVG(shift) - AVG(AVG(shift)) OVER () AS dev FROM trips GROUP BY payment_type
+SELECT SUM(POWER(shift - 10, 2)) / (COUNT(*) - 1) FROM trips
+SELECT * FROM (SELECT payment_type, airport, COUNT(*) AS n FROM trips GROUP BY 1, 2) PIVOT (SUM(n) FOR airport IN (true, false))
+SELECT payment_type, MAX(CASE WHEN airport THEN n END) AS yes, MAX(CASE WHEN NOT airport THEN n END) AS no FROM (SELECT payment_type, airport, COUNT(*) n FROM trips GROUP BY 1, 2) x GROUP BY payment_type
+SELECT airport, n, LAST_VALUE(n) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS biggest FROM (SELECT airport, COUNT(*) n FROM trips GROUP BY 1) x
+SELECT shift, n, NTH_VALUE(n, 2) OVER (ORDER BY shift ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM (SELECT shift, COUNT(*) n FROM trips GROUP BY 1) x
+SELECT shift, SUM(n) OVER w AS run, AVG(n) OVER w AS mean FROM (SELECT shift, COUNT(*) n FROM trips GROUP BY 1) x WINDOW w AS (ORDER BY shift)
+SELECT shift, n, n - AVG(n) OVER (ORDER BY shift ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING) FROM (SELECT shift, COUNT(*) n FROM trips GROUP BY 1) x
+SELECT COUNT(*) FROM trips t WHERE shift > (SELECT AVG(shift) FROM trips WHERE airport)
+SELECT COUNT(*) FROM trips WHERE shift = (SELECT MAX(shift) FROM trips)
+SELECT COUNT(*) FROM trips WHERE MOD(shift, 7) IN (5, 6)
+SELECT CASE MOD(shift, 7) WHEN 0 THEN 'Mon' WHEN 1 THEN 'Tue' ELSE 'Other' END AS d, COUNT(*) FROM trips GROUP BY d
+SELECT COUNT(*) FROM trips WHERE LOWER(TRIM(payment_type)) = 'cash'
+SELECT REPLACE(payment_type, ' ', '_') AS k, COUNT(*) FROM trips GROUP BY k
+SELECT LENGTH(payment_type) AS len, COUNT(*) FROM trips GROUP BY len HAVING len IS NOT NULL
+SELECT COUNT(*) FROM trips WHERE payment_type SIMILAR TO '(Cash|Mobile)'
+SELECT COUNT(*) FROM trips WHERE REGEXP_MATCHES(payment_type, 'C.*d')
+SELECT COUNT(*) FROM trips WHERE payment_type NOT ILIKE '%card%' AND payment_type IS NOT NULL
+SELECT LEN(payment_type) AS l, COUNT(*) FROM trips GROUP BY 1
+SELECT COUNT(*) FROM trips WHERE pickup_date >= '2021-01-01'::date AND pickup_date < ('2021-01-01'::date + INTERVAL '1 month')
+SELECT COUNT(*) FROM trips WHERE DATE_PART('month', pickup_date) IN (6, 7, 8)
+SELECT LAST_DAY(pickup_date) AS eom, COUNT(*) FROM trips GROUP BY 1
+SELECT DATE_TRUNC('quarter', pickup_date) AS q, COUNT(*) FROM trips GROUP BY 1
+SELECT CEIL(AVG(shift)), TRUNC(AVG(shift)), ROUND(AVG(shift), -1), SIGN(AVG(shift) - 5) FROM trips
+SELECT LOG10(COUNT(*)), LN(COUNT(*)), LOG(2, COUNT(*)), CBRT(COUNT(*)) FROM trips
+SELECT CAST(AVG(shift) AS DECIMAL(10, 2)) FROM trips
+SELECT AVG(shift)::NUMERIC(10, 1) AS a FROM trips
+SELECT COUNT(*)::float / 1000 AS thousands FROM trips
+SELECT COUNT(*) / 3 AS third FROM trips
+SELECT 1.0 * COUNT(*) FILTER (WHERE airport) / COUNT(*) FILTER (WHERE NOT airport) AS odds FROM trips
+SELECT LN((1.0 * COUNT(*) FILTER (WHERE airport) / COUNT(*)) / (1 - 1.0 * COUNT(*) FILTER (WHERE airport) / COUNT(*))) AS logit FROM trips
+SELECT payment_type, COUNT(*) FROM trips WHERE (payment_type, airport) IN (('Cash', true), ('Mobile', false)) GROUP BY 1
+SELECT COUNT(*) FROM trips WHERE shift <> ALL (ARRAY[1, 2, 3])
+SELECT COUNT(*) AS n FROM trips HAVING COUNT(*) > 10
+SELECT 1 AS one, COUNT(*) FROM trips GROUP BY one
+SELECT DISTINCT payment_type, airport FROM trips
+SELECT COUNT(*) FROM (SELECT DISTINCT payment_type, airport FROM trips) d
+SELECT payment_type, COUNT(*) FROM trips GROUP BY payment_type ORDER BY payment_type NULLS FIRST
+SELECT payment_type AS "Payment Type", COUNT(*) AS "# Trips", ROUND(COUNT(*) * 100.0 / SUM(COUNT(*)) OVER(), 2) AS "% of total" FROM trips GROUP BY "Payment Type"
+SELECT airport, COUNT(*) n, SUM(COUNT(*)) OVER (PARTITION BY airport) FROM trips GROUP BY airport
+SELECT payment_type, airport, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER (PARTITION BY payment_type) AS row_pct FROM trips GROUP BY 1, 2
+SELECT payment_type, COUNT(*) n, COUNT(*) > AVG(COUNT(*)) OVER () AS above FROM trips GROUP BY payment_type
+SELECT REGR_SLOPE(shift, pickup_area), REGR_INTERCEPT(shift, pickup_area), REGR_R2(shift, pickup_area) FROM trips
+SELECT COVAR_SAMP(shift, pickup_area) / VAR_SAMP(pickup_area) FROM trips
+SELECT SUM(shift) * 1.0 / COUNT(DISTINCT payment_type) FROM trips
+SELECT payment_type, SUM(fare) FROM trips GROUP BY 1
+SELECT COUNT(*) FROM trips WHERE fare BETWEEN 10 AND 30
+SELECT COUNT_IF(shift > 10), COUNTIF(airport) FROM trips
+SELECT SUM(airport::int), AVG(airport::int) FROM trips
+SELECT payment_type FROM trips GROUP BY 1 ORDER BY AVG(shift) DESC LIMIT 1
+SELECT COUNT(*) FROM trips WHERE NOT airport AND (shift < 5 OR shift > 15) AND payment_type IN ('Cash', 'Mobile', 'Prcard')
+SELECT TRUE AS is_total, NULL AS payment_type, COUNT(*) FROM trips UNION ALL SELECT FALSE, payment_type, COUNT(*) FROM trips GROUP BY payment_type
+SELECT AVG(x) FROM (SELECT shift AS x FROM trips WHERE airport) y
+SELECT y.p, AVG(y.x) FROM (SELECT payment_type AS p, shift * 2 AS x FROM trips) y GROUP BY y.p
+SELECT MIN(shift) FILTER (WHERE airport) FROM trips
+SELECT TRY_CAST(payment_type AS INTEGER) AS x, COUNT(*) FROM trips GROUP BY 1
+SELECT BOOL_OR(airport), BOOL_AND(airport) FROM trips WHERE shift > 3
+SELECT COUNT(*) FROM trips WHERE (payment_type, airport) IN (VALUES ('Cash', true), ('Mobile', false))
+SELECT r.i, t.n FROM range(3) AS r(i) JOIN (SELECT shift, COUNT(*) n FROM trips GROUP BY shift) t ON t.shift = r.i
+SELECT COUNT(*) FROM trips WHERE pickup_date >= DATE '2021-01-01' + INTERVAL '2 months'
+SELECT 'all' AS label, airport, COUNT(*) FROM trips GROUP BY label, airport
+SELECT SKEWNESS(fare), KURTOSIS(fare), KURTOSIS_POP(fare) FROM trips
+SELECT payment_type, SKEWNESS(shift), KURTOSIS(shift) FROM trips GROUP BY payment_type
+SELECT SKEWNESS(shift) FILTER (WHERE airport) FROM trips
+SELECT SKEWNESS(shift * 2 + 1) FROM trips
+SELECT airport, BOOL_OR(shift > 19) FROM trips GROUP BY airport HAVING BOOL_OR(shift > 19)
+SELECT BOOL_AND(shift < 30) AND BOOL_OR(shift < 2) FROM trips""".splitlines()
+
+DATES_AND_TIMES = r"""SELECT COUNT(*) FROM trips WHERE DATE_TRUNC('month', pickup_date) IN (SELECT m FROM (VALUES (DATE '2021-01-01')) v(m))
+SELECT m, n FROM (SELECT DATE_TRUNC('month', pickup_date) AS m, COUNT(*) n FROM trips GROUP BY 1) WHERE m IN (SELECT x FROM (VALUES (DATE '2021-02-01')) v(x))
+SELECT v.d, x.n FROM (VALUES (DATE '2021-02-01'), (DATE '2021-02-02')) v(d) LEFT JOIN (SELECT DATE_TRUNC('month', pickup_date) AS m, COUNT(*) n FROM trips GROUP BY 1) x ON v.d = x.m""".splitlines()
+"""A date is a timestamp at midnight: joins once found no pair."""
+
+MORE_OF_ORDERS = r"""SELECT "Customer Segment", SUM(qty) AS total_qty, RANK() OVER (ORDER BY SUM(qty) DESC) AS rnk FROM orders GROUP BY "Customer Segment"
+SELECT EXTRACT(YEAR FROM "Order Date") AS y, EXTRACT(QUARTER FROM "Order Date") AS q, COUNT(*) FROM orders GROUP BY 1, 2 ORDER BY 1, 2
+SELECT COUNT(*) FILTER (WHERE "Order Date" IS NULL) * 100.0 / COUNT(*) AS null_pct FROM orders
+SELECT BOOL_OR(is_gift), BOOL_AND(is_gift) FROM orders
+SELECT "group", AVG(qty), MEDIAN(qty) FROM orders WHERE "group" IS NOT NULL GROUP BY "group" HAVING AVG(qty) > 1
+SELECT CASE WHEN profit < 0 THEN 'loss' WHEN profit >= 0 THEN 'gain' ELSE 'unknown' END AS outcome, COUNT(*) FROM orders GROUP BY outcome
+SELECT SUM(qty * qty) / SUM(qty) FROM orders
+SELECT COVAR_POP(qty, qty), VAR_POP(qty) FROM orders
+SELECT SKEWNESS(qty), KURTOSIS(qty), KURTOSIS_POP(qty) FROM orders
+SELECT "Customer Segment", is_gift, COUNT(*) FROM orders GROUP BY GROUPING SETS (("Customer Segment"), (is_gift), ())
+SELECT YEAR("Order Date") AS y, SUM(qty) AS q, SUM(SUM(qty)) OVER (ORDER BY YEAR("Order Date")) AS running FROM orders WHERE "Order Date" IS NOT NULL GROUP BY y
+SELECT COUNT(*) FROM orders WHERE "Order Date" >= '2022-07-01' AND "Order Date" < '2023-01-01'
+SELECT COUNT(*) FROM orders WHERE "Order Date" >= DATE '2022-07-01' - INTERVAL '1 quarter'
+SELECT AVG(CAST(is_gift AS INTEGER)) AS gift_rate FROM orders
+SELECT is_gift::int AS g, COUNT(*) FROM orders GROUP BY 1
+SELECT "Customer Segment" AS seg, COUNT(*) AS n FROM orders WHERE qty > 0 GROUP BY seg ORDER BY CASE seg WHEN 'Consumer' THEN 1 ELSE 2 END, seg
+SELECT qty, COUNT(*) AS n, COUNT(*) * 1.0 / MAX(COUNT(*)) OVER () AS rel FROM orders GROUP BY qty
+SELECT COUNT(*) FROM orders WHERE ("Customer Segment" = 'Consumer') IS NOT TRUE
+SELECT COUNT(*) FROM orders WHERE qty IN (SELECT qty FROM orders GROUP BY qty HAVING COUNT(*) > 500)
+SELECT seg, n FROM (SELECT "Customer Segment" seg, COUNT(*) n, ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) rn FROM orders GROUP BY 1) WHERE rn = 1
+SELECT SUM(CASE WHEN is_gift THEN qty END) AS gift_qty, SUM(CASE WHEN NOT is_gift THEN qty ELSE 0 END) AS other_qty FROM orders
+SELECT MODE(qty), MODE() WITHIN GROUP (ORDER BY qty) FROM orders
+SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY qty) AS q1, PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY qty) - PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY qty) AS iqr FROM orders""".splitlines()
+
+MORE_MEANT = {
+    "SELECT COUNT(*) FROM trips WHERE shift = SOME (ARRAY[1, 2, 3])": "SELECT COUNT(*) FROM trips WHERE shift IN (1,2,3)",
+    "SELECT COUNT(*) FROM trips WHERE pickup_date >= DATEADD(month, -3, DATE '2021-12-01')": "SELECT COUNT(*) FROM trips WHERE pickup_date >= DATE '2021-09-01'",
+    "SELECT ISNULL(payment_type, 'none') AS p, COUNT(*) FROM trips GROUP BY 1": "SELECT COALESCE(payment_type, 'none') AS p, COUNT(*) FROM trips GROUP BY 1",
+    "SELECT DECODE(airport, true, 'Y', 'N') AS a, COUNT(*) FROM trips GROUP BY 1": "SELECT CASE WHEN airport THEN 'Y' ELSE 'N' END, COUNT(*) FROM trips GROUP BY 1",
+    "SELECT DECODE(payment_type, 'Cash', 1, NULL, 0, 2) AS a, COUNT(*) FROM trips GROUP BY 1": "SELECT CASE WHEN payment_type='Cash' THEN 1 WHEN payment_type IS NULL THEN 0 ELSE 2 END, COUNT(*) FROM trips GROUP BY 1",
+    "SELECT EVERY(shift >= 0) FROM trips": "SELECT BOOL_AND(shift>=0) FROM trips",
+    "SELECT generate_series(0, 2) AS k": "SELECT unnest(generate_series(0,2)) AS k",
+    "SELECT NVL2(payment_type, 1, 0) AS k, COUNT(*) FROM trips GROUP BY 1": "SELECT CASE WHEN payment_type IS NOT NULL THEN 1 ELSE 0 END, COUNT(*) FROM trips GROUP BY 1",
+    "SELECT COUNT(*) FROM trips WHERE DATEDIFF(month, DATE '2021-01-01', pickup_date) < 3": "SELECT COUNT(*) FROM trips WHERE DATE_DIFF('month', DATE '2021-01-01', pickup_date) < 3",
+    "SELECT COUNT(*) FROM trips WHERE MONTH(pickup_date) = 2 AND payment_type != 'Cash'": "SELECT COUNT(*) FROM trips WHERE MONTH(pickup_date) = 2 AND payment_type <> 'Cash'",
+    'SELECT SUM(1) AS "sum:Number of Records:ok", "trips"."payment_type" AS "payment_type" FROM "public"."trips" "trips" GROUP BY 2': "SELECT SUM(1), payment_type FROM trips GROUP BY 2",
+    "SELECT IIF(airport, 'Y', 'N') AS a, COUNT(*) FROM trips GROUP BY 1": "SELECT IF(airport, 'Y', 'N') AS a, COUNT(*) FROM trips GROUP BY 1",
+    "SELECT NVL(payment_type, 'none') AS p, COUNT(*) FROM trips GROUP BY 1": "SELECT COALESCE(payment_type, 'none') AS p, COUNT(*) FROM trips GROUP BY 1",
+    "SELECT h.bucket, COUNT(*) FROM (SELECT WIDTH_BUCKET(shift, 0, 21, 3) AS bucket FROM trips) h GROUP BY h.bucket": "SELECT 1 + shift // 7 AS b, COUNT(*) FROM trips GROUP BY b",
+    "SELECT g.m, COALESCE(x.n, 0) AS n FROM generate_series(DATE '2021-01-01', DATE '2021-06-01', INTERVAL '1 month') AS g(m) LEFT JOIN (SELECT DATE_TRUNC('month', pickup_date) AS m, COUNT(*) n FROM trips GROUP BY 1) x ON x.m = g.m": "SELECT CAST(DATE_TRUNC('month', pickup_date) AS DATE), COUNT(*) FROM trips WHERE pickup_date < DATE '2021-07-01' GROUP BY 1",
+    "SELECT g, g * 2 AS twice FROM generate_series(3, 1, -1) AS g": "SELECT unnest([3, 2, 1]), unnest([6, 4, 2])",
+    "SELECT i FROM generate_series(DATE '2024-01-31', DATE '2024-04-30', INTERVAL '1 month') AS g(i)": "SELECT unnest([DATE '2024-01-31', DATE '2024-02-29', DATE '2024-03-31', DATE '2024-04-30'])",
+    "SELECT i FROM generate_series(DATE '2024-02-26', DATE '2024-03-11', INTERVAL '1 week') AS g(i)": "SELECT unnest([DATE '2024-02-26', DATE '2024-03-04', DATE '2024-03-11'])",
+}
