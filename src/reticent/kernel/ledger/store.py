@@ -228,9 +228,15 @@ def reading(path: Path) -> Iterator[SqliteStore]:
         if not log.exists() or log.stat().st_size == 0:
             # Whoever begins to write meanwhile appends to a log; our file changes only when that is moved into it.
             before = _stamp(path)
-            yield undo.enter_context(closing(SqliteStore(path, mode="immutable")))
+            changed = LedgerError(f"{path} changed while it was read: run the same command again")
+            try:
+                yield undo.enter_context(closing(SqliteStore(path, mode="immutable")))
+            except (sqlite3.Error, LedgerError):
+                if _stamp(path) != before:  # pages of two moments look like damage
+                    raise changed from None
+                raise
             if _stamp(path) != before:
-                raise LedgerError(f"{path} changed while it was read: run the same command again")
+                raise changed
             return
         store = None
         if shared.exists():

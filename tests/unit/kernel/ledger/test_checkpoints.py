@@ -15,6 +15,7 @@ from reticent.kernel.ledger import chain as chain_module
 from reticent.kernel.ledger.anchor import Anchor, Mark
 from reticent.kernel.ledger.events import CHECKPOINT, SEGMENT, Event, History, sha256
 from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.ledger.store import reading
 from reticent.kernel.ledger.verify import verify
 
 IDENTITY = {"domain": "long", "records": 100}
@@ -225,3 +226,15 @@ def test_whoever_pays_waits_for_no_verification(path: Path, monkeypatch: pytest.
         paid.set()
         verifier.join(20)
         assert not verifier.is_alive()
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_called_damaged(path: Path) -> None:
+    """A session that was opened and closed meanwhile moved its log into the file: SQLite saw pages of two moments."""
+
+    def read() -> None:
+        with reading(path):
+            path.write_bytes(path.read_bytes() + bytes(4096))
+            raise sqlite3.DatabaseError("database disk image is malformed")
+
+    with pytest.raises(LedgerError, match="changed while it was read"):
+        read()
