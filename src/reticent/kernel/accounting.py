@@ -35,6 +35,11 @@ Real = int | float | Fraction | Decimal | np.integer | np.floating
 """What callers may write."""
 
 
+def is_zero(value: object) -> bool:
+    """Whether it is the number zero; an array or a frame given by mistake is not compared."""
+    return isinstance(value, Real) and value == 0
+
+
 def exact(value: Real, name: str, largest: int | None = None, *, remedy: str = "") -> Fraction:
     """The positive number the caller wrote: 0.3 means 3/10, the decimal typed, not its binary neighbour."""
     number = None
@@ -254,8 +259,7 @@ class Budget:
         exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
         exact_rho = None if rho is None else exact(rho, "rho", LARGEST_BUDGET)
         exact_delta = None if delta is None else _probability(delta)
-        none = approximate is None or (isinstance(approximate, Real) and approximate == 0)
-        taken = Fraction(0) if none else _probability(approximate)
+        taken = Fraction(0) if approximate is None or is_zero(approximate) else _probability(approximate)
         if taken and exact_epsilon is not None and (exact_delta is None or taken >= exact_delta):
             raise QueryError(f"approximate={_shown(taken)} must be less than delta; give more delta, or less of it")
         if exact_epsilon is not None and exact_delta is not None:

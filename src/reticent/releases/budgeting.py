@@ -16,7 +16,7 @@ from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.levels import FitLevel, cell_sd, estimate_cells, residual_precisions
 from reticent.hypotheses.fitting.prior import collapse
-from reticent.kernel.accounting import NANO, Budget, Real, exact
+from reticent.kernel.accounting import NANO, Budget, Real, exact, is_zero
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity, restore
 from reticent.kernel.statistics import BlockCounts, of_one_marginal
@@ -36,7 +36,7 @@ def checked_share(share: Real | None) -> Fraction | None:
     """A share of the budget as a fraction; None stays None."""
     if share is None:
         return None
-    if isinstance(share, Real) and share == 0:
+    if is_zero(share):
         return Fraction(0)
     found = exact(share, "audit_share")
     if found > LARGEST_SHARE:

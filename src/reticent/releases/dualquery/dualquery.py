@@ -20,7 +20,7 @@ from reticent.errors import BudgetError, QueryError, real_number, whole_number
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import RecordsHypothesis
-from reticent.kernel.accounting import Budget, Real, exact
+from reticent.kernel.accounting import Budget, Real, exact, is_zero
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import VALUE_ROUNDING, of_one_marginal
@@ -107,8 +107,7 @@ class DualQuery:
     confidence: float = USUAL_CONFIDENCE
 
     def __post_init__(self) -> None:
-        none = isinstance(self.refine, Real) and self.refine == 0
-        share = Fraction(0) if none else exact(self.refine, "refine")
+        share = Fraction(0) if is_zero(self.refine) else exact(self.refine, "refine")
         if share >= 1:
             raise QueryError(f"refine={self.refine} is a share of the budget: at least 0 and below 1")
         if self.error is not None:
