@@ -254,8 +254,10 @@ class Budget:
         exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
         exact_rho = None if rho is None else exact(rho, "rho", LARGEST_BUDGET)
         exact_delta = None if delta is None else _probability(delta)
-        none = approximate is None or (isinstance(approximate, Real) and approximate == 0)
-        taken = Fraction(0) if none else _probability(approximate)
+        if approximate is None or (isinstance(approximate, Real) and approximate == 0):
+            taken = Fraction(0)
+        else:
+            taken = _probability(approximate)
         if taken and exact_epsilon is not None and (exact_delta is None or taken >= exact_delta):
             raise QueryError(f"approximate={_shown(taken)} must be less than delta; give more delta, or less of it")
         if exact_epsilon is not None and exact_delta is not None:

@@ -4,6 +4,8 @@ Weights live on the queries. Each round draws a few queries that the records pla
 player answers with records that satisfy them. Only the draws touch the table.
 """
 
+# Arguments are checked at run time too, for callers without a type checker.
+# pyright: reportUnnecessaryIsInstance=false
 from __future__ import annotations
 
 import hashlib
