@@ -78,7 +78,7 @@ def weighted_quantile(errors: np.ndarray, weights: np.ndarray | None, rank: int)
         within = errors <= middle
         weight = int(np.count_nonzero(within)) if weights is None else int(weights @ within)
         # Looked up, not branched on: the same instructions whatever the errors are.
-        low, high = ((middle, high), (low, middle))[weight >= rank]
+        low, high = ((middle, high), (low, middle))[int(weight >= rank)]
     return high
 
 
