@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Consistent",
     "Departure",
+    "MeasuredQuery",
     "as_marginals",
     "centred",
     "centred_squares",
@@ -38,6 +39,16 @@ __all__ = [
 ]
 
 Set = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredQuery:
+    """A linear query as values on the cells of a set, what was measured of it, and the noise."""
+
+    names: Set
+    form: np.ndarray
+    value: float
+    sd: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +101,43 @@ class Consistent:
     def knows(self, names: Set) -> bool:
         """Whether all residuals of a marginal were measured."""
         return all(inner in self.precisions for _, inner in subsets_of(names) if inner)
+
+    def given(self, queries: Sequence[MeasuredQuery]) -> Self:
+        """The same where single linear queries of known marginals were measured too: least squares on all of it.
+
+        A query f of a set S is a sum over residuals r of its subsets, `f(p) = sum <c_A, r_A>`. Residuals of precision t
+        have the covariance `P / t`, P taking off means, so that they move by `(c_A / t) w` for weights w that solve
+        `(sum <c_A, c_A> / t + sd^2) w = measured - f`. Precisions stay: those of what no query tells.
+        """
+        told = [query for query in queries if self.knows(query.names)]
+        if not told:
+            return self
+        parts = [self._parts(query) for query in told]
+        gram, columns = np.diag([query.sd**2 for query in told]), {}
+        for inner in dict.fromkeys(inner for part in parts for inner in part if inner):
+            column = np.stack([part[inner].ravel() if inner in part else self._nothing(inner) for part in parts])
+            gram = gram + column @ column.T / self.precisions[inner]
+            columns[inner] = column
+        misses = [query.value - self.expected(query) for query in told]
+        weights = np.linalg.solve(gram, misses)
+        moves = {inner: weights @ column / self.precisions[inner] for inner, column in columns.items()}
+        moved = {inner: self.residuals[inner] + move.reshape(self.residuals[inner].shape) for inner, move in moves.items()}
+        return type(self)({**self.residuals, **moved}, self.precisions)
+
+    def expected(self, query: MeasuredQuery) -> float:
+        """What a query of a known marginal is by these residuals."""
+        return sum(float(np.vdot(part, self.residuals[inner])) for inner, part in self._parts(query).items())
+
+    def _parts(self, query: MeasuredQuery) -> dict[Set, np.ndarray]:
+        """Its coefficients on each residual."""
+        parts = {}
+        for kept, inner in subsets_of(query.names):
+            summed = query.form.sum(axis=others(query.names, kept))
+            parts[inner] = centred(summed * (summed.size / query.form.size))
+        return parts
+
+    def _nothing(self, inner: Set) -> np.ndarray:
+        return np.zeros(self.residuals[inner].size)
 
     def decided(self, base: Base, scales: Mapping[Set, float], smooth: Mapping[Set, np.ndarray] | None = None) -> float:
         """How many of these numbers the measurements decide under a prior, and not the prior.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.hypotheses.base import FitReport
-from reticent.hypotheses.fitting.consistent import Consistent
-from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
+from reticent.hypotheses.fitting.consistent import Consistent, MeasuredQuery
+from reticent.hypotheses.fitting.proportional import NEAR, NEARER, TRUE, proportional_start, within_noise
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ LEAST_LEG = 30
 
 REVIVALS = 3
 """Descents, at most, from a point with missed cells revived; each must lead lower than the last."""
+HALVINGS = 20
+"""Of a step that leads higher: a millionth of it is none."""
 FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
 """Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
 missed by the fit."""
@@ -58,24 +60,26 @@ class Compared:
         """
         found = self._descend(reached, point, warm=warm)
         reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
-        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+        reach = max(reach, 1.0)
+        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, reach), reach)
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
 
         A warm start that is as near to the measurements as that start stays, where they decide more than the prior.
         """
-        rank = self.consistent.rank
-        if self.freedom <= NEARER * rank:
+        rank = self.consistent.rank + len(self._separate)
+        freedom = self.freedom + len(self._separate)
+        if self.freedom <= NEARER * self.consistent.rank:
             found = reached.descend(self.problem, point)
-            if self._risk(found, self.freedom) <= rank:
+            if self._risk(found, freedom) <= rank:
                 return found
         near = proportional_start(self.problem, self.consistent, point)
         if warm and self._risk(point, rank) <= (1 + NEAR) * self._risk(near, rank):
             return reached.rest(self.problem, point)
         near = self._nearer(point, near)
         found = reached.descend(self.problem, near)
-        return found if self._risk(found, self.freedom) <= self._risk(near, rank) else reached.rest(self.problem, near)
+        return found if self._risk(found, freedom) <= self._risk(near, rank) else reached.rest(self.problem, near)
 
     def _nearer(self, point: np.ndarray, near: np.ndarray) -> np.ndarray:
         """The start by proportional fitting, unless the objective is no less there: some records may be missing."""
@@ -94,7 +98,16 @@ class Compared:
             aim = term.values if term.residual else self.consistent.marginal(names)[0]
             away = found[self.problem.parameters(names)] - aim.ravel()
             distance += float(away @ away) / (term.sd * term.sd)
-        return distance / self.variances - self.consistent.rank + 2 * freedom
+        for query, place in self.problem.measured_queries:
+            aim = self.consistent.expected(query) if self.consistent.knows(query.names) else query.value
+            distance += float((found[place][0] - aim) / query.sd) ** 2
+        rank = self.consistent.rank + len(self._separate)
+        return distance / self.variances - rank + 2 * freedom
+
+    @property
+    def _separate(self) -> list[MeasuredQuery]:
+        """Measured queries of which no measured marginal tells anything: each is a number of its own."""
+        return [query for query, _ in self.problem.measured_queries if not self.consistent.knows(query.names)]
 
 
 class Reached:
@@ -114,8 +127,54 @@ class Reached:
             point = self._descend_at(problem.at_level(level), point)
         if problem.degrees is not None:
             point = self._revive(problem, point)
+            if self._is_stalled(problem, point):
+                point = self._solve(problem, point)
         self._misfit = problem.misfit(point)
         return point
+
+    def _is_stalled(self, problem: FitProblem, point: np.ndarray) -> bool:
+        """Whether noise does not explain how far a fit stayed from what was measured.
+
+        Of marginals alone, by a cell that is too far off. With single queries, whose noise may be a thousandth of that
+        of the cells they add up, already by more than one variance of the noise for each number on average.
+        """
+        if self._furthest is not None and problem.misfit(point) > self._furthest:
+            return True
+        return bool(problem.measured_queries) and problem.distance(point) > problem.targets.size
+
+    def _solve(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """Gauss-Newton steps, each exact, while they lead lower by what counts as progress.
+
+        Precisions of many orders of magnitude on parameters that overlap are slow for a descent that knows a diagonal
+        only. A step takes one covariance for each parameter, as many as the descent may take steps.
+        """
+        value = problem.at_level(0).value(point)
+        while problem.size < self._left:
+            self._left -= problem.size
+            self._iterations += 1
+            self._evaluations += problem.size
+            found = self._lower(problem, point, problem.newton_step(point), value)
+            if found is None:
+                break
+            before, (point, value) = value, found
+            if before - value < self._progress:
+                break
+        value = problem.value(point)
+        gap = problem.gap_bound(problem.gradient()[problem.moving])
+        self._last = DescentResult(point, value, gap, 0, 1, gap <= self._tolerance * problem.unit)
+        return point
+
+    @staticmethod
+    def _lower(
+        problem: FitProblem, point: np.ndarray, step: np.ndarray, value: float
+    ) -> tuple[np.ndarray, float] | None:
+        """The first of the step's halves that leads lower, and the objective there."""
+        for halved in range(HALVINGS):
+            tried = point + step / 2.0**halved
+            reached = problem.value(tried)
+            if reached < value:
+                return tried, reached
+        return None
 
     def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """Descend again from where missed cells are as measured, while that leads lower."""
@@ -138,10 +197,14 @@ class Reached:
         self._misfit = problem.misfit(point)
         return point
 
-    def move(self, problem: FitProblem, point: np.ndarray, moved: np.ndarray) -> np.ndarray:
-        """End at a point near the one that descent led to."""
-        if moved is not point:
-            self._misfit = problem.misfit(moved)
+    def move(self, problem: FitProblem, point: np.ndarray, moved: np.ndarray, reach: float) -> np.ndarray:
+        """End at a point near the one that descent led to, unless what else was measured is further off there."""
+        if moved is point:
+            return point
+        misfit = problem.misfit(moved)
+        if misfit > max(self._misfit, reach, TRUE):
+            return point
+        self._misfit = misfit
         return moved
 
     def _descend_at(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:

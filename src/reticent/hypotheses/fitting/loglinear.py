@@ -20,6 +20,7 @@ from reticent.errors import QueryError
 from reticent.hypotheses.base import FitReport, Measurement
 from reticent.hypotheses.fitting.consistent import (
     Departure,
+    MeasuredQuery,
     as_marginals,
     centred,
     consistent_of,
@@ -298,6 +299,15 @@ class FitProblem:
         """Terms of every marginal or residual that was measured itself."""
         return {t.attributes: t for t in self.terms if t.whole and not t.free}
 
+    @property
+    def measured_queries(self) -> list[tuple[MeasuredQuery, slice]]:
+        """Linear queries that were measured by themselves, and where each one's parameter is."""
+        return [
+            (MeasuredQuery(t.attributes, t.form, float(t.values[0]), t.sd), place)
+            for t, place in zip(self.terms, self.places, strict=True)
+            if t.form is not None
+        ]
+
     def place(self, attributes: Set) -> int:
         """Of a set among those of the engine."""
         return self._place[attributes]
@@ -328,6 +338,28 @@ class FitProblem:
         parts = zip(self.terms, self.places, strict=True)
         return max((float(distances[place].max()) / term.noise_kept for term, place in parts), default=0.0)
 
+    def distance(self, flat: np.ndarray) -> float:
+        """The squared distance of the fit from all that was measured, in variances of the noise."""
+        misfits = self.statistics(flat) - self.targets
+        return float((self.measured_precision * misfits) @ misfits)
+
+    def newton_step(self, flat: np.ndarray) -> np.ndarray:
+        """To the least of the objective where statistics are linear and the prior is its majorizing parabola."""
+        roots = np.sqrt(self.precision)
+        misfits = self.statistics(flat) - self.targets
+        moving = np.arange(self.size)[self.moving]
+        slopes = np.empty((self.size, moving.size))
+        for column, place in enumerate(moving):
+            unit = np.zeros(self.size)
+            unit[place] = 1.0
+            slopes[:, column] = self._centred(self.gather(self._engine.covary(self.spread(unit))))
+        pull = np.sqrt(self.pull(flat))
+        system = np.concatenate([roots[:, None] * slopes, np.diag(pull)])
+        wanted = np.concatenate([roots * misfits, pull * (flat - self.centre)[moving]])
+        step = np.zeros(self.size)
+        step[moving] = -np.linalg.lstsq(system, wanted)[0]
+        return step
+
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Flat parameters as one array per set; several terms on a set add up."""
         arrays: list[np.ndarray | None] = [None] * len(self.sets)
@@ -351,7 +383,9 @@ class FitProblem:
 
     def statistics(self, flat: np.ndarray) -> np.ndarray:
         """What every term measures, at some parameters."""
-        found = self._expected(flat)
+        return self._centred(self._expected(flat))
+
+    def _centred(self, found: np.ndarray) -> np.ndarray:
         for term, place in zip(self.terms, self.places, strict=True):
             if term.residual:
                 found[place] = centred(found[place].reshape(term.values.shape)).ravel()

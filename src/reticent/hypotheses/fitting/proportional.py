@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NEAR",
     "NEARER",
+    "TRUE",
     "Rescaling",
     "consistent_marginals",
     "nearest_distribution",
@@ -70,7 +71,9 @@ def consistent_marginals(problem: FitProblem) -> Consistent | None:
     marginals = [(t.attributes, t.values, t.sd) for t in measured.values() if not t.residual]
     residuals = [(t.attributes, t.values, t.sd) for t in measured.values() if t.residual]
     found = Consistent.of(marginals, residuals)
-    return found if all(found.knows(names) for names in maximal_sets(list(measured))) else None
+    if not all(found.knows(names) for names in maximal_sets(list(measured))):
+        return None
+    return found.given([query for query, _ in problem.measured_queries])
 
 
 def proportional_start(problem: FitProblem, consistent: Consistent, point: np.ndarray) -> np.ndarray:
