@@ -27,8 +27,10 @@ LEAST_LEG = 30
 
 REVIVALS = 3
 """Descents, at most, from a point with missed cells revived; each must lead lower than the last."""
-HALVINGS = 20
-"""Of a step that leads higher: a millionth of it is none."""
+LEAP = 1.0
+"""What a Gauss-Newton step adds to a parameter at most: cells are near linear over a factor of e."""
+PATIENCE = 8
+"""Gauss-Newton steps in a row that may lead to no lower point than before."""
 FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
 """Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
 missed by the fit."""
@@ -140,41 +142,35 @@ class Reached:
         """
         if self._furthest is not None and problem.misfit(point) > self._furthest:
             return True
-        return bool(problem.measured_queries) and problem.distance(point) > problem.targets.size
+        return bool(problem.measured_queries) and problem.distance(point) > np.count_nonzero(problem.measured_precision)
 
     def _solve(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        """Gauss-Newton steps, each exact, while they lead lower by what counts as progress.
+        """The lowest point of Gauss-Newton steps from one on, each solved exactly.
 
         Precisions of many orders of magnitude on parameters that overlap are slow for a descent that knows a diagonal
-        only. A step takes one covariance for each parameter, as many as the descent may take steps.
+        only. Steps need not lead lower one by one: what curvature adds to a precise number is large before the next
+        step, which takes it off. A step takes one covariance for each parameter; the descent's limit counts them.
         """
-        value = problem.at_level(0).value(point)
-        while problem.size < self._left:
+        best, least = point, problem.at_level(0).value(point)
+        fruitless = 0
+        while problem.size < self._left and fruitless < PATIENCE:
             self._left -= problem.size
             self._iterations += 1
             self._evaluations += problem.size
-            found = self._lower(problem, point, problem.newton_step(point), value)
-            if found is None:
-                break
-            before, (point, value) = value, found
-            if before - value < self._progress:
-                break
-        value = problem.value(point)
-        gap = problem.gap_bound(problem.gradient()[problem.moving])
-        self._last = DescentResult(point, value, gap, 0, 1, gap <= self._tolerance * problem.unit)
-        return point
+            step = problem.newton_step(point)
+            point = point + step * min(1.0, LEAP / float(np.abs(step).max()))
+            value = problem.value(point)
+            fruitless = 0 if value < least - self._progress else fruitless + 1
+            if value < least:
+                best, least = point, value
+        gap = problem.gap_bound(self._gradient(problem, best))
+        self._last = DescentResult(best, least, gap, 0, 1, gap <= self._tolerance * problem.unit)
+        return best
 
     @staticmethod
-    def _lower(
-        problem: FitProblem, point: np.ndarray, step: np.ndarray, value: float
-    ) -> tuple[np.ndarray, float] | None:
-        """The first of the step's halves that leads lower, and the objective there."""
-        for halved in range(HALVINGS):
-            tried = point + step / 2.0**halved
-            reached = problem.value(tried)
-            if reached < value:
-                return tried, reached
-        return None
+    def _gradient(problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        problem.value(point)
+        return problem.gradient()[problem.moving]
 
     def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """Descend again from where missed cells are as measured, while that leads lower."""
