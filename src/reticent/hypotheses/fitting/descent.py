@@ -27,9 +27,10 @@ LEAST_LEG = 30
 
 REVIVALS = 3
 """Descents, at most, from a point with missed cells revived; each must lead lower than the last."""
-LEAP = 1.0
-"""What a Gauss-Newton step adds to a parameter at most: cells are near linear over a factor of e."""
-PATIENCE = 8
+LEAP, SHORTEST = 1.0, 0.05
+"""What a Gauss-Newton step adds to a parameter at most: cells are near linear over a factor of e. Where that leads
+nowhere lower, less, down to where cells are linear but for a thousandth."""
+PATIENCE = 4
 """Gauss-Newton steps in a row that may lead to no lower point than before."""
 FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
 """Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
@@ -118,6 +119,7 @@ class Reached:
     def __init__(self, tolerance: float, progress: float, iterations: int, furthest: float | None) -> None:
         self._tolerance, self._progress, self._left = tolerance, progress, iterations
         self._furthest = furthest
+        self._covariances = iterations
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0
         self._misfit = 0.0
@@ -137,40 +139,41 @@ class Reached:
     def _is_stalled(self, problem: FitProblem, point: np.ndarray) -> bool:
         """Whether noise does not explain how far a fit stayed from what was measured.
 
-        Of marginals alone, by a cell that is too far off. With single queries, whose noise may be a thousandth of that
-        of the cells they add up, already by more than one variance of the noise for each number on average.
+        Of marginals alone, by a cell that the report would call too far off. With single queries, whose noise may be a
+        thousandth of that of the cells they add up, already by a number that is further off than the largest noise is
+        expected to be, or by more than one variance of the noise for each number on average.
         """
-        if self._furthest is not None and problem.misfit(point) > self._furthest:
-            return True
-        return bool(problem.measured_queries) and problem.distance(point) > np.count_nonzero(problem.measured_precision)
+        if self._furthest is None:
+            return False
+        misfit, numbers = problem.misfit(point), int(np.count_nonzero(problem.measured_precision))
+        if not problem.measured_queries:
+            return misfit > self._furthest
+        usual = largest_noise(numbers, laplace=self._furthest == FURTHEST_LAPLACE)
+        return misfit > usual or problem.distance(point) > numbers
 
     def _solve(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """The lowest point of Gauss-Newton steps from one on, each solved exactly.
 
         Precisions of many orders of magnitude on parameters that overlap are slow for a descent that knows a diagonal
         only. Steps need not lead lower one by one: what curvature adds to a precise number is large before the next
-        step, which takes it off. A step takes one covariance for each parameter; the descent's limit counts them.
+        step, which takes it off. A step takes one covariance for each parameter, all steps no more than a descent may.
         """
-        best, least = point, problem.at_level(0).value(point)
-        fruitless = 0
-        while problem.size < self._left and fruitless < PATIENCE:
-            self._left -= problem.size
+        best, least, longest = point, problem.at_level(0).value(point), LEAP
+        fruitless, gap = 0, inf
+        while problem.size <= self._covariances and longest >= SHORTEST and gap > self._tolerance * problem.unit:
+            self._covariances -= problem.size
             self._iterations += 1
             self._evaluations += problem.size
-            step = problem.newton_step(point)
-            point = point + step * min(1.0, LEAP / float(np.abs(step).max()))
+            point = point + problem.newton_step(point, longest)
             value = problem.value(point)
             fruitless = 0 if value < least - self._progress else fruitless + 1
             if value < least:
                 best, least = point, value
-        gap = problem.gap_bound(self._gradient(problem, best))
+                gap = problem.gap_bound(problem.gradient()[problem.moving])
+            if fruitless >= PATIENCE:
+                point, fruitless, longest = best, 0, longest / PATIENCE
         self._last = DescentResult(best, least, gap, 0, 1, gap <= self._tolerance * problem.unit)
         return best
-
-    @staticmethod
-    def _gradient(problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        problem.value(point)
-        return problem.gradient()[problem.moving]
 
     def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """Descend again from where missed cells are as measured, while that leads lower."""

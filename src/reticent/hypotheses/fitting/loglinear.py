@@ -343,8 +343,12 @@ class FitProblem:
         misfits = self.statistics(flat) - self.targets
         return float((self.measured_precision * misfits) @ misfits)
 
-    def newton_step(self, flat: np.ndarray) -> np.ndarray:
-        """To the least of the objective where statistics are linear and the prior is its majorizing parabola."""
+    def newton_step(self, flat: np.ndarray, longest: float) -> np.ndarray:
+        """To the least of the objective where statistics are linear and the prior is its majorizing parabola.
+
+        Of a step that would move a parameter by more than `longest`, a damped one (Levenberg's): it keeps to what is
+        known precisely, where a part of the step would not.
+        """
         roots = np.sqrt(self.precision)
         misfits = self.statistics(flat) - self.targets
         moving = np.arange(self.size)[self.moving]
@@ -357,8 +361,13 @@ class FitProblem:
         system = np.concatenate([roots[:, None] * slopes, np.diag(pull)])
         wanted = np.concatenate([roots * misfits, pull * (flat - self.centre)[moving]])
         step = np.zeros(self.size)
-        step[moving] = -np.linalg.lstsq(system, wanted)[0]
-        return step
+        left, spread, right = np.linalg.svd(system, full_matrices=False)
+        along, damping = spread * (left.T @ wanted), 0.0
+        while True:
+            step[moving] = -(along / (spread**2 + damping)) @ right
+            if np.abs(step).max() <= longest:
+                return step
+            damping = max(2 * damping, float(self.pull(flat).min()))
 
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Flat parameters as one array per set; several terms on a set add up."""
