@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, log, sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from reticent.hypotheses.base import FitReport
-from reticent.hypotheses.fitting.consistent import Consistent, MeasuredQuery
-from reticent.hypotheses.fitting.proportional import NEAR, NEARER, TRUE, proportional_start, within_noise
+from reticent.hypotheses.fitting.consistent import Consistent
+from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ LEAP, SHORTEST = 1.0, 0.05
 nowhere lower, less, down to where cells are linear but for a thousandth."""
 PATIENCE = 4
 """Gauss-Newton steps in a row that may lead to no lower point than before."""
+STEPS, SOLVED, WORK = 80, 512, 2**31
+"""Gauss-Newton steps at most, parameters of a problem that is solved so, and cells that all steps may touch: some
+seconds."""
 FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
 """Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
 missed by the fit."""
@@ -63,22 +67,21 @@ class Compared:
         """
         found = self._descend(reached, point, warm=warm)
         reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
-        reach = max(reach, 1.0)
-        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, reach), reach)
+        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
 
         A warm start that is as near to the measurements as that start stays, where they decide more than the prior.
         """
-        rank = self.consistent.rank + len(self._separate)
-        freedom = self.freedom + len(self._separate)
+        rank, freedom = self._rank, self.freedom + self._separate
         if self.freedom <= NEARER * self.consistent.rank:
             found = reached.descend(self.problem, point)
             if self._risk(found, freedom) <= rank:
                 return found
         near = proportional_start(self.problem, self.consistent, point)
-        if warm and self._risk(point, rank) <= (1 + NEAR) * self._risk(near, rank):
+        stays = warm and not reached.is_stalled(self.problem, point)
+        if stays and self._risk(point, rank) <= (1 + NEAR) * self._risk(near, rank):
             return reached.rest(self.problem, point)
         near = self._nearer(point, near)
         found = reached.descend(self.problem, near)
@@ -101,16 +104,27 @@ class Compared:
             aim = term.values if term.residual else self.consistent.marginal(names)[0]
             away = found[self.problem.parameters(names)] - aim.ravel()
             distance += float(away @ away) / (term.sd * term.sd)
-        for query, place in self.problem.measured_queries:
-            aim = self.consistent.expected(query) if self.consistent.knows(query.names) else query.value
-            distance += float((found[place][0] - aim) / query.sd) ** 2
-        rank = self.consistent.rank + len(self._separate)
-        return distance / self.variances - rank + 2 * freedom
+        for place, aim, sd in self._queries:
+            distance += float((found[place][0] - aim) / sd) ** 2
+        return distance / self.variances - self._rank + 2 * freedom
+
+    @cached_property
+    def _queries(self) -> list[tuple[slice, float, float]]:
+        """Of each measured query the place of its parameter, what least squares make of it, and its noise."""
+        known = self.consistent
+        return [
+            (place, known.expected(query) if known.knows(query.names) else query.value, query.sd)
+            for query, place in self.problem.measured_queries
+        ]
+
+    @cached_property
+    def _separate(self) -> int:
+        """Measured queries of sets that no marginal was measured of: each is a number of its own."""
+        return sum(not self.consistent.knows(query.names) for query, _ in self.problem.measured_queries)
 
     @property
-    def _separate(self) -> list[MeasuredQuery]:
-        """Measured queries of which no measured marginal tells anything: each is a number of its own."""
-        return [query for query, _ in self.problem.measured_queries if not self.consistent.knows(query.names)]
+    def _rank(self) -> int:
+        return self.consistent.rank + self._separate
 
 
 class Reached:
@@ -119,7 +133,6 @@ class Reached:
     def __init__(self, tolerance: float, progress: float, iterations: int, furthest: float | None) -> None:
         self._tolerance, self._progress, self._left = tolerance, progress, iterations
         self._furthest = furthest
-        self._covariances = iterations
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0
         self._misfit = 0.0
@@ -131,49 +144,63 @@ class Reached:
             point = self._descend_at(problem.at_level(level), point)
         if problem.degrees is not None:
             point = self._revive(problem, point)
-            if self._is_stalled(problem, point):
-                point = self._solve(problem, point)
+            # The base is the second start: a descent may have emptied cells that it cannot fill again.
+            for start in (point, np.zeros(problem.size)):
+                if self.is_stalled(problem, point):
+                    point = self._solve(problem, point, start)
         self._misfit = problem.misfit(point)
         return point
 
-    def _is_stalled(self, problem: FitProblem, point: np.ndarray) -> bool:
-        """Whether noise does not explain how far a fit stayed from what was measured.
+    def is_stalled(self, problem: FitProblem, point: np.ndarray) -> bool:
+        """Whether noise does not explain how far a point is from what was measured."""
+        if problem.misfit(point) > self._usual(problem):
+            return True
+        return bool(problem.measured_queries) and problem.distance(point) > problem.numbers
 
-        Of marginals alone, by a cell that the report would call too far off. With single queries, whose noise may be a
-        thousandth of that of the cells they add up, already by a number that is further off than the largest noise is
-        expected to be, or by more than one variance of the noise for each number on average.
+    def _usual(self, problem: FitProblem) -> float:
+        """Standard deviations of noise that no measured number is further off, if a fit has found it.
+
+        Of marginals alone, what the report would call too far. With single queries, whose noise may be a thousandth of
+        that of the cells they add up, what the largest noise is expected to be.
         """
-        if self._furthest is None:
-            return False
-        misfit, numbers = problem.misfit(point), int(np.count_nonzero(problem.measured_precision))
-        if not problem.measured_queries:
-            return misfit > self._furthest
-        usual = largest_noise(numbers, laplace=self._furthest == FURTHEST_LAPLACE)
-        return misfit > usual or problem.distance(point) > numbers
+        if self._furthest is None or not problem.measured_queries:
+            return inf if self._furthest is None else self._furthest
+        return largest_noise(problem.numbers, laplace=self._furthest == FURTHEST_LAPLACE)
 
-    def _solve(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        """The lowest point of Gauss-Newton steps from one on, each solved exactly.
+    def _solve(self, problem: FitProblem, point: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """The lowest point of Gauss-Newton steps from a start on, each solved exactly; the given one if none is lower.
 
         Precisions of many orders of magnitude on parameters that overlap are slow for a descent that knows a diagonal
         only. Steps need not lead lower one by one: what curvature adds to a precise number is large before the next
-        step, which takes it off. A step takes one covariance for each parameter, all steps no more than a descent may.
+        step, which takes it off.
         """
-        best, least, longest = point, problem.at_level(0).value(point), LEAP
-        fruitless, gap = 0, inf
-        while problem.size <= self._covariances and longest >= SHORTEST and gap > self._tolerance * problem.unit:
-            self._covariances -= problem.size
+        best, least = start, problem.at_level(0).value(start)
+        at, fruitless, longest = start, 0, LEAP
+        for _ in range(min(STEPS, WORK // problem.work) if problem.size <= SOLVED else 0):
+            at = at + problem.newton_step(at, longest)
+            value = problem.value(at)
             self._iterations += 1
             self._evaluations += problem.size
-            point = point + problem.newton_step(point, longest)
-            value = problem.value(point)
             fruitless = 0 if value < least - self._progress else fruitless + 1
             if value < least:
-                best, least = point, value
-                gap = problem.gap_bound(problem.gradient()[problem.moving])
+                best, least = at, value
+                if self._gap(problem) <= self._tolerance * problem.unit:
+                    break
             if fruitless >= PATIENCE:
-                point, fruitless, longest = best, 0, longest / PATIENCE
+                at, fruitless, longest = best, 0, longest / PATIENCE
+            if longest < SHORTEST:
+                break
+        if least >= problem.value(point):
+            return point
+        problem.value(best)
+        gap = self._gap(problem)
         self._last = DescentResult(best, least, gap, 0, 1, gap <= self._tolerance * problem.unit)
         return best
+
+    @staticmethod
+    def _gap(problem: FitProblem) -> float:
+        """At the point last valued."""
+        return problem.gap_bound(problem.gradient()[problem.moving])
 
     def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """Descend again from where missed cells are as measured, while that leads lower."""
@@ -196,12 +223,12 @@ class Reached:
         self._misfit = problem.misfit(point)
         return point
 
-    def move(self, problem: FitProblem, point: np.ndarray, moved: np.ndarray, reach: float) -> np.ndarray:
+    def move(self, problem: FitProblem, point: np.ndarray, moved: np.ndarray) -> np.ndarray:
         """End at a point near the one that descent led to, unless what else was measured is further off there."""
         if moved is point:
             return point
         misfit = problem.misfit(moved)
-        if misfit > max(self._misfit, reach, TRUE):
+        if misfit > max(self._misfit, self._usual(problem)):
             return point
         self._misfit = misfit
         return moved

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations, pairwise
-from math import e, log, sqrt
+from math import e, log, prod, sqrt
 from typing import TYPE_CHECKING, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -54,6 +55,8 @@ COARSER = 4.0
 """Ratio of the noise of neighbouring levels: half as many levels took longer each, twice as many gained nothing."""
 DEGREES = 2.0
 """Of freedom of Student's prior: from 2 to 4 generated tables and Adult differed by less than a twentieth."""
+LARGEST_ENGINE = 2**20
+"""Cells or records that an engine on a larger universe is taken to hold."""
 PERTURBED = 2.0
 """Variances of noise, and of interactions around their prior centre, between a replicate's values and its prior: those
 of the release and its own. A fit that a release would keep is then kept by its replicates (population.md, claim 6)."""
@@ -299,7 +302,7 @@ class FitProblem:
         """Terms of every marginal or residual that was measured itself."""
         return {t.attributes: t for t in self.terms if t.whole and not t.free}
 
-    @property
+    @cached_property
     def measured_queries(self) -> list[tuple[MeasuredQuery, slice]]:
         """Linear queries that were measured by themselves, and where each one's parameter is."""
         return [
@@ -338,6 +341,11 @@ class FitProblem:
         parts = zip(self.terms, self.places, strict=True)
         return max((float(distances[place].max()) / term.noise_kept for term, place in parts), default=0.0)
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers were measured."""
+        return int(np.count_nonzero(self.measured_precision))
+
     def distance(self, flat: np.ndarray) -> float:
         """The squared distance of the fit from all that was measured, in variances of the noise."""
         misfits = self.statistics(flat) - self.targets
@@ -368,6 +376,12 @@ class FitProblem:
             if np.abs(step).max() <= longest:
                 return step
             damping = max(2 * damping, float(self.pull(flat).min()))
+
+    @property
+    def work(self) -> int:
+        """Numbers that a Gauss-Newton step touches: the universe for each parameter, and the solution of its system."""
+        universe = min(prod(vector.size for vector in self._base), LARGEST_ENGINE)
+        return max(self.size * universe + 4 * self.size**3, 1)
 
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Flat parameters as one array per set; several terms on a set add up."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = [
     "NEAR",
     "NEARER",
-    "TRUE",
     "Rescaling",
     "consistent_marginals",
     "nearest_distribution",
