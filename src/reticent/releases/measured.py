@@ -44,7 +44,8 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
     Args:
         domain: The attributes of the table.
         measurements: Noisy shares of the table, one `rt.Measurement` for each linear query or marginal. The axes of a
-            marginal's values come in the order in which it names its attributes.
+            marginal's values come in the order in which it names its attributes. Each counts by its precision; where
+            they contradict each other by more than noise explains, `notes["fit"]` of the release says so.
         records: Records of the table, for answers in records and as the default number of synthetic rows.
         name: What the release calls the table.
 
@@ -59,11 +60,16 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
         >>> domain = rt.Domain(sex=2, smokes=2)
         >>> measured = [
         ...     rt.Measurement(rt.marginal("sex", "smokes"), [[0.31, 0.19], [0.4, 0.1]], sd=0.01),
-        ...     rt.Measurement(rt.count(rt.col("smokes") == 1), 0.29, sd=0.001),
+        ...     rt.Measurement(rt.count(rt.col("smokes") == 1), 0.3, sd=0.001),
         ... ]
         >>> fitted = rt.fit(domain, measured, records=1000)
-        >>> round(fitted.answer(rt.count(rt.col("smokes") == 1)).value, 2)
-        0.29
+
+        The marginal says 0.29; the count is ten times as precise, and the fit follows it.
+
+        >>> round(fitted.answer(rt.count(rt.col("smokes") == 1)).value, 3)
+        0.3
+        >>> fitted.notes["converged"]
+        True
         >>> fitted.privacy
         'no privacy statement: fitted to measurements that were made elsewhere'
     """

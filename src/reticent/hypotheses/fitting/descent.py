@@ -33,9 +33,9 @@ LEAP, SHORTEST = 1.0, 0.05
 nowhere lower, less, down to where cells are linear but for a thousandth."""
 PATIENCE = 4
 """Gauss-Newton steps in a row that may lead to no lower point than before."""
-STEPS, SOLVED, WORK = 80, 512, 2**31
-"""Gauss-Newton steps at most, parameters of a problem that is solved so, and cells that all steps may touch: some
-seconds."""
+LEAST_STEPS, MOST_STEPS, WORK = 10, 80, 2**31
+"""Gauss-Newton steps, and numbers that all of them may touch: some seconds. A problem too large for the least number of
+steps is not solved so."""
 FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
 """Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
 missed by the fit."""
@@ -65,6 +65,7 @@ class Compared:
         Of N cells noise has an error of about `largest_noise(N)` standard deviations. A cell of a fit that is further
         from its measurement than that, less one for the measurement's own noise, has a larger one.
         """
+        reached.note_contradiction(self._contradiction)
         found = self._descend(reached, point, warm=warm)
         reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
         return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
@@ -108,6 +109,18 @@ class Compared:
             distance += float((found[place][0] - aim) / sd) ** 2
         return distance / self.variances - self._rank + 2 * freedom
 
+    @property
+    def _contradiction(self) -> float:
+        """The largest distance of a measured number from least squares, in standard deviations of its noise."""
+        distances = [0.0]
+        for names, term in self.problem.measured_sets.items():
+            if not term.residual:
+                away = term.values - self.consistent.marginal(names)[0]
+                distances.append(float(np.abs(away).max()) / term.sd)
+        measured = self.problem.measured_queries
+        distances += [abs(q.value - aim) / sd for (q, _), (_, aim, sd) in zip(measured, self._queries, strict=True)]
+        return max(distances)
+
     @cached_property
     def _queries(self) -> list[tuple[slice, float, float]]:
         """Of each measured query the place of its parameter, what least squares make of it, and its noise."""
@@ -135,7 +148,7 @@ class Reached:
         self._furthest = furthest
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0
-        self._misfit = 0.0
+        self._misfit = self._contradiction = 0.0
 
     def descend(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         if not problem.size:
@@ -150,6 +163,10 @@ class Reached:
                     point = self._solve(problem, point, start)
         self._misfit = problem.misfit(point)
         return point
+
+    def note_contradiction(self, distance: float) -> None:
+        """How far least squares leave a measured number, in standard deviations: no fit is much nearer to all."""
+        self._contradiction = distance
 
     def is_stalled(self, problem: FitProblem, point: np.ndarray) -> bool:
         """Whether noise does not explain how far a point is from what was measured."""
@@ -176,7 +193,8 @@ class Reached:
         """
         best, least = start, problem.at_level(0).value(start)
         at, fruitless, longest = start, 0, LEAP
-        for _ in range(min(STEPS, WORK // problem.work) if problem.size <= SOLVED else 0):
+        steps = WORK // problem.work
+        for _ in range(min(steps, MOST_STEPS) if steps >= LEAST_STEPS else 0):
             at = at + problem.newton_step(at, longest)
             value = problem.value(at)
             self._iterations += 1
@@ -264,6 +282,11 @@ class Reached:
     def _shortfall(self, certified: bool) -> str:
         """Why a fit has not converged; "" if it has, by its gap bound or as far as noise can tell."""
         if self._furthest is not None and self._misfit > self._furthest:
+            if self._contradiction > self._furthest:
+                return (
+                    "the measurements contradict each other: least squares leave one "
+                    f"{self._contradiction:.1f} standard deviations of its noise off"
+                )
             return f"not converged: a measured cell is {self._misfit:.1f} standard deviations of its noise off"
         if certified:
             return ""

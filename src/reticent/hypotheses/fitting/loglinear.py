@@ -57,6 +57,8 @@ DEGREES = 2.0
 """Of freedom of Student's prior: from 2 to 4 generated tables and Adult differed by less than a twentieth."""
 LARGEST_ENGINE = 2**20
 """Cells or records that an engine on a larger universe is taken to hold."""
+PER_CELL = 16
+"""Numbers of a junction tree for each cell of a set: its cliques are wider."""
 PERTURBED = 2.0
 """Variances of noise, and of interactions around their prior centre, between a replicate's values and its prior: those
 of the release and its own. A fit that a release would keep is then kept by its replicates (population.md, claim 6)."""
@@ -379,9 +381,12 @@ class FitProblem:
 
     @property
     def work(self) -> int:
-        """Numbers that a Gauss-Newton step touches: the universe for each parameter, and the solution of its system."""
-        universe = min(prod(vector.size for vector in self._base), LARGEST_ENGINE)
-        return max(self.size * universe + 4 * self.size**3, 1)
+        """Numbers that a Gauss-Newton step touches: the engine's for each parameter, and its system's."""
+        if isinstance(self._engine, Rescaling):
+            held = min(prod(vector.size for vector in self._base), LARGEST_ENGINE)
+        else:
+            held = PER_CELL * sum(map(prod, self._shapes))
+        return max(self.size * held + 4 * self.size**3, 1)
 
     def spread(self, flat: np.ndarray) -> list[np.ndarray]:
         """Flat parameters as one array per set; several terms on a set add up."""
