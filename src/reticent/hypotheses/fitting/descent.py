@@ -143,8 +143,11 @@ class Compared:
 class Reached:
     """The progress of a fit over its levels of noise."""
 
-    def __init__(self, tolerance: float, progress: float, iterations: int, furthest: float | None) -> None:
+    def __init__(
+        self, tolerance: float, progress: float, iterations: int, furthest: float | None, variances: float = 1.0
+    ) -> None:
         self._tolerance, self._progress, self._left = tolerance, progress, iterations
+        self._variances = variances
         self._furthest = furthest
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0
@@ -172,7 +175,7 @@ class Reached:
         """Whether noise does not explain how far a point is from what was measured."""
         if problem.misfit(point) > self._usual(problem):
             return True
-        return bool(problem.measured_queries) and problem.distance(point) > problem.numbers
+        return bool(problem.measured_queries) and problem.distance(point) > self._variances * problem.numbers
 
     def _usual(self, problem: FitProblem) -> float:
         """Standard deviations of noise that no measured number is further off, if a fit has found it.
@@ -180,9 +183,10 @@ class Reached:
         Of marginals alone, what the report would call too far. With single queries, whose noise may be a thousandth of
         that of the cells they add up, what the largest noise is expected to be.
         """
-        if self._furthest is None or not problem.measured_queries:
-            return inf if self._furthest is None else self._furthest
-        return largest_noise(problem.numbers, laplace=self._furthest == FURTHEST_LAPLACE)
+        if self._furthest is None:
+            return inf
+        largest = largest_noise(problem.numbers, laplace=self._furthest == FURTHEST_LAPLACE)
+        return sqrt(self._variances) * (largest if problem.measured_queries else self._furthest)
 
     def _solve(self, problem: FitProblem, point: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The lowest point of Gauss-Newton steps from a start on, each solved exactly; the given one if none is lower.

@@ -522,7 +522,7 @@ def fit_loglinear(
     is first taken to be so large that the start explains the measurements, then a quarter of it, down to what it is
     (continuation); each level starts from the last, and no step has to leap over another cell's noise. Where the
     measurements decide more than the prior, or a fit turns out worse than they are, it starts near them
-    (`proportional.py`).
+    (`proportional.py`). Where it stalls further from them than noise explains, Gauss-Newton steps solve it.
 
     Stops when the gap bound falls below `tolerance` of the objective's unit, when ten steps gain less than `progress`
     times the root of the number of cells, in nats, or after `iterations` in all. The report says converged in the first
@@ -551,9 +551,10 @@ def fit_loglinear(
     if method == "map" and prior is None and start is None:
         point = _livelier(problem, point, terms, base)
     furthest = max(map(_furthest, measurements), default=0.0) if method == "map" and prior is None else None
-    reached = Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest)
+    variances = 1.0 if redraw is None else PERTURBED
+    reached = Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest, variances)
     laplace = furthest == FURTHEST_LAPLACE
-    consistent = _comparable(problem, method, prior, terms, base, 1.0 if redraw is None else PERTURBED, laplace)
+    consistent = _comparable(problem, method, prior, terms, base, variances, laplace)
     if consistent is None:
         point = reached.descend(problem, point)
     else:
