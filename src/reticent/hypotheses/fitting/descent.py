@@ -172,21 +172,19 @@ class Reached:
         self._contradiction = distance
 
     def is_stalled(self, problem: FitProblem, point: np.ndarray) -> bool:
-        """Whether noise does not explain how far a point is from what was measured."""
+        """Whether noise does not explain how far a point is from what was measured, if that is of uneven precision."""
         if problem.misfit(point) > self._usual(problem):
             return True
-        return bool(problem.measured_queries) and problem.distance(point) > self._variances * problem.numbers
+        return problem.uneven and problem.distance(point) > self._variances * problem.numbers
 
     def _usual(self, problem: FitProblem) -> float:
-        """Standard deviations of noise that no measured number is further off, if a fit has found it.
+        """Standard deviations of noise that a measured number may be off: what the largest noise is expected to be.
 
-        Of marginals alone, what the report would call too far. With single queries, whose noise may be a thousandth of
-        that of the cells they add up, what the largest noise is expected to be.
+        Of even precision any number: the descent finds it without further steps, as far as there are records.
         """
-        if self._furthest is None:
+        if self._furthest is None or not problem.uneven:
             return inf
-        largest = largest_noise(problem.numbers, laplace=self._furthest == FURTHEST_LAPLACE)
-        return sqrt(self._variances) * (largest if problem.measured_queries else self._furthest)
+        return sqrt(self._variances) * largest_noise(problem.numbers, laplace=self._furthest == FURTHEST_LAPLACE)
 
     def _solve(self, problem: FitProblem, point: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The lowest point of Gauss-Newton steps from a start on, each solved exactly; the given one if none is lower.

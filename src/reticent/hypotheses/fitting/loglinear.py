@@ -55,6 +55,8 @@ COARSER = 4.0
 """Ratio of the noise of neighbouring levels: half as many levels took longer each, twice as many gained nothing."""
 DEGREES = 2.0
 """Of freedom of Student's prior: from 2 to 4 generated tables and Adult differed by less than a twentieth."""
+UNEVEN = 10.0
+"""Ratio of the noise of two marginals from which a descent that knows a diagonal only may stall between them."""
 LARGEST_ENGINE = 2**20
 """Cells or records that an engine on a larger universe is taken to hold."""
 PER_CELL = 16
@@ -313,6 +315,12 @@ class FitProblem:
             if t.form is not None
         ]
 
+    @cached_property
+    def uneven(self) -> bool:
+        """Whether single queries were measured, or marginals of very different precision."""
+        sds = [term.sd for term in self.measured_sets.values() if not term.residual]
+        return bool(self.measured_queries) or max(sds, default=0.0) > UNEVEN * min(sds, default=0.0)
+
     def place(self, attributes: Set) -> int:
         """Of a set among those of the engine."""
         return self._place[attributes]
@@ -522,7 +530,8 @@ def fit_loglinear(
     is first taken to be so large that the start explains the measurements, then a quarter of it, down to what it is
     (continuation); each level starts from the last, and no step has to leap over another cell's noise. Where the
     measurements decide more than the prior, or a fit turns out worse than they are, it starts near them
-    (`proportional.py`). Where it stalls further from them than noise explains, Gauss-Newton steps solve it.
+    (`proportional.py`). Where it stalls between numbers of uneven precision, further off than noise explains,
+    Gauss-Newton steps solve it.
 
     Stops when the gap bound falls below `tolerance` of the objective's unit, when ten steps gain less than `progress`
     times the root of the number of cells, in nats, or after `iterations` in all. The report says converged in the first
