@@ -17,7 +17,7 @@ from reticent.hypotheses.fitting.consistent import Consistent, MeasuredQuery
 
 CASES = 60
 NEAR = 5.0
-"""Standard deviations of a number that prior and stopping rule may leave: 4.3 at most in 1,000 tables like these."""
+"""Standard deviations of a number that prior and stopping rule may leave: 2.9 at most in 1,000 tables like these."""
 HARD = 1e7
 """Weight of the sum of all cells, far above that of the most precise number, 1 / 1e-5."""
 
