@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Consistent",
     "Departure",
-    "MeasuredQuery",
+    "MeasuredForm",
     "as_marginals",
     "centred",
     "centred_squares",
@@ -45,7 +45,7 @@ MOST_QUERIES = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredQuery:
+class MeasuredForm:
     """A linear query as values on the cells of a set, what was measured of it, and the noise."""
 
     names: Set
@@ -107,7 +107,7 @@ class Consistent:
             return False
         return all(inner in self.precisions for _, inner in subsets_of(names) if inner)
 
-    def given(self, queries: Sequence[MeasuredQuery]) -> Self:
+    def given(self, queries: Sequence[MeasuredForm]) -> Self:
         """The same where single linear queries of known marginals were measured too: least squares on all of it.
 
         A query f of a set S is a sum over residuals r of its subsets, `f(p) = sum <c_A, r_A>`. Residuals of precision t
@@ -134,11 +134,11 @@ class Consistent:
         }
         return type(self)({**self.residuals, **moved}, self.precisions)
 
-    def expected(self, query: MeasuredQuery) -> float:
+    def expected(self, query: MeasuredForm) -> float:
         """What a query of a known marginal is by these residuals."""
         return sum(float(np.vdot(part, self.residuals[inner])) for inner, part in self._parts(query).items())
 
-    def _parts(self, query: MeasuredQuery) -> dict[Set, np.ndarray]:
+    def _parts(self, query: MeasuredForm) -> dict[Set, np.ndarray]:
         """Its coefficients on each residual."""
         parts = {}
         for kept, inner in subsets_of(query.names):

@@ -21,7 +21,7 @@ from reticent.errors import QueryError
 from reticent.hypotheses.base import FitReport, Measurement
 from reticent.hypotheses.fitting.consistent import (
     Departure,
-    MeasuredQuery,
+    MeasuredForm,
     as_marginals,
     centred,
     consistent_of,
@@ -307,10 +307,10 @@ class FitProblem:
         return {t.attributes: t for t in self.terms if t.whole and not t.free}
 
     @cached_property
-    def measured_queries(self) -> list[tuple[MeasuredQuery, slice]]:
+    def measured_queries(self) -> list[tuple[MeasuredForm, slice]]:
         """Linear queries that were measured by themselves, and where each one's parameter is."""
         return [
-            (MeasuredQuery(t.attributes, t.form, float(t.values[0]), t.sd), place)
+            (MeasuredForm(t.attributes, t.form, float(t.values[0]), t.sd), place)
             for t, place in zip(self.terms, self.places, strict=True)
             if t.form is not None
         ]

@@ -13,7 +13,7 @@ import reticent as rt
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.fitting.consistent import Consistent, MeasuredQuery
+from reticent.hypotheses.fitting.consistent import Consistent, MeasuredForm
 
 CASES = 60
 NEAR = 5.0
@@ -153,14 +153,14 @@ def test_queries_join_residuals_by_least_squares(seed: int) -> None:
         values.append(noisy.ravel())
         sds.append(np.full(noisy.size, sd))
         form = generator.random(sizes)
-        queries.append(MeasuredQuery(kept, form, float(generator.random()), sd / 7))
+        queries.append(MeasuredForm(kept, form, float(generator.random()), sd / 7))
         rows.append(form.ravel()[cells][None])
         values.append(np.array([queries[-1].value]))
         sds.append(np.array([sd / 7]))
     weights = 1 / np.concatenate(sds)
     system = np.concatenate(rows) * weights[:, None]
     exact = np.linalg.lstsq(system, np.concatenate(values) * weights)[0].reshape(shape)
-    unknown = MeasuredQuery(names, np.ones(shape), 0.5, 0.001)
+    unknown = MeasuredForm(names, np.ones(shape), 0.5, 0.001)
     found = Consistent.of(marginals).given([*queries, unknown])
     for kept in sets:
         dropped = tuple(i for i, name in enumerate(names) if name not in kept)
