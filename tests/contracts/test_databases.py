@@ -108,7 +108,7 @@ def test_a_streamed_table_that_went_is_one_line_and_its_return_resumes(tmp_path:
     backend = sqlite_backend(tmp_path / "a.db")
     with Table.of(backend.table("visits"), DOMAIN, hold=1) as table, Ledger.memory(BUDGET, table.identity) as ledger:
         backend.con.execute("ALTER TABLE visits RENAME TO elsewhere")
-        with pytest.raises(SourceError, match="does not deliver") as raised:
+        with pytest.raises(SourceError, match="does not return these columns") as raised:
             Curator(table, ledger).measure([Marginal(("sex",))], Laplace(10))
         assert_tells_nothing(raised.value)
         assert ledger.spent == 0

@@ -94,7 +94,7 @@ class Claim(Range):
 
 def test_only_the_kernels_own_mechanisms_and_forms_are_believed() -> None:
     held = curator(table([0, 1]))
-    with pytest.raises(QueryError, match="not of the kernel"):
+    with pytest.raises(QueryError, match="cannot be used here; use Laplace or Gaussian"):
         held.measure([Range({"a": (0, 1)})], Quiet())  # pyright: ignore[reportArgumentType]
     with pytest.raises(QueryError, match="not a form"):
         held.measure([Claim({"a": (0, 1)})], Laplace(1))
@@ -106,7 +106,7 @@ def test_an_epoch_serves_only_the_table_whose_ledger_paid() -> None:
     paid, other = curator(table([0, 1])), curator(table([0, 2]))
     epoch = paid.watch(10.0, WATCH)
     paid.exceeds(errors, epoch)
-    with pytest.raises(QueryError, match="paid for elsewhere"):
+    with pytest.raises(QueryError, match="paid from another ledger"):
         other.exceeds(errors, epoch)
 
 

@@ -159,7 +159,7 @@ def test_planted_rounding_is_noticed(bug: Callable[..., np.ndarray], monkeypatch
 
 def test_planted_weights_above_one_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = ScalarQueries(MIXED, DOMAIN)
-    with pytest.raises(QueryError, match="at most at 1"):
+    with pytest.raises(QueryError, match="at most 1"):
         LinearScores(queries, np.zeros(queries.size), weights=np.full(queries.size, 2.0))
     monkeypatch.setattr(statistics.Scores, "__post_init__", unweighted)
     monkeypatch.setattr(ScalarQueries, "weights", np.full(queries.size, 2.0))

@@ -24,7 +24,7 @@ def test_persons_counted_on_demand_cannot_outgrow_the_grid(monkeypatch) -> None:
     rows = pa.table({"a": [0, 1, 2, 0], "b": [0, 1, 2, 3], "c": [0, 1, 0, 1], "who": [1, 2, 3, 3]})
     monkeypatch.setattr(kernel, "WEIGHT_LIMIT", 3 * kernel.PERSON_GRIDS[-1])
     assert SourceTable.of(rows.slice(0, 2), DOMAIN, person="who", records=2, hold=1).grid == kernel.PERSON_GRIDS[-1]
-    with pytest.raises(SourceError, match="outgrows its integer grid"):
+    with pytest.raises(SourceError, match="too large for its integer grid"):
         SourceTable.of(rows, DOMAIN, person="who", records=2, hold=1)
 
 

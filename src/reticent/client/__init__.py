@@ -402,9 +402,9 @@ class Connection:
         """What is no reply of this interface is one error of the source, not one of whatever trips over it."""
         try:
             yield
-        except ReticentError:
+        except SourceError:
             raise
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
+        except (QueryError, KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
             raise self._not_ours() from None
 
     def _not_ours(self) -> SourceError:

@@ -215,7 +215,7 @@ def test_inconsistent_facts_are_refused(drawn, changed: dict, message: str) -> N
 
 
 def test_weights_beyond_the_grid_are_refused_while_loading() -> None:
-    with pytest.raises(SourceError, match="outgrows its integer grid"):
+    with pytest.raises(SourceError, match="too large for its integer grid"):
         Records.of_codes(Domain(a=2), {"a": np.array([0, 1])}, np.array([2**42, 2**42]))
 
 
@@ -235,7 +235,7 @@ def test_no_score_or_error_wraps_at_the_largest_table() -> None:
 
 def test_a_table_beyond_the_grid_is_refused_in_one_line() -> None:
     domain = Domain(a=2)
-    with pytest.raises(SourceError, match="outgrows its integer grid") as problem:
+    with pytest.raises(SourceError, match="too large for its integer grid") as problem:
         Records.of_codes(domain, {"a": np.array([0, 1])}, np.array([WEIGHT_LIMIT - 1, 1]))
     assert "\n" not in str(problem.value)
     with pytest.raises(SourceError, match="too many"):

@@ -291,9 +291,9 @@ def test_what_is_no_table_is_refused(rows: object) -> None:
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        (pd.DataFrame(), "no columns with a text as name"),
-        (pd.DataFrame([[SECRET]]), "no columns with a text as name"),
-        (pa.table({}), "no columns with a text as name"),
+        (pd.DataFrame(), "no column whose name is text"),
+        (pd.DataFrame([[SECRET]]), "no column whose name is text"),
+        (pa.table({}), "no column whose name is text"),
         (pd.DataFrame([[1, SECRET, 2]], columns=["age", "sex", "age"]), "'age' twice"),
         (pa.table([[1], [SECRET], [2]], names=["age", "sex", "age"]), "'age' twice"),
     ],
@@ -395,7 +395,7 @@ def test_what_cannot_be_held_is_counted_on_demand(tmp_path: Path) -> None:
 def test_what_outgrows_the_integer_grid_is_refused_while_loading(tmp_path: Path, monkeypatch, neighbours) -> None:
     """Also where nothing is held, and the total would be met first by a question."""
     monkeypatch.setattr(kernel, "WEIGHT_LIMIT", 2)
-    with pytest.raises(SourceError, match="outgrows its integer grid") as raised:
+    with pytest.raises(SourceError, match="too large for its integer grid") as raised:
         Table.read(as_parquet(tmp_path), DOMAIN, hold=2, neighbours=neighbours)
     assert "\n" not in str(raised.value)
 
