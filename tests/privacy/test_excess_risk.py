@@ -60,6 +60,6 @@ def test_excess_risk_is_declared_for_the_table_it_reads() -> None:
     curator = Curator(table, Ledger.memory(identity=table.identity, budget=rt.Budget(rho=1)))
     problem = LOSS.on(MIXED)
     theta = (np.zeros(problem.dimension),)
-    with pytest.raises(QueryError, match="2 records"):
+    with pytest.raises(QueryError, match="another number of records; the table has 2"):
         curator.measure([ExcessRisk((LOSS,), theta, (problem.scale,), MIXED, 1)], Gaussian(10))
     curator.measure([ExcessRisk((LOSS,), theta, (problem.scale,), MIXED, 2)], Gaussian(10))

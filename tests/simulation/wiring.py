@@ -131,6 +131,9 @@ class Rows:
     def __init__(self, rows: list[tuple[Any, ...]]) -> None:
         self._rows = iter(rows)
 
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return self._rows
+
     def fetchone(self) -> tuple[Any, ...] | None:
         return next(self._rows, None)
 

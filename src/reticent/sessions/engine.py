@@ -16,7 +16,7 @@ Free results for every kind of question, from knowledge alone: what the service'
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
@@ -24,6 +24,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
+from reticent.errors import KeyReusedError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.curator import Noise
 from reticent.kernel.statistics import MARGINAL_CELLS
@@ -34,6 +35,7 @@ from reticent.knowledge.free import (
     finished,
     free_answer,
     free_ratio,
+    free_single,
     known_mean,
     not_one,
     parts_of,
@@ -49,6 +51,7 @@ from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.releases.models import Model, free_model
+from reticent.sessions.journal import ASK, SUM
 from reticent.sessions.state import State
 from reticent.sql.asking import free_table
 from reticent.sql.result import ResultTable
@@ -116,7 +119,9 @@ class SessionEngine(ABC):
         if isinstance(quote, Split):
             if not quote.begin():
                 return self.carry_out(self.anew(quote))
-            return quote.join([self.carry_out(self.renewed(part)) for part in quote.parts])
+            result = quote.join([self.carry_out(self.renewed(part)) for part in quote.parts])
+            self._write_end(quote)
+            return result
         if isinstance(quote, Free):
             self.given(quote)
             return quote.result
@@ -127,6 +132,36 @@ class SessionEngine(ABC):
             if isinstance(current, Certify):
                 return current.run()
         return self.carry_out(current)
+
+    def _write_end(self, quote: Split) -> None:
+        """Note that a key has paid for some of its parts and was answered short of its error, before that leaves."""
+        key, state = quote.request.key, self.state
+        if key is None or not self.reads_knowledge or not quote.price:
+            return
+        with state.lock:
+            short = any(not _is_charged(state, part) and self.anew(part).price for part in _leaves(quote))
+            if short and (state.ledger.charged(ASK + key) or state.ledger.charged(SUM + key)):
+                state.journal.save_passed({"key": key, "asked": _asked(quote.request)})
+
+    def unpaid_as_known(self, request: Request, parts: Sequence[Quote]) -> Sequence[Quote]:
+        """The parts of a question, without purchases where its key has ended: that repeats its answer for nothing."""
+        told = None if request.key is None or not self.reads_knowledge else self.state.journal.passed(request.key)
+        if told is None:
+            return parts
+        if told["asked"] != _asked(request):
+            raise KeyReusedError("this key belongs to another question: use a new key")
+        return [self._as_known(part) if part.price else part for part in parts]
+
+    def _as_known(self, part: Quote) -> Quote:
+        """What a part is answered with where nothing can be paid."""
+        if isinstance(part, Split):
+            return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts])
+        request, query = part.request, part.request.question
+        assert isinstance(query, Single), "parts of questions are single"
+        found = free_single(part.known, query, None, request.confidence, strict=request.strict)
+        if found is None:
+            raise uncertified(query)
+        return Free(request.but(error=None, promise="certified"), part.known, found)
 
     def given(self, quote: Free) -> None:
         """A free answer is given; an engine may count what that saved."""
@@ -290,6 +325,27 @@ class Split:
 Quote = Free | Measure | Certify | Split
 
 
+def _leaves(quote: Quote) -> Iterator[Quote]:
+    """Parts that may be bought, and parts of parts."""
+    for part in quote.parts if isinstance(quote, Split) else ():
+        if isinstance(part, Split):
+            yield from _leaves(part)
+        elif part.price:
+            yield part
+
+
+def _is_charged(state: State, part: Quote) -> bool:
+    key = part.request.key
+    return key is not None and (state.charged(ASK + key) or state.charged(SUM + key))
+
+
+def _asked(request: Request) -> str:
+    """What a question of several parts is known by."""
+    question = request.question
+    assert isinstance(question, (Statement, Query)), "of several parts"
+    return part_name(question.text, request.error or 0.0, request.confidence)
+
+
 def quote_statement(engine: SessionEngine, request: Request, statement: Statement) -> Quote:
     """Each query behind the statement is a part; paid ones share the confidence between them."""
     from reticent.sql.asking import (
@@ -326,6 +382,7 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
         )
         for part in asked
     ]
+    parts = engine.unpaid_as_known(request, parts)
     join = partial(result_table, statement, knowledge, asked, error=error, confidence=each)
     return Split(request, knowledge, parts, join, begin if any(part.price for part in parts) else _nothing)
 
@@ -371,10 +428,9 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
         part = ratio_part_error(knowledge, query, error, confidence) if recalled is None else recalled[0]
         if recalled is None:
             begin = partial(_write_down, engine, request, name, [part])
-    top, bottom = (
-        engine.quote_part(request.part(count, part, confidence=each, name=name))
-        for count, name in zip(parts_of(query), ("top", "bottom"), strict=True)
-    )
+    named = zip(parts_of(query), ("top", "bottom"), strict=True)
+    quotes = [engine.quote_part(request.part(count, part, confidence=each, name=name)) for count, name in named]
+    top, bottom = engine.unpaid_as_known(request, quotes)
     return Split(
         request,
         knowledge,
@@ -400,6 +456,7 @@ def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quot
         engine.quote_part(request.part(part, error, confidence=each, name=str(place)))
         for place, part in enumerate(listed)
     ]
+    parts = engine.unpaid_as_known(request, parts)
     return Split(request, knowledge, parts, partial(_joined, query, confidence, knowledge))
 
 

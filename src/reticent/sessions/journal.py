@@ -391,7 +391,7 @@ class Journal:
                 yield key, {model["loss"]: model for model in told["models"]}
 
     def save_passed(self, told: dict[str, Any]) -> None:
-        """What a key was told by a test that it paid for."""
+        """What a key was told by a test that it paid for, or that it has paid and was answered short of its error."""
         self._append("passed", told)
 
     def passed(self, key: str) -> dict[str, Any] | None:

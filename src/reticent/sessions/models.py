@@ -3,13 +3,13 @@
 What the hypothesis knows nothing of is learned first; then its minimisers are audited, again where a reading is good
 but noisy; what that does not certify is bought singly. Where a number of losses was announced, none costs more than its
 part of what is left. A request with a key goes on from the models it began with: a retry knows more, but audits the
-same ones and buys alike.
+same ones and buys alike. A key that has paid and got an answer, within its error or not, pays nothing more.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -117,7 +117,7 @@ class ModelFitting:
         self.limit = limit
         """What is left of the price that was quoted before that start, in nano-units."""
         self._paid_here = 0
-        if taught and limit is not None and request.key is not None:
+        if request.key is not None:
             # The same key asked again has the same limit, and has paid part of it.
             self._paid_here = state.ledger.charged(ASK + request.key) + _charged_audits(state, request.key)
         self.state = state
@@ -148,25 +148,45 @@ class ModelFitting:
     def most(self) -> int:
         """The most that `run` would charge now, in nano-units: a start, audits, and what is bought should they fail.
 
-        What cannot be paid is not bought: then models stay uncertified, or a strict request is refused. Where neither
-        the audit nor any private minimiser can be paid, this is the least that would be needed.
+        Audits may end after any of them, and the fewer there are, the more is left for purchases. What cannot be paid
+        is not bought: then models stay uncertified, or a strict request is refused. Where neither the audit nor any
+        private minimiser can be paid, this is the least that would be needed.
         """
-        if all(map(self._paid, self.unknown)):
+        if self.ended or all(map(self._paid, self.unknown)):
             return 0
-        audit, request = self.audit, self.request
-        if audit is not None and audit.settled and self.audits.read(audit).high(request.confidence) <= self.error:
-            return 0
-        prices, place = [self.start] if self.start else [], 1
+        left = self.state.ledger.remaining_for(self.request.analyst) - self.start
+        prices = [price for loss, price in self._singly.items() if not self._paid(loss) and self._within(price)]
+        audit, place, paid, totals = self.audit, 1, 0, list[int]()
         while audit is not None:
+            reading = self.audits.read(audit) if audit.settled else None
+            if reading is not None and self._passes(reading):
+                return 0
+            if reading is not None and self._misses(reading):
+                break
             prices += [audit.cost] if audit.cost else []
-            audit = self._further(audit, place := place + 1)
-        prices += [price for loss, price in self._singly.items() if not self._paid(loss) and self._within(price)]
-        if not prices:
+            if paid + audit.cost > left:
+                break
+            paid += audit.cost
+            totals.append(self._with_purchases(paid, left))
+            audit = self._further(audit, place := place + 1, paid)
+        if not prices and not self._has_paid:
             raise QueryError(f"nothing certifies an excess risk of {self.error:g} on this table: ask for more error")
-        left, total = self.state.ledger.remaining_for(request.analyst), 0
-        for price in prices:
-            total += price if total + price <= left else 0
-        return total or min(prices)
+        totals.append(self._with_purchases(paid, left))
+        return self.start + max(totals) or min(prices, default=0)
+
+    def _with_purchases(self, paid: int, left: int) -> int:
+        """What audits have cost by then, and every purchase after them that fits into what is left."""
+        for loss, price in self._singly.items():
+            fits = paid + price <= left and self._within(price, paid)
+            paid += price if fits and not self._paid(loss) else 0
+        return paid
+
+    def _passes(self, reading: ExcessReading) -> bool:
+        return reading.high(self.request.confidence) <= self.error
+
+    def _misses(self, reading: ExcessReading) -> bool:
+        """Whether another audit of the same models is expected to fail, too."""
+        return reading.estimate > self.error
 
     def run(self) -> Model | list[Model]:
         """Buy a start where nothing is known, audit what is worth that, then buy singly what it does not certify."""
@@ -189,7 +209,7 @@ class ModelFitting:
             cost += 0 if audit.settled else reading.cost
             self._paid_here += audit.cost
             readings.append(reading)
-            if reading.high(self.request.confidence) <= self.error or reading.estimate > self.error:
+            if self._passes(reading) or self._misses(reading):
                 break
             audit = self._further(audit, place := place + 1)
         if not readings:
@@ -198,7 +218,8 @@ class ModelFitting:
             cost = _charged_beside(self.state, self.request.key)
         shares = dict(zip(self.unknown, divide(cost, [1.0] * len(self.unknown)), strict=True))
         last = readings[-1] if readings else None
-        if last is not None and (high := last.high(self.request.confidence)) <= self.error:
+        if last is not None and self._passes(last):
+            high = last.high(self.request.confidence)
             self._count_savings(cost)
             found = {loss: self._certified(loss, high, last, shares[loss]) for loss in self.unknown}
         else:
@@ -208,6 +229,7 @@ class ModelFitting:
                 loss: self._buy(loss, max(lows, default=0.0), self._unreached(loss, best, shares[loss]))
                 for loss in self.unknown
             }
+            self._write_end(found.values())
         return self.joined(found)
 
     @property
@@ -244,8 +266,9 @@ class ModelFitting:
             limits.append(self.state.ledger.remaining * min(due, len(self.unknown)) // due)
         return min(limits, default=None)
 
-    def _within(self, price: int) -> bool:
-        return self.part is None or self._paid_here + price <= self.part
+    def _within(self, price: int, paid: int = 0) -> bool:
+        """Whether this may cost so much, once `paid` was charged beside what the request has paid already."""
+        return self.part is None or self._paid_here + paid + price <= self.part
 
     @cached_property
     def start(self) -> int:
@@ -335,6 +358,29 @@ class ModelFitting:
         wanted = [self.error, self.request.confidence]
         self.state.journal.save_guesses(name, wanted, entries, own, audit, self.taught)
 
+    @property
+    def _has_paid(self) -> bool:
+        return self.request.key is not None and charged(self.state, self.request.key) > 0
+
+    @cached_property
+    def ended(self) -> bool:
+        """Whether this key has paid and was answered short of its error: it repeats that, and buys nothing more."""
+        told = None if self.request.key is None else self.state.journal.passed(self.request.key)
+        if told is not None and told["asked"] != self._all_losses:
+            raise KeyReusedError(f"key {self.request.key} belongs to another question: use a new key")
+        return told is not None
+
+    @property
+    def _all_losses(self) -> str:
+        digests = sorted({loss.digest for loss in self.losses})
+        return hashlib.sha256("".join(digests).encode()).hexdigest()
+
+    def _write_end(self, models: Iterable[Model]) -> None:
+        """Durable before the answer leaves. What reached its error shows in what was paid, and needs no note."""
+        short = any(model.error is None or model.error > self.error for model in models)
+        if short and self._has_paid and not self.ended:
+            self.state.journal.save_passed({"key": self.request.key, "asked": self._all_losses})
+
     # -- audits of them all ----------------------------------------------------------------------------------
 
     @cached_property
@@ -347,6 +393,8 @@ class ModelFitting:
         begun = self.state.journal.guesses(self._request_name)
         key = None if begun is None else begun.get("audited") or begun.get("audit")
         if key is None or not self.state.charged(key) or not self._of_these(begun):
+            if self.ended:
+                return None
             key = self.audits.key(self.audits.attempt)
         return self._worthwhile(self.state.journal.usable(key))  # two crashes may have lost it
 
@@ -358,21 +406,32 @@ class ModelFitting:
             for loss, model in self.guesses.items()
         )
 
-    def _further(self, audit: RiskAudit, place: int) -> RiskAudit | None:
-        """The audit after one that failed."""
+    def _further(self, audit: RiskAudit, place: int, paid: int = 0) -> RiskAudit | None:
+        """The audit after one that failed; `paid` is what audits cost that are only being priced."""
         attempt = self.state.journal.attempt(audit.key)
-        return self._worthwhile(self.audits.key(attempt + 1)) if attempt and place <= ATTEMPTS else None
+        if not attempt or place > ATTEMPTS:
+            return None
+        if self.ended and self.state.journal.guesses(_named(self._request_name, place)) is None:
+            return None  # others may have paid for it since
+        return self._worthwhile(self.audits.key(attempt + 1), paid)
 
-    def _worthwhile(self, key: str) -> RiskAudit | None:
+    def _worthwhile(self, key: str, paid: int = 0) -> RiskAudit | None:
         audit = self.audits.made(key, self.part)
         if audit is None or self.state.charged(key):
             return audit
-        if audit.cost > LARGEST_SHARE * self.state.ledger.remaining or not self._within(audit.cost):
+        if self._audits_are_over or not self._within(audit.cost, paid):
+            return None
+        if audit.cost > LARGEST_SHARE * self.state.ledger.remaining:
             return None
         # Where not all of them can be bought at any price, the audit is the only way.
         prices = self._singly
         saves = len(prices) < len(self.unknown) or audit.cost <= WORTH * sum(prices.values())
         return audit if saves else None
+
+    @property
+    def _audits_are_over(self) -> bool:
+        """Whether this key went on to purchases, which come after its audits."""
+        return self.request.key is not None and (self.ended or any(map(self._paid, self.unknown)))
 
     def _audited(self, audit: RiskAudit) -> ExcessReading | None:
         """What the audit shows, known from now on; None when nobody can pay for it."""
@@ -418,6 +477,10 @@ class ModelFitting:
         key = self._ledger_key(loss)
         fresh = not state.settled(key)
         most = remaining if self.part is None else min(remaining, (self.part - self._paid_here) / NANO)
+        if self.ended and not state.charged(key):
+            if request.strict:
+                raise QueryError(f"key {request.key} was answered short of {self.error:g}: use a new key to buy more")
+            return model
         minimizer = self._affordable(loss, inf if state.charged(key) else most)
         if minimizer is None:
             if request.strict:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.faults.payments import content, price
 from tests.small_tables import mixed, skewed, uniform
 
 import reticent as rt
@@ -65,3 +67,37 @@ def test_free_answers_name_no_ledger_event() -> None:
         query = rt.count((rt.col("a") == 1) | (rt.col("c") == 1))
         assert session.ask(query, error=0.0003).ledger_id is not None
         assert session.ask(query, error=0.0003).ledger_id is None
+
+
+@pytest.mark.parametrize(
+    ("question", "error"),
+    [
+        ("SELECT a, COUNT(*), AVG(c) FROM t WHERE b <= 1 GROUP BY a", "4%"),
+        ("SELECT COUNT(*), AVG(c) FROM t WHERE a <= 1 AND b <= 1", "4%"),
+        (rt.mean("c", where=(rt.col("a") <= 1) & (rt.col("b") == 1)), 0.05),
+    ],
+    ids=["groups", "statement", "mean"],
+)
+@pytest.mark.parametrize("share", [0.55, 0.8])
+def test_a_key_that_paid_for_some_of_its_parts_is_quoted_nothing(
+    question: Any, error: Any, share: float, tmp_path: Path
+) -> None:
+    """Parts that the budget could not pay were quoted again, and bought once a cap was raised."""
+    terms: dict[str, Any] = {"error": error, "key": "k", "analyst": "ann"}
+    other: dict[str, Any] = {**terms, "error": "3%"}
+    opening: tuple[Any, ...] = (tmp_path / "l", uniform(3000, seed=1), rt.Budget(rho=5))
+    with Session.open(*opening, warm_start=0) as session:
+        quoted = session.cost(question, **terms)
+        session.set_cap("ann", share * quoted)
+        first = session.ask(question, **terms)
+        assert 0 < price(first) < quoted
+        assert session.spent == pytest.approx(price(first))
+        spent = session.spent
+    with Session.open(*opening, warm_start=0) as session:
+        session.set_cap("ann", 5.0)
+        assert session.cost(question, **terms) == 0
+        again = session.ask(question, **terms)
+        assert (content(again), price(again), session.spent) == (content(first), price(first), spent)
+        with pytest.raises(KeyReusedError):
+            session.cost("SELECT COUNT(*), AVG(b) FROM t WHERE c = 1", **other)
+        assert session.cost(question, error=error, key="new", analyst="ann") > 0

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 import pytest
+from tests.faults.payments import LOSSES, ROWS, content, price
 from tests.session_tables import of_codes
 
 import reticent as rt
+from reticent.errors import KeyReusedError
+from reticent.kernel.accounting import NANO
 from reticent.kernel.table import Table
 from reticent.knowledge.paid_models import ExcessReading
 from reticent.knowledge.tails import SESSION_WIDE, audit_share
@@ -169,3 +173,92 @@ def test_of_an_announced_number_none_costs_more_than_its_part(rows: Table) -> No
 def test_losses_are_announced_to_engines_that_answer_them(rows: Table) -> None:
     with pytest.raises(rt.QueryError, match="losses= has no effect"):
         Session.open(None, rows, BUDGET, engine="tuned", losses=[LOSS])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What audits say, attempt by attempt: `p`asses, `n`ear (the reading is good, but noisy) or `f`ar off."""
+
+    letters: str
+
+    def letter(self, reading: ExcessReading) -> str:
+        return self.letters[min(reading.attempt, len(self.letters)) - 1]
+
+    def force(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ExcessReading, "high", lambda reading, _: 0.0 if self.letter(reading) == "p" else 9.0)
+        monkeypatch.setattr(
+            ExcessReading, "estimate", property(lambda reading: 9.0 if self.letter(reading) == "f" else 0.0)
+        )
+
+
+def assert_a_key_pays_once(session: Session, asked: Any, error: float, analyst: str | None = None) -> int:
+    """Nano-units charged: at most what was quoted, stated whole, and nothing more when the key comes back."""
+    ledger, terms = session.state.ledger, {"error": error, "key": "k", "analyst": analyst}
+    quoted, before = round(session.cost(asked, **terms) * NANO), ledger.spent
+    first = session.minimize(asked, **terms)
+    paid = ledger.spent - before
+    assert paid <= quoted
+    assert round(price(first) * NANO) == paid
+    if paid:
+        assert session.cost(asked, **terms) == 0, "what a key has paid is not charged again"
+        again = session.minimize(asked, **terms)
+        assert (content(again), price(again)) == (content(first), price(first))
+        assert ledger.spent - before == paid
+    return paid
+
+
+@pytest.mark.parametrize("letters", ["np", "nf"])
+@pytest.mark.parametrize("asked", [LOSSES[1], LOSSES], ids=["loss", "list"])
+def test_a_key_whose_audits_are_settled_is_quoted_nothing(
+    asked: Any, letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the first audit was looked at: one that passed at the second attempt was quoted a third and minimisers."""
+    Outcome(letters).force(monkeypatch)
+    with Session.open(None, ROWS, rt.Budget(rho=2), warm_start=0) as session:
+        assert assert_a_key_pays_once(session, asked, 0.1) > 0
+
+
+@pytest.mark.parametrize("letters", ["nnn", "f"])
+@pytest.mark.parametrize("cap", [1e-6, 5e-6])
+def test_a_key_that_missed_its_error_for_want_of_budget_is_quoted_nothing(
+    letters: str, cap: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where audits end early, more is left for minimisers than after all of them: that was not in the price."""
+    Outcome(letters).force(monkeypatch)
+    with Session.open(None, ROWS, rt.Budget(rho=2), warm_start=0) as session:
+        session.set_cap("ann", cap)
+        paid = assert_a_key_pays_once(session, LOSSES[:2], 0.1, "ann")
+        assert 0 < paid <= cap * NANO
+
+
+@pytest.mark.parametrize(("asked", "rho"), [(LOSSES[0], 2e-5), (LOSSES[:2], 5e-6)], ids=["loss", "list"])
+def test_a_key_among_an_announced_number_has_one_part(asked: Any, rho: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked again, the same key had another part of what was left, and paid for another audit."""
+    Outcome("np").force(monkeypatch)
+    with Session.open(None, ROWS, rt.Budget(rho=rho), losses=LOSSES, queries=10, error=0.1) as session:
+        assert assert_a_key_pays_once(session, asked, 0.1) > 0
+
+
+def test_a_key_that_fell_short_stays_so_after_a_restart_and_whatever_others_buy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Outcome("f").force(monkeypatch)
+    terms: dict[str, Any] = {"error": 0.1, "key": "k", "analyst": "ann"}
+    with Session.open(tmp_path / "a.ledger", ROWS, rt.Budget(rho=2), warm_start=0) as session:
+        session.set_cap("ann", 5e-7)
+        first, spent = session.minimize(LOSSES[1], **terms), session.spent
+        assert 0 < first.price == pytest.approx(spent)
+        assert first.wanted == 0.1
+    with Session.open(tmp_path / "a.ledger", ROWS, rt.Budget(rho=2), warm_start=0) as session:
+        assert session.minimize(LOSSES[1], error=0.1, analyst="bob").certified
+        session.set_cap("ann", 1.0)
+        spent = session.spent
+        assert session.cost(LOSSES[1], **terms) == 0
+        again = session.minimize(LOSSES[1], **terms)
+        assert again.to_dict() == first.to_dict()
+        strict = session.request(LOSSES[1], 0.1, key="k", analyst="ann").but(strict=True)
+        with pytest.raises(rt.QueryError, match="use a new key"):
+            session.carry_out(session.quote(strict))
+        with pytest.raises(KeyReusedError):
+            session.cost(LOSSES[0], **terms)
+        assert session.spent == spent
