@@ -27,7 +27,8 @@ from reticent.kernel.ledger.store import (
 
 SLOT = 4096
 NANO = 1_000_000_000
-_SLOT = re.compile(rb"[0-9a-f]{64} \{|\0{64}")
+_SLOT = re.compile(rb"[0-9a-f\0]{64}[ \0][{\0]")
+"""How a slot begins, also one that was torn before anything was written over its zeros."""
 
 _flush = getattr(os, "fdatasync", os.fsync)
 
@@ -81,10 +82,14 @@ class Anchor:
 
 
 def _refuse_other_file(path: Path) -> None:
-    """An anchor is empty, or two slots of which a torn write ruins one: whatever else is there belongs to somebody."""
+    """An anchor is empty, or two slots of which a torn write ruins one: whatever else is there belongs to somebody.
+
+    A disk that loses what it was told to flush may leave it shorter.
+    """
     content = path.read_bytes()
     slots = content[:SLOT], content[SLOT:]
-    if content and not (len(content) == 2 * SLOT and any(_SLOT.match(slot) for slot in slots)):
+    ours = not content.strip(b"\0") or any(_SLOT.match(slot) for slot in slots)
+    if len(content) > 2 * SLOT or not ours:
         raise LedgerError(f"{path} is not an anchor and will not be overwritten: choose another path, or remove it")
 
 

@@ -205,6 +205,20 @@ def test_a_file_that_is_no_anchor_is_not_overwritten(tmp_path: Path, size: int, 
     assert rows.read_bytes() == before
 
 
+@pytest.mark.parametrize("kept", [0, 66, 1000, 4096, 5000])
+@pytest.mark.parametrize("zeros", [0, 30, 4096])
+def test_a_ruined_anchor_is_replaced_where_the_loss_is_accepted(tmp_path: Path, kept: int, zeros: int) -> None:
+    """A disk that loses what it was told to flush leaves an anchor shorter, or with zeros in it."""
+    path = tmp_path / "a.ledger"
+    opened(path).close()
+    marks = path.with_name("a.ledger.anchor")
+    content = bytearray(marks.read_bytes()[:kept])
+    content[:zeros] = bytes(min(zeros, kept))
+    marks.write_bytes(content)
+    opened(path, accept_rollback=True).close()
+    opened(path).close()
+
+
 @pytest.mark.parametrize("which", ["ledger", "anchor", "backup", "restored"])
 def test_what_is_no_ordinary_file_is_never_replaced(tmp_path: Path, which: str) -> None:
     """A ledger given `/dev/null` as its place was renamed over the device."""
