@@ -123,7 +123,7 @@ class Visit:
         loss = {"loss": "squared", "features": ["free_care", "health"], "label": "doctor_visits", "radius": 2.0}
         headers = {"Authorization": f"Bearer {self.people['ada']}"}
         body: dict[str, Any] = {"loss": loss, "error": 0.2}
-        reply = self.http.post("/v1/tables/visits/minimise", json=body, headers=headers)
+        reply = self.http.post("/v1/tables/visits/minimize", json=body, headers=headers)
         reply.raise_for_status()
         window.click_text("History", "nav a")
         window.click("[aria-label^='Show answer']")

@@ -82,7 +82,7 @@ def _question(rng: random.Random, domain: Domain) -> tuple[str, dict[str, Any]]:
         case 1:
             return "ask", {"query": {"query": "marginal", "attributes": [name]}, "error": 0.2}
         case 2:
-            return "minimise", {"loss": some_loss(rng, domain, *EVERY).to_dict(), "error": 1.0}
+            return "minimize", {"loss": some_loss(rng, domain, *EVERY).to_dict(), "error": 1.0}
         case 3:
             return "cost", {"query": {"query": "count"}, "error": 0.01}
         case _:

@@ -29,7 +29,7 @@ def question(generator: random.Random) -> tuple[str, dict[str, Any]]:
     kind = generator.random()
     edge = generator.choice(EDGES)
     if kind < 0.02:
-        return "minimise", {"loss": rt.Squared(features=["sex"], label="age", radius=1 + generator.random()).to_dict()}
+        return "minimize", {"loss": rt.Squared(features=["sex"], label="age", radius=1 + generator.random()).to_dict()}
     if kind < 0.2:
         column = generator.choice(list(COLUMNS))
         return "ask", {"sql": f"SELECT {column}, COUNT(*) FROM survey WHERE age >= {edge} GROUP BY {column}"}

@@ -54,7 +54,7 @@ def test_losses_are_tested_paid_and_repeated(tmp_path: Path) -> None:
     write_survey(tmp_path)
     table = replace(survey_settings(tmp_path).tables[0], **changes)
     with running_app(tmp_path, tables=(table,)) as service:
-        body, path = {"loss": loss.to_dict()}, "/v1/tables/survey/minimise"
+        body, path = {"loss": loss.to_dict()}, "/v1/tables/survey/minimize"
         (first,) = service.client.post(path, json=body, headers=service.alice).json()["result"]["models"]
         assert first["certified"]
         assert first["origin"] in ("tested", "measured")

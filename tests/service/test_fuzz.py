@@ -38,7 +38,7 @@ SEEDS: dict[str, list[Any]] = {
     + [{"query": {"query": "marginal", "attributes": ["age", "sex"]}}, {"query": {"query": "mean", "column": "age"}}]
     + [{"sql": text} for text in STATEMENTS],
     "cost": [{"query": COUNT, "error": 0.3}, {"sql": STATEMENTS[0], "error": 0.5}, {"loss": LOSS, "error": 0.9}],
-    "minimise": [{"loss": LOSS}, {"losses": [LOSS, LOGISTIC]}, {"loss": LOGISTIC, "error": 5.0, "max_price": 1e-6}],
+    "minimize": [{"loss": LOSS}, {"losses": [LOSS, LOGISTIC]}, {"loss": LOGISTIC, "error": 5.0, "max_price": 1e-6}],
     "releases": [{"title": "x", "rows": 3}],
     "tokens": [{"name": "eve", "role": "analyst", "days": 3, "tables": ["survey"]}],
     "rotate": [{"days": 1}],
@@ -57,7 +57,7 @@ WORDS = [
 ROUTES: list[tuple[str, str, str]] = [
     ("GET", "/health", ""), ("GET", "/metrics", ""), ("GET", "/", ""), ("GET", "/static/{part}", ""),
     ("GET", "/openapi.json", ""), ("GET", "/v1/me", ""), ("GET", "/v1/tables", ""), ("GET", "/v1/tables/{part}", ""),
-    ("POST", f"{TABLE}/ask", "ask"), ("POST", f"{TABLE}/cost", "cost"), ("POST", f"{TABLE}/minimise", "minimise"),
+    ("POST", f"{TABLE}/ask", "ask"), ("POST", f"{TABLE}/cost", "cost"), ("POST", f"{TABLE}/minimize", "minimize"),
     ("GET", f"{TABLE}/certificates", ""), ("GET", f"{TABLE}/history", ""), ("GET", f"{TABLE}/history/{{part}}", ""),
     ("GET", f"{TABLE}/budget", ""), ("GET", f"{TABLE}/releases", ""),
     ("GET", f"{TABLE}/releases/{{part}}/{{part}}", ""),

@@ -111,7 +111,7 @@ def test_free_answers_never_touch_the_rows(service: Service, reached: list[Any])
     for path, body in (
         ("cost", {"query": COUNT, "error": 1e-3}),
         ("cost", {"loss": loss, "error": 0.2}),
-        ("minimise", {"loss": loss}),
+        ("minimize", {"loss": loss}),
     ):
         reply = service.client.post(f"/v1/tables/survey/{path}", json=body, headers=service.alice)
         assert reply.status_code == 200, reply.text

@@ -30,7 +30,7 @@ LOSSES = [
     {"loss": rt.Squared(features=["sex"], label="age").to_dict(), "error": 0.2},
     {"losses": [rt.Squared(features=[name], label="age").to_dict() for name in ("smoker", "region")], "error": 0.2},
 ]
-ORDERS = [("ask", body) for body in QUESTIONS] + [("minimise", body) for body in LOSSES]
+ORDERS = [("ask", body) for body in QUESTIONS] + [("minimize", body) for body in LOSSES]
 
 
 class Analyst(threading.Thread):

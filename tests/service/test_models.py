@@ -44,13 +44,18 @@ def session_of(service: Service, who: dict[str, str]) -> Connection:
 
 def test_without_an_error_a_model_is_free(service: Service) -> None:
     before = budget(service)["spent"]
-    reply = post(service, "minimise", {"loss": AGE.to_dict()})
+    reply = post(service, "minimize", {"loss": AGE.to_dict()})
     assert reply.status_code == 200, reply.text
     (model,) = reply.json()["result"]["models"]
     assert reply.json()["kind"] == "models"
     assert set(model["coefficients"]) >= {"(intercept)"}
     assert (reply.json()["guarantee"] == "uncertified") != model["certified"]
     assert budget(service)["spent"] == before
+
+
+def test_the_path_of_version_0_1_still_answers(service: Service) -> None:
+    body = {"loss": AGE.to_dict()}
+    assert post(service, "minimise", body).content == post(service, "minimize", body).content
 
 
 def test_the_cost_is_known_before_and_bounds_what_is_charged(service: Service) -> None:
@@ -60,7 +65,7 @@ def test_the_cost_is_known_before_and_bounds_what_is_charged(service: Service) -
     assert 0 < cost["price"] <= before["own_remaining"]
     assert cost["affordable"]
     assert not cost["free"]
-    reply = post(service, "minimise", body, key="priced").json()
+    reply = post(service, "minimize", body, key="priced").json()
     after = budget(service)
     (model,) = reply["result"]["models"]
     assert model["certified"]
@@ -72,18 +77,18 @@ def test_the_cost_is_known_before_and_bounds_what_is_charged(service: Service) -
 
 def test_the_same_key_returns_the_same_bytes_and_is_charged_once(service: Service) -> None:
     body = {"loss": SEX.to_dict(), "error": 0.3}
-    first = post(service, "minimise", body, key="model")
+    first = post(service, "minimize", body, key="model")
     spent = budget(service)["spent"]
     assert first.status_code == 200, first.text
     assert first.json()["result"]["price"] > 0
-    assert post(service, "minimise", body, key="model").content == first.content
+    assert post(service, "minimize", body, key="model").content == first.content
     assert budget(service)["spent"] == spent
-    other = post(service, "minimise", body | {"error": 0.29}, key="model")
+    other = post(service, "minimize", body | {"error": 0.29}, key="model")
     assert other.json()["type"] == "urn:reticent:problem:key-reused"
     question = {"query": {"query": "count"}, "error": 0.1}
     assert service.ask(question, key="model").json()["type"] == "urn:reticent:problem:key-reused"
     entry = service.client.get(f"{TABLE}/history?limit=1", headers=service.alice).json()["entries"][0]
-    assert entry["question"] == f"minimise {SEX!r}"
+    assert entry["question"] == f"minimize {SEX!r}"
     assert service.client.get(f"{TABLE}/history/{entry['sequence']}", headers=service.alice).content == first.content
 
 
@@ -91,7 +96,7 @@ def test_a_model_is_bought_where_no_audit_is_worth_it(service: Service, monkeypa
     monkeypatch.setattr(fitting, "LARGEST_SHARE", 0.0)
     body = {"loss": rt.Logistic(features=["smoker"], label="sex").to_dict(), "error": 0.5}
     cost, before = post(service, "cost", body).json(), budget(service)["own_spent"]
-    reply = post(service, "minimise", body, key="bought").json()
+    reply = post(service, "minimize", body, key="bought").json()
     (model,) = reply["result"]["models"]
     assert model["origin"] == "measured"
     assert reply["result"]["price"] == pytest.approx(cost["price"], abs=1e-9)
@@ -105,13 +110,13 @@ def test_a_lost_purchase_is_found_again_by_its_key(service: Service, monkeypatch
     body = {"loss": rt.Logistic(features=["age"], label="smoker").to_dict(), "error": 0.45}
     with monkeypatch.context() as broken:
         broken.setattr(served.answers, "keep", _fails)
-        assert post(service, "minimise", body, key="lost").status_code == 500
+        assert post(service, "minimize", body, key="lost").status_code == 500
     spent = budget(service)["spent"]
-    again = post(service, "minimise", body, key="lost").json()
+    again = post(service, "minimize", body, key="lost").json()
     assert budget(service)["spent"] == spent
     assert (
         again["result"]["models"][0]["theta"]
-        == post(service, "minimise", body, key="lost").json()["result"]["models"][0]["theta"]
+        == post(service, "minimize", body, key="lost").json()["result"]["models"][0]["theta"]
     )
 
 
@@ -126,14 +131,14 @@ def test_a_retry_audits_what_it_began_with(service: Service, monkeypatch: pytest
     key = f"moved-{batch}"
     with monkeypatch.context() as broken:
         broken.setattr(served.answers, "keep", _fails)
-        assert post(service, "minimise", body, key=key).status_code == 500
+        assert post(service, "minimize", body, key=key).status_code == 500
     digest = served.session.state.knowledge.current.digest
     question = {"query": {"query": "marginal", "attributes": ["age", "region" if batch else "sex"]}, "error": 0.01}
     assert service.ask(question, service.bob, key=key).json()["result"]["price"] > 0
     served.session.refit()
     assert served.session.state.knowledge.current.digest != digest, "the hypothesis stayed: this test shows nothing"
     spent = budget(service)["own_spent"]
-    again = post(service, "minimise", body, key=key)
+    again = post(service, "minimize", body, key=key)
     assert again.status_code == 200, again.text
     assert budget(service)["own_spent"] == spent
     assert all(model["certified"] for model in again.json()["result"]["models"])
@@ -146,23 +151,23 @@ def _fails(*_: object) -> None:
 def test_one_audit_may_certify_a_declared_batch(service: Service) -> None:
     losses = [rt.Squared(features=[name], label="age") for name in ("sex", "smoker", "region")]
     body = {"losses": [loss.to_dict() for loss in losses], "error": 0.2}
-    reply = post(service, "minimise", body, key="batch").json()
+    reply = post(service, "minimize", body, key="batch").json()
     models = reply["result"]["models"]
     assert [model["loss"]["features"] for model in models] == [["sex"], ["smoker"], ["region"]]
     assert all(model["certified"] and model["origin"] == "batch" for model in models)
     assert len({model["ledger_id"] for model in models}) == 1
     assert sum(model["price"] for model in models) == pytest.approx(reply["result"]["price"], abs=1e-9)
-    assert post(service, "minimise", body, key="batch").json() == reply
+    assert post(service, "minimize", body, key="batch").json() == reply
 
 
 def test_caps_and_prices_refuse_before_anything_is_paid(service: Service) -> None:
     body = {"loss": rt.Squared(features=["region"], label="age", radius=3.0).to_dict(), "error": 0.2}
     before = budget(service, service.bob)
-    refused = post(service, "minimise", body | {"max_price": 1e-7}, service.bob, "dear")
+    refused = post(service, "minimize", body | {"max_price": 1e-7}, service.bob, "dear")
     assert (refused.status_code, refused.json()["type"]) == (409, "urn:reticent:problem:price")
     cap = {"amount": before["own_spent"] + 1e-6}
     assert service.client.put(f"{TABLE}/caps/bob", json=cap, headers=service.custodian).status_code == 200
-    refused = post(service, "minimise", body, service.bob, "capped")
+    refused = post(service, "minimize", body, service.bob, "capped")
     assert refused.status_code == 402
     assert refused.json()["requested"] > refused.json()["remaining"]
     assert budget(service, service.bob)["spent"] == before["spent"]
@@ -186,7 +191,7 @@ def test_caps_and_prices_refuse_before_anything_is_paid(service: Service) -> Non
 )
 def test_bad_losses_are_refused_unpaid(service: Service, body: dict[str, Any], kind: str) -> None:
     before = budget(service)["spent"]
-    refused = post(service, "minimise", body)
+    refused = post(service, "minimize", body)
     assert (refused.status_code, refused.json()["type"]) == (422, f"urn:reticent:problem:{kind}")
     assert budget(service)["spent"] == before
 
@@ -241,7 +246,7 @@ def test_a_fit_takes_as_long_as_its_work_says_whatever_it_really_took(
     monkeypatch.setattr(Ticks, "hold", lambda self, begun, work: held.append((begun, work)))
     with running_app(tmp_path, tick=0.01) as ticking:
         for place in range(2):
-            post(ticking, "minimise", {"loss": AGE.to_dict(), "error": 0.2}, key=f"held-{place}")
+            post(ticking, "minimize", {"loss": AGE.to_dict(), "error": 0.2}, key=f"held-{place}")
         post(ticking, "ask", {"query": COUNT, "error": 0.2}, key="count")
     works = [work for _, work in held]
     assert works[0] > 0
@@ -261,6 +266,6 @@ def test_paid_models_leave_at_a_tick(tmp_path: Path, monkeypatch: pytest.MonkeyP
         def spent() -> float:
             return session.spent
 
-        reply = post(ticking, "minimise", {"loss": AGE.to_dict(), "error": 0.2}, key="tick")
+        reply = post(ticking, "minimize", {"loss": AGE.to_dict(), "error": 0.2}, key="tick")
         assert reply.json()["result"]["price"] > 0
         assert left == [(0.4, spent())], "one tick, after the charge"

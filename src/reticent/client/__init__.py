@@ -253,7 +253,7 @@ class Connection:
         """As `Session.minimize`: one model, or one per loss of a list. What cannot be certified says so."""
         from reticent.releases.models import Model
 
-        reply = self._send("/minimise", loss, error, confidence, key, max_price)
+        reply = self._send("/minimize", loss, error, confidence, key, max_price)
         with self._reading():
             models = [Model.from_dict(fields) for fields in reply["result"]["models"]]
         return models if isinstance(loss, Sequence) else models[0]

@@ -24,7 +24,7 @@ import numpy as np
 from reticent.knowledge.answer import ORIGINS
 
 ROUTES = (
-    "page", "health", "metrics", "openapi", "me", "tables", "table", "ask", "cost", "minimise", "certificates",
+    "page", "health", "metrics", "openapi", "me", "tables", "table", "ask", "cost", "minimize", "certificates",
     "history", "answer", "budget", "releases", "publish", "download", "caps", "spending", "verify", "tokens",
     "token", "postgres", "forwarded", "refused",
 )  # fmt: skip

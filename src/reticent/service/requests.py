@@ -79,7 +79,7 @@ class ParsedRequest:
         if isinstance(question, (Query, Statement)):
             return question.text
         losses = question if isinstance(question, tuple) else (question,)
-        first = f"minimise {losses[0]!r}"
+        first = f"minimize {losses[0]!r}"
         return first if len(losses) == 1 else f"{first} and {len(losses) - 1} more"
 
     @property

@@ -98,13 +98,14 @@ async def ask(http: HttpRequest, served: Served, person: Person) -> Response:
     return await _answered(http, served, await served.parse(served.questions, _json_body(http), person), person)
 
 
-@router.post("/tables/{table}/minimise", response_model=models.Reply, openapi_extra=_body(models.Fitting) | _key())
-async def minimise(http: HttpRequest, served: Served, person: Person) -> Response:
+@router.post("/tables/{table}/minimise", include_in_schema=False)  # its name in version 0.1
+@router.post("/tables/{table}/minimize", response_model=models.Reply, openapi_extra=_body(models.Fitting) | _key())
+async def minimize(http: HttpRequest, served: Served, person: Person) -> Response:
     """Fit models by minimising convex losses: free from what is known, or audited and bought within an error.
 
     Models that neither an audit nor the budget can certify come back uncertified and say so.
     """
-    named(http, "minimise")
+    named(http, "minimize")
     return await _answered(http, served, await served.parse(served.losses, _json_body(http), person), person)
 
 
@@ -117,7 +118,7 @@ async def _answered(http: HttpRequest, served: TableService, parsed: ParsedReque
 
 @router.post("/tables/{table}/cost", response_model=models.Cost, openapi_extra=_body(models.Question, models.Fitting))
 async def cost(http: HttpRequest, served: Served, person: Person) -> Any:
-    """The most that `ask` or `minimise` with the same body would charge now; asking for it costs nothing."""
+    """The most that `ask` or `minimize` with the same body would charge now; asking for it costs nothing."""
     named(http, "cost")
     body = _json_body(http)
     parser = served.losses if {"loss", "losses"} & set(content_of(body)) else served.questions
