@@ -86,6 +86,13 @@ def replicated(table: Table, times: int) -> Table:
     return Table(Records(table.domain, source._planes, source._weights * times), table.domain, neighbours="add-remove")
 
 
+def contingency(name: str) -> Table:
+    """A published table of binary columns: one row for each cell, the last column counts its records."""
+    cells = np.loadtxt(DATA / "contingency" / f"{name}.csv", delimiter=",", skiprows=1, dtype=np.int64)
+    held = cells[cells[:, -1] > 0]
+    return of_codes((2,) * (cells.shape[1] - 1), held[:, :-1], held[:, -1])
+
+
 def workload(domain: Domain, order: int, most: int = 64) -> Workload:
     """All sets of some attributes, or `most` of them."""
     sets = list(combinations(domain.names, order))
@@ -97,6 +104,7 @@ Case = tuple[str, Callable[[], Table], int, tuple[float, ...]]
 """Name, table, order of the workload, epsilons."""
 
 MIXED = (5, 6, 4, 7, 3, 8)
+CONTINGENCY = ("czech", "mildew", "rochdale")
 QUICK: list[Case] = [
     ("xor of 3 and label", lambda: xor(3), 4, (0.1, 1, 10)),
     ("interactions of order 3, 10 binary", lambda: interactions((2,) * 10, 3), 3, (0.1, 1, 100)),
@@ -129,6 +137,7 @@ PUBLIC: list[Case] = [
     ("adult_32bin", lambda: read("adult_32bin", "add-remove")[0], 3, (1, 10)),
     ("plants", lambda: read("plants", "add-remove")[0], 3, (1,)),
     ("kdd99", lambda: read("kdd99", "add-remove")[0], 3, (1,)),
+    *((f"contingency, {name}", lambda name=name: contingency(name), 3, (0.1, 1, 10)) for name in CONTINGENCY),
 ]
 
 

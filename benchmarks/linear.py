@@ -1,10 +1,11 @@
-"""Linear baselines: plain Gaussian noise with consistency, and ResidualPlanner's allocation, from the papers.
+"""Baselines: plain Gaussian noise with consistency, ResidualPlanner's allocation, and the product of noisy one-ways.
 
-Both answer a workload of marginals without any model. A marginal S is the sum of the residuals of its subsets A (its
-table of A with the mean along every axis taken off), each spread evenly over the attributes of S outside A. Plain noise
-measures every marginal asked for with the same budget; its residuals are then averaged by inverse variance over the
-marginals that tell them, which is weighted least squares. ResidualPlanner measures the residuals themselves, each with
-the precision that the workload's errors call for. Noise is NumPy's: nothing here is private.
+The first two, from the papers, answer a workload of marginals without any model. A marginal S is the sum of the
+residuals of its subsets A (its table of A with the mean along every axis taken off), each spread evenly over the
+attributes of S outside A. Plain noise measures every marginal asked for with the same budget; its residuals are then
+averaged by inverse variance over the marginals that tell them, which is weighted least squares. ResidualPlanner
+measures the residuals themselves, each with the precision that the workload's errors call for. The product takes
+attributes for independent. Noise is NumPy's: nothing here is private.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from math import prod
 
 import numpy as np
 
-__all__ = ["plain_gaussian", "residual_planner", "residuals_of"]
+__all__ = ["noisy_product", "plain_gaussian", "residual_planner", "residuals_of"]
 
 Set = tuple[str, ...]
 Sizes = Mapping[str, int]
@@ -51,6 +52,23 @@ def residual_planner(truth: Truth, sizes: Sizes, rho: float, generator: np.rando
         for inner, residual in exact.items()
     }
     return _answers(truth, sizes, noisy)
+
+
+def noisy_product(
+    singles: Mapping[str, np.ndarray], sets: Sequence[Set], rho: float, generator: np.random.Generator
+) -> dict[Set, np.ndarray]:
+    """Products of single attributes' shares, each measured with an equal part of `rho` (add-remove)."""
+    sd, shares = (len(singles) / (2 * rho)) ** 0.5, {}
+    for name, counts in singles.items():
+        noisy = np.maximum(counts + generator.normal(0.0, sd, counts.shape), 0.0)
+        shares[name] = noisy / noisy.sum() if noisy.any() else np.full(counts.shape, 1 / counts.size)
+    answers = {}
+    for names in sets:
+        table = np.ones(())
+        for name in names:
+            table = np.multiply.outer(table, shares[name])
+        answers[names] = table
+    return answers
 
 
 def planned_precisions(sets: Sequence[Set], sizes: Sizes, rho: float) -> dict[Set, float]:

@@ -25,6 +25,7 @@ from reticent.kernel.mechanisms.noise import SMALLEST_GAUSSIAN
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
 from reticent.queries.linear import Residual
 from reticent.releases.allocation import binned
+from reticent.releases.replacement import ReplacementPrices
 
 __all__ = ["ResidualPlan", "measurable", "noises_costing"]
 
@@ -37,6 +38,8 @@ MOST_ERROR = 1.2
 
 At 1 the expected total variation is up to 1.6 times the least, at 1.2 up to 1.15, and without a bound the noise of a
 small target's cells up to 4.7 times plain noise's (docs/validation.md, constants of the plan)."""
+REPRICED = 8
+"""Iterations after which prices under replace-one are learnt anew."""
 RAISED = 0.25
 """Power of the ratio of a target's error to the most by which its weight is raised in each iteration."""
 TINY = np.finfo(np.float64).tiny
@@ -54,9 +57,20 @@ def measurable(domain: Domain, sets: Sequence[Set]) -> bool:
 
 
 class ResidualPlan:
-    """Residuals that may be measured for some targets; `total` if the number of records is among them."""
+    """Residuals that may be measured for some targets, for neighbours with one record added or, `replacing`, replaced.
 
-    def __init__(self, domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float], *, total: bool) -> None:
+    With `total` the number of records is among them.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        sets: Sequence[Set],
+        targets: Mapping[Set, float],
+        *,
+        total: bool,
+        replacing: bool = False,
+    ) -> None:
         asked = [s for s in targets if targets[s] > 0]
         found = [s for s in sets if min(domain.shape_of(s)) > 1]
         self.sets: list[Set] = _in_groups(domain, [*([()] if total else []), *found], asked)
@@ -64,6 +78,7 @@ class ResidualPlan:
         self._cells = np.array([domain.cells(s) for s in self.sets], dtype=np.float64)
         self.price = np.array([prod(1 - 1 / size for size in domain.shape_of(s)) for s in self.sets])
         """Of precision one: what one record adds to a residual, squared."""
+        self._domain, self._replacing = domain, replacing
         inside = [
             (j, index[inner])
             for j, s in enumerate(asked)
@@ -99,8 +114,13 @@ class ResidualPlan:
         spread, counts = binned(variances, self._cells)
         added = np.full(len(self.sets), budget / len(self.sets)) / self.price
         most = most_error**2 * self._errors(counts, _left(spread, self._plain(budget + float(self.price @ known))))
-        weights = self._weights.copy()
-        for _ in range(ITERATIONS):
+        weights, prices, over = self._weights.copy(), self.price, 1.0
+        replaced = ReplacementPrices(self._domain, self.sets) if self._replacing else None
+        for step in range(ITERATIONS):
+            if replaced is not None and step % REPRICED == 0:
+                cost, prices = replaced.learn(added)
+                over = cost / float(self.price @ added)
+                added *= budget / cost
             left = _left(spread, known + added)
             errors = np.maximum(self._errors(counts, left), TINY)
             weights = np.maximum(weights * (errors / np.maximum(most, TINY)) ** RAISED, self._weights)
@@ -109,10 +129,15 @@ class ResidualPlan:
             gains = worth * (counts * left * left).sum(axis=1)
             if not gains.any():
                 break
-            # With unknown variances the optimum for given weights is reached in one step.
-            added *= np.sqrt(gains / gains.max())
-            added *= budget / float(self.price @ added)
-        return added
+            # With unknown variances the optimum for given weights and prices is reached in one step.
+            added *= np.sqrt(gains / gains.max() * (self.price / prices))
+            added *= budget / (over * float(self.price @ added))
+        return added if replaced is None else added * (budget / replaced.cost(added))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the plan goes by the price of what it measures, and not by a bound: whole marginals are no better."""
+        return not self._replacing or ReplacementPrices(self._domain, self.sets).exact
 
     def noise_over_plain(self, budget: float, precisions: np.ndarray) -> np.ndarray:
         """Of each target the noise of its cells over what plain noise at the price of `budget` leaves."""

@@ -96,6 +96,8 @@ def measure_in_rounds(
             continue
         shares = first_shares(domain, look, spend) if first else _planned(collection, domain, allocation, spend)
         collection.measure(name, shares)
+        if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
+            plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse
 
 
 def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> int:
@@ -136,7 +138,8 @@ def _residual_plan(
 ) -> ResidualPlan | None:
     if not residuals_planned(collection, domain, sets, at_once=at_once):
         return None
-    return ResidualPlan(domain, sets, targets, total=not collection.public_records)
+    total, replacing = not collection.public_records, collection.replacing
+    return ResidualPlan(domain, sets, targets, total=total, replacing=replacing)
 
 
 def _residual_precisions(
@@ -149,10 +152,9 @@ def _residual_precisions(
 ) -> dict[Set, float] | None:
     """Precisions to add by water-filling; None where marginals are expected to serve the workload better.
 
-    In the first round `look` lists the sets of which something may be seen.
-
-    That may be under replace-one only: a replaced record may move several residuals as far as it can, but not all
-    marginals. Both plans' expected errors follow from public facts.
+    In the first round `look` lists the sets of which something may be seen. It decides between residuals and marginals
+    for the whole run, in wide tables under replace-one only: of these a bound on the residuals' joint price is known,
+    which a sum of marginals' prices may be below. Both plans' expected errors follow from public facts.
     """
     variances: list[np.ndarray | None]
     known, direct = plan.told_by(collection.precisions()), collection.residual_precisions()
@@ -175,7 +177,7 @@ def _residual_precisions(
     kept |= {inner for s in kept for k in range(1, len(s)) for inner in combinations(s, k) if inner in unknown}
     added = np.maximum(added, least / plan.price)
     chosen = {s: float(t) for s, t in zip(plan.sets, added, strict=True) if s in kept}
-    if collection.replacing:
+    if look is not None and not plan.exact:
         spread = dict(zip(plan.sets, variances, strict=True))
         marginals = allocation.fill(budget, *_known(collection, allocation), [spread.get(s) for s in allocation.sets])
         told = plan.told_by(dict(zip(allocation.sets, marginals, strict=True)))

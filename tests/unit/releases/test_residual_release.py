@@ -104,11 +104,20 @@ def test_a_run_that_began_with_marginals_goes_on_and_is_read_back(monkeypatch: p
 
 
 def test_where_residuals_cost_too_much_together_marginals_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all rounds; only in tables so wide that the joint price of residuals is a bound, here of three attributes."""
     monkeypatch.setattr(
         "reticent.releases.budgeting.Collection.price_of_residuals", lambda self, precisions: 100.0 * BUDGET.limit
     )
+    assert kinds(made("replace-one").measurements) == {Residual}
+    monkeypatch.setattr("reticent.releases.replacement.TOGETHER", 3)
     assert kinds(made("replace-one").measurements) == {Marginal}
     assert Residual in kinds(made("add-remove").measurements)
+
+
+def test_where_residuals_serve_a_wide_table_all_rounds_measure_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reticent.releases.replacement.TOGETHER", 3)
+    monkeypatch.setattr("reticent.releases.budgeting.Collection.price_of_residuals", lambda self, precisions: 1.0)
+    assert kinds(made("replace-one").measurements) == {Residual}
 
 
 def test_sessions_derive_marginals_from_residuals_and_fit_the_residuals(tmp_path: Path) -> None:

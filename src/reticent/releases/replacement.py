@@ -1,0 +1,117 @@
+"""What residuals cost a plan where records are replaced: the worst pair of records decides, so prices are learnt.
+
+Two records that differ in the attributes D move the residual of A by `p_A - K_A(D)` (docs/proofs/residuals.md, claim
+3), and the joint price of precisions t is the largest over D of `sum t_A (p_A - K_A(D))`. A plan of least error under
+that limit is a saddle point: precisions that are best for the prices `p_A - sum_D m_D K_A(D)`, and weights m of an
+adversary who picks the worst D. Weights grow multiplicatively with what each D costs. Weights of a uniformly drawn
+second record give `K_A = 0` for every set, the prices of add-remove: there the adversary begins. Whole marginals are
+among these plans at their own price, because the residuals of a marginal together cost what it costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.kernel.residual_counts import TOGETHER
+
+__all__ = ["ReplacementPrices"]
+
+Set = tuple[str, ...]
+
+STEP = 16.0
+"""Exponent of a weight for each update, times the cost of its D relative to the worst one."""
+
+
+class ReplacementPrices:
+    """Costs of precisions under replace-one, and prices of residuals that a plan should go by."""
+
+    def __init__(self, domain: Domain, sets: Sequence[Set]) -> None:
+        self.least = np.array([np.prod([1 - 1 / size for size in domain.shape_of(s)]) for s in sets])
+        """Prices of add-remove: the mean over all second records."""
+        self._alone = np.array([not s for s in sets])
+        self._groups = [_Group(domain, names, places, sets) for names, places in _groups(sets)]
+        self.exact = len(self._groups) < 2
+        """Whether costs are those of the worst pair of records; in wide tables they are a sum over groups of sets."""
+
+    def cost(self, precisions: np.ndarray) -> float:
+        """Of all residuals together, in units in which a marginal of precision one costs one."""
+        worst = sum(group.costs(precisions, self.least).max() for group in self._groups)
+        return float(worst + precisions[self._alone].sum() / 2)
+
+    def learn(self, precisions: np.ndarray) -> tuple[float, np.ndarray]:
+        """The cost of these precisions, and prices of precision one after the adversary has seen them.
+
+        A sum over groups is not a saddle point of the true cost: there the prices stay add-remove's.
+        """
+        if not self.exact:
+            return self.cost(precisions), self.least
+        cost, prices = float(precisions[self._alone].sum() / 2), np.where(self._alone, 0.5, self.least)
+        for group in self._groups:
+            costs = group.costs(precisions, self.least)
+            cost += float(costs.max())
+            group.learn(costs)
+            prices[group.places] -= group.expected()
+        return cost, np.maximum(prices, LEAST_PRICE * self.least)
+
+
+LEAST_PRICE = 1e-3
+"""Of add-remove's: no residual becomes free while the adversary looks elsewhere."""
+
+
+class _Group:
+    """Residuals of few attributes, and an adversary's weights of all sets D of these attributes."""
+
+    def __init__(self, domain: Domain, names: Sequence[str], places: Sequence[int], sets: Sequence[Set]) -> None:
+        self.names, self.places = list(names), np.array(places, dtype=np.intp)
+        self._sizes = [domain[name].size for name in names]
+        bit = {name: 1 << (len(names) - 1 - i) for i, name in enumerate(names)}
+        self._cells = np.array([sum(bit[name] for name in sets[place]) for place in places], dtype=np.intp)
+        weights = np.ones(1)
+        for size in self._sizes:
+            weights = np.multiply.outer(weights, [1 / size, 1 - 1 / size]).ravel()
+        self._logs = np.log(weights)
+
+    def costs(self, precisions: np.ndarray, prices: np.ndarray) -> np.ndarray:
+        """Of every D."""
+        own = precisions[self.places]
+        sums = np.zeros(self._logs.size)
+        sums[self._cells] = own
+        for i, size in enumerate(self._sizes):
+            without, within = self._halves(sums, i)
+            sums = np.stack([without + (1 - 1 / size) * within, without - within / size], axis=1).ravel()
+        return float(own @ prices[self.places]) - sums
+
+    def learn(self, costs: np.ndarray) -> None:
+        self._logs += STEP * costs / max(costs.max(), np.finfo(float).tiny)
+
+    def expected(self) -> np.ndarray:
+        """The mean of `K_A(D)` over the adversary's weights, for every residual."""
+        means = np.exp(self._logs - self._logs.max())
+        means /= means.sum()
+        for i, size in enumerate(self._sizes):
+            equal, different = self._halves(means, i)
+            means = np.stack([equal + different, (1 - 1 / size) * equal - different / size], axis=1).ravel()
+        return means[self._cells]
+
+    def _halves(self, values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        split = values.reshape(2**axis, 2, -1)
+        return split[:, 0], split[:, 1]
+
+
+def _groups(sets: Sequence[Set]) -> list[tuple[list[str], list[int]]]:
+    """As the kernel prices them: each set joins the first group that then has few enough attributes."""
+    groups: list[tuple[dict[str, None], list[int]]] = []
+    for place, names in enumerate(sets):
+        if not names:
+            continue
+        for members, places in groups:
+            if len(members.keys() | set(names)) <= max(TOGETHER, len(names)):
+                members |= dict.fromkeys(names)
+                places.append(place)
+                break
+        else:
+            groups.append((dict.fromkeys(names), [place]))
+    return [(list(members), places) for members, places in groups]
