@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -253,18 +254,44 @@ _POSTGRES = (
 )
 
 
+_READ_ONLY = (("US", "%f"), ("MS", "%f"))
+"""Parts of a second: read as they are written, in as many digits."""
+
+
+def _python_format(written: str, codes: Sequence[tuple[str, str]]) -> str:
+    """PostgreSQL's pattern of a date as Python has it."""
+    found, rest = "", written
+    while rest:
+        code = next(((name, put) for name, put in codes if rest.startswith(name)), None)
+        if code is None and rest[0].isalpha():
+            raise refused(f"the format {shown(written)} is not supported", "use YYYY, MM, Mon, DD or Day")
+        found, rest = found + (rest[0] if code is None else code[1]), rest[1 if code is None else len(code[0]) :]
+    return found
+
+
+def _read_date(builder: Builder, tree: exp.Expr) -> Expr:
+    """TO_DATE and TO_TIMESTAMP of a constant text and its pattern, as PostgreSQL's dashboards write dates."""
+    whole = not isinstance(tree, exp.UnixToTime)
+    text, pattern = _two(tree) if whole else (tree.this, tree.args.get("scale"))
+    hint = f"write {'TO_DATE' if whole else 'TO_TIMESTAMP'}('2024-12-31', 'YYYY-MM-DD')"
+    parts = [] if pattern is None else [text, pattern]
+    values = [builder.known_value(part, "a date's text or pattern") for part in parts]
+    if not values or not all(isinstance(value, str) for value in values):
+        raise refused(f"{wording(tree)} needs a text and its pattern", hint)
+    try:
+        moment = datetime.datetime.strptime(str(values[0]), _python_format(str(values[1]), (*_POSTGRES, *_READ_ONLY)))
+    except (ValueError, re.error):
+        raise refused(f"{wording(tree)}: the text does not have this pattern", hint) from None
+    return builder.constant(moment.date(), DATE) if whole else builder.constant(moment, TIMESTAMP)
+
+
 def _to_char(builder: Builder, tree: exp.Expr) -> Expr:
     """PostgreSQL's TO_CHAR of a date, with the commonest patterns."""
     only(tree, "this", "format")
     written = builder.known_value(tree.args["format"], "the format") if tree.args.get("format") is not None else None
     if not isinstance(written, str):
         raise refused(f"{wording(tree)} needs a format", "write TO_CHAR(column, 'YYYY-MM')")
-    found, rest = "", written
-    while rest:
-        code = next(((name, put) for name, put in _POSTGRES if rest.startswith(name)), None)
-        if code is None and rest[0].isalpha():
-            raise refused(f"the format {shown(written)} is not supported", "use YYYY, MM, Mon, DD or Day")
-        found, rest = found + (rest[0] if code is None else code[1]), rest[1 if code is None else len(code[0]) :]
+    found = _python_format(written, _POSTGRES)
     return _format(builder, exp.TimeToStr(this=tree.this, format=exp.Literal.string(found)))
 
 
@@ -345,6 +372,7 @@ DATE_HANDLERS: dict[type[exp.Expr], Any] = {
     exp.TimeToStr: _format,
     exp.ToChar: _to_char,
     exp.DateFromParts: _made_date,
+    exp.UnixToTime: _read_date,
     exp.ToDays: _months,
     exp.Add: _added,
     exp.Sub: _added,
@@ -356,6 +384,7 @@ DATE_FUNCTIONS: dict[str, Callable[[Builder, exp.Expr], Expr]] = {
     "DATE_SUB": _subtracted,
     "DATESUB": _subtracted,
     "AGE": _age_alone,
+    "TO_DATE": _read_date,
     "TO_MONTHS": _months,
     "TO_YEARS": _months,
     "TO_WEEKS": _months,

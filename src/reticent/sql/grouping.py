@@ -29,6 +29,7 @@ from reticent.sql.vectors import INTEGER, NULL, NUMBER, TRUTH, Labels, column_ve
 MAX_GROUPS = 2**16
 MAX_CLASSES = 256
 """Combinations of classes; each is a question of its own."""
+_UNITS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "DECADE")
 COMPARED_STEPS = 50
 """Of comparing one expression with one key of the grouping."""
 COMPILED_STEPS = 20
@@ -137,7 +138,8 @@ def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
         else:
             where = (opened if opened.first_open() else cells).first_open() or "a bin"
             raise refused(
-                f"GROUP BY {wording(tree)} divides {where}", "group by the column, or at the edges of its bins"
+                f"GROUP BY {wording(tree)} divides {where}",
+                _coarser(tree, scope) or "group by the column, or at the edges of its bins",
             )
     found = labels.codes
     distinct = np.unique(found)
@@ -152,6 +154,19 @@ def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
     predicates = tuple(cells.predicate(found == code) for code in distinct)
     found_key = ClassKey(tuple(labels.values[code] for code in distinct.tolist()), predicates)
     return GroupedBy(tree, found_key, known.kind, note=beyond)
+
+
+def _coarser(tree: exp.Expr, scope: Scope) -> str | None:
+    """For DATE_TRUNC: the same with the shortest unit that divides no bin."""
+    if not isinstance(tree, (exp.TimestampTrunc, exp.DateTrunc)) or tree.args.get("unit") is None:
+        return None
+    for unit in _UNITS:
+        longer = tree.copy()
+        longer.set("unit", exp.Var(this=unit))
+        cells = on_cells(longer, scope, opened=True)
+        if cells.known is not None and to_labels(cells.known.vector, cells.known.kind) is not None:
+            return f"use {wording(longer)}"
+    return None
 
 
 @dataclass(frozen=True, eq=False)

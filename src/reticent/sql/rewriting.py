@@ -51,8 +51,7 @@ def semijoined(tree: exp.Select, views: Container[str]) -> exp.Select:
     Each k comes once, so the join neither repeats nor adds a record. Other joins stay as they are.
     """
     clause, joins = tree.args.get("from_"), tree.args.get("joins") or ()
-    table = None if clause is None else clause.this
-    if not isinstance(table, exp.Table) or table.name.lower() in views or len(joins) != 1:
+    if clause is None or not _lists_records(clause.this, views) or len(joins) != 1:
         return tree
     join = joins[0]
     inner = join.this.this if isinstance(join.this, exp.Subquery) else None
@@ -79,6 +78,21 @@ def semijoined(tree: exp.Select, views: Container[str]) -> exp.Select:
     chosen = exp.select(exp.column(theirs[0].name, quoted=True)).from_(join.this.copy())
     found.where(exp.In(this=own.copy(), query=exp.Subquery(this=chosen)), copy=False)
     return found
+
+
+_CHANGING = ("group", "having", "distinct", "limit", "offset", "with_", "joins")
+"""Clauses after which rows are no longer the records."""
+
+
+def _lists_records(node: exp.Expr, views: Container[str]) -> bool:
+    """Whether FROM names a table, or a SELECT that only renames, computes and filters its records."""
+    if isinstance(node, exp.Table):
+        return node.name.lower() not in views
+    inner = node.this if isinstance(node, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
+        return False
+    plain = not any(inner.args.get(name) for name in _CHANGING)
+    return plain and inner.find(exp.AggFunc) is None and _lists_records(inner.args["from_"].this, views)
 
 
 def _is_of(column: exp.Column, alias: str, outputs: Container[str]) -> bool:

@@ -54,6 +54,8 @@ _SCHEMAS = {"pg_catalog": "pgc", "information_schema": "info"}
 _RENAMED = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
 _ALIASED_TYPES = ("regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "name", "aclitem")
 _NAMING = {"regtype": "regtype_name", "regclass": "regclass_name", "regproc": "regproc_name"}
+_WITHOUT_ZONE = {"current_timestamp": "now()", "timestamptz": "timestamp"}
+"""The server's time zone is UTC, so times need not name theirs."""
 _TEXTS = ("text", "varchar", "name")
 _SYSTEM = {"pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_constraint": 2606}
 """OIDs of system tables, by which descriptions are told apart."""
@@ -199,15 +201,19 @@ class Catalog:
             if called and after[1].text in _RENAMED:
                 return place + 3, _RENAMED[after[1].text]
             return place + 2, "" if called or cast else f"{_SCHEMAS[token.text]}."
+        return place + 1, self._word(token, user, called=bool(after) and after[0].is_sign("("))
+
+    def _word(self, token: Token, user: str, *, called: bool) -> str | None:
+        """What stands here for a single word; None keeps it."""
         if token.is_word("current_user", "session_user", "current_role"):
-            return place + 1, wire_literal(user)
+            return wire_literal(user)
         if token.is_word("current_catalog"):
-            return place + 1, wire_literal(DATABASE)
-        if token.is_word("current_schema") and not (after and after[0].is_sign("(")):
-            return place + 1, wire_literal("public")
-        if token.text in _RENAMED and after and after[0].is_sign("("):
-            return place + 1, _RENAMED[token.text]
-        return place + 1, None
+            return wire_literal(DATABASE)
+        if token.is_word("current_schema") and not called:
+            return wire_literal("public")
+        if token.text in _RENAMED and called:
+            return _RENAMED[token.text]
+        return _WITHOUT_ZONE.get(token.text) if token.kind == "word" and not called else None
 
     def _named_object(self, tokens: Sequence[Token], place: int) -> tuple[int, str] | None:
         """`a.oid::regtype`: the name of the object whose number a column holds."""

@@ -344,6 +344,10 @@ CREATE MACRO pgc.quote_literal(name) AS '''' || replace(name, '''', '''''') || '
 CREATE MACRO pgc.pg_encoding_to_char(number) AS 'UTF8';
 CREATE MACRO pgc.pg_is_in_recovery() AS FALSE;
 CREATE MACRO pgc.pg_postmaster_start_time() AS NULL;
+CREATE MACRO pgc.now() AS get_current_timestamp()::TIMESTAMP;
+CREATE MACRO pgc.clock_timestamp() AS get_current_timestamp()::TIMESTAMP;
+CREATE MACRO pgc.statement_timestamp() AS get_current_timestamp()::TIMESTAMP;
+CREATE MACRO pgc.transaction_timestamp() AS get_current_timestamp()::TIMESTAMP;
 CREATE MACRO pgc.pg_backend_pid() AS 1;
 CREATE MACRO pgc.txid_current() AS 1;
 CREATE MACRO pgc.pg_relation_size(a) AS 0::BIGINT;
