@@ -47,6 +47,7 @@ from reticent.service.postgres.types import (
     REGPROC,
     TEXT,
     TIMESTAMP,
+    array_items,
     wire_literal,
 )
 
@@ -245,6 +246,8 @@ class Catalog:
                 return kind + 1, self._identifier(text, tokens[kind].text)
         if rest + 1 < len(tokens) and tokens[rest].is_word("as") and tokens[rest + 1].text in ("regclass", "regtype"):
             return rest + 2, f"{self._identifier(text, tokens[rest + 1].text)} AS BIGINT"
+        if text.startswith("{") and [token.text for token in tokens[rest + 2 : rest + 4]] == ["[", "]"]:
+            return rest, _list_literal(text)
         return rest, wire_literal(text)
 
     def _identifier(self, text: str, kind: str) -> str:
@@ -265,6 +268,14 @@ class Catalog:
             called = "function" if kind == "regproc" else "relation"
             raise Refusal(NO_TABLE, f'{called} "{name[:60]}" does not exist')
         return str(found)
+
+
+def _list_literal(text: str) -> str:
+    """An array in PostgreSQL's text form, before its cast, as DuckDB writes lists."""
+    try:
+        return "[" + ", ".join(map(wire_literal, array_items(text))) + "]"
+    except ValueError:
+        return wire_literal(text)
 
 
 def _refused(error: duckdb.Error) -> Refusal:

@@ -163,6 +163,8 @@ INFORMATION_SCHEMA = {
     "information_schema_catalog_name": "catalog_name:t",
     "applicable_roles": "grantee:t role_name:t is_grantable:t",
     "enabled_roles": "role_name:t",
+    "character_sets": "character_set_catalog:t character_set_schema:t character_set_name:t character_repertoire:t "
+    "form_of_use:t default_collate_catalog:t default_collate_schema:t default_collate_name:t",
 }
 
 _NAMESPACES = {"pg_catalog": 11, "public": 2200, "information_schema": 13000}
@@ -209,6 +211,7 @@ def contents(domains: Mapping[str, Domain], titles: Mapping[str, str]) -> Iterat
     collation = {"collnamespace": 11, "collowner": OWNER, "collprovider": "d", "collencoding": -1}
     yield "pgc.pg_collation", collation | {"oid": 100, "collname": "default", "collisdeterministic": True}
     yield "info.information_schema_catalog_name", {"catalog_name": DATABASE}
+    yield "info.character_sets", {"character_set_name": "UTF8", "character_repertoire": "UCS", "form_of_use": "UTF8"}
     yield "pgc.pg_settings", {"name": "server_version", "setting": SERVER_VERSION}
     yield "pgc.pg_settings", {"name": "max_index_keys", "setting": "32"}
     yield from type_rows()
@@ -342,6 +345,9 @@ CREATE MACRO pgc.pg_get_userbyid(owner) AS '{DATABASE}';
 CREATE MACRO pgc.quote_ident(name) AS '"' || replace(name, '"', '""') || '"';
 CREATE MACRO pgc.quote_literal(name) AS '''' || replace(name, '''', '''''') || '''';
 CREATE MACRO pgc.pg_encoding_to_char(number) AS 'UTF8';
+CREATE MACRO pgc.pg_client_encoding() AS 'UTF8';
+CREATE MACRO pgc.pg_get_keywords() AS TABLE SELECT keyword_name AS word FROM duckdb_keywords();
+CREATE MACRO pgc._pg_expandarray(a) AS {{'x': NULL::SMALLINT, 'n': NULL::INTEGER}};
 CREATE MACRO pgc.pg_is_in_recovery() AS FALSE;
 CREATE MACRO pgc.pg_postmaster_start_time() AS NULL;
 CREATE MACRO pgc.now() AS get_current_timestamp()::TIMESTAMP;
