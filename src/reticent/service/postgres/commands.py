@@ -139,6 +139,9 @@ class Read(Command):
                 if value is not None:
                     end = _past_cast(tokens, place + 4) + 1
                     yield token.start, tokens[end - 1].end, f"IN {wire_literal(value)}"
+            elif token.is_word("collate") and (after := _past_collation(tokens, place)):
+                end = after
+                yield token.start, tokens[end - 1].end, ""
             elif token.is_name and token.text == "public" and _is_qualifier(tokens, place):
                 end = place + 2
                 yield token.start, tokens[place + 1].end, ""
@@ -241,6 +244,13 @@ def _listed(value: Any) -> list[Any] | None:
 
 def _is_qualifier(tokens: Sequence[Token], place: int) -> bool:
     return place + 2 < len(tokens) and tokens[place + 1].is_sign(".") and tokens[place + 2].kind in ("word", "quoted")
+
+
+def _past_collation(tokens: Sequence[Token], place: int) -> int:
+    """The place after `COLLATE "C"`, which is how texts are compared here; 0 where another collation is named."""
+    named = place + 3 if [token.text for token in tokens[place + 1 : place + 3]] == ["pg_catalog", "."] else place + 1
+    known = named < len(tokens) and tokens[named].is_name and tokens[named].text.lower() in ("c", "posix", "default")
+    return named + 1 if known else 0
 
 
 def _past_cast(tokens: Sequence[Token], place: int) -> int:
