@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot import exp
@@ -254,19 +254,7 @@ _POSTGRES = (
 )
 
 
-_READ_ONLY = (("US", "%f"), ("MS", "%f"))
-"""Parts of a second: read as they are written, in as many digits."""
-
-
-def _python_format(written: str, codes: Sequence[tuple[str, str]]) -> str:
-    """PostgreSQL's pattern of a date as Python has it."""
-    found, rest = "", written
-    while rest:
-        code = next(((name, put) for name, put in codes if rest.startswith(name)), None)
-        if code is None and rest[0].isalpha():
-            raise refused(f"the format {shown(written)} is not supported", "use YYYY, MM, Mon, DD or Day")
-        found, rest = found + (rest[0] if code is None else code[1]), rest[1 if code is None else len(code[0]) :]
-    return found
+_READ = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S", "US": "%f", "MS": "%f"}
 
 
 def _read_date(builder: Builder, tree: exp.Expr) -> Expr:
@@ -278,8 +266,9 @@ def _read_date(builder: Builder, tree: exp.Expr) -> Expr:
     values = [builder.known_value(part, "a date's text or pattern") for part in parts]
     if not values or not all(isinstance(value, str) for value in values):
         raise refused(f"{wording(tree)} needs a text and its pattern", hint)
+    codes = re.sub("|".join(_READ), lambda found: _READ[found[0]], str(values[1]))
     try:
-        moment = datetime.datetime.strptime(str(values[0]), _python_format(str(values[1]), (*_POSTGRES, *_READ_ONLY)))
+        moment = datetime.datetime.strptime(str(values[0]), codes)
     except (ValueError, re.error):
         raise refused(f"{wording(tree)}: the text does not have this pattern", hint) from None
     return builder.constant(moment.date(), DATE) if whole else builder.constant(moment, TIMESTAMP)
@@ -291,7 +280,12 @@ def _to_char(builder: Builder, tree: exp.Expr) -> Expr:
     written = builder.known_value(tree.args["format"], "the format") if tree.args.get("format") is not None else None
     if not isinstance(written, str):
         raise refused(f"{wording(tree)} needs a format", "write TO_CHAR(column, 'YYYY-MM')")
-    found = _python_format(written, _POSTGRES)
+    found, rest = "", written
+    while rest:
+        code = next(((name, put) for name, put in _POSTGRES if rest.startswith(name)), None)
+        if code is None and rest[0].isalpha():
+            raise refused(f"the format {shown(written)} is not supported", "use YYYY, MM, Mon, DD or Day")
+        found, rest = found + (rest[0] if code is None else code[1]), rest[1 if code is None else len(code[0]) :]
     return _format(builder, exp.TimeToStr(this=tree.this, format=exp.Literal.string(found)))
 
 

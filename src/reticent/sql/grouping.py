@@ -119,6 +119,19 @@ def _cases(tree: exp.Expr, scope: Scope) -> GroupedBy | None:
     return GroupedBy(tree, ClassKey(labels, tuple(any_of(parts) for parts in classes.values())), kind)
 
 
+def _coarser(tree: exp.Expr, scope: Scope) -> str | None:
+    """For DATE_TRUNC: the same with the shortest unit that divides no bin."""
+    if not isinstance(tree, (exp.TimestampTrunc, exp.DateTrunc)) or tree.args.get("unit") is None:
+        return None
+    for unit in _UNITS:
+        longer = tree.copy()
+        longer.set("unit", exp.Var(this=unit))
+        cells = on_cells(longer, scope, opened=True)
+        if cells.known is not None and to_labels(cells.known.vector, cells.known.kind) is not None:
+            return f"use {wording(longer)}"
+    return None
+
+
 def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
     """Any expression that has one value in every cell of its columns."""
     cells = on_cells(tree, scope)
@@ -154,19 +167,6 @@ def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
     predicates = tuple(cells.predicate(found == code) for code in distinct)
     found_key = ClassKey(tuple(labels.values[code] for code in distinct.tolist()), predicates)
     return GroupedBy(tree, found_key, known.kind, note=beyond)
-
-
-def _coarser(tree: exp.Expr, scope: Scope) -> str | None:
-    """For DATE_TRUNC: the same with the shortest unit that divides no bin."""
-    if not isinstance(tree, (exp.TimestampTrunc, exp.DateTrunc)) or tree.args.get("unit") is None:
-        return None
-    for unit in _UNITS:
-        longer = tree.copy()
-        longer.set("unit", exp.Var(this=unit))
-        cells = on_cells(longer, scope, opened=True)
-        if cells.known is not None and to_labels(cells.known.vector, cells.known.kind) is not None:
-            return f"use {wording(longer)}"
-    return None
 
 
 @dataclass(frozen=True, eq=False)
