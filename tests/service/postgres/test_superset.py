@@ -130,3 +130,16 @@ def test_days_of_months_are_refused_with_what_works(shop: OpenDoor) -> None:
             with pytest.raises(Exception, match=r"use DATE_TRUNC\('MONTH', ordered_on\)"):
                 connection.execute(text.format(unit).encode())
         assert len(connection.execute(text.format("MONTH").encode()).fetchall()) == 24
+
+
+def test_times_are_read_by_their_pattern(shop: OpenDoor) -> None:
+    """Columns of timestamps are filtered by TO_TIMESTAMP, those of dates by TO_DATE."""
+    sql = "SELECT COUNT(*) FROM orders WHERE ordered_on >= {} AND ordered_on < DATE '2024-07-01'"
+    written = "TO_TIMESTAMP('2024-02-01 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US')"
+    with shop.connect() as connection:
+        wanted = connection.execute(sql.format("DATE '2024-02-01'").encode()).fetchall()
+        assert connection.execute(sql.format(written).encode()).fetchall() == wanted
+        assert connection.execute(sql.format("TO_DATE('01.02.2024', 'DD.MM.YYYY')").encode()).fetchall() == wanted
+        for refused in ("TO_TIMESTAMP('2024', 'YYYY-MM')", "TO_TIMESTAMP('2024-02', 'YYYYYYYY')", "TO_TIMESTAMP(17)"):
+            with pytest.raises(Exception, match=r"write TO_TIMESTAMP\('2024"):
+                connection.execute(sql.format(refused).encode())
