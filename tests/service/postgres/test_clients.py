@@ -175,6 +175,10 @@ def test_psql_lists_describes_and_asks(door: OpenDoor) -> None:
     assert "n_error" in shown
     assert 'Did not find any relation named "nope"' in shown
     assert "ERROR" not in shown
+    told = psql(door, r"\dv+", r"\dF", r"\dO", r"\dc", r"\dx", r"\sv survey_synthetic", r"\df boolin", r"\dn+", r"\l+")
+    assert "ERROR" not in told
+    assert "boolin" in told
+    assert "count_star" not in psql(door, "SELECT count(*) FROM pg_namespace")
 
 
 def test_sqlalchemy_reflects_and_selects(door: OpenDoor) -> None:

@@ -56,6 +56,7 @@ SELECT word FROM pg_get_keywords() WHERE word <> ALL ('{a,"abs"}'::text[]) LIMIT
 SELECT version(), (SELECT COUNT(*) FROM pg_settings WHERE name LIKE 'rds%');
 SELECT to_regclass('duckdb_secrets');
 DISCARD ALL;
+SELECT name AS "Column", pg_catalog.format_type(tp, tpm) AS "Type" FROM (VALUES ('sex', '25'::pg_catalog.oid, -1), ('n', '701'::pg_catalog.oid, -1)) s(name, tp, tpm);
 -- What charts ask.
 SELECT sex AS sex, COUNT(*) AS count FROM public.survey GROUP BY sex ORDER BY count DESC LIMIT 1000;
 SELECT sex AS sex, region AS region, COUNT(*) AS "COUNT(*)" FROM public.survey WHERE sex IN ('Male', 'Female') GROUP BY sex, region ORDER BY "COUNT(*)" DESC LIMIT 10000;

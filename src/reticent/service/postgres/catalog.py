@@ -294,7 +294,8 @@ def _named(name: str) -> str:
     """As PostgreSQL calls a column without an alias."""
     call = _CALL.fullmatch(name)
     if call is not None:
-        return UNNAMED if call.group(1).lower() in ("cast", "list_value") else call.group(1).lower()
+        function = call.group(1).lower()
+        return UNNAMED if function in ("cast", "list_value") else function.removesuffix("_star")
     plain = _PLAIN_NAME.fullmatch(name) or not (name.isdigit() or any(sign in name for sign in "()'[]="))
     return name if plain else UNNAMED
 

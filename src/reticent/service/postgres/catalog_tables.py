@@ -51,6 +51,8 @@ PG_CATALOG = {
     "conrelid:o contypid:o conindid:o conparentid:o confrelid:o confupdtype:t confdeltype:t confmatchtype:t "
     "conislocal:b coninhcount:i connoinherit:b conkey:S confkey:S conpfeqop:O conppeqop:O conffeqop:O conexclop:O "
     "conbin:t",
+    "pg_conversion": "oid:o conname:t connamespace:o conowner:o conforencoding:i contoencoding:i conproc:o "
+    "condefault:b",
     "pg_cursors": "name:t statement:t is_holdable:b is_binary:b is_scrollable:b creation_time:t",
     "pg_database": "oid:o datname:t datdba:o encoding:i datcollate:t datctype:t datistemplate:b datallowconn:b "
     "datconnlimit:i datlastsysoid:o datfrozenxid:o datminmxid:o dattablespace:o datacl:T",
@@ -115,6 +117,7 @@ PG_CATALOG = {
     "pg_trigger": "oid:o tgrelid:o tgparentid:o tgname:t tgfoid:o tgtype:s tgenabled:t tgisinternal:b tgconstrrelid:o "
     "tgconstrindid:o tgconstraint:o tgdeferrable:b tginitdeferred:b tgnargs:s tgattr:S tgargs:t tgqual:t "
     "tgoldtable:t tgnewtable:t",
+    "pg_ts_config": "oid:o cfgname:t cfgnamespace:o cfgowner:o cfgparser:o",
     "pg_type": "oid:o typname:t typnamespace:o typowner:o typlen:s typbyval:b typtype:t typcategory:t "
     "typispreferred:b typisdefined:b typdelim:t typrelid:o typsubscript:o typelem:o typarray:o typinput:o "
     "typoutput:o typreceive:o typsend:o typmodin:o typmodout:o typanalyze:o typalign:t typstorage:t typnotnull:b "
@@ -346,6 +349,10 @@ CREATE MACRO pgc.quote_ident(name) AS '"' || replace(name, '"', '""') || '"';
 CREATE MACRO pgc.quote_literal(name) AS '''' || replace(name, '''', '''''') || '''';
 CREATE MACRO pgc.pg_encoding_to_char(number) AS 'UTF8';
 CREATE MACRO pgc.pg_client_encoding() AS 'UTF8';
+CREATE MACRO pgc.pg_char_to_encoding(name) AS 6;
+CREATE MACRO pgc.pg_conversion_is_visible(a) AS TRUE;
+CREATE MACRO pgc.pg_ts_config_is_visible(a) AS TRUE;
+CREATE MACRO pgc.array_remove(a, b) AS list_filter(a, lambda x: x <> b);
 CREATE MACRO pgc.pg_get_keywords() AS TABLE SELECT keyword_name AS word FROM duckdb_keywords();
 CREATE MACRO pgc._pg_expandarray(a) AS {{'x': NULL::SMALLINT, 'n': NULL::INTEGER}};
 CREATE MACRO pgc.pg_is_in_recovery() AS FALSE;

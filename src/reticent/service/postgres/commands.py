@@ -276,7 +276,11 @@ def _names_after(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[tupl
             continue
         while following < len(tokens) and (tokens[following].is_sign("(") or tokens[following].is_word("only")):
             following += 1
-        if following < len(tokens) and tokens[following].is_name and not tokens[following].is_word("select", "with"):
+        if (
+            following < len(tokens)
+            and tokens[following].is_name
+            and not tokens[following].is_word("select", "with", "values")
+        ):
             name = [tokens[following].text]
             while _is_qualifier(tokens, following):
                 following += 2
