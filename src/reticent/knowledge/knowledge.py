@@ -674,7 +674,7 @@ class Knowledge:
         return min((measured.summed_sd(attributes) for measured in self._covering(attributes)), default=inf)
 
     @cached_property
-    def tables(self) -> dict[tuple[Single, float, bool], Any]:
+    def tables(self) -> dict[tuple[Single, tuple[str, ...], float, bool], Any]:
         """Free answers to groups and marginals by question, confidence and strictness; kept by `sql.asking`."""
         return {}
 

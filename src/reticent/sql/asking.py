@@ -131,7 +131,8 @@ def _free(
     """
     if wanted is not None or isinstance(query, Linear) or knowledge.domain.cells(query.names) > KEPT_CELLS:
         return free_single(knowledge, query, wanted, confidence, strict=request.strict, promise=request.promise)
-    kept, key = knowledge.tables, (query, confidence, request.strict)
+    # The same groups in another order are an equal query, but another table.
+    kept, key = knowledge.tables, (query, query.names, confidence, request.strict)
     found = kept.get(key)
     if found is None:
         found = free_single(knowledge, query, None, confidence, strict=request.strict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -253,6 +254,26 @@ _POSTGRES = (
 )
 
 
+_READ = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S", "US": "%f", "MS": "%f"}
+
+
+def _read_date(builder: Builder, tree: exp.Expr) -> Expr:
+    """TO_DATE and TO_TIMESTAMP of a constant text and its pattern, as PostgreSQL's dashboards write dates."""
+    whole = not isinstance(tree, exp.UnixToTime)
+    text, pattern = _two(tree) if whole else (tree.this, tree.args.get("scale"))
+    hint = f"write {'TO_DATE' if whole else 'TO_TIMESTAMP'}('2024-12-31', 'YYYY-MM-DD')"
+    parts = [] if pattern is None else [text, pattern]
+    values = [builder.known_value(part, "a date's text or pattern") for part in parts]
+    if not values or not all(isinstance(value, str) for value in values):
+        raise refused(f"{wording(tree)} needs a text and its pattern", hint)
+    codes = re.sub("|".join(_READ), lambda found: _READ[found[0]], str(values[1]))
+    try:
+        moment = datetime.datetime.strptime(str(values[0]), codes)
+    except (ValueError, re.error):
+        raise refused(f"{wording(tree)}: the text does not have this pattern", hint) from None
+    return builder.constant(moment.date(), DATE) if whole else builder.constant(moment, TIMESTAMP)
+
+
 def _to_char(builder: Builder, tree: exp.Expr) -> Expr:
     """PostgreSQL's TO_CHAR of a date, with the commonest patterns."""
     only(tree, "this", "format")
@@ -345,6 +366,7 @@ DATE_HANDLERS: dict[type[exp.Expr], Any] = {
     exp.TimeToStr: _format,
     exp.ToChar: _to_char,
     exp.DateFromParts: _made_date,
+    exp.UnixToTime: _read_date,
     exp.ToDays: _months,
     exp.Add: _added,
     exp.Sub: _added,
@@ -356,6 +378,7 @@ DATE_FUNCTIONS: dict[str, Callable[[Builder, exp.Expr], Expr]] = {
     "DATE_SUB": _subtracted,
     "DATESUB": _subtracted,
     "AGE": _age_alone,
+    "TO_DATE": _read_date,
     "TO_MONTHS": _months,
     "TO_YEARS": _months,
     "TO_WEEKS": _months,

@@ -29,6 +29,7 @@ from reticent.sql.vectors import INTEGER, NULL, NUMBER, TRUTH, Labels, column_ve
 MAX_GROUPS = 2**16
 MAX_CLASSES = 256
 """Combinations of classes; each is a question of its own."""
+_UNITS = ("DAY", "WEEK", "MONTH", "QUARTER", "YEAR", "DECADE")
 COMPARED_STEPS = 50
 """Of comparing one expression with one key of the grouping."""
 COMPILED_STEPS = 20
@@ -135,6 +136,7 @@ def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
                 f"{wording(tree)}: values at the upper end of {', '.join(cells.names)} and beyond are in the last bin"
             )
         else:
+            _suggest_unit(tree, scope, opened.first_open() or cells.first_open())
             where = (opened if opened.first_open() else cells).first_open() or "a bin"
             raise refused(
                 f"GROUP BY {wording(tree)} divides {where}", "group by the column, or at the edges of its bins"
@@ -262,3 +264,15 @@ def ungrouped(tree: exp.Column, scope: Scope) -> QueryError:
     """A select item that is neither an aggregate nor grouped."""
     name = tree.name if scope.find(tree.name) else scope.attribute(tree)
     return refused(f"{wording(tree)} is a raw column", f"add GROUP BY {name}, or use COUNT({name}), SUM or AVG")
+
+
+def _suggest_unit(tree: exp.Expr, scope: Scope, divided: str | None) -> None:
+    """Refuse a DATE_TRUNC that divides bins with the shortest unit that does not, where there is one."""
+    if not isinstance(tree, (exp.TimestampTrunc, exp.DateTrunc)) or tree.args.get("unit") is None:
+        return
+    for unit in _UNITS:
+        longer = tree.copy()
+        longer.set("unit", exp.Var(this=unit))
+        cells = on_cells(longer, scope, opened=True)
+        if cells.known is not None and to_labels(cells.known.vector, cells.known.kind) is not None:
+            raise refused(f"GROUP BY {wording(tree)} divides {divided or 'a bin'}", f"use {wording(longer)}")

@@ -425,7 +425,10 @@ class Planner:
         index = np.searchsorted(scan.grouping.rows, grouping.rows // size)
         inner = ScanCompiler(self, fine, [*listed, *extra], {})
         self.public.append("records are compared with a noisy value: bins are counted by their middle")
-        return FilteredScanCompiler(self, scan, listed, aliases, inner, tests, index)
+        found = FilteredScanCompiler(self, scan, listed, aliases, inner, tests, index)
+        # Conditions on what is grouped by alone choose whole groups.
+        found.filters += [] if extra else tests
+        return found
 
     def _over_rows(self, source: Relation, tree: exp.Select) -> Relation:
         """A SELECT over rows of a result."""

@@ -48,37 +48,67 @@ def _meant(tree: exp.Expr, items: list[exp.Expr]) -> exp.Expr:
 def semijoined(tree: exp.Select, views: Container[str]) -> exp.Select:
     """FROM t JOIN (SELECT a AS k ... GROUP BY a) s ON a = k, as WHERE a IN (SELECT k FROM ...): tools limit series so.
 
-    Each k comes once, so the join neither repeats nor adds a record. Other joins stay as they are.
+    Each k comes once, so the join neither repeats nor adds a record; several keys likewise. Other joins stay.
     """
     clause, joins = tree.args.get("from_"), tree.args.get("joins") or ()
-    table = None if clause is None else clause.this
-    if not isinstance(table, exp.Table) or table.name.lower() in views or len(joins) != 1:
+    if clause is None or not _lists_records(clause.this, views) or len(joins) != 1:
         return tree
     join = joins[0]
     inner = join.this.this if isinstance(join.this, exp.Subquery) else None
     if not isinstance(inner, exp.Select):
         return tree
-    key = _only_key(inner)
-    on, side = join.args.get("on"), str(join.args.get("side") or join.args.get("kind") or "INNER").upper()
-    if key is None or side != "INNER" or join.args.get("using") or join.args.get("method"):
+    keys, tests = _group_names(inner), _equalities(join)
+    outputs, alias = {item.alias_or_name.lower() for item in inner.expressions}, join.this.alias.lower()
+    own: dict[str, exp.Expr] = {}
+    for test in tests or ():
+        theirs = [one for one in (test.this, test.expression) if _is_of(one, alias, outputs)]
+        if len(theirs) != 1:
+            return tree
+        own[theirs[0].name.lower()] = test.expression if theirs[0] is test.this else test.this
+    if not keys or not tests or len(tests) != len(keys) or set(own) != set(keys):
         return tree
-    while isinstance(on, exp.Paren):
-        on = on.this
-    if not isinstance(on, exp.EQ) or not isinstance(on.this, exp.Column) or not isinstance(on.expression, exp.Column):
-        return tree
-    outputs = {item.alias_or_name.lower() for item in inner.expressions}
-    alias = join.this.alias.lower()
-    theirs = [one for one in (on.this, on.expression) if _is_of(one, alias, outputs)]
-    if len(theirs) != 1 or theirs[0].name.lower() != key:
-        return tree
-    own = on.expression if theirs[0] is on.this else on.this
     found = tree.copy()
     found.set("joins", None)
     if any(_is_of(column, alias, outputs) for column in found.find_all(exp.Column)):
         return tree
-    chosen = exp.select(exp.column(theirs[0].name, quoted=True)).from_(join.this.copy())
-    found.where(exp.In(this=own.copy(), query=exp.Subquery(this=chosen)), copy=False)
+    chosen = exp.select(*(exp.column(key, quoted=True) for key in own)).from_(join.this.copy())
+    compared = [column.copy() for column in own.values()]
+    left = compared[0] if len(compared) == 1 else exp.Tuple(expressions=compared)
+    found.where(exp.In(this=left, query=exp.Subquery(this=chosen)), copy=False)
     return found
+
+
+def _equalities(join: exp.Join) -> list[exp.EQ] | None:
+    """What an inner join compares, where that is columns only."""
+    on, side = join.args.get("on"), str(join.args.get("side") or join.args.get("kind") or "INNER").upper()
+    if on is None or side != "INNER" or join.args.get("using") or join.args.get("method"):
+        return None
+    found: list[exp.EQ] = []
+    waiting = [on]
+    while waiting:
+        test = _bare(waiting.pop())
+        if isinstance(test, exp.And):
+            waiting += [test.expression, test.this]
+        elif isinstance(test, exp.EQ) and isinstance(test.this, exp.Column) and isinstance(test.expression, exp.Column):
+            found.append(test)
+        else:
+            return None
+    return found
+
+
+_CHANGING = ("group", "having", "distinct", "limit", "offset", "with_", "joins")
+"""Clauses after which rows are no longer the records."""
+
+
+def _lists_records(node: exp.Expr, views: Container[str]) -> bool:
+    """Whether FROM names a table, or a SELECT that only renames, computes and filters its records."""
+    if isinstance(node, exp.Table):
+        return node.name.lower() not in views
+    inner = node.this if isinstance(node, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or inner.args.get("from_") is None:
+        return False
+    plain = not any(inner.args.get(name) for name in _CHANGING)
+    return plain and inner.find(exp.AggFunc) is None and _lists_records(inner.args["from_"].this, views)
 
 
 def _is_of(column: exp.Column, alias: str, outputs: Container[str]) -> bool:
@@ -87,18 +117,25 @@ def _is_of(column: exp.Column, alias: str, outputs: Container[str]) -> bool:
     return qualifier == alias if qualifier else column.name.lower() in outputs
 
 
-def _only_key(tree: exp.Select) -> str | None:
-    """The name under which a query shows the one column that it groups by."""
+def _group_names(tree: exp.Select) -> list[str] | None:
+    """The names under which a query shows the columns that it groups by; None where it hides one."""
     group = tree.args.get("group")
-    if group is None or len(group.expressions) != 1 or any(v for k, v in group.args.items() if k != "expressions"):
+    if group is None or any(value for name, value in group.args.items() if name != "expressions"):
         return None
     items = tree.expressions
-    key = _meant(group.expressions[0], [item.this if isinstance(item, exp.Alias) else item for item in items])
-    for item in items:
-        inner = item.this if isinstance(item, exp.Alias) else item
-        if isinstance(inner, exp.Column) and (inner == key or item.alias_or_name.lower() == key.name.lower()):
-            return item.alias_or_name.lower()
-    return None
+    plain = [item.this if isinstance(item, exp.Alias) else item for item in items]
+    found: list[str] = []
+    for listed in group.expressions:
+        key = _meant(listed, plain)
+        shown = [
+            item.alias_or_name.lower()
+            for item, inner in zip(items, plain, strict=True)
+            if isinstance(inner, exp.Column) and (inner == key or item.alias_or_name.lower() == key.name.lower())
+        ]
+        if not shown:
+            return None
+        found.append(shown[0])
+    return found
 
 
 OWN_SCHEMA = "public"

@@ -6,7 +6,7 @@ The questions behind a statement: each measure in each class of groups is one qu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -163,6 +163,8 @@ class Block:
     query: Query | None
     mask: np.ndarray
     """Over the flattened cells of the group columns."""
+    columns: tuple[str, ...] = ()
+    """The group columns; an equal query of the same statement may name them in another order."""
     form_bytes: int = 0
     text_bytes: int = 0
 
@@ -185,22 +187,31 @@ class Block:
             value, low, high = answer.value, answer.value - answer.error, answer.value + answer.error
         else:
             value, (low, high) = answer.value, answer.interval
-        return tuple(np.where(self.mask, np.ravel(part), 0.0) for part in (value, low, high))  # pyright: ignore[reportReturnType]
+        return tuple(np.where(self.mask, self.laid_out(part), 0.0) for part in (value, low, high))  # pyright: ignore[reportReturnType]
+
+    def laid_out(self, part: np.ndarray | float) -> np.ndarray:
+        """Numbers of the query, one for each of the flattened cells; a single one stays single."""
+        names, found = getattr(self.query, "names", ()), np.asarray(part)
+        if found.ndim == len(names) and names != self.columns:
+            found = np.transpose(found, [names.index(name) for name in self.columns])
+        return found.ravel()
 
     def typical(self, answers: Mapping[Query, Answer]) -> np.ndarray:
         """What most questions like each share err; NaN where nothing is stated."""
         answer = None if self.query is None else answers.get(self.query)
         if answer is None or answer.typical is None:
             return np.full(self.mask.size, 0.0 if self.query is None else np.nan)
-        return np.where(self.mask, answer.typical, 0.0)
+        return np.where(self.mask, self.laid_out(answer.typical), 0.0)
 
 
-def blocks_of(measure: GroupMeasure, meter: Meter) -> list[Block]:
-    """In the order of the grouping's combinations."""
+def blocks_of(measure: GroupMeasure, meter: Meter, asked: dict[Query, Query]) -> list[Block]:
+    """In the order of the grouping's combinations; `asked` has the queries of the statement so far, each once."""
     found = []
     for chosen in measure.grouping.combinations:
         meter.charge(measure.where.size + chosen.size)
-        found.append(_block(measure, all_of((measure.where, chosen)), meter))
+        block = _block(measure, all_of((measure.where, chosen)), meter)
+        query = None if block.query is None else asked.setdefault(block.query, block.query)
+        found.append(block if query is block.query else replace(block, query=query))
     return found
 
 
@@ -218,7 +229,7 @@ def _block(measure: GroupMeasure, where: Predicate, meter: Meter) -> Block:
         form = weight.applied(form, domain)
     mask = reachable(form, columns, domain).ravel()
     query = _query(measure, where, form, mask, columns)
-    return Block(query, mask, _form_bytes(form), COMPARISON_BYTES * where.size)
+    return Block(query, mask, columns, _form_bytes(form), COMPARISON_BYTES * where.size)
 
 
 def _query(

@@ -285,7 +285,7 @@ class Statement:
         """What offsets add to a total in every group that is looked at."""
         blocks = self.measures[place]
         found = [np.zeros(block.mask.size) if block.query is None else offset(block.query) for block in blocks]
-        parts = [np.where(block.mask, np.ravel(one), 0.0) for block, one in zip(blocks, found, strict=True)]
+        parts = [np.where(block.mask, block.laid_out(one), 0.0) for block, one in zip(blocks, found, strict=True)]
         return np.concatenate(parts)[self.rows[place]] if parts else np.zeros(len(self.rows[place]))
 
     def _are(self, place: int, answers: Mapping[Query, Answer], kind: type[RowsAnswer]) -> bool:
@@ -532,8 +532,9 @@ def _planned(
 
 def _assembled(relation: Relation, planner: Planner, text: str) -> Statement:
     measures, used = planner.measures, _used(relation, planner)
+    asked: dict[Query, Query] = {}
     blocks = tuple(
-        tuple(blocks_of(measure, planner.meter)) if place in used else ()
+        tuple(blocks_of(measure, planner.meter, asked)) if place in used else ()
         for place, measure in enumerate(measures.found)
     )
     told = [note for notes in planner.told for note in notes]

@@ -120,6 +120,15 @@ def test_transactions_keep_and_undo_settings(door: OpenDoor) -> None:
         assert connection.execute("SHOW reticent.errors").fetchone() == ("off",)
 
 
+def test_reset_goes_back_to_what_the_connection_stated(door: OpenDoor) -> None:
+    """Pools send DISCARD ALL between two users of a connection."""
+    with door.connect(options="-c reticent.errors=off") as connection:
+        for sql in ("SET reticent.errors = on", "RESET reticent.errors", "SET reticent.errors = on", "DISCARD ALL"):
+            connection.execute(sql)
+        assert connection.execute("SHOW reticent.errors").fetchone() == ("off",)
+        assert connection.execute("SHOW reticent.error").fetchone() == ("off",)
+
+
 @pytest.mark.parametrize(
     ("sql", "state"),
     [
@@ -166,6 +175,10 @@ def test_psql_lists_describes_and_asks(door: OpenDoor) -> None:
     assert "n_error" in shown
     assert 'Did not find any relation named "nope"' in shown
     assert "ERROR" not in shown
+    told = psql(door, r"\dv+", r"\dF", r"\dO", r"\dc", r"\dx", r"\sv survey_synthetic", r"\df boolin", r"\dn+", r"\l+")
+    assert "ERROR" not in told
+    assert "boolin" in told
+    assert "count_star" not in psql(door, "SELECT count(*) FROM pg_namespace")
 
 
 def test_sqlalchemy_reflects_and_selects(door: OpenDoor) -> None:
@@ -256,6 +269,8 @@ def test_what_tools_ask_when_they_connect(door: OpenDoor) -> None:
         ("SELECT * FROM public.survey WHERE 1 = 0", ["age", "sex", "smoker", "region"]),
         ('SELECT TRUE FROM "public"."survey" WHERE 1 <> 1 LIMIT 0', ["?column?"]),
         ("SELECT survey.sex, age FROM survey LIMIT 0", ["sex", "age"]),
+        ('SELECT TRUE AS "_" FROM "public"."survey" WHERE 1 <> 1 LIMIT 0', ["_"]),
+        ("SELECT s.sex AS a, age b, 1 AS one FROM survey s WHERE 1 = 0", ["a", "b", "one"]),
     ],
 )
 def test_a_statement_for_no_rows_tells_the_declared_columns(door: OpenDoor, sql: str, names: list[str]) -> None:

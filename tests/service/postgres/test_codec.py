@@ -20,7 +20,7 @@ from reticent.service.postgres.framing import Decoder, read_message, startup_par
 from reticent.service.postgres.lexer import statements_of, tokens_of
 from reticent.service.postgres.messages import framed
 from reticent.service.postgres.scram import Exchange
-from reticent.service.postgres.types import binary_of, parameter_value, wire_literal, wire_text
+from reticent.service.postgres.types import array_items, binary_of, parameter_value, wire_literal, wire_text
 from reticent.service.postgres.variables import Variables
 
 LIMIT = 4096
@@ -198,3 +198,37 @@ def test_what_reaches_the_question_parser(sql: str, parameters: list[Any], wante
     (command,) = commands_of(sql)
     assert isinstance(command, Read)
     assert command.bound(parameters, typed=False) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "items"),
+    [
+        ("{}", []),
+        ("{ }", []),
+        ('{r, "v"}', ["r", "v"]),
+        (' { "a b" , NULL,"NULL" } ', ["a b", None, "NULL"]),
+        ('{"a\\"b"}', ['a"b']),
+    ],
+)
+def test_space_around_the_items_of_an_array_means_nothing(text: str, items: list[str | None]) -> None:
+    assert array_items(text) == items
+
+
+@pytest.mark.parametrize("text", ["{a,}", "{,}", "{a, }", "{ ,a}", '{"a" b}', '{"a', "a,b", "{{a}}", "{"])
+def test_a_broken_array_is_no_array(text: str) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        array_items(text)
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("SELECT count(*) FROM t WHERE a = 'x' COLLATE \"C\"", "SELECT count(*) FROM t WHERE a = 'x' "),
+        ('SELECT a FROM t ORDER BY a COLLATE pg_catalog."default" DESC', "SELECT a FROM t ORDER BY a  DESC"),
+        ('SELECT a COLLATE "de_DE" FROM t', 'SELECT a COLLATE "de_DE" FROM t'),
+    ],
+)
+def test_the_collation_that_holds_here_need_not_be_named(sql: str, wanted: str) -> None:
+    (command,) = commands_of(sql)
+    assert isinstance(command, Read)
+    assert command.bound((), typed=False).lower() == wanted.lower()

@@ -1,7 +1,7 @@
 """Statements of the kind that dashboards and their drivers send, written from knowledge of these tools.
 
-They were neither copied from the documentation of the tools nor recorded from them.
-Superset speaks through SQLAlchemy and psycopg2, Metabase through the JDBC driver; neither program runs here.
+They were neither copied from the documentation of the tools nor recorded from them: JDBC and Metabase, Npgsql and Power
+BI, psqlODBC and Excel, DBeaver, Tableau, and the extension of DuckDB. What Superset sends is recorded: `superset.sql`.
 """
 
 from __future__ import annotations

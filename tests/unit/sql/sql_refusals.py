@@ -128,7 +128,7 @@ SELECT COUNT(*) FROM t WHERE visit > 5 => visit > 5: expected a date such as "20
 SELECT COUNT(*) FROM t WHERE visit = 'yesterday' => visit == "yesterday": expected a date such as "2024-12-31"
 SELECT COUNT(*) FROM t WHERE EXTRACT(YEAR FROM age) = 2024 => EXTRACT(YEAR FROM age) needs a date; use a column of dates
 SELECT COUNT(*) FROM t WHERE EXTRACT(FORTNIGHT FROM visit) = 1 => "FORTNIGHT" is not a unit of time; use year, quarter, month, week or day
-SELECT DATE_TRUNC('month', visit), COUNT(*) FROM t GROUP BY 1 => GROUP BY DATE_TRUNC('MONTH', visit) divides the bin 2024-01-01 to 2024-03-31 of visit; group by the
+SELECT DATE_TRUNC('month', visit), COUNT(*) FROM t GROUP BY 1 => GROUP BY DATE_TRUNC('MONTH', visit) divides the bin 2024-01-01 to 2024-03-31 of visit; use DATE_TRUNC('QUARTER', visit)
 SELECT EXTRACT(MONTH FROM visit) AS m, COUNT(*) FROM t GROUP BY m => GROUP BY EXTRACT(MONTH FROM visit) divides the bin 2024-01-01 to 2024-03-31 of visit; group by the
 SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) FROM t GROUP BY decade => GROUP BY FLOOR(age / 10) * 10 divides the bin 17-24 of age; group by the column, or at the edges of
 SELECT ROUND(income) AS i, COUNT(*) FROM t GROUP BY i => GROUP BY ROUND(income) divides the bin [0, 10) of income; group by the column, or at the edges of

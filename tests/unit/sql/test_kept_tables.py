@@ -77,3 +77,32 @@ def test_large_tables_are_not_kept(session: rt.Session, monkeypatch: pytest.Monk
     assert not known.tables
     groups = next(query for query in compile_sql(TEXT, DOMAIN).queries if isinstance(query, Groups))
     assert free_single(known, groups, None, 0.95, strict=False) is not None
+
+
+@pytest.mark.parametrize("numbers", ["COUNT(*)", "SUM(age)", "AVG(age)", "COUNT(*) FILTER (WHERE age < 40)"])
+@pytest.mark.parametrize("where", ["", "WHERE age < 60"])
+def test_the_order_of_the_columns_does_not_change_a_group(session: rt.Session, numbers: str, where: str) -> None:
+    """The same groups in another order are an equal query whose values are laid out otherwise."""
+    known = session.state.knowledge
+
+    def groups(listed: str) -> dict[tuple[str, str], float]:
+        text = f"SELECT sex, region, {numbers} FROM t {where} GROUP BY {listed}"
+        found = free_table(known, asked(text))
+        assert found is not None
+        return {row[:2]: row[2] for row in found.rows}
+
+    first = groups("region, sex")
+    assert len(first) == DOMAIN.cells(("sex", "region"))
+    assert groups("sex, region") == pytest.approx(first)
+    known.tables.clear()
+    assert groups("sex, region") == pytest.approx(first)
+
+
+@pytest.mark.parametrize("numbers", ["COUNT(*)", "AVG(age)"])
+def test_both_orders_in_one_statement(session: rt.Session, numbers: str) -> None:
+    text = f"SELECT sex, region, {numbers} FROM t WHERE age < 60 GROUP BY "
+    found = free_table(session.state.knowledge, asked(f"{text} region, sex UNION ALL {text} sex, region"))
+    assert found is not None
+    rows = sorted(found.rows, key=str)
+    assert rows[::2] == rows[1::2]
+    assert len({row[2] for row in rows}) > 2

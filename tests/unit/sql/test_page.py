@@ -37,6 +37,7 @@ WRITTEN_AS = {
     "TIMESTAMP_TRUNC": "DATE_TRUNC",
     "TIME_TO_STR": "STRFTIME",
     "TIME_TO_UNIX": "EPOCH",
+    "UNIX_TO_TIME": "TO_TIMESTAMP",
 }
 """By sqlglot's name, where DuckDB has another."""
 

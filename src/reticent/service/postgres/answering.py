@@ -226,18 +226,18 @@ class Answering:
             catalog.close()
 
 
-def _no_rows(names: Sequence[str], domain: Domain) -> WireRows:
-    """The declared columns of a table, with no row: nothing is asked of it."""
+def _no_rows(listed: Sequence[tuple[str, str]], domain: Domain) -> WireRows:
+    """Declared columns of a table under their headings, with no row: nothing is asked of it."""
     known = {name.lower(): name for name in domain}
     found: list[tuple[str, WireType]] = []
-    for name in names:
+    for name, heading in listed:
         if name == "*":
             found += [(column, column_type(attribute)) for column, attribute in domain.items()]
         elif name == "":
-            found.append((UNNAMED, TEXT))
+            found.append((heading or UNNAMED, TEXT))
         elif name.lower() in known:
             column = known[name.lower()]
-            found.append((column, column_type(domain[column])))
+            found.append((heading or column, column_type(domain[column])))
         else:
             raise Refusal("42703", f'column "{name[:60]}" does not exist')
     return WireRows(tuple(name for name, _ in found), tuple(kind for _, kind in found), [])

@@ -18,17 +18,16 @@ import duckdb
 from reticent.domain import Domain
 from reticent.errors import one_line
 from reticent.service.postgres.catalog_tables import (
-    ARRAY_INPUT,
     DATABASE,
     FIRST_TABLE,
     INFORMATION_SCHEMA,
     MACROS,
     PG_CATALOG,
     SYNTHETIC,
-    TYPE_OIDS,
     contents,
     definitions,
 )
+from reticent.service.postgres.catalog_types import ROUTINE_COLUMNS, ROUTINE_OIDS, ROUTINES, TYPE_OIDS
 from reticent.service.postgres.commands import Read
 from reticent.service.postgres.failures import CANCELED, FEATURE, NO_TABLE, TOO_LARGE, Refusal
 from reticent.service.postgres.lexer import Token, spliced, tokens_of
@@ -45,15 +44,20 @@ from reticent.service.postgres.types import (
     INT8,
     NUMERIC,
     OID,
+    REGPROC,
     TEXT,
     TIMESTAMP,
+    array_items,
     wire_literal,
 )
 
 _SCHEMAS = {"pg_catalog": "pgc", "information_schema": "info"}
 _RENAMED = {"json_build_object": "json_object", "jsonb_build_object": "json_object"}
 _ALIASED_TYPES = ("regclass", "regtype", "regproc", "regprocedure", "regnamespace", "regrole", "name", "aclitem")
-_NAMING = {"regtype": "regtype_name", "regclass": "regclass_name"}
+_NAMING = {"regtype": "regtype_name", "regclass": "regclass_name", "regproc": "regproc_name"}
+_WITHOUT_ZONE = {"current_timestamp": "now()", "timestamptz": "timestamp"}
+"""The server's time zone is UTC, so times need not name theirs."""
+_TEXTS = ("text", "varchar", "name")
 _SYSTEM = {"pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_constraint": 2606}
 """OIDs of system tables, by which descriptions are told apart."""
 _OURS = re.compile(r"\b(pgc|info)\.")
@@ -198,15 +202,19 @@ class Catalog:
             if called and after[1].text in _RENAMED:
                 return place + 3, _RENAMED[after[1].text]
             return place + 2, "" if called or cast else f"{_SCHEMAS[token.text]}."
+        return place + 1, self._word(token, user, called=bool(after) and after[0].is_sign("("))
+
+    def _word(self, token: Token, user: str, *, called: bool) -> str | None:
+        """What stands here for a single word; None keeps it."""
         if token.is_word("current_user", "session_user", "current_role"):
-            return place + 1, wire_literal(user)
+            return wire_literal(user)
         if token.is_word("current_catalog"):
-            return place + 1, wire_literal(DATABASE)
-        if token.is_word("current_schema") and not (after and after[0].is_sign("(")):
-            return place + 1, wire_literal("public")
-        if token.text in _RENAMED and after and after[0].is_sign("("):
-            return place + 1, _RENAMED[token.text]
-        return place + 1, None
+            return wire_literal(DATABASE)
+        if token.is_word("current_schema") and not called:
+            return wire_literal("public")
+        if token.text in _RENAMED and called:
+            return _RENAMED[token.text]
+        return _WITHOUT_ZONE.get(token.text) if token.kind == "word" and not called else None
 
     def _named_object(self, tokens: Sequence[Token], place: int) -> tuple[int, str] | None:
         """`a.oid::regtype`: the name of the object whose number a column holds."""
@@ -220,6 +228,8 @@ class Catalog:
             return None
         kind = end + 3 if tokens[end + 1].text == "pg_catalog" and end + 3 < len(tokens) else end + 1
         function = _NAMING.get(tokens[kind].text)
+        if parts[-1].text in ROUTINE_COLUMNS and tokens[kind].text in _TEXTS:
+            function = _NAMING["regproc"]
         if function is None:
             return None
         chain = ".".join('"' + part.text.replace('"', '""') + '"' for part in parts)
@@ -236,6 +246,8 @@ class Catalog:
                 return kind + 1, self._identifier(text, tokens[kind].text)
         if rest + 1 < len(tokens) and tokens[rest].is_word("as") and tokens[rest + 1].text in ("regclass", "regtype"):
             return rest + 2, f"{self._identifier(text, tokens[rest + 1].text)} AS BIGINT"
+        if text.startswith("{") and [token.text for token in tokens[rest + 2 : rest + 4]] == ["[", "]"]:
+            return rest, _list_literal(text)
         return rest, wire_literal(text)
 
     def _identifier(self, text: str, kind: str) -> str:
@@ -246,7 +258,7 @@ class Catalog:
         if kind == "regtype":
             found = TYPE_OIDS.get(text.lower()) or TYPE_OIDS.get(name)
         elif kind == "regproc":
-            found = {"array_in": ARRAY_INPUT}.get(name)
+            found = ROUTINE_OIDS.get(name)
         elif kind == "regnamespace":
             found = {"pg_catalog": 11, "public": 2200, "information_schema": 13000}.get(name)
         else:
@@ -258,6 +270,14 @@ class Catalog:
         return str(found)
 
 
+def _list_literal(text: str) -> str:
+    """An array in PostgreSQL's text form, before its cast, as DuckDB writes lists."""
+    try:
+        return "[" + ", ".join(map(wire_literal, array_items(text))) + "]"
+    except ValueError:
+        return wire_literal(text)
+
+
 def _refused(error: duckdb.Error) -> Refusal:
     said = _OURS.sub("", one_line(str(error).split("\n")[0]))
     missing = isinstance(error, duckdb.CatalogException) and "Table" in said
@@ -266,7 +286,7 @@ def _refused(error: duckdb.Error) -> Refusal:
 
 def _relation(described: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> WireRows:
     names = tuple(_named(name) for name, _ in described)
-    types = tuple(_type(kind) for _, kind in described)
+    types = tuple(_column_type(name, kind) for name, kind in described)
     return WireRows(names, types, [tuple(map(_plain, row, types)) for row in rows])
 
 
@@ -274,8 +294,22 @@ def _named(name: str) -> str:
     """As PostgreSQL calls a column without an alias."""
     call = _CALL.fullmatch(name)
     if call is not None:
-        return UNNAMED if call.group(1).lower() in ("cast", "list_value") else call.group(1).lower()
-    return name if _PLAIN_NAME.fullmatch(name) or not any(sign in name for sign in "()'[]=") else UNNAMED
+        function = call.group(1).lower()
+        return UNNAMED if function in ("cast", "list_value") else function.removesuffix("_star")
+    plain = _PLAIN_NAME.fullmatch(name) or not (name.isdigit() or any(sign in name for sign in "()'[]="))
+    return name if plain else UNNAMED
+
+
+class Routine(int):
+    """The OID of a function; as text, its name."""
+
+    def __str__(self) -> str:
+        return ROUTINES.get(int(self), repr(int(self)) if self else "-")
+
+
+def _column_type(name: str, kind: str) -> WireType:
+    """Columns of functions are known by their names: DuckDB has no such type."""
+    return REGPROC if kind == "UINTEGER" and name in ROUTINE_COLUMNS else _type(kind)
 
 
 def _type(kind: str) -> WireType:
@@ -289,6 +323,8 @@ def _type(kind: str) -> WireType:
 
 def _plain(value: Any, kind: WireType) -> Any:
     """A value of DuckDB as its type here has it."""
+    if kind is REGPROC and value is not None:
+        return Routine(value)
     if value is None or isinstance(value, (bool, int, float, str, Decimal, datetime.date, list)):
         return str(value) if kind is TEXT and not isinstance(value, str) and value is not None else value
     return str(value)

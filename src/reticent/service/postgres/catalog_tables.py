@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reticent.domain import Domain
+from reticent.service.postgres.catalog_types import OWNER, ROUTINES, SHORT_NAMES, SQL_NAMES, TYPE_ARRAYS, type_rows
 from reticent.service.postgres.messages import WireType
 from reticent.service.postgres.parameters import column_type
-from reticent.service.postgres.types import ARRAYS, DATE, FLOAT8, INT8, TEXT, TIMESTAMP
+from reticent.service.postgres.types import DATE, FLOAT8, INT8, TEXT, TIMESTAMP
 from reticent.service.postgres.variables import SERVER_VERSION
 
 DATABASE = "reticent"
-OWNER = 10
 FIRST_TABLE = 16384
 SYNTHETIC = "_synthetic"
 """After a table's name: the view of its synthetic rows."""
@@ -51,6 +51,8 @@ PG_CATALOG = {
     "conrelid:o contypid:o conindid:o conparentid:o confrelid:o confupdtype:t confdeltype:t confmatchtype:t "
     "conislocal:b coninhcount:i connoinherit:b conkey:S confkey:S conpfeqop:O conppeqop:O conffeqop:O conexclop:O "
     "conbin:t",
+    "pg_conversion": "oid:o conname:t connamespace:o conowner:o conforencoding:i contoencoding:i conproc:o "
+    "condefault:b",
     "pg_cursors": "name:t statement:t is_holdable:b is_binary:b is_scrollable:b creation_time:t",
     "pg_database": "oid:o datname:t datdba:o encoding:i datcollate:t datctype:t datistemplate:b datallowconn:b "
     "datconnlimit:i datlastsysoid:o datfrozenxid:o datminmxid:o dattablespace:o datacl:T",
@@ -115,6 +117,7 @@ PG_CATALOG = {
     "pg_trigger": "oid:o tgrelid:o tgparentid:o tgname:t tgfoid:o tgtype:s tgenabled:t tgisinternal:b tgconstrrelid:o "
     "tgconstrindid:o tgconstraint:o tgdeferrable:b tginitdeferred:b tgnargs:s tgattr:S tgargs:t tgqual:t "
     "tgoldtable:t tgnewtable:t",
+    "pg_ts_config": "oid:o cfgname:t cfgnamespace:o cfgowner:o cfgparser:o",
     "pg_type": "oid:o typname:t typnamespace:o typowner:o typlen:s typbyval:b typtype:t typcategory:t "
     "typispreferred:b typisdefined:b typdelim:t typrelid:o typsubscript:o typelem:o typarray:o typinput:o "
     "typoutput:o typreceive:o typsend:o typmodin:o typmodout:o typanalyze:o typalign:t typstorage:t typnotnull:b "
@@ -163,45 +166,12 @@ INFORMATION_SCHEMA = {
     "information_schema_catalog_name": "catalog_name:t",
     "applicable_roles": "grantee:t role_name:t is_grantable:t",
     "enabled_roles": "role_name:t",
+    "character_sets": "character_set_catalog:t character_set_schema:t character_set_name:t character_repertoire:t "
+    "form_of_use:t default_collate_catalog:t default_collate_schema:t default_collate_name:t",
 }
 
 _NAMESPACES = {"pg_catalog": 11, "public": 2200, "information_schema": 13000}
-_KNOWN_TYPES = [
-    # OID, name, length, category, SQL's name
-    (16, "bool", 1, "B", "boolean"),
-    (17, "bytea", -1, "U", "bytea"),
-    (18, "char", 1, "S", '"char"'),
-    (19, "name", 64, "S", "name"),
-    (20, "int8", 8, "N", "bigint"),
-    (21, "int2", 2, "N", "smallint"),
-    (23, "int4", 4, "N", "integer"),
-    (24, "regproc", 4, "N", "regproc"),
-    (25, "text", -1, "S", "text"),
-    (26, "oid", 4, "N", "oid"),
-    (114, "json", -1, "U", "json"),
-    (700, "float4", 4, "N", "real"),
-    (701, "float8", 8, "N", "double precision"),
-    (705, "unknown", -2, "X", "unknown"),
-    (1042, "bpchar", -1, "S", "character"),
-    (1043, "varchar", -1, "S", "character varying"),
-    (1082, "date", 4, "D", "date"),
-    (1083, "time", 8, "D", "time without time zone"),
-    (1114, "timestamp", 8, "D", "timestamp without time zone"),
-    (1184, "timestamptz", 8, "D", "timestamp with time zone"),
-    (1186, "interval", 16, "T", "interval"),
-    (1700, "numeric", -1, "N", "numeric"),
-    (2205, "regclass", 4, "N", "regclass"),
-    (2206, "regtype", 4, "N", "regtype"),
-    (2950, "uuid", 16, "U", "uuid"),
-    (3802, "jsonb", -1, "U", "jsonb"),
-]
-SQL_NAMES = {oid: name for oid, _, _, _, name in _KNOWN_TYPES}
-TYPE_OIDS = {name: oid for oid, short, _, _, long in _KNOWN_TYPES for name in (short, long)}
-ARRAY_INPUT = 750
-"""OID of `array_in`, by which drivers tell arrays from other types."""
-_MORE_ARRAYS = {17: 1001, 114: 199, 700: 1021, 1042: 1014, 1043: 1015, 1082: 1182, 1114: 1115, 1184: 1185, 1700: 1231}
 _PRECISION = {INT8.oid: (64, 2, 0), FLOAT8.oid: (53, 2, None)}
-_UDT = {oid: name for oid, name, _, _, _ in _KNOWN_TYPES}
 
 
 def definitions(schema: str, tables: Mapping[str, str]) -> Iterator[str]:
@@ -244,47 +214,16 @@ def contents(domains: Mapping[str, Domain], titles: Mapping[str, str]) -> Iterat
     collation = {"collnamespace": 11, "collowner": OWNER, "collprovider": "d", "collencoding": -1}
     yield "pgc.pg_collation", collation | {"oid": 100, "collname": "default", "collisdeterministic": True}
     yield "info.information_schema_catalog_name", {"catalog_name": DATABASE}
+    yield "info.character_sets", {"character_set_name": "UTF8", "character_repertoire": "UCS", "form_of_use": "UTF8"}
     yield "pgc.pg_settings", {"name": "server_version", "setting": SERVER_VERSION}
     yield "pgc.pg_settings", {"name": "max_index_keys", "setting": "32"}
-    yield from _type_rows()
+    yield from type_rows()
     for place, (name, domain) in enumerate(domains.items()):
         oid = FIRST_TABLE + 4 * place
         yield from _table_rows(oid, name, domain, titles.get(name, ""))
         if f"{name}{SYNTHETIC}" not in domains:
             told = f"Synthetic rows: drawn from what is published about {name}, none of them a record"
             yield from _table_rows(oid + 2, f"{name}{SYNTHETIC}", domain, told, view=True)
-
-
-def _type_rows() -> Iterator[tuple[str, dict[str, Any]]]:
-    arrays = ARRAYS | _MORE_ARRAYS
-    common: dict[str, Any] = {
-        "typnamespace": 11,
-        "typowner": OWNER,
-        "typtype": "b",
-        "typispreferred": False,
-        "typisdefined": True,
-        "typdelim": ",",
-        "typrelid": 0,
-        "typnotnull": False,
-        "typbasetype": 0,
-        "typtypmod": -1,
-        "typndims": 0,
-        "typcollation": 0,
-        "typinput": 0,
-        "typoutput": 0,
-        "typreceive": 0,
-        "typsend": 0,
-        "typalign": "i",
-    }
-    for oid, name, length, category, _ in _KNOWN_TYPES:
-        own = {"oid": oid, "typname": name, "typlen": length, "typbyval": 0 < length <= 8, "typcategory": category}
-        collation = 100 if category == "S" else 0
-        extra = {"typelem": 0, "typarray": arrays.get(oid, 0), "typcollation": collation, "typstorage": "p"}
-        yield "pgc.pg_type", common | own | extra
-        if oid in arrays:
-            own = {"oid": arrays[oid], "typname": f"_{name}", "typlen": -1, "typbyval": False, "typcategory": "A"}
-            array = {"typelem": oid, "typarray": 0, "typstorage": "x", "typinput": ARRAY_INPUT}
-            yield "pgc.pg_type", common | own | array
 
 
 def _table_rows(
@@ -387,7 +326,7 @@ def _column(place: int, name: str, kind: WireType, nullable: bool) -> dict[str, 
         "numeric_scale": scale,
         "udt_catalog": DATABASE,
         "udt_schema": "pg_catalog",
-        "udt_name": _UDT[kind.oid],
+        "udt_name": SHORT_NAMES[kind.oid],
         "datetime_precision": {DATE.oid: 0, TIMESTAMP.oid: 6}.get(kind.oid),
         "is_identity": "NO",
         "is_generated": "NEVER",
@@ -403,14 +342,25 @@ CREATE MACRO pgc.current_schema() AS 'public';
 CREATE MACRO pgc.current_schemas(implicit) AS (CASE WHEN implicit THEN ['pg_catalog', 'public'] ELSE ['public'] END);
 CREATE MACRO pgc.format_type(kind, modifier) AS (
   CASE {" ".join(f"WHEN kind = {oid} THEN '{name}'" for oid, name in SQL_NAMES.items())}
-  {" ".join(f"WHEN kind = {array} THEN '{SQL_NAMES[oid]}[]'" for oid, array in (ARRAYS | _MORE_ARRAYS).items())}
+  {" ".join(f"WHEN kind = {array} THEN '{SQL_NAMES[oid]}[]'" for oid, array in TYPE_ARRAYS.items())}
   WHEN kind IS NULL THEN NULL ELSE '???' END);
 CREATE MACRO pgc.pg_get_userbyid(owner) AS '{DATABASE}';
 CREATE MACRO pgc.quote_ident(name) AS '"' || replace(name, '"', '""') || '"';
 CREATE MACRO pgc.quote_literal(name) AS '''' || replace(name, '''', '''''') || '''';
 CREATE MACRO pgc.pg_encoding_to_char(number) AS 'UTF8';
+CREATE MACRO pgc.pg_client_encoding() AS 'UTF8';
+CREATE MACRO pgc.pg_char_to_encoding(name) AS 6;
+CREATE MACRO pgc.pg_conversion_is_visible(a) AS TRUE;
+CREATE MACRO pgc.pg_ts_config_is_visible(a) AS TRUE;
+CREATE MACRO pgc.array_remove(a, b) AS list_filter(a, lambda x: x <> b);
+CREATE MACRO pgc.pg_get_keywords() AS TABLE SELECT keyword_name AS word FROM duckdb_keywords();
+CREATE MACRO pgc._pg_expandarray(a) AS {{'x': NULL::SMALLINT, 'n': NULL::INTEGER}};
 CREATE MACRO pgc.pg_is_in_recovery() AS FALSE;
 CREATE MACRO pgc.pg_postmaster_start_time() AS NULL;
+CREATE MACRO pgc.now() AS get_current_timestamp()::TIMESTAMP;
+CREATE MACRO pgc.clock_timestamp() AS get_current_timestamp()::TIMESTAMP;
+CREATE MACRO pgc.statement_timestamp() AS get_current_timestamp()::TIMESTAMP;
+CREATE MACRO pgc.transaction_timestamp() AS get_current_timestamp()::TIMESTAMP;
 CREATE MACRO pgc.pg_backend_pid() AS 1;
 CREATE MACRO pgc.txid_current() AS 1;
 CREATE MACRO pgc.pg_relation_size(a) AS 0::BIGINT;
@@ -465,6 +415,9 @@ CREATE MACRO pgc.to_regtype(a) AS (SELECT any_value(oid) FROM pgc.pg_type WHERE 
 CREATE MACRO pgc.to_regnamespace(a) AS (SELECT any_value(oid) FROM pgc.pg_namespace WHERE nspname = a);
 CREATE MACRO pgc.regtype_name(a) AS format_type(a, -1);
 CREATE MACRO pgc.regclass_name(a) AS coalesce((SELECT any_value(relname) FROM pgc.pg_class WHERE oid = a), a::VARCHAR);
+CREATE MACRO pgc.regproc_name(routine) AS (
+  CASE {" ".join(f"WHEN routine = {oid} THEN '{name}'" for oid, name in ROUTINES.items())}
+  WHEN routine = 0 THEN '-' ELSE routine::VARCHAR END);
 CREATE MACRO pgc.array_lower(a, b) AS 1;
 CREATE MACRO pgc.array_upper(a, b) AS len(a);
 """

@@ -110,8 +110,10 @@ class Read(Command):
         return spliced(self.text, list(self._pieces((), typed=False)))
 
     @cached_property
-    def probed(self) -> tuple[str, ...] | None:
-        """Columns of a statement that asks for no rows, as tools do to learn names and permissions; None for others.
+    def probed(self) -> tuple[tuple[str, str], ...] | None:
+        """Columns and headings of a statement that asks for no rows, as tools do to learn names and permissions.
+
+        None for other statements. A constant has no column, and a star is "*".
 
         SELECT list FROM table [WHERE 1 = 0] [LIMIT 0], with at least one of the two.
         """
@@ -137,6 +139,9 @@ class Read(Command):
                 if value is not None:
                     end = _past_cast(tokens, place + 4) + 1
                     yield token.start, tokens[end - 1].end, f"IN {wire_literal(value)}"
+            elif token.is_word("collate") and (after := _past_collation(tokens, place)):
+                end = after
+                yield token.start, tokens[end - 1].end, ""
             elif token.is_name and token.text == "public" and _is_qualifier(tokens, place):
                 end = place + 2
                 yield token.start, tokens[place + 1].end, ""
@@ -180,19 +185,29 @@ def _asks_for_nothing(tokens: Sequence[Token]) -> bool:
     return words[0] == "where" and (words[1:] == ["false"] or (numbers and never))
 
 
-def _projected(tokens: Sequence[Token]) -> tuple[str, ...] | None:
-    """Names in a list of plain columns; a constant has none and is called ""; a star is "*"."""
-    found: list[str] = []
-    for part in _parts(tokens):
-        if part[-1].is_sign("*") and len(part) in (1, 3):
-            found.append("*")
+def _projected(tokens: Sequence[Token]) -> tuple[tuple[str, str], ...] | None:
+    """Columns of a list of plain ones, each with its heading; a constant is of the column ""."""
+    found: list[tuple[str, str]] = []
+    for listed in _parts(tokens):
+        part, heading = _headed(listed)
+        if part[-1].is_sign("*") and len(part) in (1, 3) and not heading:
+            found.append(("*", ""))
         elif len(part) == 1 and (part[0].kind in ("number", "string") or part[0].is_word("true", "false", "null")):
-            found.append("")
+            found.append(("", heading))
         elif part[-1].is_name and all(token.is_name or token.is_sign(".") for token in part):
-            found.append(part[-1].text)
+            found.append((part[-1].text, heading))
         else:
             return None
     return tuple(found) or None
+
+
+def _headed(part: list[Token]) -> tuple[list[Token], str]:
+    """A select item without its heading, and that; "" where it has none."""
+    if len(part) > 2 and part[-2].is_word("as") and part[-1].is_name:
+        return part[:-2], part[-1].text
+    if len(part) > 1 and part[-1].is_name and not part[-2].is_sign("."):
+        return part[:-1], part[-1].text
+    return part, ""
 
 
 def _parts(tokens: Sequence[Token]) -> Iterator[list[Token]]:
@@ -231,6 +246,13 @@ def _is_qualifier(tokens: Sequence[Token], place: int) -> bool:
     return place + 2 < len(tokens) and tokens[place + 1].is_sign(".") and tokens[place + 2].kind in ("word", "quoted")
 
 
+def _past_collation(tokens: Sequence[Token], place: int) -> int:
+    """The place after `COLLATE "C"`, which is how texts are compared here; 0 where another collation is named."""
+    named = place + 3 if [token.text for token in tokens[place + 1 : place + 3]] == ["pg_catalog", "."] else place + 1
+    known = named < len(tokens) and tokens[named].is_name and tokens[named].text.lower() in ("c", "posix", "default")
+    return named + 1 if known else 0
+
+
 def _past_cast(tokens: Sequence[Token], place: int) -> int:
     """The place after `::type(n)[]`, where one stands here."""
     while place + 1 < len(tokens) and tokens[place].is_sign("::") and tokens[place + 1].is_name:
@@ -254,7 +276,11 @@ def _names_after(tokens: Sequence[Token], words: Sequence[str]) -> Iterator[tupl
             continue
         while following < len(tokens) and (tokens[following].is_sign("(") or tokens[following].is_word("only")):
             following += 1
-        if following < len(tokens) and tokens[following].is_name and not tokens[following].is_word("select", "with"):
+        if (
+            following < len(tokens)
+            and tokens[following].is_name
+            and not tokens[following].is_word("select", "with", "values")
+        ):
             name = [tokens[following].text]
             while _is_qualifier(tokens, following):
                 following += 2

@@ -370,4 +370,5 @@ def _started(given: dict[str, str], user: str) -> Variables:
         name, equals, value = setting.partition("=")
         if equals and (word == "-c" or word.startswith(("-c", "--"))):
             variables.set(name.lower().replace("-", "_"), value.replace("\0", " "))
+    variables.started()
     return variables

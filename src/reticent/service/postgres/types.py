@@ -20,6 +20,7 @@ NAME = WireType(19, 64)
 INT8 = WireType(20, 8)
 INT2 = WireType(21, 2)
 INT4 = WireType(23, 4)
+REGPROC = WireType(24, 4)
 TEXT = WireType(25, -1)
 OID = WireType(26, 4)
 FLOAT4 = WireType(700, 4)
@@ -138,6 +139,7 @@ _WRITERS: dict[int, Callable[[Any], bytes]] = {
     INT2.oid: _packed("!h", int),
     INT4.oid: _packed("!i", int),
     OID.oid: _packed("!I", int),
+    REGPROC.oid: _packed("!I", int),
     FLOAT4.oid: _packed("!f", float),
     FLOAT8.oid: _packed("!d", float),
     DATE.oid: _packed("!i", _days),
@@ -183,15 +185,18 @@ def _from_text(text: str, oid: int) -> Any:
 
 
 def array_items(text: str) -> list[str | None]:
-    """The items of `{a,"b c",NULL}`; arrays of arrays are refused."""
+    """The items of `{a, "b c", NULL}`; arrays of arrays are refused."""
+    text = text.strip()
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError(text)
     items: list[str | None] = []
-    place, end = 1, len(text) - 1
+    end = len(text) - 1
+    place = _past_space(text, 1)
     while place < end:
         if text[place] == '"':
             item, place = _quoted_item(text, place + 1)
             items.append(item)
+            place = _past_space(text, place)
         else:
             stop = next((p for p in range(place, end) if text[p] == ","), end)
             item = text[place:stop].strip()
@@ -200,10 +205,16 @@ def array_items(text: str) -> list[str | None]:
             items.append(None if item.upper() == "NULL" else item)
             place = stop
         if place < end:
-            if text[place] != "," or place + 1 == end:
+            if text[place] != "," or not text[place + 1 : end].strip():
                 raise ValueError(text)
-            place += 1
+            place = _past_space(text, place + 1)
     return items
+
+
+def _past_space(text: str, place: int) -> int:
+    while text[place].isspace():
+        place += 1
+    return place
 
 
 def _quoted_item(text: str, place: int) -> tuple[str, int]:

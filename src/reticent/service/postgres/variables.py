@@ -105,6 +105,8 @@ class Variables:
     _values: dict[str, str] = field(default_factory=dict)
     _before: dict[str, str] | None = None
     _local: set[str] = field(default_factory=set)
+    _at_start: dict[str, str] = field(default_factory=dict)
+    """What the client stated when it connected: to this RESET goes back."""
     _understood: tuple[Terms, float | None, tuple[bool, bool]] | None = None
     """`terms`, `statement_seconds` and `told`, until a setting changes."""
 
@@ -123,19 +125,25 @@ class Variables:
         """None sets the default; `all` resets everything."""
         self._understood = None
         if name == "all":
-            self._values.clear()
+            self._values = dict(self._at_start)
             return
         if name in _FIXED:
             raise Refusal("55P02", f'parameter "{name}" cannot be changed')
         if name not in _FREE and name not in _OWN:
             near = f"; known: {', '.join(_OWN)}" if name.startswith("reticent.") else ""
             raise Refusal(NO_VARIABLE, f'unrecognized configuration parameter "{name[:60]}"{near}')
-        if value is None:
-            self._values.pop(name, None)
-        else:
+        if value is not None:
             self._values[name] = _checked(name, value)
+        elif name in self._at_start:
+            self._values[name] = self._at_start[name]
+        else:
+            self._values.pop(name, None)
         if local and self._before is not None:
             self._local.add(name)
+
+    def started(self) -> None:
+        """All that the client states with its connection is set by now."""
+        self._at_start = dict(self._values)
 
     def begin(self) -> None:
         """A transaction starts here."""
