@@ -75,9 +75,11 @@ class SelectCompiler(Compiler):
         if isinstance(tree, exp.Window):
             return self.window(tree)
         if isinstance(tree, exp.Query):
-            return self.planner.scalar(tree, self.rows)
+            return self.planner.scalar(tree, self)
         if isinstance(tree, exp.In) and tree.args.get("query") is not None:
             return self.member(tree)
+        if isinstance(tree, exp.Exists):
+            return self.planner.existence(tree, self)
         return self.special(tree)
 
     def column(self, tree: exp.Column) -> Expr:
@@ -120,7 +122,11 @@ class SelectCompiler(Compiler):
     def member(self, tree: exp.Expr) -> Expr:
         only(tree, "this", "query")
         self.planner.refuse_correlated(tree.args["query"])
-        return member(self.expr(tree.this), self.planner.relation(tree.args["query"]).closed(), self.meter)
+        left = tree.this
+        while isinstance(left, exp.Paren):
+            left = left.this
+        exprs = [self.expr(item) for item in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+        return member(exprs, self.planner.relation(tree.args["query"]).closed(), self.meter)
 
     # Window functions.
 
@@ -500,7 +506,7 @@ class GroupedRowCompiler(SelectCompiler):
         if presence is None:
             return None
         counted = Reduced(reduction.count_rows, (), presence, self.index, self.rows, INTEGER)
-        return Computed(_positive, (counted,), self.rows, TRUTH)
+        return Computed(positive, (counted,), self.rows, TRUTH)
 
     def column(self, tree: exp.Column) -> Expr:
         key = self._key(tree)
@@ -563,7 +569,7 @@ class GroupedRowCompiler(SelectCompiler):
         return take(coarsened(operand, groups.scan, coarse), places)
 
 
-def _positive(vector: Vector) -> Vector:
+def positive(vector: Vector) -> Vector:
     numbers = to_interval(vector)
     never = np.zeros(len(numbers.value), dtype=bool)
     return Truth((numbers.value >= 0.5).astype(float), numbers.high > 0, ~(numbers.low > 0), never)
@@ -712,13 +718,13 @@ class FilteredScanCompiler(ScanCompiler):
         inner = self.fine.aggregator.aggregate(tree)
         presence = presence_of(list(self.conditions), self.fine.rows)
         found = Reduced(reduction.total, (inner,), presence, self.index, self.rows, inner.kind)
-        return Computed(_or_zero, (found,), self.rows, inner.kind)
+        return Computed(or_zero, (found,), self.rows, inner.kind)
 
     def exists(self) -> Expr | None:
         if not self.scan.grouping.keys:
             return None
         counted = self._summed(exp.Count(this=exp.Star()))
-        return Computed(_positive, (counted,), self.rows, TRUTH)
+        return Computed(positive, (counted,), self.rows, TRUTH)
 
 
 def _like(tree: exp.Expr, function: exp.Expr) -> exp.Expr:
@@ -729,7 +735,12 @@ def _divided(one: Vector, other: Vector) -> Vector:
     return to_interval(one) / to_interval(other)
 
 
-def _or_zero(vector: Vector) -> Vector:
+def is_true(vector: Vector) -> Truth:
+    """What is not true is false."""
+    return to_truth(vector).is_true()
+
+
+def or_zero(vector: Vector) -> Vector:
     """A sum of no records is zero."""
     numbers = to_interval(vector)
     return numbers.filled(Interval.exactly(0.0, len(numbers.value)))

@@ -14,6 +14,7 @@ from collections.abc import Container, Sequence
 from sqlglot import Token, TokenType, exp
 
 from reticent.sql.refusals import refused, wording
+from reticent.sql.subqueries import compared_with_all
 
 
 def first_of_each(tree: exp.Select) -> exp.Select:
@@ -103,9 +104,11 @@ def _only_key(tree: exp.Select) -> str | None:
 
 OWN_SCHEMA = "public"
 """Where PostgreSQL keeps tables: its tools write it before every name."""
+_ORDERED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
 _SHORT = (
     *(exp.EQ, exp.NEQ, exp.In, exp.Table, exp.Column, exp.Count),
     *(exp.Anonymous, exp.Nvl2, exp.Select),
+    *_ORDERED,
 )
 MOST_LISTED = 1000
 """Values of a GENERATE_SERIES."""
@@ -133,6 +136,8 @@ def spelled_out(tree: exp.Expr) -> exp.Expr:
             longer = _whole_records(node)
         elif isinstance(node, (exp.Anonymous, exp.Nvl2)):
             longer = _called(node)
+        elif isinstance(node, _ORDERED):
+            longer = compared_with_all(node)
         else:
             longer = _in_rows(node) if isinstance(node, exp.In) else _compared(node)
         if longer is not None:
