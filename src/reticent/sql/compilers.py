@@ -17,7 +17,7 @@ from reticent.sql.builder import FOLDED_ROWS, constant_of
 from reticent.sql.constants import whole_constant
 from reticent.sql.expressions import Computed, Expr, Known, Repeated, Sum
 from reticent.sql.functions import Compiler
-from reticent.sql.grouping import COMPARED_STEPS, ClassKey, ColumnKey, GroupedBy, ungrouped
+from reticent.sql.grouping import COMPARED_STEPS, ClassKey, ColumnKey, GroupedBy, Grouping, ungrouped
 from reticent.sql.intervals import Interval
 from reticent.sql.moments import PAIRS
 from reticent.sql.ordering import Ranking
@@ -36,6 +36,7 @@ from reticent.sql.vectors import (
     Labels,
     Truth,
     Vector,
+    kind_of,
     to_interval,
     to_truth,
 )
@@ -254,6 +255,8 @@ class SelectCompiler(Compiler):
         build = _REDUCERS.get(type(tree))
         if build is not None:
             return build(self, tree)
+        if isinstance(tree, (exp.ArrayAgg, exp.ArrayUniqueAgg)):
+            raise refused(f"{wording(tree)} gives a list", "use STRING_AGG, which gives a text")
         raise refused_node(tree, "use COUNT, SUM, AVG, MIN, MAX, MEDIAN or STDDEV of rows")
 
     def _counted(self, tree: exp.Expr) -> tuple[Reducer, tuple[Expr, ...], str]:
@@ -407,16 +410,27 @@ def _pair(compiler: SelectCompiler, tree: exp.Expr) -> tuple[Reducer, tuple[Expr
 
 
 def _listed(compiler: SelectCompiler, tree: exp.Expr) -> tuple[Reducer, tuple[Expr, ...], str]:
+    item, items, mark = listing(tree, compiler)
+    distinct = isinstance(item, exp.Distinct)
+    operand = _public(compiler.expr(item.expressions[0] if distinct else item), tree)
+    keys = [compiler.expr(one.this) for one in items]
+    descending = bool(items) and bool(items[0].args.get("desc"))
+    return reduction.joined_texts(mark, descending=descending, distinct=distinct), (operand, *keys), TEXT
+
+
+def listing(tree: exp.Expr, compiler: SelectCompiler) -> tuple[exp.Expr, Sequence[exp.Expr], str]:
+    """What STRING_AGG lists, by what it is ordered, and the separator."""
     only(tree, "this", "separator")
     separator = tree.args.get("separator")
-    mark = "," if separator is None else compiler.known_value(separator, "the separator")
-    if not isinstance(tree.this, exp.Order):
-        return reduction.joined_texts(str(mark)), (_public(compiler.expr(tree.this), tree),), TEXT
-    items = tree.this.expressions
-    if len(items) != 1 or items[0].args.get("nulls_first"):
+    mark = "," if separator is None else str(compiler.known_value(separator, "the separator"))
+    ordered = tree.this if isinstance(tree.this, exp.Order) else None
+    items = [] if ordered is None else ordered.expressions
+    if len(items) > 1 or any(item.args.get("nulls_first") for item in items):
         raise refused(f"{wording(tree)} is ordered by {len(items)} columns", "order it by one, NULLs last")
-    operand, key = _public(compiler.expr(tree.this.this), tree), compiler.expr(items[0].this)
-    return reduction.joined_texts(str(mark), descending=bool(items[0].args.get("desc"))), (operand, key), TEXT
+    item = tree.this if ordered is None else ordered.this
+    if isinstance(item, exp.Distinct) and len(item.expressions) != 1:
+        raise refused(f"{wording(tree)} lists several columns", "join them with ||")
+    return item, items, mark
 
 
 _REDUCERS: dict[type[exp.Expr], Callable[[SelectCompiler, exp.Expr], tuple[Reducer, tuple[Expr, ...], str]]] = {
@@ -650,9 +664,31 @@ class ScanCompiler(SelectCompiler):
             isinstance(tree, exp.IgnoreNulls) and isinstance(tree.this, exp.AnyValue)
         ):
             return self._any_value(tree.this if isinstance(tree, exp.IgnoreNulls) else tree)
+        if isinstance(tree, exp.GroupConcat) and (texts := self._texts(tree)) is not None:
+            return texts
         if isinstance(tree, AGGREGATES) or is_aggregate(tree):
             return self.aggregator.aggregate(tree)
         return None
+
+    def _texts(self, tree: exp.Expr) -> Expr | None:
+        """STRING_AGG(DISTINCT x ORDER BY x) of a column: those of its declared values that have records."""
+        item, items, mark = listing(tree, self)
+        column = item.expressions[0] if isinstance(item, exp.Distinct) else None
+        if not isinstance(column, exp.Column) or any(one.this != column for one in items):
+            return None
+        name, scan = self.scope.attribute(column), self.scan
+        if name in scan.grouping.columns or self.scope.computes or self.scope.pending:
+            return None
+        entry = GroupedBy(column, ColumnKey(name), kind_of(scan.domain[name]))
+        # Keys of this scan come first, so that the listed column varies fastest.
+        grouping = Grouping(scan.domain, (*scan.grouping.keys, entry.key), scan.grouping.where)
+        self.meter.charge(grouping.steps)
+        fine = Scan(self.scope, grouping, scan.measures)
+        listed = _public(entry.column(grouping), tree)
+        index = np.searchsorted(scan.grouping.rows, grouping.rows // scan.domain[name].size)
+        descending = bool(items) and bool(items[0].args.get("desc"))
+        reducer = reduction.joined_texts(mark, descending=descending, distinct=True)
+        return Reduced(reducer, (listed, listed), fine.exists, index, self.rows, TEXT)
 
     def _inlined(self, tree: exp.Expr) -> exp.Expr:
         try:

@@ -213,10 +213,14 @@ class Planner:
         try:
             if clause is not None:
                 only(clause, "expressions", "recursive")
-                if clause.args.get("recursive"):
-                    raise refused("WITH RECURSIVE walks through records", "leave RECURSIVE out")
                 for cte in clause.expressions:
                     only(cte, "this", "alias", "materialized")
+                    if clause.args.get("recursive") and any(
+                        table.name.lower() == cte.alias.lower() for table in cte.this.find_all(exp.Table)
+                    ):
+                        raise refused(
+                            f"{cte.alias} is defined by itself", "list numbers or dates with GENERATE_SERIES(1, 10)"
+                        )
                     self._ctes = {
                         **self._ctes,
                         cte.alias.lower(): self._named(self.query(cte.this), cte.args.get("alias"), cte.alias),
@@ -259,7 +263,7 @@ class Planner:
         raise refused(f"{wording(node)} is not the protected table", "name the table itself after FROM")
 
     def _table(self, table: exp.Table) -> Source:
-        only(table, "this", "alias", "joins")
+        only(table, "this", "alias", "joins", "hints")  # WITH (NOLOCK) asks for nothing here
         if table.args.get("joins"):
             raise QueryError(CLAUSES["joins"])
         name = table.name
@@ -295,11 +299,16 @@ class Planner:
         node = join.this
         if isinstance(node, exp.Table) and node.name.lower() not in self._ctes:
             raise QueryError(CLAUSES["joins"])
-        if not isinstance(node, (exp.Table, exp.Subquery, exp.Values)) or isinstance(left, Scope):
+        if not isinstance(node, (exp.Table, exp.Subquery, exp.Values)):
             raise QueryError(CLAUSES["joins"])
         right = self.source(node)
-        if isinstance(right, Scope):
+        if isinstance(left, Scope) and isinstance(right, Scope):
             raise QueryError(CLAUSES["joins"])
+        if isinstance(left, Scope) or isinstance(right, Scope):
+            raise refused(
+                f"{wording(join)} joins records with rows of a result",
+                "group first, and join the groups: FROM (SELECT ... GROUP BY ...) a JOIN ...",
+            )
         kind = str(join.args.get("side") or "INNER").upper()
         if str(join.args.get("kind") or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
             raise refused(f"{wording(join)} is not supported", "use JOIN, LEFT JOIN or CROSS JOIN")
