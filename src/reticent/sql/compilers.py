@@ -771,7 +771,7 @@ def _divided(one: Vector, other: Vector) -> Vector:
     return to_interval(one) / to_interval(other)
 
 
-def is_true(vector: Vector) -> Truth:
+def settled_truth(vector: Vector) -> Truth:
     """What is not true is false."""
     return to_truth(vector).is_true()
 

@@ -250,8 +250,9 @@ def _format(builder: Builder, tree: exp.Expr) -> Expr:
 
 
 _POSTGRES = (
-    *(("Q", "%q"), ("YYYY", "%Y"), ("YY", "%y"), ("Month", "%B"), ("Mon", "%b"), ("MM", "%m"), ("DDD", "%j"), ("DD", "%d")),
-    *(("Day", "%A"), ("Dy", "%a"), ("HH24", "%H"), ("MI", "%M"), ("SS", "%S"), ("IYYY", "%G"), ("IW", "%V")),
+    *(("YYYY", "%Y"), ("YY", "%y"), ("Q", "%q"), ("Month", "%B"), ("Mon", "%b"), ("MM", "%m"), ("DDD", "%j")),
+    *(("DD", "%d"), ("Day", "%A"), ("Dy", "%a"), ("HH24", "%H"), ("MI", "%M"), ("SS", "%S")),
+    *(("IYYY", "%G"), ("IW", "%V")),
 )
 
 

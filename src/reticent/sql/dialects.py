@@ -123,8 +123,10 @@ def _unit_last(node: exp.Expr) -> exp.Expr | None:
 def _share(node: exp.Expr) -> exp.Expr | None:
     """RATIO_TO_REPORT(x) OVER (...) as x over its sum."""
     called = node.this
-    if not isinstance(called, exp.Anonymous) or called.name.upper() != "RATIO_TO_REPORT" or len(called.expressions) != 1:
+    if not isinstance(called, exp.Anonymous) or called.name.upper() != "RATIO_TO_REPORT":
         return None
+    if len(called.expressions) != 1:
+        raise refused(f"{wording(node)} takes one number", "write RATIO_TO_REPORT(COUNT(*)) OVER ()")
     summed = node.copy()
     summed.set("this", exp.Sum(this=called.expressions[0].copy()))
     return _ratio(called.expressions[0].copy(), summed)

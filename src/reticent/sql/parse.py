@@ -1,12 +1,8 @@
-"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line.
-
-Words that SQL keeps for itself: a column of such a name is read only in double quotes.
-"""
+"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -17,8 +13,9 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
-from reticent.sql.dialects import names_in_brackets
 from reticent.sql.describe import Explained, Shown, show_of
+from reticent.sql.dialects import names_in_brackets
+from reticent.sql.names import quoted_name, reserved_names
 from reticent.sql.refusals import ONLY_SELECT, STATEMENTS, refused, wording
 from reticent.sql.rewriting import lists_rewritten, spelled_out, top_rewritten
 
@@ -232,30 +229,3 @@ def _refuse_ambiguous(tree: exp.Expr) -> None:
 def _not_a_question(word: str) -> str:
     reason = STATEMENTS.get(word, "is not a question")
     return f"{word} {reason}" if ";" in reason else f"{word} {reason}; {ONLY_SELECT}"
-
-
-_WORDS = """
-    all alter and any array as between by case column connect_by_root create cross cube current_catalog current_date
-    current_time current_timestamp current_user date default describe distinct drop else end except false fetch for
-    force from glob grant group having if ilike in inner insert install intersect into is join lateral like limit list
-    localtime localtimestamp lock map not notnull null nullable object offset on only or order outer partitioned_by
-    positional qualify range regexp returning revoke rlike rollback rollup row select session_user struct summarize
-    table tablesample then time true uncache union user using values when where window with xor
-"""
-
-RESERVED = frozenset(_WORDS.split())
-"""Those that this parser does not read as a name everywhere, and the commonest that other databases do not."""
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def quoted_name(name: str) -> str:
-    """The name of a column or a table as a statement has to write it: in double quotes where it needs them."""
-    plain = _PLAIN.fullmatch(name) is not None and name.lower() not in RESERVED
-    return name if plain else '"' + name.replace('"', '""') + '"'
-
-
-def reserved_names(words: Iterable[str], names: Iterable[str]) -> list[str]:
-    """The names of columns that are among the bare words of a statement, but reserved."""
-    said = {word.lower() for word in words}
-    return [name for name in names if name.lower() in said and name.lower() in RESERVED]

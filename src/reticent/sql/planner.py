@@ -29,10 +29,10 @@ from reticent.sql.compilers import (
     RowCompiler,
     ScanCompiler,
     SelectCompiler,
-    is_true,
     or_zero,
     positive,
     repeated_row,
+    settled_truth,
 )
 from reticent.sql.conditions import condition
 from reticent.sql.constants import constant, whole_constant
@@ -172,7 +172,7 @@ class Planner:
             return repeated_row(Computed(positive, (counted,), 1, TRUTH), compiler.rows)
         found = self.relation(lookup.inner).closed()
         inside = member([compiler.expr(outer) for outer in lookup.outer], found, self.meter)
-        return Computed(is_true, (inside,), compiler.rows, TRUTH)
+        return Computed(settled_truth, (inside,), compiler.rows, TRUTH)
 
     def single(self, tree: exp.Expr) -> Expr:
         """The one value of a subquery."""
@@ -385,7 +385,7 @@ class Planner:
 
     def _views(self) -> dict[str, list[str]]:
         """Named queries, with the columns of those that have just one row."""
-        found: dict[str, list[str]] = dict.fromkeys(self._ctes, [])
+        found: dict[str, list[str]] = {name: [] for name in self._ctes}
         for name, view in self._ctes.items():
             if isinstance(view, Relation) and view.rows == 1 and not view.filters:
                 found[name] = [one.name for one in view.fields]
@@ -703,7 +703,8 @@ class Planner:
         left, right = (self.relation(side).closed() for side in (tree.this, tree.expression))
         if any(one.expr.known is None for side in (left, right) for one in side.fields):
             raise refused(
-                f"{kind} compares rows, and noisy numbers are never equal", "select public columns, such as GROUP BY keys"
+                f"{kind} compares rows, and noisy numbers are never equal",
+                "select public columns, such as GROUP BY keys",
             )
         return self._distinct(chosen_rows(left, right, self.meter, common=isinstance(tree, exp.Intersect)))
 

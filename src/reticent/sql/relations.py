@@ -19,6 +19,7 @@ from reticent.errors import QueryError
 from reticent.knowledge.free import ROWS
 from reticent.sql.expressions import Binning, Computed, Expr, Known, Presence, Run, Sum, Taken
 from reticent.sql.grouping import Key
+from reticent.sql.names import quoted_name
 from reticent.sql.ordering import Limited, Ranking
 from reticent.sql.refusals import CELLS_A_STEP, Meter, refused
 from reticent.sql.scan import Scan
@@ -109,7 +110,7 @@ class Relation:
         if owner is not None and owner.lower() not in owners:
             known = f"here it is called {' or '.join(owners)}" if owners else "leave it out"
             raise refused(f"unknown table {shown(owner)}", known)
-        raise QueryError(f"unknown column {shown(name)}{closest(name, [one.name for one in self.fields])}")
+        raise QueryError(f"unknown column {shown(name)}{closest(name, [quoted_name(one.name) for one in self.fields])}")
 
     def presence(self, filters: Sequence[Expr] | None = None, *, existing: bool = True) -> Expr | None:
         """Whether each row is there."""
@@ -406,7 +407,7 @@ class Member(Expr):
 
     def _open(self, there: np.ndarray) -> np.ndarray:
         """Where a value that is there may be the same."""
-        return (self.unknown & there[:-1]).any(axis=1)[self.sets]
+        return np.any(self.unknown & there[:-1], axis=1)[self.sets]
 
 
 def member(exprs: Sequence[Expr], other: Relation, meter: Meter, *, nulls_equal: bool = False) -> Member:
@@ -438,7 +439,8 @@ def _unknown_sets(
     for key in distinct:
         row = np.zeros(values, dtype=bool)
         for place in range(len(theirs)) if None in key else with_null:
-            row[place] = all(one is None or two is None or one == two for one, two in zip(key, theirs[place], strict=True))
+            pairs = zip(key, theirs[place], strict=True)
+            row[place] = all(one is None or two is None or one == two for one, two in pairs)
         numbers[key] = found.setdefault(row.tobytes(), len(found))
         if len(found) > len(listed):
             meter.charge(1 + values // CELLS_A_STEP)

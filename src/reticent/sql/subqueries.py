@@ -1,7 +1,7 @@
 """Subqueries that look at the row they stand in: EXISTS and values of single rows, as groups that are looked up.
 
-`(SELECT MAX(n) FROM g b WHERE b.k = a.k)` has one value for each k: it is `SELECT k, MAX(n) FROM g GROUP BY k`, looked up
-by a.k. Equalities with columns of the outer query become keys of the groups; other conditions stay.
+`(SELECT MAX(n) FROM g b WHERE b.k = a.k)` has one value for each k: it is `SELECT k, MAX(n) FROM g GROUP BY k`, looked
+up by a.k. Equalities with columns of the outer query become keys of the groups; other conditions stay.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _keyed(pairs: Sequence[tuple[exp.Expr, exp.Expr]], rest: exp.Select) -> exp.
     return rest
 
 
-def counted(tree: exp.Expr) -> exp.Select:
+def row_count_query(tree: exp.Expr) -> exp.Select:
     """How many rows a query has."""
     if isinstance(tree, exp.Select):
         tree = _unlimited(tree)
@@ -135,10 +135,10 @@ def existence(tree: exp.Exists) -> Lookup | exp.Select:
     """EXISTS: by what to look up whether there is a row, or how many rows there are for every outer row alike."""
     query = bare_query(tree.this)
     if not isinstance(query, exp.Select):
-        return counted(query)
+        return row_count_query(query)
     pairs, rest = _split(query)
     if not pairs:
-        return counted(rest)
+        return row_count_query(rest)
     rest = _unlimited(rest)
     ungrouped = rest.args.get("group") is None and (
         rest.args.get("having") is not None or any(has_aggregate(item) for item in rest.expressions)

@@ -258,7 +258,7 @@ MEANT_OF_OFFICES = {
     "SELECT [ward], COUNT(*) AS [n of stays] FROM [stays] GROUP BY [ward]": "SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward",
     "SELECT [ward], COUNT(*) AS [n of stays] FROM [dbo].[stays] WHERE [sex] = 'F' GROUP BY [ward]": "SELECT ward, COUNT(*) AS n FROM stays WHERE sex = 'F' GROUP BY ward",
     "SELECT COUNT(*) FROM dbo.stays": "SELECT COUNT(*) FROM stays",
-    "SELECT COUNT(*) FROM \"public\".\"stays\"": "SELECT COUNT(*) FROM stays",
+    'SELECT COUNT(*) FROM "public"."stays"': "SELECT COUNT(*) FROM stays",
     "SELECT s.ward, COUNT(*) FROM public.stays s WHERE s.age >= 60 GROUP BY s.ward": "SELECT ward, COUNT(*) FROM stays WHERE age >= 60 GROUP BY ward",
     "SELECT COUNTIF(emergency) AS e, SAFE_DIVIDE(COUNTIF(emergency), COUNT(*)) AS share FROM stays": "SELECT COUNT(*) FILTER (WHERE emergency) AS e, COUNT(*) FILTER (WHERE emergency) / COUNT(*) AS share FROM stays",
     "SELECT DIV0(COUNT_IF(emergency), COUNT(*)) FROM stays": "SELECT COUNT(*) FILTER (WHERE emergency) / COUNT(*) FROM stays",
@@ -301,7 +301,7 @@ MEANT_OF_OFFICES = {
     "SELECT COUNT(*) FROM staff WITH (NOLOCK)": "SELECT COUNT(*) FROM staff",
     "SELECT COUNT_BIG(*) FROM staff": "SELECT COUNT(*) FROM staff",
     "SELECT TRUNC(AVG(salary)), AVG(salary)::bigint, CAST(AVG(salary) AS SIGNED) FROM staff": "SELECT TRUNC(AVG(salary)), AVG(salary)::bigint, AVG(salary)::bigint FROM staff",
-    "SELECT COUNT(*) FROM staff WHERE \"Full Time\" IS UNKNOWN": "SELECT COUNT(*) FROM staff WHERE \"Full Time\" IS NULL",
+    'SELECT COUNT(*) FROM staff WHERE "Full Time" IS UNKNOWN': 'SELECT COUNT(*) FROM staff WHERE "Full Time" IS NULL',
     "SELECT COUNT(*) FROM staff WHERE gender <=> NULL": "SELECT COUNT(*) FROM staff WHERE gender IS NULL",
     "SELECT ELT(score + 1, 'a', 'b', 'c', 'd', 'e') AS k, COUNT(*) FROM staff GROUP BY k": "SELECT chr(97 + score::int) AS k, COUNT(*) FROM staff GROUP BY k",
     "SELECT CHOOSE(score + 1, 'a', 'b', 'c', 'd', 'e') AS k, COUNT(*) FROM staff GROUP BY k": "SELECT chr(97 + score::int) AS k, COUNT(*) FROM staff GROUP BY k",
@@ -364,7 +364,7 @@ SELECT SQRT(SUM(POWER(score - m.a, 2)) / COUNT(*)) FROM staff, (SELECT AVG(score
 SELECT dept, (ARRAY_AGG("Grade" ORDER BY n DESC))[1] AS commonest FROM (SELECT dept, "Grade", COUNT(*) n FROM staff GROUP BY 1, 2) t GROUP BY dept => lists and positions in brackets are not supported; compare columns with single values
 SELECT DATE_PART('year', AGE(DATE '2023-01-01', hired)) AS tenure, COUNT(*) FROM staff GROUP BY 1 => GROUP BY DATE_PART('year', AGE(CAST('2023-01-01' AS DATE), hired)) divides the bin 2020-01-01 to 2020-03-31 of hired; group by the column, or at the edges of its bins, or leave that bin out with WHERE
 SELECT COUNT(*) FROM staff WHERE MONTHS_BETWEEN(DATE '2023-01-01', hired) > 12 => MONTHS_BETWEEN counts parts of months; use DATE_DIFF('month', earlier, later)
-SELECT VALUE, COUNT(*) FROM staff GROUP BY VALUE => unknown column "VALUE"; known: dept, Grade, gender, salary, bonus, hired, remote, Full Time, ...
+SELECT VALUE, COUNT(*) FROM staff GROUP BY VALUE => unknown column "VALUE"; known: dept, Grade, gender, salary, bonus, hired, remote, "Full Time", ...
 SELECT COUNT(*) FROM hr.staff => a table of another schema is out of reach; use the table's own name
 SELECT AVG(DISTINCT score) FROM staff => DISTINCT inside SUM or AVG depends on single records; COUNT(*) ... GROUP BY the column
 SELECT FORMAT(AVG(salary), 2) FROM staff => FORMAT(AVG(salary), 2) writes a number as text; show the number itself, or use ROUND

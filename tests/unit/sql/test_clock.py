@@ -35,10 +35,8 @@ def october(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("october")
 def test_the_clock_is_a_date() -> None:
-    found = [
-        difference(stays(), f"SELECT COUNT(*) FROM stays WHERE {text}", meant=f"SELECT COUNT(*) FROM stays WHERE {meant}")
-        for text, meant in CLOCKED.items()
-    ]
+    count = "SELECT COUNT(*) FROM stays WHERE "
+    found = [difference(stays(), count + text, meant=count + meant) for text, meant in CLOCKED.items()]
     statements.STATEMENTS.clear()
     assert not any(found), "\n".join(filter(None, found))
 
