@@ -58,6 +58,7 @@ from reticent.sql.rewriting import first_of_each, semijoined
 from reticent.sql.scan import Measures, Scan
 from reticent.sql.scope import Scope, Selection, both, renamed, table_scope
 from reticent.sql.subqueries import (
+    COPIED_STEPS,
     constants_inlined,
     counts_rows,
     existence,
@@ -68,6 +69,8 @@ from reticent.sql.subqueries import (
 from reticent.sql.vectors import NULL, TRUTH, Bins, Labels, kind_of
 
 MAX_ROWS = 2**31
+SELECT_STEPS = 2000
+"""Of planning one SELECT, without what its clauses ask for."""
 SYNTHETIC = "_synthetic"
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 """After the name of the table: its synthetic rows."""
@@ -150,6 +153,7 @@ class Planner:
 
     def scalar(self, tree: exp.Expr, compiler: SelectCompiler) -> Expr:
         """A subquery of one value beside every row, or of one for each row."""
+        self._weigh(tree)
         lookup = value_lookup(tree)
         if lookup is None:
             return repeated_row(self.single(tree), compiler.rows)
@@ -164,8 +168,13 @@ class Planner:
             raise refused(f"{wording(tree)} counts rows that may be none", "select COUNT(*) alone")
         return Computed(or_zero, (value,), compiler.rows, value.kind)
 
+    def _weigh(self, tree: exp.Expr) -> None:
+        """Of looking through a subquery and copying it, again for each query around it."""
+        self.meter.charge(COPIED_STEPS * sum(1 for _ in tree.walk()))
+
     def existence(self, tree: exp.Exists, compiler: SelectCompiler) -> Expr:
         """Whether a subquery has a row, for every row alike or for each."""
+        self._weigh(tree)
         lookup = existence(tree)
         if isinstance(lookup, exp.Select):
             counted = self.single(lookup)
@@ -363,7 +372,10 @@ class Planner:
 
     def _select(self, tree: exp.Select) -> Source:
         only(tree, *_CLAUSES)
-        tree = constants_inlined(semijoined(tree, self._ctes), self._views(), self._columns)
+        self.meter.charge(SELECT_STEPS)
+        if tree.args.get("joins"):
+            self._weigh(tree)
+        tree = constants_inlined(semijoined(tree, self._ctes), self._views(), self._columns, self.meter)
         source = self._from(tree)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
@@ -690,7 +702,7 @@ class Planner:
             return self._finished(self._chosen(tree, kind), tree)
         parts = [self.relation(part).closed() for part in _united(tree)]
         found = union(parts, self.meter)
-        if tree.args.get("distinct") and not _all_differ(found):
+        if tree.args.get("distinct") and not _all_differ(found, self.meter):
             if any(one.expr.known is None for one in found.fields):
                 raise refused("UNION leaves out equal rows, and noisy numbers are never equal", "use UNION ALL")
             found = self._distinct(found)
@@ -784,12 +796,13 @@ def _united(tree: exp.Expr) -> list[exp.Expr]:
     return parts
 
 
-def _all_differ(found: Relation) -> bool:
+def _all_differ(found: Relation, meter: Meter) -> bool:
     """Whether no two rows have the same public values: then no two are equal."""
     public = [one.expr for one in found.fields if one.expr.known is not None]
     labelled = [expr for expr in public if isinstance(expr.known, (Labels, Bins))]
     if not labelled or found.rows < 2:
         return found.rows < 2
+    meter.charge(found.rows * len(labelled))
     codes = [key_codes(expr, "a column of UNION") for expr in labelled]
     return len(row_groups(codes, found.rows)[1]) == found.rows
 

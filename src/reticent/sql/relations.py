@@ -42,8 +42,10 @@ from reticent.sql.vectors import (
 
 MAX_RELATION = 2**17
 """Rows of one table of a plan."""
-ROW_STEPS = 2
+ROW_STEPS = 4
 """Of looking up one row."""
+COMPARED_KEY_STEPS = 2
+"""Of comparing two keys one of which has a NULL."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -431,12 +433,13 @@ def _unknown_sets(
     """Of which values it is unknown whether they are equal to each of ours: NULL leaves a comparison open."""
     with_null = [place for place, key in enumerate(theirs) if None in key]
     distinct = dict.fromkeys(mine)
-    open_keys = sum(None in key for key in distinct)
-    meter.charge(len(distinct) * len(with_null) + open_keys * len(theirs))
-    found: dict[bytes, int] = {}
-    numbers: dict[tuple[Any, ...], int] = {}
-    listed: list[np.ndarray] = []
-    for key in distinct:
+    # Without NULL on either side every comparison is decided: the first set, of no value.
+    open_keys = [key for key in distinct if None in key or with_null]
+    listed = [np.zeros(values, dtype=bool)]
+    found, numbers = {listed[0].tobytes(): 0}, dict.fromkeys(distinct, 0)
+    compared = sum(len(theirs) if None in key else len(with_null) for key in open_keys)
+    meter.charge(COMPARED_KEY_STEPS * (compared + len(open_keys)) + len(open_keys) * (values // CELLS_A_STEP))
+    for key in open_keys:
         row = np.zeros(values, dtype=bool)
         for place in range(len(theirs)) if None in key else with_null:
             pairs = zip(key, theirs[place], strict=True)

@@ -172,6 +172,7 @@ def _levels(node: exp.Expr) -> tuple[exp.Expr, str, exp.Tuple] | None:
 def _levels_listed(node: exp.Select) -> None:
     """QUANTILE_CONT(x, (0.25, 0.75)) AS q as one column for each level: q_0.25 and q_0.75."""
     items: list[exp.Expr] = []
+    listed = 0
     for item in node.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
         found = _levels(inner)
@@ -179,8 +180,9 @@ def _levels_listed(node: exp.Select) -> None:
             items.append(item)
             continue
         levels = found[2].expressions
-        if len(levels) > MOST_LEVELS:
-            raise refused(f"a list of {len(levels)} levels; at most {MOST_LEVELS}", "list fewer")
+        listed += len(levels)
+        if listed > MOST_LEVELS:
+            raise refused(f"lists of {listed} levels; at most {MOST_LEVELS}", "list fewer")
         for level in levels:
             single = inner.copy()
             called, name, _ = _levels(single) or found

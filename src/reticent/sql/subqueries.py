@@ -13,10 +13,12 @@ from sqlglot import exp
 
 from reticent.sql.aggregates import has_aggregate
 from reticent.sql.builder import flat
-from reticent.sql.refusals import refused, wording
+from reticent.sql.refusals import Meter, refused, wording
 
 _PLAIN = ("expressions", "from_", "joins", "where", "with_", "kind")
 _VALUE = "value"
+COPIED_STEPS = 30
+"""Of one node of a subquery that is looked through and copied."""
 _OF_ONE = (exp.Max, exp.Min, exp.Avg, exp.AnyValue)
 """Aggregates of a value that all records share: that value."""
 
@@ -179,7 +181,9 @@ def has_count(lookup: Lookup) -> bool:
     return lookup.inner.expressions[-1].find(exp.Count, exp.CountIf) is not None
 
 
-def constants_inlined(tree: exp.Select, views: Mapping[str, Sequence[str]], columns: Container[str]) -> exp.Select:
+def constants_inlined(
+    tree: exp.Select, views: Mapping[str, Sequence[str]], columns: Container[str], meter: Meter
+) -> exp.Select:
     """FROM t, (SELECT AVG(x) AS a FROM t) m: m.a as the value of a subquery.
 
     `views` are named queries, with columns where they have one row; `columns` are those of the table.
@@ -193,11 +197,13 @@ def constants_inlined(tree: exp.Select, views: Mapping[str, Sequence[str]], colu
         return tree
     found = tree.copy()
     queries = {join.this.alias_or_name.lower(): join.this for join in joins}
+    steps = {name: COPIED_STEPS * (5 + sum(1 for _ in query.walk())) for name, query in queries.items()}
     found.set("joins", None)
     for column in list(found.find_all(exp.Column)):
         owner = _owner(column, sources, columns)
         if owner is None:
             continue
+        meter.charge(steps[owner])
         chosen = exp.select(exp.column(column.name, quoted=True)).from_(queries[owner].copy())
         if isinstance(column.parent, exp.Group):
             column.pop()  # one value for all records divides nothing
