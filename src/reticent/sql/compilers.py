@@ -54,6 +54,8 @@ _RANKS: dict[type[exp.Expr], str] = {
     exp.Ntile: "ntile",
 }
 _NEIGHBOURS = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
+LISTED_STEPS = 3
+"""Of finding one group whose key STRING_AGG may list."""
 _FAR = 2**20
 """Rows that LAG and frames look back or ahead."""
 
@@ -682,7 +684,7 @@ class ScanCompiler(SelectCompiler):
         entry = GroupedBy(column, ColumnKey(name), kind_of(scan.domain[name]))
         # Keys of this scan come first, so that the listed column varies fastest.
         grouping = Grouping(scan.domain, (*scan.grouping.keys, entry.key), scan.grouping.where)
-        self.meter.charge(grouping.steps)
+        self.meter.charge(grouping.steps + LISTED_STEPS * grouping.size)
         fine = Scan(self.scope, grouping, scan.measures)
         listed = _public(entry.column(grouping), tree)
         index = np.searchsorted(scan.grouping.rows, grouping.rows // scan.domain[name].size)
