@@ -218,6 +218,13 @@ def _read_date(given: Sequence[exp.Expr]) -> exp.Expr | None:
     return exp.cast(exp.Literal.string(day.isoformat()), "date")
 
 
+def _age_today(given: Sequence[exp.Expr]) -> exp.Expr:
+    """AGE(d): from that day to this one."""
+    found = exp.Anonymous(this="AGE", expressions=[_of_clock("CURRENT_DATE"), given[0]])
+    found.meta[CLOCK] = ("CURRENT_DATE",)
+    return found
+
+
 def _decoded(given: Sequence[exp.Expr]) -> exp.Expr | None:
     """DECODE(x, 1, 'a', 2, 'b', 'other'): to it NULL equals NULL."""
     if len(given) < 3:
@@ -291,6 +298,7 @@ _CALLED: dict[tuple[str, int | None], Callable[[Sequence[exp.Expr]], exp.Expr | 
     ("SUBDATE", 2): _minus,
     ("DATE_FORMAT", 2): lambda given: _written(given[0], given[1]),
     ("FORMAT_DATE", 2): lambda given: _written(given[1], given[0]),
+    ("AGE", 1): _age_today,
     ("TO_DATE", 1): _read_date,
     ("TO_DATE", 2): _read_date,
     ("STR_TO_DATE", 2): _read_date,

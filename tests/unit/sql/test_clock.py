@@ -23,6 +23,7 @@ CLOCKED = {
     "admitted < DATEADD(month, -2, GETDATE())": "admitted < '2023-08-01'",
     "admitted >= DATE_SUB(CURDATE(), INTERVAL 2 MONTH)": "admitted >= '2023-08-01'",
     "admitted >= DATE_TRUNC('year', CURRENT_DATE)": "TRUE",
+    "EXTRACT(YEAR FROM AGE(DATE '2020-10-01')) = 3 AND los > 2": "los > 2",
     "EXTRACT(QUARTER FROM admitted) < EXTRACT(QUARTER FROM CURRENT_DATE)": "QUARTER(admitted) < 4",
 }
 
