@@ -141,7 +141,7 @@ def _extract(builder: Builder, tree: exp.Expr) -> Expr:
 def _age(builder: Builder, tree: exp.Expr, unit: str, age: exp.Expr) -> Expr:
     """EXTRACT(YEAR FROM AGE(later, earlier)): whole years."""
     if len(age.expressions) != 2:
-        raise refused(f"{wording(age)} changes with each run", "write AGE(DATE '2024-12-31', column)")
+        raise refused(f"{wording(age)} needs one date or two", "write AGE(DATE '2024-12-31', column)")
     if unit != "year":
         raise refused(f"{wording(tree)}: only whole years of an age are supported", "use DATE_DIFF('month', a, b)")
     return _elapsed(builder, tree, unit, *age.expressions)
