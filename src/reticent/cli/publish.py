@@ -29,7 +29,7 @@ from reticent.cli.options import (
 from reticent.cli.show import show_result
 from reticent.domain.files import refuse_unwritable, replacing, writing
 from reticent.errors import QueryError
-from reticent.report.words import analysis_rows, losses_sentence
+from reticent.report.words import analysis_rows, losses_sentence, worth_telling
 
 CHARTS, LONGEST_CHART = 3, 12
 COVERED = {"cells": "every cell", "boxes": "every range", "predicates": "every condition"}
@@ -294,7 +294,7 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     for certificate in published.certificates:
         scope = f"{COVERED[certificate.kind]} of {_widths(certificate)}"
         console.print(f"  certified within [bold]{certificate.bound:.2%}[/bold] of the table: {scope}")
-    for error in published.typical:
+    for error in worth_telling(published.typical, published.certificates):
         console.print(f"  typically within {error.bound:.2%}: {error.words}")
     for guarantee in published.guarantees:
         by = "by the theorem" if guarantee.origin == "theorem" else "by an audit"
@@ -317,6 +317,6 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     short = [name for name in published.domain.names if published.domain[name].size <= LONGEST_CHART]
     for name in short[:CHARTS]:
         console.print()
-        show_result(published.answer(Marginal((name,))), footer=False)
+        show_result(published.answer(Marginal((name,))), footer=False, unit=facts["unit"])
     if short:
         console.print(f"[dim]{BARS}[/dim]")

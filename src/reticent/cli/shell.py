@@ -37,7 +37,7 @@ from reticent.cli.show import show_result
 from reticent.cli.targets import Target, is_release, is_server, opened_target
 from reticent.domain import Domain
 from reticent.errors import QueryError, ReticentError
-from reticent.sql.parse import quoted_name
+from reticent.sql.names import quoted_name
 
 LABELS_SHOWN = 12
 WELCOME = "SQL in one line, or \\help. Tab completes columns and values; \\q or Ctrl-D leaves."

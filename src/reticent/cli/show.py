@@ -21,12 +21,15 @@ BLOCKS, PLAIN = "█▓░", "#+-"
 """Certain, up to the value, up to the bound."""
 
 
-def show_result(result: Any, *, footer: bool = True) -> None:
-    """A SQL result, a marginal or a single answer; the footer says how sure it is and where it comes from."""
+def show_result(result: Any, *, footer: bool = True, unit: str = "record") -> None:
+    """A SQL result, a marginal or a single answer; the footer says how sure it is and where it comes from.
+
+    `unit` is what a marginal counts.
+    """
     if isinstance(result, ResultTable):
         _show_table(result, footer)
     elif isinstance(result, Answer) and np.ndim(result.value):
-        _show_marginal(result, footer)
+        _show_marginal(result, footer, f"{unit}s")
     else:
         console.print(repr(result), markup=False)
 
@@ -115,7 +118,7 @@ def _bars_of(result: ResultTable, width: int) -> list[str]:
     return [error_bar(value, error, top, width) for value, error in values]
 
 
-def _show_marginal(answer: Answer, footer: bool) -> None:
+def _show_marginal(answer: Answer, footer: bool, counted: str) -> None:
     """One row per cell, largest first where there are many."""
     names = [name for name, _ in answer.labels]
     values = np.asarray(answer.value, dtype=float)
@@ -126,7 +129,7 @@ def _show_marginal(answer: Answer, footer: bool) -> None:
     grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for name in names:
         grid.add_column(escape(name))
-    for name in ("share", "records", ""):
+    for name in ("share", counted, ""):
         grid.add_column(name, justify="left" if not name else "right", no_wrap=True)
     texts = [
         [
@@ -135,7 +138,7 @@ def _show_marginal(answer: Answer, footer: bool) -> None:
         ]
         for cell in cells
     ]
-    width = _room([*names, "share", "records"], [[*text, "9,999,999"] for text in texts])
+    width = _room([*names, "share", counted], [[*text, "9,999,999"] for text in texts])
     top = max((float(values[cell]) + (answer.error or 0.0) for cell in cells), default=0.0)
     for cell, text in zip(cells, texts, strict=True):
         count = "" if counts is None else f"{counts[cell]:,.0f}"

@@ -390,7 +390,8 @@ def key_texts(value: Any) -> Iterable[str]:
 def closest(wanted: str, known: Iterable[str]) -> str:
     """`; did you mean ...` or the first few possibilities."""
     listed = list(known)
-    near = difflib.get_close_matches(wanted, listed[:2000], n=3, cutoff=0.6)
+    near = [one for one in listed[:2000] if one.lower() == wanted.lower() != ""][:3]
+    near = near or difflib.get_close_matches(wanted, listed[:2000], n=3, cutoff=0.6)
     if near:
         return "; did you mean " + " or ".join(map(_brief, near))
     return "; known: " + ", ".join(map(_brief, listed[:8])) + (", ..." if len(listed) > 8 else "")

@@ -43,11 +43,13 @@ def elsewhere(publications: Iterable[PublishedBudget], ledger: str) -> tuple[Pub
 def discovered(domain: Domain, neighbours: str, unit: str) -> tuple[PublishedBudget, ...]:
     """What was paid to find edges and values of a domain: everything that rests on it adds that.
 
-    Prices add only for one kind of neighbours and one unit of privacy; both are public facts.
+    Prices add only for one kind of neighbours and one unit of privacy; both are public facts. Under add-remove a person
+    with all rows is one unit, whether the rows share a weight ("person") or some of them count ("row").
     """
     found = []
     for paid in domain.discovered:
-        for name, ours in (("neighbours", neighbours), ("unit", unit)):
+        whole_persons = neighbours == "add-remove" and (paid["unit"], unit) == ("person", "row")
+        for name, ours in (("neighbours", neighbours), ("unit", paid["unit"] if whole_persons else unit)):
             if paid[name] != ours:
                 raise QueryError(
                     f"the domain was discovered for {name} {paid[name]}, the table has {ours}: prices would not add;"

@@ -10,15 +10,19 @@ from typing import Literal
 
 import numpy as np
 
-WIDTH, ROW, VALUE = 560, 22, 104
+WIDTH, ROW, VALUE = 440, 22, 100
+"""Of a chart, which is shown about as wide as it is drawn: two beside each other on a desk, one on a phone."""
+PAIR = 560
+"""Width of a two-way picture."""
 TICKS = 18
 """Height of the line of numbers under a chart."""
-NARROWEST, WIDEST = 70, 230
+NARROWEST, WIDEST = 70, 190
 """Of the place for labels."""
 DARK = 0.74
 """Share of the largest above which letters are white: there black and white are read equally well on the blue."""
-LETTER = 6.4
-"""Width of a letter of the labels' size, on average."""
+LETTER, SLIM, BROAD = 7.4, 4.4, 10.0
+"""Widths of letters of the labels' size in the widest of the usual fonts: most, thin ones, and broad ones."""
+_THIN, _WIDE = frozenset("iljtfrI.,:;'|!()[] -"), frozenset("mwMWGOQNHUDAVÄÖÜ—…%@")
 
 
 @dataclass(frozen=True)
@@ -82,12 +86,12 @@ def columns(labels: Sequence[str], released: np.ndarray, *, title: str) -> str:
 def heat(down: Sequence[str], across: Sequence[str], cells: np.ndarray, *, title: str) -> str:
     """A two-way table as squares, darker for larger shares, each with its percentage."""
     left = _room(down)
-    side = (WIDTH - left - 40) / len(across)  # slanted names reach beyond the last column
+    side = (PAIR - left - 40) / len(across)  # slanted names reach beyond the last column
     top = max(float(np.max(cells)), 1e-9)
-    longest = min(WIDEST, LETTER * max(map(len, across)))
+    longest = min(WIDEST, max(map(_width, across)))
     slanted = longest > side
     head = 20 + (longest * 0.6 if slanted else 0)
-    parts = _opened(title, round(head + ROW * len(down) + 8))
+    parts = _opened(title, round(head + ROW * len(down) + 8), PAIR)
     for column, label in enumerate(across):
         x = left + (column + 0.5) * side
         style = f'class="start" transform="rotate(-36 {x:.1f} {head - 6:.1f})"' if slanted else 'class="middle"'
@@ -119,9 +123,9 @@ def _value(share: float, error: float | None) -> str:
     return f"{share:.1%}" if error is None else f"{share:.1%} ± {plus_minus(error)}"
 
 
-def _opened(title: str, height: int) -> list[str]:
+def _opened(title: str, height: int, width: int = WIDTH) -> list[str]:
     return [
-        f'<svg role="img" aria-label="{escape(title)}" viewBox="0 0 {WIDTH} {height}" class="bars">',
+        f'<svg role="img" aria-label="{escape(title)}" viewBox="0 0 {width} {height}" class="bars">',
         f"<title>{escape(title)}</title>",
     ]
 
@@ -148,12 +152,19 @@ def _ticks(top: float) -> list[float]:
 
 def _room(labels: Sequence[str]) -> int:
     """The place that the longest label needs."""
-    return round(min(WIDEST, max(NARROWEST, LETTER * max(map(len, labels)) + 14)))
+    return round(min(WIDEST, max(NARROWEST, max(map(_width, labels)) + 14)))
+
+
+def _width(label: str) -> float:
+    """How wide a label is at most."""
+    return sum(SLIM if letter in _THIN else BROAD if letter in _WIDE else LETTER for letter in label)
 
 
 def _named(label: str, room: float) -> str:
     """A label cut to its place; the whole of it appears when the pointer rests on it."""
-    short = _cut(label, int((room - 12) / LETTER))
+    short = label
+    while _width(short) > room - 12 and len(short) > 1:
+        short = _cut(label, len(short) - 1)
     return escape(short) if short == label else f"{escape(short)}<title>{escape(label)}</title>"
 
 

@@ -36,6 +36,7 @@ from reticent.report.words import (
     promise,
     rules_sentence,
     typical_sentence,
+    worth_telling,
 )
 
 if TYPE_CHECKING:
@@ -96,14 +97,17 @@ def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[
         "<h2>What is guaranteed</h2>",
         *(f"<p>{escape(certificate_sentence(c, facts['unit']))}</p>" for c in release.certificates),
         *(f"<p>{escape(guarantee_sentence(g))}</p>" for g in release.guarantees),
-        *(f"<p>{escape(typical_sentence(error, facts['unit']))}</p>" for error in release.typical),
+        *(
+            f"<p>{escape(typical_sentence(error, facts['unit']))}</p>"
+            for error in worth_telling(release.typical, release.certificates)
+        ),
         *(f"<p>{escape(losses_sentence(c, release.confidence))}</p>" for c in release.losses),
         ""
         if release.knowledge.certified or release.losses
         else "<p>No error bound was bought: answers carry no certificate.</p>",
         f'<p class="warning">{escape(unfitted)}</p>' if (unfitted := fit_sentence(release.notes)) else "",
         _rules(release.domain),
-        _rows([("Records", f"{release.records:,.0f}"), *(privacy_rows(facts) if release.stated else ())]),
+        _rows([(_counted(facts["unit"]), f"{release.records:,.0f}"), *(privacy_rows(facts) if release.stated else ())]),
         f"<details><summary>How it was computed</summary>{_rows(_algorithm(release))}</details>",
         "<h2>What was measured, and what is published</h2>",
         f'<p class="soft">{READING}</p>',
@@ -150,7 +154,10 @@ def session_page(session: Session) -> str:
         "" if total.pure else _rows(epsilon_rows(known["guarantee"])),
         "<h2>What is certified</h2>",
         *(f"<p>{escape(certificate_sentence(c, known['unit']))}</p>" for c in session.certificates),
-        *(f"<p>{escape(typical_sentence(error, known['unit']))}</p>" for error in session.typical),
+        *(
+            f"<p>{escape(typical_sentence(error, known['unit']))}</p>"
+            for error in worth_telling(session.typical, session.certificates)
+        ),
         _rules(session.domain),
         "" if session.certificates else "<p>Nothing yet: answers without a wanted error carry no certificate.</p>",
         "<h2>Results that hold beyond this table</h2>",
@@ -380,9 +387,19 @@ details{margin:.8em 0}summary{cursor:pointer;color:var(--accent)}
 """
 
 
+def _counted(unit: str) -> str:
+    """What the size of a table counts: of persons with several rows each has the weight one."""
+    return "Persons" if unit == "person" else "Records"
+
+
+def _typical(source: Release | Session, unit: str) -> list[str]:
+    listed = worth_telling(source.typical, source.certificates)
+    return [f"<p>{escape(typical_sentence(error, unit))}</p>" for error in listed]
+
+
 def _stated(source: Release | Session, unit: str) -> list[str]:
     bounds = [certificate_sentence(certificate, unit) for certificate in source.certificates]
-    return bounds + [typical_sentence(error, unit) for error in source.typical]
+    return bounds + [typical_sentence(error, unit) for error in worth_telling(source.typical, source.certificates)]
 
 
 def release_summary(release: Release) -> str:

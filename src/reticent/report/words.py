@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -129,6 +129,12 @@ def certificate_sentence(certificate: Certificate, unit: str) -> str:
         f" {percent(certificate.bound)} of the table (about {records:,.0f} {unit}s). All of these hold together with"
         f" probability {certificate.confidence:g}, for ever, whatever is asked."
     )
+
+
+def worth_telling(typical: Iterable[TypicalError], certificates: Iterable[Certificate]) -> list[TypicalError]:
+    """Typical errors that say more than the bound on the worst question: small tables may have none."""
+    worst = [certificate.bound for certificate in certificates if certificate.kind != "cells"]
+    return [error for error in typical if all(error.bound < bound for bound in worst)]
 
 
 def typical_sentence(error: TypicalError, unit: str) -> str:

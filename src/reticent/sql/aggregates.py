@@ -104,6 +104,8 @@ class Aggregator:
         self.scan.meter.charge(where.true.size)
         if not where.exact and where.cut not in self.cuts:
             self.cuts.append(where.cut)
+        if isinstance(tree, (exp.Sum, exp.Avg)):
+            tree = self._counting_truth(tree)
         handler = _HANDLERS.get(type(tree))
         if isinstance(tree, exp.Anonymous) and len(tree.expressions) == 1:
             if tree.name.upper() in _OTHER_NAMES:
@@ -114,6 +116,15 @@ class Aggregator:
         if handler is None:
             raise refused_node(tree, "use COUNT, SUM, AVG, MEDIAN, STDDEV, CORR or COUNT(*) ... GROUP BY the column")
         return handler(self, tree, where)
+
+    def _counting_truth(self, tree: exp.Expr) -> exp.Expr:
+        """SUM and AVG of a column of truth values: true is 1, false 0."""
+        column = tree.this
+        if not isinstance(column, exp.Column) or not isinstance(self.scope.columns.get(column.name.lower()), str):
+            return tree
+        if kind_of(self.scan.domain[self.scope.attribute(column)]) != TRUTH:
+            return tree
+        return type(tree)(this=exp.cast(column.copy(), "int"))
 
     def _condition(self, tree: exp.Expr) -> Selection:
         tree, scope = self.scope.inlined(tree)
@@ -333,8 +344,9 @@ class Aggregator:
         """COUNT(DISTINCT x) of categories: how many of them have a record."""
         counted = tree.this.expressions if isinstance(tree.this, exp.Distinct) else [tree.this]
         if len(counted) != 1 or isinstance(counted[0], exp.Tuple):
+            listed = ", ".join(map(wording, counted))
             raise refused(
-                f"{wording(tree)} counts combinations", "SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM ...)"
+                f"COUNT(DISTINCT {listed}) counts combinations", "SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM ...)"
             )
         inner, scope = self.scope.inlined(counted[0])
         return distribution.distinct(self.scan, self._categories(inner, scope, tree), where.decided())

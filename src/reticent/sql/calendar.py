@@ -46,6 +46,11 @@ _UNITS = {
 _EPOCH = datetime.date(1970, 1, 1)
 
 
+def today() -> datetime.date:
+    """The day in UTC: what CURRENT_DATE means."""
+    return datetime.datetime.now(datetime.UTC).date()
+
+
 def unit_of(word: str) -> str:
     """One name for each unit of time."""
     name = word.strip().lower()
@@ -341,6 +346,7 @@ _WRITTEN: dict[str, Callable[[datetime.datetime], str]] = {
     "w": lambda t: f"{t.isoweekday() % 7}",
     "V": lambda t: f"{t.isocalendar().week:02d}",
     "G": lambda t: f"{t.isocalendar().year}",
+    "q": lambda t: f"{(t.month + 2) // 3}",
     "%": lambda t: "%",
 }
 
@@ -356,7 +362,9 @@ def constant_on(pattern: str) -> str:
     codes = {piece.lstrip("-") for piece, code in _pieces(pattern) if code}
     if codes <= {"Y", "y", "%"}:
         return "year"
-    if codes <= {"Y", "y", "m", "B", "b", "%"}:
+    if codes <= {"Y", "y", "q", "%"}:
+        return "quarter"
+    if codes <= {"Y", "y", "q", "m", "B", "b", "%"}:
         return "month"
     return "second" if codes & {"H", "M", "S"} else "day"
 

@@ -82,6 +82,10 @@ class OnCells:
         """Its column, unless it needs an answer."""
         return self.found if isinstance(self.found, Known) else None
 
+    @property
+    def size(self) -> int:
+        return self.scope.domain.cells(self.names)
+
     def first_open(self) -> str:
         """The first cell in which the expression has several values, in the words of its bins."""
         known = self.known

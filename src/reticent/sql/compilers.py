@@ -17,7 +17,7 @@ from reticent.sql.builder import FOLDED_ROWS, constant_of
 from reticent.sql.constants import whole_constant
 from reticent.sql.expressions import Computed, Expr, Known, Repeated, Sum
 from reticent.sql.functions import Compiler
-from reticent.sql.grouping import COMPARED_STEPS, ClassKey, ColumnKey, GroupedBy, ungrouped
+from reticent.sql.grouping import COMPARED_STEPS, ClassKey, ColumnKey, GroupedBy, Grouping, ungrouped
 from reticent.sql.intervals import Interval
 from reticent.sql.moments import PAIRS
 from reticent.sql.ordering import Ranking
@@ -36,6 +36,7 @@ from reticent.sql.vectors import (
     Labels,
     Truth,
     Vector,
+    kind_of,
     to_interval,
     to_truth,
 )
@@ -53,6 +54,8 @@ _RANKS: dict[type[exp.Expr], str] = {
     exp.Ntile: "ntile",
 }
 _NEIGHBOURS = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue, exp.NthValue)
+LISTED_STEPS = 3
+"""Of finding one group whose key STRING_AGG may list."""
 _FAR = 2**20
 """Rows that LAG and frames look back or ahead."""
 
@@ -75,9 +78,11 @@ class SelectCompiler(Compiler):
         if isinstance(tree, exp.Window):
             return self.window(tree)
         if isinstance(tree, exp.Query):
-            return self.planner.scalar(tree, self.rows)
+            return self.planner.scalar(tree, self)
         if isinstance(tree, exp.In) and tree.args.get("query") is not None:
             return self.member(tree)
+        if isinstance(tree, exp.Exists):
+            return self.planner.existence(tree, self)
         return self.special(tree)
 
     def column(self, tree: exp.Column) -> Expr:
@@ -120,7 +125,11 @@ class SelectCompiler(Compiler):
     def member(self, tree: exp.Expr) -> Expr:
         only(tree, "this", "query")
         self.planner.refuse_correlated(tree.args["query"])
-        return member(self.expr(tree.this), self.planner.relation(tree.args["query"]).closed(), self.meter)
+        left = tree.this
+        while isinstance(left, exp.Paren):
+            left = left.this
+        exprs = [self.expr(item) for item in (left.expressions if isinstance(left, exp.Tuple) else [left])]
+        return member(exprs, self.planner.relation(tree.args["query"]).closed(), self.meter)
 
     # Window functions.
 
@@ -248,6 +257,8 @@ class SelectCompiler(Compiler):
         build = _REDUCERS.get(type(tree))
         if build is not None:
             return build(self, tree)
+        if isinstance(tree, (exp.ArrayAgg, exp.ArrayUniqueAgg)):
+            raise refused(f"{wording(tree)} gives a list", "use STRING_AGG, which gives a text")
         raise refused_node(tree, "use COUNT, SUM, AVG, MIN, MAX, MEDIAN or STDDEV of rows")
 
     def _counted(self, tree: exp.Expr) -> tuple[Reducer, tuple[Expr, ...], str]:
@@ -401,16 +412,27 @@ def _pair(compiler: SelectCompiler, tree: exp.Expr) -> tuple[Reducer, tuple[Expr
 
 
 def _listed(compiler: SelectCompiler, tree: exp.Expr) -> tuple[Reducer, tuple[Expr, ...], str]:
+    item, items, mark = listing(tree, compiler)
+    distinct = isinstance(item, exp.Distinct)
+    operand = _public(compiler.expr(item.expressions[0] if distinct else item), tree)
+    keys = [compiler.expr(one.this) for one in items]
+    descending = bool(items) and bool(items[0].args.get("desc"))
+    return reduction.joined_texts(mark, descending=descending, distinct=distinct), (operand, *keys), TEXT
+
+
+def listing(tree: exp.Expr, compiler: SelectCompiler) -> tuple[exp.Expr, Sequence[exp.Expr], str]:
+    """What STRING_AGG lists, by what it is ordered, and the separator."""
     only(tree, "this", "separator")
     separator = tree.args.get("separator")
-    mark = "," if separator is None else compiler.known_value(separator, "the separator")
-    if not isinstance(tree.this, exp.Order):
-        return reduction.joined_texts(str(mark)), (_public(compiler.expr(tree.this), tree),), TEXT
-    items = tree.this.expressions
-    if len(items) != 1 or items[0].args.get("nulls_first"):
+    mark = "," if separator is None else str(compiler.known_value(separator, "the separator"))
+    ordered = tree.this if isinstance(tree.this, exp.Order) else None
+    items = [] if ordered is None else ordered.expressions
+    if len(items) > 1 or any(item.args.get("nulls_first") for item in items):
         raise refused(f"{wording(tree)} is ordered by {len(items)} columns", "order it by one, NULLs last")
-    operand, key = _public(compiler.expr(tree.this.this), tree), compiler.expr(items[0].this)
-    return reduction.joined_texts(str(mark), descending=bool(items[0].args.get("desc"))), (operand, key), TEXT
+    item = tree.this if ordered is None else ordered.this
+    if isinstance(item, exp.Distinct) and len(item.expressions) != 1:
+        raise refused(f"{wording(tree)} lists several columns", "join them with ||")
+    return item, items, mark
 
 
 _REDUCERS: dict[type[exp.Expr], Callable[[SelectCompiler, exp.Expr], tuple[Reducer, tuple[Expr, ...], str]]] = {
@@ -500,7 +522,7 @@ class GroupedRowCompiler(SelectCompiler):
         if presence is None:
             return None
         counted = Reduced(reduction.count_rows, (), presence, self.index, self.rows, INTEGER)
-        return Computed(_positive, (counted,), self.rows, TRUTH)
+        return Computed(positive, (counted,), self.rows, TRUTH)
 
     def column(self, tree: exp.Column) -> Expr:
         key = self._key(tree)
@@ -563,7 +585,7 @@ class GroupedRowCompiler(SelectCompiler):
         return take(coarsened(operand, groups.scan, coarse), places)
 
 
-def _positive(vector: Vector) -> Vector:
+def positive(vector: Vector) -> Vector:
     numbers = to_interval(vector)
     never = np.zeros(len(numbers.value), dtype=bool)
     return Truth((numbers.value >= 0.5).astype(float), numbers.high > 0, ~(numbers.low > 0), never)
@@ -644,9 +666,31 @@ class ScanCompiler(SelectCompiler):
             isinstance(tree, exp.IgnoreNulls) and isinstance(tree.this, exp.AnyValue)
         ):
             return self._any_value(tree.this if isinstance(tree, exp.IgnoreNulls) else tree)
+        if isinstance(tree, exp.GroupConcat) and (texts := self._texts(tree)) is not None:
+            return texts
         if isinstance(tree, AGGREGATES) or is_aggregate(tree):
             return self.aggregator.aggregate(tree)
         return None
+
+    def _texts(self, tree: exp.Expr) -> Expr | None:
+        """STRING_AGG(DISTINCT x ORDER BY x) of a column: those of its declared values that have records."""
+        item, items, mark = listing(tree, self)
+        column = item.expressions[0] if isinstance(item, exp.Distinct) else None
+        if not isinstance(column, exp.Column) or any(one.this != column for one in items):
+            return None
+        name, scan = self.scope.attribute(column), self.scan
+        if name in scan.grouping.columns or self.scope.computes or self.scope.pending:
+            return None
+        entry = GroupedBy(column, ColumnKey(name), kind_of(scan.domain[name]))
+        # Keys of this scan come first, so that the listed column varies fastest.
+        grouping = Grouping(scan.domain, (*scan.grouping.keys, entry.key), scan.grouping.where)
+        self.meter.charge(grouping.steps + LISTED_STEPS * grouping.size)
+        fine = Scan(self.scope, grouping, scan.measures)
+        listed = _public(entry.column(grouping), tree)
+        index = np.searchsorted(scan.grouping.rows, grouping.rows // scan.domain[name].size)
+        descending = bool(items) and bool(items[0].args.get("desc"))
+        reducer = reduction.joined_texts(mark, descending=descending, distinct=True)
+        return Reduced(reducer, (listed, listed), fine.exists, index, self.rows, TEXT)
 
     def _inlined(self, tree: exp.Expr) -> exp.Expr:
         try:
@@ -712,13 +756,13 @@ class FilteredScanCompiler(ScanCompiler):
         inner = self.fine.aggregator.aggregate(tree)
         presence = presence_of(list(self.conditions), self.fine.rows)
         found = Reduced(reduction.total, (inner,), presence, self.index, self.rows, inner.kind)
-        return Computed(_or_zero, (found,), self.rows, inner.kind)
+        return Computed(or_zero, (found,), self.rows, inner.kind)
 
     def exists(self) -> Expr | None:
         if not self.scan.grouping.keys:
             return None
         counted = self._summed(exp.Count(this=exp.Star()))
-        return Computed(_positive, (counted,), self.rows, TRUTH)
+        return Computed(positive, (counted,), self.rows, TRUTH)
 
 
 def _like(tree: exp.Expr, function: exp.Expr) -> exp.Expr:
@@ -729,7 +773,12 @@ def _divided(one: Vector, other: Vector) -> Vector:
     return to_interval(one) / to_interval(other)
 
 
-def _or_zero(vector: Vector) -> Vector:
+def settled_truth(vector: Vector) -> Truth:
+    """What is not true is false."""
+    return to_truth(vector).is_true()
+
+
+def or_zero(vector: Vector) -> Vector:
     """A sum of no records is zero."""
     numbers = to_interval(vector)
     return numbers.filled(Interval.exactly(0.0, len(numbers.value)))

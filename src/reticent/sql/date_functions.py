@@ -73,6 +73,8 @@ def _added(builder: Builder, tree: exp.Expr) -> Expr:
     """+ and - of numbers, and of dates with days, intervals and other dates."""
     only(tree, "this", "expression", "typed", "safe")
     left, right = read_texts(builder.expr(tree.this), builder.expr(tree.expression))
+    if isinstance(tree, exp.Add) and left.kind == right.kind == TEXT:
+        return builder.call(Function("||", scalars.concatenated, None, TEXT), (left, right), tree)
     if not {left.kind, right.kind} & {DATE, TIMESTAMP, DURATION}:
         return builder.combined(tree, left, right)
     return _moved(builder, tree, left, right, backwards=isinstance(tree, (exp.Sub, exp.DateSub)))
@@ -140,7 +142,7 @@ def _extract(builder: Builder, tree: exp.Expr) -> Expr:
 def _age(builder: Builder, tree: exp.Expr, unit: str, age: exp.Expr) -> Expr:
     """EXTRACT(YEAR FROM AGE(later, earlier)): whole years."""
     if len(age.expressions) != 2:
-        raise refused(f"{wording(age)} changes with each run", "write AGE(DATE '2024-12-31', column)")
+        raise refused(f"{wording(age)} needs one date or two", "write AGE(DATE '2024-12-31', column)")
     if unit != "year":
         raise refused(f"{wording(tree)}: only whole years of an age are supported", "use DATE_DIFF('month', a, b)")
     return _elapsed(builder, tree, unit, *age.expressions)
@@ -249,8 +251,9 @@ def _format(builder: Builder, tree: exp.Expr) -> Expr:
 
 
 _POSTGRES = (
-    *(("YYYY", "%Y"), ("YY", "%y"), ("Month", "%B"), ("Mon", "%b"), ("MM", "%m"), ("DDD", "%j"), ("DD", "%d")),
-    *(("Day", "%A"), ("Dy", "%a"), ("HH24", "%H"), ("MI", "%M"), ("SS", "%S"), ("IYYY", "%G"), ("IW", "%V")),
+    *(("YYYY", "%Y"), ("YY", "%y"), ("Q", "%q"), ("Month", "%B"), ("Mon", "%b"), ("MM", "%m"), ("DDD", "%j")),
+    *(("DD", "%d"), ("Day", "%A"), ("Dy", "%a"), ("HH24", "%H"), ("MI", "%M"), ("SS", "%S")),
+    *(("IYYY", "%G"), ("IW", "%V")),
 )
 
 
@@ -280,6 +283,8 @@ def _to_char(builder: Builder, tree: exp.Expr) -> Expr:
     written = builder.known_value(tree.args["format"], "the format") if tree.args.get("format") is not None else None
     if not isinstance(written, str):
         raise refused(f"{wording(tree)} needs a format", "write TO_CHAR(column, 'YYYY-MM')")
+    if builder.expr(tree.this).kind in (INTEGER, NUMBER):
+        raise refused("TO_CHAR writes a number as text", "show the number itself, or use ROUND")
     found, rest = "", written
     while rest:
         code = next(((name, put) for name, put in _POSTGRES if rest.startswith(name)), None)

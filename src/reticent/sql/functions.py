@@ -295,7 +295,9 @@ def _bucket(builder: Builder, tree: exp.Expr) -> Expr:
     ends = [builder.known_value(tree.args[name], "an end of") for name in ("min_value", "max_value", "num_buckets")]
     low, high, count = (float(scalars.as_number(end)) for end in ends)
     if not low < high or count < 1 or not count.is_integer():
-        raise refused(f"{wording(tree)} needs low < high and a whole number of buckets", "correct them")
+        raise refused(
+            f"{wording(tree)} needs low < high and a whole number of buckets", "write WIDTH_BUCKET(x, 0, 100, 10)"
+        )
 
     if count > MOST_BUCKETS:
         raise refused(f"{wording(tree)} has over {MOST_BUCKETS} buckets", "use fewer, or group by the column")

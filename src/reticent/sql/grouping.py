@@ -17,7 +17,7 @@ from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, all_of, any_of
 from reticent.queries.forms import Dense, Form
 from reticent.sql.builder import kind_of_value
-from reticent.sql.cells import on_cells
+from reticent.sql.cells import OnCells, on_cells
 from reticent.sql.conditions import condition
 from reticent.sql.constants import constant, is_constant
 from reticent.sql.expressions import Known
@@ -88,8 +88,13 @@ def grouped_by(tree: exp.Expr, scope: Scope) -> GroupedBy:
     if is_constant(tree):
         label = constant(tree)
         return GroupedBy(tree, ClassKey((label,), (Everything(),)), kind_of_value(label))
-    if isinstance(tree, (exp.Case, exp.If)) and (found := _cases(tree, scope)) is not None:
-        return found
+    if isinstance(tree, (exp.Case, exp.If)):
+        try:
+            found = _cases(tree, scope)
+        except CutError as cut:
+            return _classes(tree, scope, str(cut))
+        if found is not None:
+            return found
     if isinstance(tree, (exp.Predicate, exp.Not, exp.And, exp.Or)):
         test = condition(tree, scope)
         true, false = test.decided(), test.false
@@ -101,10 +106,7 @@ def grouped_by(tree: exp.Expr, scope: Scope) -> GroupedBy:
 
 def _cases(tree: exp.Expr, scope: Scope) -> GroupedBy | None:
     """CASE with constant labels, each class a predicate as it is written."""
-    try:
-        listed = branches(tree, scope)
-    except CutError:
-        return None
+    listed = branches(tree, scope)
     if not all(is_constant(value) for _, value in listed):
         return None
     classes: dict[tuple[type, Any], list[Predicate]] = {}
@@ -119,8 +121,8 @@ def _cases(tree: exp.Expr, scope: Scope) -> GroupedBy | None:
     return GroupedBy(tree, ClassKey(labels, tuple(any_of(parts) for parts in classes.values())), kind)
 
 
-def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
-    """Any expression that has one value in every cell of its columns."""
+def _classes(tree: exp.Expr, scope: Scope, cut: str = "") -> GroupedBy:
+    """Any expression that has one value in every cell of its columns; `cut` says which condition has not."""
     cells = on_cells(tree, scope)
     known = cells.known
     if known is None:
@@ -135,11 +137,16 @@ def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
             beyond = (
                 f"{wording(tree)}: values at the upper end of {', '.join(cells.names)} and beyond are in the last bin"
             )
+        elif (chosen := _left(cells, scope)) is not None:
+            return _of_left(tree, cells, chosen, scope)
+        elif cut:
+            raise QueryError(f"GROUP BY: {cut}")
         else:
             _suggest_unit(tree, scope, opened.first_open() or cells.first_open())
             where = (opened if opened.first_open() else cells).first_open() or "a bin"
             raise refused(
-                f"GROUP BY {wording(tree)} divides {where}", "group by the column, or at the edges of its bins"
+                f"GROUP BY {wording(tree)} divides {where}",
+                "group by the column, or at the edges of its bins, or leave that bin out with WHERE",
             )
     found = labels.codes
     distinct = np.unique(found)
@@ -154,6 +161,40 @@ def _classes(tree: exp.Expr, scope: Scope) -> GroupedBy:
     predicates = tuple(cells.predicate(found == code) for code in distinct)
     found_key = ClassKey(tuple(labels.values[code] for code in distinct.tolist()), predicates)
     return GroupedBy(tree, found_key, known.kind, note=beyond)
+
+
+def _left(cells: OnCells, scope: Scope) -> tuple[np.ndarray, Labels] | None:
+    """The cells that WHERE leaves, with their values, if each of these has one."""
+    known = cells.known
+    assert known is not None, "noisy values were refused"
+    form = scope.where.widest.compile(scope.domain, scope.meter)
+    places = np.flatnonzero(reachable(form, cells.names, scope.domain).ravel())
+    if not 0 < len(places) < cells.size:
+        return None
+    vector = known.vector.take(places)
+    if isinstance(vector, Labels) and vector.certain is not None and vector.certain.all():
+        vector = Labels(vector.codes, vector.values)
+    labels = to_labels(vector, known.kind)
+    return None if labels is None else (places, labels)
+
+
+def _of_left(tree: exp.Expr, cells: OnCells, chosen: tuple[np.ndarray, Labels], scope: Scope) -> GroupedBy:
+    """Classes of the cells that WHERE leaves."""
+    places, labels = chosen
+    distinct = np.unique(labels.codes)
+    if len(distinct) > MAX_CLASSES:
+        raise refused(
+            f"{wording(tree)} has {len(distinct)} values; at most {MAX_CLASSES}", "group by the column itself"
+        )
+    scope.meter.charge(len(distinct) * (COMPILED_STEPS + cells.size // CELLS_A_STEP))
+    predicates = []
+    for code in distinct:
+        mask = np.zeros(cells.size, dtype=bool)
+        mask[places[labels.codes == code]] = True
+        predicates.append(cells.predicate(mask))
+    assert cells.known is not None, "noisy values were refused"
+    key = ClassKey(tuple(labels.values[code] for code in distinct.tolist()), tuple(predicates))
+    return GroupedBy(tree, key, cells.known.kind)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,8 @@
-"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line.
-
-Words that SQL keeps for itself: a column of such a name is read only in double quotes.
-"""
+"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line."""
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -18,6 +14,8 @@ from sqlglot.errors import ParseError, SqlglotError
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.sql.describe import Explained, Shown, show_of
+from reticent.sql.dialects import names_in_brackets
+from reticent.sql.names import quoted_name, reserved_names
 from reticent.sql.refusals import ONLY_SELECT, STATEMENTS, refused, wording
 from reticent.sql.rewriting import lists_rewritten, spelled_out, top_rewritten
 
@@ -28,25 +26,31 @@ _OPENING = ("SELECT", "WITH", "FROM", "(", "PIVOT", "VALUES")
 _SHOWN = ("SHOW", "DESCRIBE", "DESC")
 _MOST_WORDS = 8
 
-_LEVELS = {
-    **dict.fromkeys(("QUANTILE_CONT", "QUANTILE_DISC", "QUANTILE", "APPROX_QUANTILE"), "(x, 0.25)"),
-    **dict.fromkeys(("PERCENTILE_CONT", "PERCENTILE_DISC"), "(0.25) WITHIN GROUP (ORDER BY x)"),
-}
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 _AFTER_PERCENT = (TokenType.R_PAREN, TokenType.SEMICOLON, TokenType.OFFSET, TokenType.UNION)
 _TESTS = (exp.Is, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+def _date_difference(given: list[exp.Expr]) -> exp.Expr:
+    """DATEDIFF of two dates counts days, the first less the second, as in MySQL."""
+    if len(given) == 2:
+        return exp.Anonymous(this="DATEDIFF", expressions=given)
+    return DuckDB.Parser.FUNCTIONS["DATEDIFF"](given)
 
 
 class _Parser(DuckDB.Parser):
     """DuckDB's grammar, with `%` as strong as `*` and `/`: sqlglot reads it as strong as `+`.
 
     `text ~ pattern` looks for the pattern anywhere, as in PostgreSQL and DuckDB; sqlglot would have it match the whole.
-    DECODE takes any number of arguments (`rewriting`).
+    DECODE takes any number of arguments, TIMESTAMPDIFF a unit without quotes, DATEDIFF two or three (`dialects`).
     """
 
     TERM: ClassVar = {token: node for token, node in DuckDB.Parser.TERM.items() if token is not TokenType.MOD}
     FACTOR: ClassVar = {**DuckDB.Parser.FACTOR, TokenType.MOD: exp.Mod}
-    FUNCTIONS: ClassVar = {name: build for name, build in DuckDB.Parser.FUNCTIONS.items() if name != "DECODE"}
+    FUNCTIONS: ClassVar = {
+        **{name: build for name, build in DuckDB.Parser.FUNCTIONS.items() if name not in ("DECODE", "TIMESTAMPDIFF")},
+        "DATEDIFF": _date_difference,
+    }
     RANGE_PARSERS: ClassVar = {
         **DuckDB.Parser.RANGE_PARSERS,
         TokenType.TILDE: DuckDB.Parser.RANGE_PARSERS[TokenType.RLIKE],
@@ -137,19 +141,18 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
         if first and first not in _OPENING:
             raise refused(f"a statement cannot begin with {shown(tokens[0].text)}", ONLY_SELECT)
         if "[" in text:
-            tokens = lists_rewritten(tokens)
+            tokens = names_in_brackets(lists_rewritten(tokens), text)
         if "TOP" in text.upper():
             tokens = top_rewritten(tokens)
         if "[" in text and any(token.token_type is TokenType.L_BRACKET for token in tokens):
             # The parser tries a[1][1]... in more and more ways; nothing that can be asked has a bracket.
-            _refuse_levels(tokens)
             raise refused("lists and positions in brackets are not supported", "compare columns with single values")
         _mark_percentages(tokens)
         return _Parser(dialect=dialect).parse(tokens, text)
     except QueryError:
         raise
     except ParseError as error:
-        raise QueryError(_located(error) + _unquoted(tokens, columns)) from None
+        raise QueryError(_located(error) + (_unquoted(tokens, columns) or _foreign(tokens))) from None
     except RecursionError:
         raise refused("the statement is nested too deep", "ask its parts one by one") from None
     except SqlglotError:
@@ -157,16 +160,6 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
     except Exception:
         # A foreign parser may fail in any way on any text; the user gets one line all the same.
         raise refused("the SQL cannot be read", ONLY_SELECT) from None
-
-
-def _refuse_levels(tokens: list[Token]) -> None:
-    """QUANTILE_CONT(x, [0.25, 0.75]) and PERCENTILE_CONT(ARRAY[...]) would give lists."""
-    for token in tokens:
-        name = token.text.upper()
-        if name in _LEVELS:
-            raise refused(
-                f"{name} takes one level here, not a list", f"ask for each by itself: {name}{_LEVELS[name]}, ..."
-            )
 
 
 def _mark_percentages(tokens: list[Token]) -> None:
@@ -188,6 +181,20 @@ def _located(error: ParseError) -> str:
     words = "something is missing there" if "<" in said else " ".join(said.lower().rstrip(".").split())
     near = " ".join(str(first.get("highlight") or "").split())
     return f"the SQL cannot be read{place}{f' near {shown(near)}' if near else ''}: {words}"
+
+
+_UNREADABLE = {
+    "SEPARATOR": "write STRING_AGG(x, ';' ORDER BY y)",
+    "CONVERT": "write CAST(value AS type)",
+    "XOR": "write (a AND NOT b) OR (b AND NOT a)",
+    "TIES": "leave WITH TIES out",
+}
+"""Words of other databases that the parser stumbles over, and what to write instead."""
+
+
+def _foreign(tokens: Iterable[Token]) -> str:
+    said = {token.text.upper() for token in tokens if token.token_type is not TokenType.STRING}
+    return next((f"; {instead}" for word, instead in _UNREADABLE.items() if word in said), "")
 
 
 def _unquoted(tokens: Iterable[Token], columns: Iterable[str]) -> str:
@@ -222,30 +229,3 @@ def _refuse_ambiguous(tree: exp.Expr) -> None:
 def _not_a_question(word: str) -> str:
     reason = STATEMENTS.get(word, "is not a question")
     return f"{word} {reason}" if ";" in reason else f"{word} {reason}; {ONLY_SELECT}"
-
-
-_WORDS = """
-    all alter and any array as between by case column connect_by_root create cross cube current_catalog current_date
-    current_time current_timestamp current_user date default describe distinct drop else end except false fetch for
-    force from glob grant group having if ilike in inner insert install intersect into is join lateral like limit list
-    localtime localtimestamp lock map not notnull null nullable object offset on only or order outer partitioned_by
-    positional qualify range regexp returning revoke rlike rollback rollup row select session_user struct summarize
-    table tablesample then time true uncache union user using values when where window with xor
-"""
-
-RESERVED = frozenset(_WORDS.split())
-"""Those that this parser does not read as a name everywhere, and the commonest that other databases do not."""
-
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def quoted_name(name: str) -> str:
-    """The name of a column or a table as a statement has to write it: in double quotes where it needs them."""
-    plain = _PLAIN.fullmatch(name) is not None and name.lower() not in RESERVED
-    return name if plain else '"' + name.replace('"', '""') + '"'
-
-
-def reserved_names(words: Iterable[str], names: Iterable[str]) -> list[str]:
-    """The names of columns that are among the bare words of a statement, but reserved."""
-    said = {word.lower() for word in words}
-    return [name for name in names if name.lower() in said and name.lower() in RESERVED]

@@ -29,24 +29,48 @@ from reticent.sql.compilers import (
     RowCompiler,
     ScanCompiler,
     SelectCompiler,
+    or_zero,
+    positive,
     repeated_row,
+    settled_truth,
 )
 from reticent.sql.conditions import condition
 from reticent.sql.constants import constant, whole_constant
-from reticent.sql.expressions import Expr, Known, walk
+from reticent.sql.expressions import Computed, Expr, Known, walk
 from reticent.sql.grouping import ColumnKey, GroupedBy, Grouping, grouped_by
 from reticent.sql.grouping_sets import Sets, grouping_sets
 from reticent.sql.ordering import Ranking
 from reticent.sql.pivots import pivoted
 from reticent.sql.refusals import CLAUSES, Meter, only, refused, refused_node, wording
-from reticent.sql.relations import Field, Relation, key_codes, row_groups, take, union
+from reticent.sql.relations import (
+    Field,
+    Relation,
+    chosen_rows,
+    key_codes,
+    looked_up,
+    member,
+    row_groups,
+    take,
+    union,
+)
 from reticent.sql.relations import join as joined
 from reticent.sql.rewriting import first_of_each, semijoined
 from reticent.sql.scan import Measures, Scan
 from reticent.sql.scope import Scope, Selection, both, renamed, table_scope
-from reticent.sql.vectors import NULL, TRUTH, Labels, kind_of
+from reticent.sql.subqueries import (
+    COPIED_STEPS,
+    constants_inlined,
+    counts_rows,
+    existence,
+    has_count,
+    outer_columns,
+    value_lookup,
+)
+from reticent.sql.vectors import NULL, TRUTH, Bins, Labels, kind_of
 
 MAX_ROWS = 2**31
+SELECT_STEPS = 2000
+"""Of planning one SELECT, without what its clauses ask for."""
 SYNTHETIC = "_synthetic"
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 """After the name of the table: its synthetic rows."""
@@ -127,9 +151,37 @@ class Planner:
             )
         return refused(f"{wording(first)} is computed per record", "group by it, or put it inside COUNT, SUM or AVG")
 
-    def scalar(self, tree: exp.Expr, rows: int) -> Expr:
-        """A subquery of one value, beside every row."""
-        return repeated_row(self.single(tree), rows)
+    def scalar(self, tree: exp.Expr, compiler: SelectCompiler) -> Expr:
+        """A subquery of one value beside every row, or of one for each row."""
+        self._weigh(tree)
+        lookup = value_lookup(tree)
+        if lookup is None:
+            return repeated_row(self.single(tree), compiler.rows)
+        found = self.relation(lookup.inner).closed()
+        if found.filters:
+            raise refused(f"{wording(tree)} depends on the outer row and on noisy values", "join on the column instead")
+        picks = looked_up([compiler.expr(outer) for outer in lookup.outer], found, self.meter)
+        value = take(found.fields[-1].expr, picks)
+        if (picks >= 0).all() or not has_count(lookup):
+            return value
+        if not counts_rows(lookup):
+            raise refused(f"{wording(tree)} counts rows that may be none", "select COUNT(*) alone")
+        return Computed(or_zero, (value,), compiler.rows, value.kind)
+
+    def _weigh(self, tree: exp.Expr) -> None:
+        """Of looking through a subquery and copying it, again for each query around it."""
+        self.meter.charge(COPIED_STEPS * sum(1 for _ in tree.walk()))
+
+    def existence(self, tree: exp.Exists, compiler: SelectCompiler) -> Expr:
+        """Whether a subquery has a row, for every row alike or for each."""
+        self._weigh(tree)
+        lookup = existence(tree)
+        if isinstance(lookup, exp.Select):
+            counted = self.single(lookup)
+            return repeated_row(Computed(positive, (counted,), 1, TRUTH), compiler.rows)
+        found = self.relation(lookup.inner).closed()
+        inside = member([compiler.expr(outer) for outer in lookup.outer], found, self.meter)
+        return Computed(settled_truth, (inside,), compiler.rows, TRUTH)
 
     def single(self, tree: exp.Expr) -> Expr:
         """The one value of a subquery."""
@@ -170,10 +222,14 @@ class Planner:
         try:
             if clause is not None:
                 only(clause, "expressions", "recursive")
-                if clause.args.get("recursive"):
-                    raise refused("WITH RECURSIVE walks through records", "leave RECURSIVE out")
                 for cte in clause.expressions:
                     only(cte, "this", "alias", "materialized")
+                    if clause.args.get("recursive") and any(
+                        table.name.lower() == cte.alias.lower() for table in cte.this.find_all(exp.Table)
+                    ):
+                        raise refused(
+                            f"{cte.alias} is defined by itself", "list numbers or dates with GENERATE_SERIES(1, 10)"
+                        )
                     self._ctes = {
                         **self._ctes,
                         cte.alias.lower(): self._named(self.query(cte.this), cte.args.get("alias"), cte.alias),
@@ -216,7 +272,7 @@ class Planner:
         raise refused(f"{wording(node)} is not the protected table", "name the table itself after FROM")
 
     def _table(self, table: exp.Table) -> Source:
-        only(table, "this", "alias", "joins")
+        only(table, "this", "alias", "joins", "hints")  # WITH (NOLOCK) asks for nothing here
         if table.args.get("joins"):
             raise QueryError(CLAUSES["joins"])
         name = table.name
@@ -252,18 +308,30 @@ class Planner:
         node = join.this
         if isinstance(node, exp.Table) and node.name.lower() not in self._ctes:
             raise QueryError(CLAUSES["joins"])
-        if not isinstance(node, (exp.Table, exp.Subquery, exp.Values)) or isinstance(left, Scope):
+        if not isinstance(node, (exp.Table, exp.Subquery, exp.Values)):
             raise QueryError(CLAUSES["joins"])
         right = self.source(node)
-        if isinstance(right, Scope):
+        if isinstance(left, Scope) and isinstance(right, Scope):
             raise QueryError(CLAUSES["joins"])
+        if isinstance(left, Scope) or isinstance(right, Scope):
+            raise refused(
+                f"{wording(join)} joins records with rows of a result",
+                "group first, and join the groups: FROM (SELECT ... GROUP BY ...) a JOIN ...",
+            )
         kind = str(join.args.get("side") or "INNER").upper()
         if str(join.args.get("kind") or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
             raise refused(f"{wording(join)} is not supported", "use JOIN, LEFT JOIN or CROSS JOIN")
-        keys, merged = self._join_keys(left, right, join)
-        return joined(left.closed(), right.closed(), keys, kind, merged, self.meter)
+        keys, merged, others = self._join_keys(left, right, join)
+        if others and kind != "INNER":
+            raise refused(f"ON {wording(others[0])} is not an equality of columns", "join on a = b, and use WHERE")
+        found = joined(left.closed(), right.closed(), keys, kind, merged, self.meter)
+        tests = [self._kept(RowCompiler(self, found, {}), test, "ON") for test in others]
+        return replace(found, filters=(*found.filters, *tests)) if tests else found
 
-    def _join_keys(self, left: Relation, right: Relation, join: exp.Join) -> tuple[list[tuple[Expr, Expr]], list[str]]:
+    def _join_keys(
+        self, left: Relation, right: Relation, join: exp.Join
+    ) -> tuple[list[tuple[Expr, Expr]], list[str], list[exp.Expr]]:
+        """Pairs of equal columns, those of USING, and the other conditions."""
         merged = [identifier.name for identifier in join.args.get("using") or ()]
         if str(join.args.get("method") or "").upper() == "NATURAL":
             merged = [one.name for one in left.fields if right.find(one.name) is not None]
@@ -274,13 +342,16 @@ class Planner:
         keys = [(left.column(name, None).expr, right.column(name, None).expr) for name in merged]
         on = join.args.get("on")
         sides = RowCompiler(self, left, {}), RowCompiler(self, right, {})
+        others: list[exp.Expr] = []
         for test in [] if on is None else flat(on, exp.And):
             while isinstance(test, exp.Paren):
                 test = test.this
-            if not isinstance(test, exp.EQ):
-                raise refused(f"ON {wording(test)} is not an equality of columns", "join on a = b, and use WHERE")
-            keys.append(_paired(test, sides))
-        return keys, merged
+            pair = _paired(test, sides) if isinstance(test, exp.EQ) else None
+            if pair is None or any(side.known is None for side in pair):
+                others.append(test)
+            else:
+                keys.append(pair)
+        return keys, merged, others
 
     def _values(self, tree: exp.Values) -> Relation:
         only(tree, "expressions", "alias", "order", "limit", "offset")
@@ -301,7 +372,10 @@ class Planner:
 
     def _select(self, tree: exp.Select) -> Source:
         only(tree, *_CLAUSES)
-        tree = semijoined(tree, self._ctes)
+        self.meter.charge(SELECT_STEPS)
+        if tree.args.get("joins"):
+            self._weigh(tree)
+        tree = constants_inlined(semijoined(tree, self._ctes), self._views(), self._columns, self.meter)
         source = self._from(tree)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
@@ -316,6 +390,18 @@ class Planner:
                 return self._projected(source, tree)
             return self._over_records(source, tree)
         return self._over_rows(source, tree)
+
+    @property
+    def _columns(self) -> frozenset[str]:
+        return frozenset(name.lower() for name in self.domain.names)
+
+    def _views(self) -> dict[str, list[str]]:
+        """Named queries, with the columns of those that have just one row."""
+        found: dict[str, list[str]] = {name: [] for name in self._ctes}
+        for name, view in self._ctes.items():
+            if isinstance(view, Relation) and view.rows == 1 and not view.filters:
+                found[name] = [one.name for one in view.fields]
+        return found
 
     def _where(self, scope: Scope, tree: exp.Select) -> Scope:
         where = tree.args.get("where")
@@ -338,8 +424,8 @@ class Planner:
 
     def _is_noisy(self, tree: exp.Expr, scope: Scope) -> bool:
         """Whether a condition with subqueries needs answers."""
-        if any(isinstance(node, exp.Exists) for node in tree.walk()):
-            raise refused(f"{wording(tree)} looks for single records", "count them: (SELECT COUNT(*) ...) > 0")
+        if any(isinstance(node, exp.Exists) for node in tree.walk()) or outer_columns(tree):
+            return True
         if any(isinstance(node, exp.In) and node.args.get("query") is not None for node in tree.walk()):
             return True
         return on_cells(tree, scope).known is None
@@ -410,7 +496,7 @@ class Planner:
         """Groups of records that are compared with noisy values."""
         scope = scan.scope
         base = scope.base if scope.computes else scope
-        names = {base.attribute(column) for test in scope.pending for column in columns_of(test)}
+        names = {base.attribute(c) for test in scope.pending for c in (*columns_of(test), *outer_columns(test))}
         names = [name for name in scope.domain.canonical(names) if name not in scan.grouping.columns]
         extra = [GroupedBy(exp.column(name), ColumnKey(name), kind_of(scope.domain[name])) for name in names]
         # Keys of this scan come first, so that the added columns vary fastest.
@@ -616,14 +702,26 @@ class Planner:
         if tree.args.get("by_name"):
             raise QueryError(CLAUSES["by_name"])
         if not isinstance(tree, exp.Union):
-            raise refused(f"{kind} compares rows, whose numbers are noisy", "use UNION ALL, or JOIN on public columns")
+            return self._finished(self._chosen(tree, kind), tree)
         parts = [self.relation(part).closed() for part in _united(tree)]
         found = union(parts, self.meter)
-        if tree.args.get("distinct"):
+        if tree.args.get("distinct") and not _all_differ(found, self.meter):
             if any(one.expr.known is None for one in found.fields):
                 raise refused("UNION leaves out equal rows, and noisy numbers are never equal", "use UNION ALL")
             found = self._distinct(found)
         return self._finished(found, tree)
+
+    def _chosen(self, tree: exp.SetOperation, kind: str) -> Relation:
+        """EXCEPT and INTERSECT of public columns."""
+        if not tree.args.get("distinct"):
+            raise refused(f"{kind} ALL counts equal rows", f"use {kind}")
+        left, right = (self.relation(side).closed() for side in (tree.this, tree.expression))
+        if any(one.expr.known is None for side in (left, right) for one in side.fields):
+            raise refused(
+                f"{kind} compares rows, and noisy numbers are never equal",
+                "select public columns, such as GROUP BY keys",
+            )
+        return self._distinct(chosen_rows(left, right, self.meter, common=isinstance(tree, exp.Intersect)))
 
 
 class SyntheticNeeded(Exception):  # no error: the statement is compiled again with its rows
@@ -701,15 +799,26 @@ def _united(tree: exp.Expr) -> list[exp.Expr]:
     return parts
 
 
-def _paired(test: exp.EQ, sides: tuple[RowCompiler, RowCompiler]) -> tuple[Expr, Expr]:
-    """The sides of an equality, each of its own table."""
+def _all_differ(found: Relation, meter: Meter) -> bool:
+    """Whether no two rows have the same public values: then no two are equal."""
+    public = [one.expr for one in found.fields if one.expr.known is not None]
+    labelled = [expr for expr in public if isinstance(expr.known, (Labels, Bins))]
+    if not labelled or found.rows < 2:
+        return found.rows < 2
+    meter.charge(found.rows * len(labelled))
+    codes = [key_codes(expr, "a column of UNION") for expr in labelled]
+    return len(row_groups(codes, found.rows)[1]) == found.rows
+
+
+def _paired(test: exp.EQ, sides: tuple[RowCompiler, RowCompiler]) -> tuple[Expr, Expr] | None:
+    """The sides of an equality, each of its own table; None where they are not."""
     one, other = test.this, test.expression
     for first, second in ((one, other), (other, one)):
         try:
             return sides[0].expr(first), sides[1].expr(second)
         except QueryError:
             continue
-    raise refused(f"ON {wording(test)} does not compare a column of each table", "write a.key = b.key")
+    return None
 
 
 def _public_parts(expr: Expr) -> list[Known]:

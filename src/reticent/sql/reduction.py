@@ -371,8 +371,8 @@ def of_pairs(what: str, y: np.ndarray, x: np.ndarray) -> float:
     return slope if what == "slope" else mean_y - slope * mean_x
 
 
-def joined_texts(separator: str, *, descending: bool = False) -> Reducer:
-    """STRING_AGG of known texts, in the order of the rows or of a second operand."""
+def joined_texts(separator: str, *, descending: bool = False, distinct: bool = False) -> Reducer:
+    """STRING_AGG of known texts, in the order of the rows or of a second operand; `distinct` ones once each."""
 
     def reduce(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Labels:
         vector = operands[0]
@@ -389,7 +389,8 @@ def joined_texts(separator: str, *, descending: bool = False) -> Reducer:
             if ranks is not None:
                 keys = -ranks[held] if descending else ranks[held]
                 held = held[np.argsort(keys, kind="stable")]  # NaN, which is NULL, comes last
-            words = separator.join(text(labels.values[code]) for code in labels.codes[held].tolist())
+            listed_words = [text(labels.values[code]) for code in labels.codes[held].tolist()]
+            words = separator.join(dict.fromkeys(listed_words) if distinct else listed_words)
             found.append(words[:LONGEST_TEXT] if held.size else None)
         outcome = Labels.of(found)
         return Labels(outcome.codes, outcome.values, None if certain.all() else certain)

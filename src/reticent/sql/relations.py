@@ -19,6 +19,7 @@ from reticent.errors import QueryError
 from reticent.knowledge.free import ROWS
 from reticent.sql.expressions import Binning, Computed, Expr, Known, Presence, Run, Sum, Taken
 from reticent.sql.grouping import Key
+from reticent.sql.names import quoted_name
 from reticent.sql.ordering import Limited, Ranking
 from reticent.sql.refusals import CELLS_A_STEP, Meter, refused
 from reticent.sql.scan import Scan
@@ -41,8 +42,10 @@ from reticent.sql.vectors import (
 
 MAX_RELATION = 2**17
 """Rows of one table of a plan."""
-ROW_STEPS = 2
+ROW_STEPS = 4
 """Of looking up one row."""
+COMPARED_KEY_STEPS = 2
+"""Of comparing two keys one of which has a NULL."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +112,7 @@ class Relation:
         if owner is not None and owner.lower() not in owners:
             known = f"here it is called {' or '.join(owners)}" if owners else "leave it out"
             raise refused(f"unknown table {shown(owner)}", known)
-        raise QueryError(f"unknown column {shown(name)}{closest(name, [one.name for one in self.fields])}")
+        raise QueryError(f"unknown column {shown(name)}{closest(name, [quoted_name(one.name) for one in self.fields])}")
 
     def presence(self, filters: Sequence[Expr] | None = None, *, existing: bool = True) -> Expr | None:
         """Whether each row is there."""
@@ -364,9 +367,13 @@ class Member(Expr):
     """x IN (SELECT ...): whether a row of the other table with the same public value is there."""
 
     matches: np.ndarray = field()
-    """For each row the number of its value among those of the other table; -1 where it has none, -2 for NULL."""
+    """For each row the number of its value among those of the other table; -1 where it has none."""
     owners: np.ndarray = field()
     """For each row of the other table the number of its value."""
+    unknown: np.ndarray = field()
+    """Sets of values that may be equal to one of ours, for NULL: a row for each set, a column for each value."""
+    sets: np.ndarray = field()
+    """For each row the number of its set."""
     presence: Expr | None = field()
     kind: str = TRUTH
 
@@ -379,35 +386,103 @@ class Member(Expr):
         return () if self.presence is None else (self.presence,)
 
     def evaluate(self, run: Run) -> Truth:
-        size = int(self.owners.max(initial=-1)) + 2
-        parts = [np.zeros(size) for _ in range(3)]
         if self.presence is None:
-            listed: tuple[np.ndarray, ...] = (np.ones(len(self.owners)),) * 3
+            listed: tuple[np.ndarray, ...] = (np.ones(len(self.owners), dtype=bool),) * 3
         else:
             truth = run.truth(self.presence).is_true()
-            listed = (truth.holds.astype(float), truth.true.astype(float), truth.sure.astype(float))
-        for found, part in zip(parts, listed, strict=True):
-            np.maximum.at(found, self.owners, part)
-        value, possible, sure = (np.where(self.matches >= 0, part[self.matches], 0.0) for part in parts)
-        null = self.matches == -2
-        return Truth(np.where(null, np.nan, value), (possible > 0) & ~null, (sure == 0) & ~null, null)
+            listed = (truth.holds, truth.true, truth.sure)
+        likely, possible, sure = (self._there(part) for part in listed)
+        inside, maybe, certainly = (part[self.matches] for part in (likely, possible, sure))
+        likely_null, possible_null, sure_null = (self._open(part) for part in (likely, possible, sure))
+        return Truth(
+            np.where(inside, 1.0, np.where(likely_null, np.nan, 0.0)),
+            maybe,
+            ~certainly & ~sure_null,
+            ~certainly & possible_null,
+        )
+
+    def _there(self, rows: np.ndarray) -> np.ndarray:
+        """Whether each value is among some rows, and last a place that is never there."""
+        found = np.zeros(self.unknown.shape[1] + 1, dtype=bool)
+        found[self.owners[rows]] = True
+        return found
+
+    def _open(self, there: np.ndarray) -> np.ndarray:
+        """Where a value that is there may be the same."""
+        return np.any(self.unknown & there[:-1], axis=1)[self.sets]
 
 
-def member(expr: Expr, other: Relation, meter: Meter) -> Expr:
-    """Whether each value of a public column is one of another table's."""
-    if len(other.fields) != 1:
-        raise refused("a subquery of IN has several columns", "select one")
-    meter.charge(ROW_STEPS * (expr.rows + other.rows))
-    numbers: dict[Any, int] = {}
-    column = other.fields[0].expr
-    listed = _key_values(column, "the column of a subquery of IN", expr)
-    for value in listed:
-        if value is not None:
-            numbers.setdefault(value, len(numbers))
-    owners = np.array([numbers.get(value, len(numbers)) for value in listed], dtype=np.int64)
-    mine = _key_values(expr, "a column compared by IN", column)
-    matches = np.array([-2 if value is None else numbers.get(value, -1) for value in mine], dtype=np.int64)
-    return Member(matches, owners, other.presence())
+def member(exprs: Sequence[Expr], other: Relation, meter: Meter, *, nulls_equal: bool = False) -> Member:
+    """Whether each row of public columns is one of another table's; `nulls_equal`: NULL is a value like others."""
+    if len(other.fields) != len(exprs):
+        columns = "one" if len(exprs) == 1 else f"{len(exprs)} columns"
+        raise refused(f"a subquery of IN has {len(other.fields)} columns instead of {len(exprs)}", f"select {columns}")
+    columns = [one.expr for one in other.fields]
+    mine, theirs = paired_keys(exprs, columns, "a column compared by IN", "the column of a subquery of IN", meter)
+    numbers: dict[tuple[Any, ...], int] = {}
+    owners = np.array([numbers.setdefault(key, len(numbers)) for key in theirs], dtype=np.int64)
+    known = {key: place for key, place in numbers.items() if nulls_equal or None not in key}
+    matches = np.array([known.get(key, -1) for key in mine], dtype=np.int64)
+    unknown, sets = _unknown_sets(mine, [] if nulls_equal else list(numbers), len(numbers), meter)
+    return Member(matches, owners, unknown, sets, other.presence())
+
+
+def _unknown_sets(
+    mine: Sequence[tuple[Any, ...]], theirs: Sequence[tuple[Any, ...]], values: int, meter: Meter
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of which values it is unknown whether they are equal to each of ours: NULL leaves a comparison open."""
+    with_null = [place for place, key in enumerate(theirs) if None in key]
+    distinct = dict.fromkeys(mine)
+    # Without NULL on either side every comparison is decided: the first set, of no value.
+    open_keys = [key for key in distinct if None in key or with_null]
+    listed = [np.zeros(values, dtype=bool)]
+    found, numbers = {listed[0].tobytes(): 0}, dict.fromkeys(distinct, 0)
+    compared = sum(len(theirs) if None in key else len(with_null) for key in open_keys)
+    meter.charge(COMPARED_KEY_STEPS * (compared + len(open_keys)) + len(open_keys) * (values // CELLS_A_STEP))
+    for key in open_keys:
+        row = np.zeros(values, dtype=bool)
+        for place in range(len(theirs)) if None in key else with_null:
+            pairs = zip(key, theirs[place], strict=True)
+            row[place] = all(one is None or two is None or one == two for one, two in pairs)
+        numbers[key] = found.setdefault(row.tobytes(), len(found))
+        if len(found) > len(listed):
+            meter.charge(1 + values // CELLS_A_STEP)
+            listed.append(row)
+    sets = np.array([numbers[key] for key in mine], dtype=np.int64)
+    return np.array(listed, dtype=bool).reshape(len(listed), values), sets
+
+
+def paired_keys(
+    exprs: Sequence[Expr], others: Sequence[Expr], what: str, other_what: str, meter: Meter
+) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The rows of public columns that are compared with as many others."""
+    meter.charge(ROW_STEPS * sum(one.rows + other.rows for one, other in zip(exprs, others, strict=True)))
+    pairs = list(zip(exprs, others, strict=True))
+    theirs = [_key_values(other, other_what, one) for one, other in pairs]
+    mine = [_key_values(one, what, other) for one, other in pairs]
+    return list(zip(*mine, strict=True)), list(zip(*theirs, strict=True))
+
+
+def looked_up(exprs: Sequence[Expr], found: Relation, meter: Meter) -> np.ndarray:
+    """For each row the row of another table whose first columns are the same; -1 where there is none."""
+    columns = [one.expr for one in found.fields[: len(exprs)]]
+    what = "a column compared with a subquery's"
+    mine, theirs = paired_keys(exprs, columns, what, "the column of a subquery that is compared", meter)
+    places = {key: row for row, key in enumerate(theirs) if None not in key}
+    return np.array([places.get(key, -1) for key in mine], dtype=np.int64)
+
+
+def chosen_rows(left: Relation, right: Relation, meter: Meter, *, common: bool) -> Relation:
+    """INTERSECT (`common`) or EXCEPT: rows of public columns that another table has, or has not."""
+    if len(left.fields) != len(right.fields):
+        raise refused("the SELECTs have different numbers of columns", "list as many in each")
+    inside = member([one.expr for one in left.fields], right, meter, nulls_equal=True)
+    test: Expr = inside if common else Computed(_not_there, (inside,), left.rows, TRUTH)
+    return replace(left, filters=(*left.filters, test), groups=None)
+
+
+def _not_there(vector: Vector) -> Truth:
+    return ~to_truth(vector)
 
 
 def coarsened(found: Sum, scan: Scan, coarse: Scan) -> Sum:

@@ -13,7 +13,9 @@ from collections.abc import Container, Sequence
 
 from sqlglot import Token, TokenType, exp
 
+from reticent.sql.dialects import CLOCK, NODES, respelled
 from reticent.sql.refusals import refused, wording
+from reticent.sql.subqueries import compared_with_all
 
 
 def first_of_each(tree: exp.Select) -> exp.Select:
@@ -138,11 +140,13 @@ def _group_names(tree: exp.Select) -> list[str] | None:
     return found
 
 
-OWN_SCHEMA = "public"
-"""Where PostgreSQL keeps tables: its tools write it before every name."""
+OWN_SCHEMAS = ("public", "main", "dbo")
+"""Where PostgreSQL, DuckDB and SQL Server keep tables: their tools write it before every name."""
+_ORDERED = (exp.GT, exp.GTE, exp.LT, exp.LTE)
+_QUANTILES = (exp.PercentileCont, exp.PercentileDisc, exp.Quantile, exp.ApproxQuantile)
 _SHORT = (
     *(exp.EQ, exp.NEQ, exp.In, exp.Table, exp.Column, exp.Count),
-    *(exp.Anonymous, exp.Nvl2, exp.Select),
+    *(exp.Select, *_ORDERED, *NODES, *_QUANTILES),
 )
 MOST_LISTED = 1000
 """Values of a GENERATE_SERIES."""
@@ -159,22 +163,77 @@ _NOT_SELECTED = (TokenType.COMMA, TokenType.FROM, TokenType.ALIAS, TokenType.SEM
 
 def spelled_out(tree: exp.Expr) -> exp.Expr:
     """The same statement with comparisons of single values only; forms that are not short stay as they are."""
+    clock: tuple[str, ...] = ()
+    lists = False
     for node in list(tree.find_all(*_SHORT)):
         if isinstance(node, (exp.Table, exp.Column)):
             if node.args.get("db") is not None and not node.args.get("catalog"):
                 _in_own_schema(node)
             longer = _table_series(node)
         elif isinstance(node, exp.Select):
+            _levels_listed(node)
             longer = _select_series(node)
         elif isinstance(node, exp.Count):
             longer = _whole_records(node)
-        elif isinstance(node, (exp.Anonymous, exp.Nvl2)):
-            longer = _called(node)
+        elif isinstance(node, NODES):
+            longer = respelled(node)
+            clock += () if longer is None else longer.meta.get(CLOCK, ())
+        elif isinstance(node, _QUANTILES):
+            lists, longer = lists or _levels(node) is not None, None
+        elif isinstance(node, _ORDERED):
+            longer = compared_with_all(node)
         else:
             longer = _in_rows(node) if isinstance(node, exp.In) else _compared(node)
         if longer is not None:
             node.replace(longer)
+            tree = longer if node is tree else tree
+    if lists:
+        _refuse_lists(tree)
+    if clock:
+        tree.meta[CLOCK] = clock
     return tree
+
+
+MOST_LEVELS = 100
+
+
+def _levels(node: exp.Expr) -> tuple[exp.Expr, str, exp.Tuple] | None:
+    """The node that holds a list of levels, under which name, and the list."""
+    called = node.this if isinstance(node, exp.WithinGroup) else node
+    if not isinstance(called, _QUANTILES):
+        return None
+    listed = (("this", called.this), *((name, called.args.get(name)) for name in ("expression", "quantile")))
+    return next(((called, name, value) for name, value in listed if isinstance(value, exp.Tuple)), None)
+
+
+def _levels_listed(node: exp.Select) -> None:
+    """QUANTILE_CONT(x, (0.25, 0.75)) AS q as one column for each level: q_0.25 and q_0.75."""
+    items: list[exp.Expr] = []
+    listed = 0
+    for item in node.expressions:
+        inner = item.this if isinstance(item, exp.Alias) else item
+        found = _levels(inner)
+        if found is None:
+            items.append(item)
+            continue
+        levels = found[2].expressions
+        listed += len(levels)
+        if listed > MOST_LEVELS:
+            raise refused(f"lists of {listed} levels; at most {MOST_LEVELS}", "list fewer")
+        for level in levels:
+            single = inner.copy()
+            called, name, _ = _levels(single) or found
+            called.set(name, level.copy())
+            alias = f"{item.alias}_{level.name}" if isinstance(item, exp.Alias) else None
+            items.append(single if alias is None else exp.alias_(single, alias, quoted=True))
+    if len(items) != len(node.expressions):
+        node.set("expressions", items)
+
+
+def _refuse_lists(tree: exp.Expr) -> None:
+    for node in tree.find_all(exp.WithinGroup, *_QUANTILES):
+        if _levels(node) is not None:
+            raise refused(f"{wording(node)} inside an expression is a list", "ask for one level at a time")
 
 
 def _whole_records(node: exp.Count) -> None:
@@ -184,7 +243,7 @@ def _whole_records(node: exp.Count) -> None:
 
 
 def _in_own_schema(node: exp.Expr) -> None:
-    if node.text("db").lower() == OWN_SCHEMA:
+    if node.text("db").lower() in OWN_SCHEMAS:
         node.set("db", None)
 
 
@@ -196,12 +255,15 @@ def lists_rewritten(tokens: list[Token]) -> list[Token]:
         if _kinds(tokens, place, 4) == _ARRAY_CAST and tokens[place + 1].text.upper() in _ARRAY_TYPES:
             place += 4
             continue
-        end = _list_end(tokens, place)
+        end, start = _list_end(tokens, place), place + 2
+        if end is None:
+            start = place + 1 + (tokens[place].token_type is TokenType.ARRAY)
+            end = _numbers_end(tokens, start)
         if end is None:
             found.append(tokens[place])
             place += 1
             continue
-        found += [_like(tokens[place], TokenType.L_PAREN, "("), *tokens[place + 2 : end]]
+        found += [_like(tokens[place], TokenType.L_PAREN, "("), *tokens[start:end]]
         found.append(_like(tokens[end], TokenType.R_PAREN, ")"))
         place = end + 1
     return found
@@ -224,6 +286,22 @@ def _list_end(tokens: Sequence[Token], place: int) -> int | None:
             return None
         if kind is TokenType.R_BRACKET:
             return end if end > place + 2 else None
+    return None
+
+
+def _numbers_end(tokens: Sequence[Token], place: int) -> int | None:
+    """Where a list of plain numbers ends that begins here, after its bracket: levels of quantiles."""
+    if tokens[place - 1].token_type is not TokenType.L_BRACKET or place < 2:
+        return None
+    before = tokens[place - 2] if tokens[place - 2].token_type is not TokenType.ARRAY else tokens[place - 3]
+    if before.token_type not in (TokenType.COMMA, TokenType.L_PAREN):
+        return None
+    for end in range(place, len(tokens)):
+        kind = tokens[end].token_type
+        if kind is TokenType.R_BRACKET:
+            return end if end > place else None
+        if kind is not (TokenType.COMMA if (end - place) % 2 else TokenType.NUMBER):
+            return None
     return None
 
 
@@ -317,29 +395,6 @@ def _listed(node: exp.Expr) -> list[exp.Expr] | None:
             return None
         return [exp.Literal.string(re.sub(r"\\(.)", r"\1", quoted) if quoted else bare) for quoted, bare in parts]
     return [inner] if isinstance(inner, exp.Literal) and isinstance(node, exp.Paren) else None
-
-
-def _called(node: exp.Anonymous | exp.Nvl2) -> exp.Expr | None:
-    """Functions of other databases."""
-    if isinstance(node, exp.Nvl2):
-        present = exp.Not(this=exp.Is(this=node.this, expression=exp.Null()))
-        return exp.Case(ifs=[exp.If(this=present, true=node.args["true"])], default=node.args.get("false"))
-    name, given = node.name.upper(), node.expressions
-    if name == "DECODE" and len(given) > 2:
-        # To it NULL equals NULL.
-        tests = [exp.NullSafeEQ(this=given[0].copy(), expression=value) for value in given[1:-1:2]]
-        ifs = [exp.If(this=test, true=value) for test, value in zip(tests, given[2::2], strict=True)]
-        return exp.Case(ifs=ifs, default=given[-1] if len(given) % 2 == 0 else None)
-    if name == "ISNULL" and len(given) == 2:
-        return exp.Coalesce(this=given[0], expressions=[given[1]])
-    if name == "DATEADD" and len(given) == 3 and isinstance(given[0], (exp.Column, exp.Literal)):
-        count = given[1]
-        back = isinstance(count, exp.Neg)
-        count = count.this if back else count
-        if isinstance(count, exp.Literal):
-            step = exp.Interval(this=exp.Literal.string(count.name), unit=exp.Var(this=given[0].name.upper()))
-            return exp.Paren(this=(exp.Sub if back else exp.Add)(this=given[2], expression=step))
-    return None
 
 
 def _table_series(node: exp.Table | exp.Column) -> exp.Expr | None:

@@ -17,6 +17,7 @@ from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, all_of, any_of, col
 from reticent.queries.predicate import Comparison, Junction, Not
 from reticent.sql.expressions import Expr, Known, Repeated
+from reticent.sql.names import quoted_name
 from reticent.sql.refusals import Meter, only, refused, wording
 
 
@@ -193,7 +194,7 @@ class Scope:
         found = self.columns.get(node.name.lower())
         if found is None:
             listed = [name if isinstance(meaning, exp.Expr) else meaning for name, meaning in self.columns.items()]
-            raise QueryError(f"unknown column {shown(node.name)}{closest(node.name, listed)}")
+            raise QueryError(f"unknown column {shown(node.name)}{closest(node.name, map(quoted_name, listed))}")
         assert isinstance(found, str), "computed columns are inlined first"
         return found
 

@@ -9,6 +9,7 @@ The last values by key, within so many entries and so many bytes: what others ma
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from reticent.knowledge.free import ROWS
 from reticent.knowledge.raw_sums import CentredAnswer, RowsAnswer, with_counts
 from reticent.queries import Predicate, Query, Weights
 from reticent.sql.describe import Explained, Prospect, Shown, described, explained_table
+from reticent.sql.dialects import clock_notes
 from reticent.sql.error_targets import trials
 from reticent.sql.expressions import Binning, Expr, Known, Presence, Run, Sum, array_steps, walk
 from reticent.sql.intervals import Interval
@@ -46,11 +48,15 @@ LARGEST_SHARE = 8
 
 
 class Kept(Generic[K, V]):
-    """Least recently used first out; safe to use from several threads."""
+    """Least recently used first out; safe to use from several threads.
+
+    What was kept on an earlier day (UTC) is forgotten: CURRENT_DATE may be part of it.
+    """
 
     def __init__(self, entries: int, size: int) -> None:
         self.entries = entries
         self.size = size
+        self._day = _day()
         self._held: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._bytes = 0
         self._lock = threading.Lock()
@@ -64,6 +70,8 @@ class Kept(Generic[K, V]):
         return self._bytes
 
     def get(self, key: K) -> V | None:
+        if _day() != self._day:
+            self.clear()
         with self._lock:
             found = self._held.get(key)
             if found is None:
@@ -85,6 +93,11 @@ class Kept(Generic[K, V]):
         with self._lock:
             self._held.clear()
             self._bytes = 0
+            self._day = _day()
+
+
+def _day() -> int:
+    return int(time.time() // 86400)
 
 
 KEPT_STATEMENTS = 256
@@ -524,6 +537,7 @@ def _planned(
     meter = Meter()
     meter.charge(NODE_STEPS * sum(1 for _ in tree.walk()))
     planner = Planner(domain, table, meter, synthetic, where)
+    planner.public += clock_notes(tree)
     found = planner.query(tree)
     if isinstance(found, Scope):
         raise _RowsListed(planner.rows_refused(tree))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
+
+from reticent.domain import Domain, Integer
+from reticent.errors import QueryError
 from reticent.kernel.accounting import Budget
-from reticent.knowledge.publications import PublishedBudget, each_ledger_once, statement
+from reticent.knowledge.publications import PublishedBudget, discovered, each_ledger_once, statement
 
 
 def test_of_two_states_of_one_ledger_the_later_one_counts() -> None:
@@ -24,3 +28,16 @@ def test_what_may_fail_is_added_up_over_ledgers() -> None:
     stated = statement(each_ledger_once(first, second))["privacy"]
     assert stated["approximate"] == 4e-7
     assert set(stated["epsilon"]) == {1e-6}
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("unit", ["person", "row", "record"])
+def test_a_domain_found_for_persons_serves_their_rows_under_add_remove(neighbours: str, unit: str) -> None:
+    """One person with all rows more or less is the same relation; replace-one may leave a person without rows."""
+    paid = {"ledger": "d", "unit": "person", "neighbours": neighbours, "budget": Budget(rho=1).to_dict(), "spent": 5}
+    domain = Domain(a=Integer(2)).with_discovered(paid)
+    if unit == "person" or (unit == "row" and neighbours == "add-remove"):
+        assert [found.spent for found in discovered(domain, neighbours, unit)] == [5]
+    else:
+        with pytest.raises(QueryError, match="prices would not add"):
+            discovered(domain, neighbours, unit)

@@ -16,7 +16,7 @@ import reticent as rt
 from reticent.knowledge.typical import told
 from reticent.report.charts import Whisker, bars, gauge, plus_minus
 from reticent.report.page import STYLE
-from reticent.report.words import most_power, percent
+from reticent.report.words import most_power, percent, worth_telling
 
 NASTY = '<img src=x onerror="alert(1)">&"\'</style>'
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
@@ -298,3 +298,29 @@ def test_whoever_is_the_unit_is_counted_everywhere(tmp_path: Path) -> None:
         assert re.search(r"\(about \d+ persons\)", page)
         assert re.search(r"\(about \d+ records\)", page) is None
         assert "much closer" not in page, "a typical error may be no smaller than a certified one"
+    assert "Persons" in pages[-1]
+    assert '<th scope="row">Records' not in pages[-1]
+
+
+@pytest.mark.parametrize("label", ["Notaufnahme", "MMMWWW", "2023-01-01 to 2023-03-31", "(other)", "x" * 60])
+def test_a_label_fits_into_its_place(label: str) -> None:
+    """In the widest usual font; once "Notaufnahme" lost its first letter."""
+    room = 190  # the widest
+    chart = bars([label], np.array([0.5]), title="t")
+    place, shown = re.search(r'<text x="(\d+)"[^>]* class="label">([^<]*)', chart).groups()  # type: ignore[union-attr]
+    wide = sum(10.0 if letter in "MWN" else 7.4 if letter not in " -()[]ilftjr" else 4.4 for letter in shown)
+    assert wide <= int(place) <= room
+    assert shown == label or shown.endswith("…")
+
+
+def test_a_typical_error_above_the_worst_is_not_told() -> None:
+    from types import SimpleNamespace
+
+    def bounds(*pairs: tuple[str, float]) -> list[Any]:
+        return [SimpleNamespace(kind=kind, bound=bound) for kind, bound in pairs]
+
+    certificates = bounds(("cells", 0.01), ("boxes", 0.17))
+    assert worth_telling(bounds(("", 0.22)), certificates) == []
+    smaller = bounds(("", 0.04))
+    assert worth_telling(smaller, certificates) == smaller
+    assert worth_telling(smaller, certificates[:1]) == smaller, "cells say nothing about ranges"

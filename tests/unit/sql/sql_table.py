@@ -85,6 +85,40 @@ ORDERS = Domain(
 )
 """Names with spaces and capitals, a keyword as a name, negative numbers, quotes in texts, times of day."""
 
+STAYS = Domain(
+    ward=Categorical(["Cardiology", "Surgery", "Pediatrics", "Emergency", "ICU"], nullable=True, other=False),
+    sex=Categorical(["F", "M", "X"], other=False),
+    age=Numeric(edges=[0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 110], whole=True, other=False),
+    los=Integer(8),
+    cost=Numeric(edges=[0, 500, 1000, 2500, 5000, 10000, 50000], nullable=True, other=False),
+    emergency=Categorical([True, False], other=False),
+    readmitted=Categorical([True, False], nullable=True, other=False),
+    admitted=Numeric(
+        edges=[*(datetime.date(2023, month, 1) for month in range(1, 13)), datetime.date(2023, 12, 31)], other=False
+    ),
+)
+"""Stays in a hospital."""
+STAFF = Domain(
+    {
+        "dept": Categorical(["Sales", "Engineering", "HR", "Finance"], nullable=True, other=True),
+        "Grade": Categorical(["A1", "A2", "B1", "B2", "C1"], other=False),
+        "gender": Categorical(["female", "male"], nullable=True, other=False),
+        "salary": Numeric(edges=[0, 20000, 30000, 40000, 50000, 75000, 100000], other=False),
+        "bonus": Numeric(edges=[0, 1000, 5000, 20000], nullable=True, other=False),
+        "hired": Numeric(
+            edges=[
+                *(datetime.date(2020 + number // 4, 3 * (number % 4) + 1, 1) for number in range(12)),
+                datetime.date(2022, 12, 31),
+            ],
+            other=False,
+        ),
+        "remote": Categorical([True, False], other=False),
+        "Full Time": Categorical([True, False], nullable=True, other=False),
+        "score": Integer(5),
+    }
+)
+"""Those who work for a company."""
+
 
 @dataclass(frozen=True, eq=False)
 class Exact:
@@ -213,6 +247,16 @@ def trips() -> Exact:
 @cache
 def orders() -> Exact:
     return Exact(ORDERS, 5, "orders")
+
+
+@cache
+def stays() -> Exact:
+    return Exact(STAYS, 11, "stays")
+
+
+@cache
+def staff() -> Exact:
+    return Exact(STAFF, 12, "staff")
 
 
 def view() -> Published:

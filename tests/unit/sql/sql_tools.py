@@ -299,7 +299,10 @@ SELECT payment_type, SKEWNESS(shift), KURTOSIS(shift) FROM trips GROUP BY paymen
 SELECT SKEWNESS(shift) FILTER (WHERE airport) FROM trips
 SELECT SKEWNESS(shift * 2 + 1) FROM trips
 SELECT airport, BOOL_OR(shift > 19) FROM trips GROUP BY airport HAVING BOOL_OR(shift > 19)
-SELECT BOOL_AND(shift < 30) AND BOOL_OR(shift < 2) FROM trips""".splitlines()
+SELECT BOOL_AND(shift < 30) AND BOOL_OR(shift < 2) FROM trips
+SELECT COUNT(*) FROM trips WHERE EXISTS (SELECT 1 FROM trips WHERE airport)
+WITH x AS (SELECT airport, payment_type, COUNT(*) n FROM trips GROUP BY 1, 2), y AS (SELECT airport, MAX(n) top FROM x GROUP BY 1) SELECT x.airport, x.payment_type, x.n FROM x JOIN y ON x.airport = y.airport AND x.n = y.top
+SELECT pickup_area, COUNT(*) FROM trips WHERE pickup_area > ALL (SELECT 1) GROUP BY 1""".splitlines()
 
 DATES_AND_TIMES = r"""SELECT COUNT(*) FROM trips WHERE DATE_TRUNC('month', pickup_date) IN (SELECT m FROM (VALUES (DATE '2021-01-01')) v(m))
 SELECT m, n FROM (SELECT DATE_TRUNC('month', pickup_date) AS m, COUNT(*) n FROM trips GROUP BY 1) WHERE m IN (SELECT x FROM (VALUES (DATE '2021-02-01')) v(x))
@@ -331,6 +334,9 @@ SELECT MODE(qty), MODE() WITHIN GROUP (ORDER BY qty) FROM orders
 SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY qty) AS q1, PERCENTILE_CONT(0.75) WITHIN GROUP (ORDER BY qty) - PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY qty) AS iqr FROM orders""".splitlines()
 
 MORE_MEANT = {
+    "SELECT quantile_cont(shift, [0.25, 0.5, 0.75]) FROM trips": "SELECT quantile_cont(shift, 0.25), quantile_cont(shift, 0.5), quantile_cont(shift, 0.75) FROM trips",
+    "SELECT RATIO_TO_REPORT(COUNT(*)) OVER () FROM trips GROUP BY airport": "SELECT COUNT(*) / SUM(COUNT(*)) OVER () FROM trips GROUP BY airport",
+    "SELECT DATE_FORMAT(pickup_date, '%Y-%m') FROM trips GROUP BY 1": "SELECT STRFTIME(pickup_date, '%Y-%m') FROM trips GROUP BY 1",
     "SELECT COUNT(*) FROM trips WHERE shift = SOME (ARRAY[1, 2, 3])": "SELECT COUNT(*) FROM trips WHERE shift IN (1,2,3)",
     "SELECT COUNT(*) FROM trips WHERE pickup_date >= DATEADD(month, -3, DATE '2021-12-01')": "SELECT COUNT(*) FROM trips WHERE pickup_date >= DATE '2021-09-01'",
     "SELECT ISNULL(payment_type, 'none') AS p, COUNT(*) FROM trips GROUP BY 1": "SELECT COALESCE(payment_type, 'none') AS p, COUNT(*) FROM trips GROUP BY 1",

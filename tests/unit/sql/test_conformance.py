@@ -11,8 +11,9 @@ from tests.published import Published
 from tests.unit.sql.comparison import difference, misses
 from tests.unit.sql.sql_analysts import CUT_TRIPS, OF_ORDERS, OF_TRIPS, ORDERS_IN_ORDER, TRIPS_IN_ORDER
 from tests.unit.sql.sql_breadth import AS_TYPED, CUT, DATED, IN_ORDER
+from tests.unit.sql.sql_offices import COMMENTED, MEANT_OF_OFFICES, OF_STAFF, OF_STAYS
 from tests.unit.sql.sql_statements import ORDERED, UNORDERED
-from tests.unit.sql.sql_table import ROWS, Exact, calendar, orders, people, trips
+from tests.unit.sql.sql_table import ROWS, Exact, calendar, orders, people, staff, stays, trips
 from tests.unit.sql.sql_tools import (
     DATES_AND_TIMES,
     MEANT,
@@ -27,7 +28,7 @@ from reticent.errors import QueryError
 from reticent.sql.statement import compile_sql
 from reticent.sql.vectors import Bins
 
-LEAST_STATEMENTS = 1500
+LEAST_STATEMENTS = 1800
 LEAST_BOUNDS = 1500
 DESCRIBED = ("DESCRIBE trips",)
 REFUSED_OF_ANALYSTS = {
@@ -38,6 +39,7 @@ REFUSED_OF_ANALYSTS = {
     "DELETE FROM trips": "would change data",
 }
 _TOOLS = [*TOOLS_OF_TRIPS, *TOOLS_OF_ORDERS, *MEANT, *MORE_OF_TRIPS, *MORE_OF_ORDERS, *MORE_MEANT, *DATES_AND_TIMES]
+_OFFICES = [*OF_STAYS, *OF_STAFF, *COMMENTED, *MEANT_OF_OFFICES]
 SHAPES = """SELECT SKEWNESS(income), KURTOSIS(income), KURTOSIS_POP(income) FROM t
 SELECT sex, SKEWNESS(age), KURTOSIS(age) FROM t GROUP BY sex
 SELECT region, SKEWNESS(children), KURTOSIS_POP(children) FROM t GROUP BY region
@@ -89,6 +91,20 @@ def test_what_textbooks_and_other_databases_write_is_answered_as_duckdb_does() -
     assert not any(found), "\n".join(filter(None, found))
 
 
+@pytest.mark.parametrize("first", range(0, max(len(OF_STAYS), len(OF_STAFF)), 40))
+def test_what_offices_write_is_answered_as_duckdb_does(first: int) -> None:
+    found = [difference(stays(), text) for text in OF_STAYS[first : first + 40]]
+    found += [difference(staff(), text) for text in OF_STAFF[first : first + 40]]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+def test_other_spellings_and_comments_of_offices() -> None:
+    found = [difference(stays(), text) for text in COMMENTED]
+    for text, meant in MEANT_OF_OFFICES.items():
+        found.append(difference(staff() if "staff" in text else stays(), text, meant=meant))
+    assert not any(found), "\n".join(filter(None, found))
+
+
 def test_the_order_of_trips_and_orders_is_duckdbs() -> None:
     found = [difference(trips(), text, ordered=True) for text in TRIPS_IN_ORDER]
     found += [difference(orders(), text, ordered=True) for text in ORDERS_IN_ORDER]
@@ -117,7 +133,7 @@ def test_what_analysts_typed_is_answered_or_refused_with_the_reason(shared_data:
 
 
 def test_enough_statements_are_checked() -> None:
-    assert len({*OF_PEOPLE, *ORDERED, *IN_ORDER, *DATED, *OF_TRIPS, *OF_ORDERS, *_TOOLS}) >= LEAST_STATEMENTS
+    assert len({*OF_PEOPLE, *ORDERED, *IN_ORDER, *DATED, *OF_TRIPS, *OF_ORDERS, *_TOOLS, *_OFFICES}) >= LEAST_STATEMENTS
 
 
 def bounds(table: Exact, texts: Sequence[str], amount: float, within: str, seed: int) -> tuple[int, list[str]]:
@@ -147,6 +163,8 @@ def test_bounds_hold_on_raw_rows() -> None:
         (calendar(), DATED, "even"),
         (trips(), [*OF_TRIPS[::5], *CUT_TRIPS], "ends"),
         (orders(), OF_ORDERS, "even"),
+        (stays(), OF_STAYS[::6], "ends"),
+        (staff(), OF_STAFF[::6], "even"),
     )
     for number, (table, texts, within) in enumerate(tables, start=2):
         more, others = bounds(table, texts, 0.05, within, number)
@@ -164,6 +182,8 @@ def test_all_bounds_hold_on_raw_rows(amount: float, within: str) -> None:
         (calendar(), DATED),
         (trips(), [*OF_TRIPS, *CUT_TRIPS, *MORE_OF_TRIPS]),
         (orders(), OF_ORDERS),
+        (stays(), OF_STAYS),
+        (staff(), OF_STAFF),
     ):
         more, others = bounds(table, texts, amount, within, 4)
         checked, found = checked + more, [*found, *others]

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 from tests.unit.sql.sql_analysts import REFUSED_ORDERS, REFUSED_TRIPS
+from tests.unit.sql.sql_offices import REFUSED_STAFF, REFUSED_STAYS
 from tests.unit.sql.sql_refusals import REFUSED
-from tests.unit.sql.sql_table import DOMAIN, Exact, ask, orders, people, trips
+from tests.unit.sql.sql_table import DOMAIN, Exact, ask, orders, people, staff, stays, trips
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
@@ -22,6 +23,8 @@ EVERY = [
     *((people, *refusal) for refusal in REFUSED),
     *((trips, *refusal) for refusal in REFUSED_TRIPS),
     *((orders, *refusal) for refusal in REFUSED_ORDERS),
+    *((stays, *refusal) for refusal in REFUSED_STAYS),
+    *((staff, *refusal) for refusal in REFUSED_STAFF),
 ]
 
 

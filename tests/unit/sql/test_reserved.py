@@ -11,7 +11,8 @@ from sqlglot.dialects.duckdb import DuckDB
 
 import reticent as rt
 from reticent.errors import QueryError
-from reticent.sql.parse import RESERVED, parse_one, quoted_name
+from reticent.sql.names import RESERVED, quoted_name
+from reticent.sql.parse import parse_one
 from reticent.sql.statement import compile_sql
 
 STATEMENTS = (
