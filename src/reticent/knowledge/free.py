@@ -39,7 +39,7 @@ from reticent.knowledge.request import (
     shared_confidence,
     with_shortfall,
 )
-from reticent.knowledge.tails import joined
+from reticent.knowledge.tails import Bounds, joined
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.groups import Groups
@@ -240,10 +240,14 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
     keys: tuple[tuple[Any, ...], ...] = ()
     share: float | np.ndarray = reading.compute()
-    bounds, error = reading.bounds, reading.error
+    bounds, error, origin = reading.bounds, reading.error, reading.origin
     if bounds is None and certified:
         bounds = joined([(share, error)], share)
-        if knowledge.shares.joint:
+        if knowledge.shares.joint and bounds.empty:
+            # What was bought lies outside of all that is possible: the noise strayed farther than it may.
+            bounds, origin, certified = Bounds(share * 0.0, share * 0.0 + 1.0, share), "conflict", False
+            share, error = bounds.value(), inf
+        elif knowledge.shares.joint:
             share = bounds.value()
             error = bounds.error(share)
     fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
@@ -284,7 +288,7 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
         count=count,
         error=error if certified else None,
         confidence=confidence if certified else None,
-        origin=reading.origin,
+        origin=origin,
         certified=certified,
         price=cost / NANO,
         snapshot=reading.snapshot,

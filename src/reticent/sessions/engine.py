@@ -136,16 +136,18 @@ class SessionEngine(ABC):
     def _write_end(self, quote: Split) -> None:
         """Note that a key has paid for some of its parts and was answered short of its error, before that leaves."""
         key, state = quote.request.key, self.state
-        if key is None or not self.reads_knowledge or not quote.price:
+        if key is None or not quote.price:
             return
         with state.lock:
-            short = any(not _is_charged(state, part) and self.anew(part).price for part in _leaves(quote))
+            left = (part for part in _leaves(quote) if not _is_charged(state, part))
+            # What a threshold engine has tested, it forgets when its process ends.
+            short = any(not self.reads_knowledge or self.anew(part).price for part in left)
             if short and (state.ledger.charged(ASK + key) or state.ledger.charged(SUM + key)):
                 state.journal.save_passed({"key": key, "asked": _asked(quote.request)})
 
     def unpaid_as_known(self, request: Request, parts: Sequence[Quote]) -> Sequence[Quote]:
         """The parts of a question, without purchases where its key has ended: that repeats its answer for nothing."""
-        told = None if request.key is None or not self.reads_knowledge else self.state.journal.passed(request.key)
+        told = None if request.key is None else self.state.journal.passed(request.key)
         if told is None:
             return parts
         if told["asked"] != _asked(request):
@@ -158,10 +160,14 @@ class SessionEngine(ABC):
             return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts])
         request, query = part.request, part.request.question
         assert isinstance(query, Single), "parts of questions are single"
-        found = free_single(part.known, query, None, request.confidence, strict=request.strict)
+        return Free(request.but(error=None, promise="certified"), part.known, self.unpaid(request, query))
+
+    def unpaid(self, request: Request, query: Single) -> Answer:
+        """The answer to a single question where nothing can be paid."""
+        found = free_single(self.state.knowledge, query, None, request.confidence, strict=request.strict)
         if found is None:
             raise uncertified(query)
-        return Free(request.but(error=None, promise="certified"), part.known, found)
+        return found
 
     def given(self, quote: Free) -> None:
         """A free answer is given; an engine may count what that saved."""

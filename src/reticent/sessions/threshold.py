@@ -13,7 +13,7 @@ from typing import Any
 from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.kernel.curator import Settled, pack_array, unpack_array
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import answered, known_mean, share_of
+from reticent.knowledge.free import answered, known_mean, share_of, uncertified
 from reticent.knowledge.knowledge import Reading, Single, best
 from reticent.knowledge.learning import learn, understand
 from reticent.knowledge.request import Request
@@ -103,6 +103,12 @@ class ThresholdEngine(SessionEngine):
         if key is not None and verdict.cost and verdict.origin != "measured":
             write_tested(self.state.journal, key, query, verdict)
         return self._judged(query, verdict)
+
+    def unpaid(self, request: Request, query: Single) -> Answer:
+        assert isinstance(query, (Linear, Marginal)), "groups are asked one by one"
+        if request.strict and not self.epochs.finished:
+            raise uncertified(query)
+        return self._judged(query, self.epochs.guess(query))
 
     def refit(self) -> bool:
         """Every measurement moved the hypothesis when it was made."""
