@@ -101,7 +101,7 @@ ORIGINS = {
     "public": "known from the domain alone",
     "hypothesis": "read from the hypothesis; no certificate covers it",
     "typical": "no bound on this question, but on most questions like it",
-    "conflict": "certified statements contradict each other or what is possible, so one failed; nothing is certified",
+    "conflict": "certified statements contradict each other, so one of them failed; the hypothesis answers",
 }
 
 

@@ -39,7 +39,7 @@ from reticent.knowledge.request import (
     shared_confidence,
     with_shortfall,
 )
-from reticent.knowledge.tails import Bounds, joined
+from reticent.knowledge.tails import joined
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.groups import Groups
@@ -240,14 +240,11 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
     keys: tuple[tuple[Any, ...], ...] = ()
     share: float | np.ndarray = reading.compute()
-    bounds, error, origin = reading.bounds, reading.error, reading.origin
+    bounds, error = reading.bounds, reading.error
     if bounds is None and certified:
+        share = _nearest_possible(share, error) if knowledge.shares.joint else share
         bounds = joined([(share, error)], share)
-        if knowledge.shares.joint and bounds.empty:
-            # What was bought lies outside of all that is possible: the noise strayed farther than it may.
-            bounds, origin, certified = Bounds(share * 0.0, share * 0.0 + 1.0, share), "conflict", False
-            share, error = bounds.value(), inf
-        elif knowledge.shares.joint:
+        if knowledge.shares.joint:
             share = bounds.value()
             error = bounds.error(share)
     fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
@@ -288,7 +285,7 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
         count=count,
         error=error if certified else None,
         confidence=confidence if certified else None,
-        origin=origin,
+        origin=reading.origin,
         certified=certified,
         price=cost / NANO,
         snapshot=reading.snapshot,
@@ -298,6 +295,17 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
         interval=interval,
         fitted=fitted,
     )
+
+
+def _nearest_possible(share: float | np.ndarray, error: float) -> float | np.ndarray:
+    """A reading, moved to the nearest possible share where noise has carried all of its interval beyond.
+
+    The truth is a share of the table, so that the nearest one is no farther from it than the reading: whenever the
+    reading is within `error` of the truth, so is what it is moved to.
+    """
+    if isinstance(share, float):
+        return 0.0 if share < -error else 1.0 if share > 1 + error else share
+    return np.where(share < -error, 0.0, np.where(share > 1 + error, 1.0, share))
 
 
 def _in_unit(

@@ -130,7 +130,7 @@ class Misfit:
 
     def draw(self, shapes: Mapping[Set, tuple[int, ...]], generator: np.random.Generator) -> dict[Set, np.ndarray]:
         """The excess of the residual of every set, given what is left over; of sets not measured as of the others."""
-        return {names: table_of(self._drawn(names, shape, generator)) for names, shape in shapes.items()}
+        return {names: from_coefficients(self._drawn(names, shape, generator)) for names, shape in shapes.items()}
 
     def _drawn(self, names: Set, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
         drawn, left = np.zeros(shape), self.left.get(names)
@@ -166,14 +166,14 @@ def coefficients(residual: np.ndarray) -> np.ndarray:
     return np.asarray(dctn(residual, norm="ortho")) * sqrt(residual.size)
 
 
-def table_of(found: np.ndarray) -> np.ndarray:
+def from_coefficients(found: np.ndarray) -> np.ndarray:
     """The inverse of `coefficients`."""
     from scipy.fft import idctn
 
     return np.asarray(idctn(found / sqrt(found.size), norm="ortho"))
 
 
-def joined(residuals: Mapping[Set, np.ndarray], names: Set, shape: tuple[int, ...]) -> np.ndarray:
+def table_with(residuals: Mapping[Set, np.ndarray], names: Set, shape: tuple[int, ...]) -> np.ndarray:
     """The table of a set that has these residuals."""
     table = np.zeros(shape)
     for kept, inner in subsets_of(names):

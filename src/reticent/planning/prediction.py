@@ -21,7 +21,7 @@ from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.consistent import centred, consistent_of, subsets_of
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.counting.boxes import largest_box
-from reticent.planning.misfit import Misfit, joined
+from reticent.planning.misfit import Misfit, table_with
 from reticent.queries.linear import Marginal, Residual
 from reticent.releases.replicates import fresh_noise
 
@@ -114,10 +114,10 @@ def refitted_largest(
     misfit = Misfit.of(measured, _residuals(hypothesis, known), seen)
     shapes = {names: domain.shape_of(names) for names in inner}
     errors = [_errors(hypothesis, fit, asked) for _, fit in fits]
-    drawn = []
+    drawn: list[float] = []
     for place in range(DRAWS):
         excess, own = misfit.draw(shapes, generator), errors[place % len(errors)]
-        field = {names: own[names] + joined(excess, names, own[names].shape) for names in boxes}
+        field = {names: own[names] + table_with(excess, names, own[names].shape) for names in boxes}
         drawn.append(_worst_box(field, boxes))
     # Cells add up whatever their signs: of them only the root mean square error is larger than that of refits.
     variations = [

@@ -9,17 +9,17 @@ from tests.session_tables import of_codes
 import reticent as rt
 from reticent.hypotheses.fitting.consistent import Consistent, centred
 from reticent.kernel.table import Table
-from reticent.planning.misfit import Misfit, Mixture, bands, coefficients, joined, table_of
+from reticent.planning.misfit import Misfit, Mixture, bands, coefficients, from_coefficients, table_with
 from reticent.sessions.session import Session
 
-SHAPE = (5, 4, 3)
-NAMES = ("a", "b", "c")
+SHAPE: tuple[int, ...] = (5, 4, 3)
+NAMES: tuple[str, ...] = ("a", "b", "c")
 
 
 def test_coefficients_are_densities_and_come_back() -> None:
     residual = centred(np.random.default_rng(1).normal(size=SHAPE))
     found = coefficients(residual)
-    assert np.allclose(table_of(found), residual)
+    assert np.allclose(from_coefficients(found), residual)
     assert (found**2).sum() == pytest.approx(residual.size * (residual**2).sum())
     inside = sum(found[places].size for places in bands(SHAPE).values())
     assert inside == 4 * 3 * 2
@@ -41,7 +41,7 @@ def test_bands_go_by_powers_of_two_of_the_highest_frequency() -> None:
 def test_residuals_join_to_the_table_they_come_from() -> None:
     table = np.random.default_rng(2).dirichlet(np.ones(60)).reshape(SHAPE)
     known = Consistent.of([(NAMES, table, 1e-3)])
-    assert np.allclose(joined(known.residuals, NAMES, SHAPE), table)
+    assert np.allclose(table_with(known.residuals, NAMES, SHAPE), table)
 
 
 def test_a_mixture_tells_sets_apart_and_finds_nothing_in_noise() -> None:
@@ -63,8 +63,8 @@ def test_what_is_left_over_is_drawn_back() -> None:
     noise = [generator.normal(0, 1e-3, SHAPE) for _ in range(3)]
     wave = np.zeros(SHAPE)
     wave[1, 1, 1] = 1.0
-    bump = table_of(wave)
-    flat = {NAMES: np.zeros(SHAPE)}
+    bump = from_coefficients(wave)
+    flat: dict[tuple[str, ...], np.ndarray] = {NAMES: np.zeros(SHAPE)}
     refits = [(Consistent.of([(NAMES, table, 1e-3)]), flat) for table in noise[1:]]
     measured = Consistent.of([(NAMES, noise[0] + bump, 1e-3)])
     drawn = Misfit.of(measured, flat, refits).draw({NAMES: SHAPE}, generator)[NAMES]
