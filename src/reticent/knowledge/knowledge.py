@@ -428,7 +428,8 @@ class Knowledge:
             error = max(value - low, high - value)
         elif bounds.empty:
             if logical != WHOLE:
-                stated.append(((logical[0] + logical[1]) / 2, (logical[1] - logical[0]) / 2))
+                # What wholes say may itself be contradictory: its ends are the wrong way round then.
+                stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
             return Reading(inf, "conflict", lambda: fitted, self.current.digest, None, hull(stated, fitted))
         else:
             value = bounds.value(wanted)

@@ -157,7 +157,7 @@ class SessionEngine(ABC):
     def _as_known(self, part: Quote) -> Quote:
         """What a part is answered with where nothing can be paid."""
         if isinstance(part, Split):
-            return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts])
+            return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts], between=0)
         request, query = part.request, part.request.question
         assert isinstance(query, Single), "parts of questions are single"
         return Free(request.but(error=None, promise="certified"), part.known, self.unpaid(request, query))
@@ -168,6 +168,10 @@ class SessionEngine(ABC):
         if found is None:
             raise uncertified(query)
         return found
+
+    def between(self, parts: Sequence[Quote]) -> int:
+        """What carrying out one part may make the next ones pay beyond their own prices."""
+        return 0
 
     def given(self, quote: Free) -> None:
         """A free answer is given; an engine may count what that saved."""
@@ -322,10 +326,12 @@ class Split:
     parts: Sequence[Quote]
     join: Callable[[list[Any]], Any]
     begin: Callable[[], bool] = lambda: True
+    between: int = 0
+    """What one part may make the next ones pay beyond their own prices."""
 
     @cached_property
     def price(self) -> int:
-        return sum(part.price for part in self.parts)
+        return self.between + sum(part.price for part in self.parts)
 
 
 Quote = Free | Measure | Certify | Split
@@ -390,7 +396,8 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
     ]
     parts = engine.unpaid_as_known(request, parts)
     join = partial(result_table, statement, knowledge, asked, error=error, confidence=each)
-    return Split(request, knowledge, parts, join, begin if any(part.price for part in parts) else _nothing)
+    begin = begin if any(part.price for part in parts) else _nothing
+    return Split(request, knowledge, parts, join, begin, engine.between(parts))
 
 
 def _is_free(engine: SessionEngine, request: Request, query: Query, error: float, confidence: float) -> bool:
@@ -443,6 +450,7 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
         (top, bottom),
         lambda answers: ratio_of(query, answers[0], answers[1], knowledge),
         begin if top.price or bottom.price else _nothing,
+        engine.between((top, bottom)),
     )
 
 
@@ -463,7 +471,9 @@ def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quot
         for place, part in enumerate(listed)
     ]
     parts = engine.unpaid_as_known(request, parts)
-    return Split(request, knowledge, parts, partial(_joined, query, confidence, knowledge))
+    return Split(
+        request, knowledge, parts, partial(_joined, query, confidence, knowledge), between=engine.between(parts)
+    )
 
 
 def _nothing() -> bool:

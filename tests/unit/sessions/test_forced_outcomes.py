@@ -129,7 +129,8 @@ def assert_one_payment(session: Session, call: Call, key: str | None, analyst: s
     if call.whole and quoted <= left:
         assert paid == quoted
     assert round(price(first) * NANO) == paid
-    assert_possible(first)
+    if session.answering.name == "default":  # threshold engines state their readings as they are
+        assert_possible(first)
     if key is not None and paid:
         assert call.cost(session, key, analyst) == 0, "what a key has paid is not charged again"
         again = call.ask(session, key, analyst)
@@ -187,6 +188,21 @@ def test_prices_hold_in_many_sessions(kind: str, monkeypatch: pytest.MonkeyPatch
         with monkeypatch.context() as patched:
             Outcomes(letters).force(patched)
             live(kind, seed)
+
+
+@pytest.mark.parametrize(("kind", "letters", "seed"), [("tuned", "LHlh", 1001), ("textbook", "HzL", 1004)])
+def test_parts_that_end_an_epoch_are_in_the_price(
+    kind: str, letters: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts were quoted as if the epoch that ran outlived all of them: each may open another."""
+    Outcomes(letters).force(monkeypatch)
+    assert live(kind, seed) > 2
+
+
+def test_conflicting_statements_have_an_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wholes that contradict each other had it from 1 to 0."""
+    Outcomes("lH").force(monkeypatch)
+    assert live("cells", 1004) > 2
 
 
 def test_audits_of_batches_pass_and_fail_as_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
