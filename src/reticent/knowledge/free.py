@@ -242,6 +242,7 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     share: float | np.ndarray = reading.compute()
     bounds, error = reading.bounds, reading.error
     if bounds is None and certified:
+        share = _nearest_possible(share, error) if knowledge.shares.joint else share
         bounds = joined([(share, error)], share)
         if knowledge.shares.joint:
             share = bounds.value()
@@ -294,6 +295,17 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
         interval=interval,
         fitted=fitted,
     )
+
+
+def _nearest_possible(share: float | np.ndarray, error: float) -> float | np.ndarray:
+    """A reading, moved to the nearest possible share where noise has carried all of its interval beyond.
+
+    The truth is a share of the table, so that the nearest one is no farther from it than the reading: whenever the
+    reading is within `error` of the truth, so is what it is moved to.
+    """
+    if isinstance(share, float):
+        return 0.0 if share < -error else 1.0 if share > 1 + error else share
+    return np.where(share < -error, 0.0, np.where(share > 1 + error, 1.0, share))
 
 
 def _in_unit(

@@ -428,8 +428,10 @@ class Knowledge:
             error = max(value - low, high - value)
         elif bounds.empty:
             if logical != WHOLE:
-                stated.append(((logical[0] + logical[1]) / 2, (logical[1] - logical[0]) / 2))
-            return Reading(inf, "conflict", lambda: fitted, self.current.digest, None, hull(stated, fitted))
+                # What wholes say may itself be contradictory: its ends are the wrong way round then.
+                stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
+            nearest = Bounds(*WHOLE, fitted).value()  # a marginal that speaks for itself may be below zero
+            return Reading(inf, "conflict", lambda: nearest, self.current.digest, None, hull(stated, fitted))
         else:
             value = bounds.value(wanted)
             error = bounds.error(value)

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf, log, prod, sqrt
+from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +18,12 @@ from reticent.domain import Domain
 from reticent.errors import ReticentError
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
-from reticent.hypotheses.fitting.consistent import centred
-from reticent.hypotheses.fitting.loglinear import Redraw
+from reticent.hypotheses.fitting.consistent import centred, consistent_of, subsets_of
+from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.counting.boxes import largest_box
-from reticent.queries.linear import Residual
-from reticent.releases.replicates import fresh_noise, refit
+from reticent.planning.misfit import Misfit, table_with
+from reticent.queries.linear import Marginal, Residual
+from reticent.releases.replicates import fresh_noise
 
 Set = tuple[str, ...]
 
@@ -33,7 +35,9 @@ INTERACTION = 1 / 40
 """Assumed of an interaction of three or more columns: how far it moves the share of a box that takes half of each. With
 it 0.9 to 1.8 of the largest error was predicted on seven tables, Adult among them; without it up to 2.7."""
 REFITTED_CELLS = 2**19
-"""Universes of up to this size are fitted twice more for a prediction: a few seconds."""
+"""Universes of up to this size are fitted a few times more for a prediction, in seconds; larger ones once."""
+REFITS, DRAWS = 3, 6
+"""Refits of small universes, and draws of what they do not show: the largest of many errors moves by a tenth."""
 GRID = 2.0**40
 """Differences of probabilities as whole numbers, which the search for the worst range takes."""
 PUBLIC_SEED = 20261118
@@ -88,41 +92,66 @@ def refitted_largest(
     boxes: Sequence[Set],
     predicates: Sequence[Sequence[Set]] = (),
 ) -> Largest | None:
-    """The largest errors of fits to what would be measured if the hypothesis were the table; None if that takes long.
+    """The largest errors that a fit is expected to have, given what it left of its measurements; None if unknown.
 
-    Two fits: one to the hypothesis' own marginals with fresh noise, which shrinks interactions as strong as those that
-    were found, and one whose prior has its centres drawn anew, which has them where nothing was found. The larger
-    error counts: either alone was seen to be a third too low.
+    Fits to what would be measured if the hypothesis were the table err as noise and shrinking have it. What the table
+    itself has beyond that shows in what was left over (`misfit.py`), and is drawn and added. The mean of a few draws.
     """
-    if not isinstance(hypothesis, DenseHypothesis) or hypothesis.domain.size > REFITTED_CELLS or not measurements:
+    told = [m for m in measurements if isinstance(m.query, (Marginal, Residual))]
+    if not isinstance(hypothesis, (DenseHypothesis, SupportHypothesis)) or not told:
         return None
-    domain, generator = hypothesis.domain, np.random.default_rng(PUBLIC_SEED)
-    tables = hypothesis.marginals([domain.canonical(m.query.attributes) for m in measurements])
-    own = [centred(t) if isinstance(m.query, Residual) else t for m, t in zip(measurements, tables, strict=True)]
-    drawn = [fresh_noise(measured, generator) for measured in measurements]
-    told = list(zip(measurements, own, drawn, strict=True))
-    alike = [replace(measured, values=here + noise) for measured, here, noise in told]
-    moved = [replace(measured, values=measured.values + noise) for measured, _, noise in told]
+    generator, domain = np.random.default_rng(PUBLIC_SEED), hypothesis.domain
+    few = isinstance(hypothesis, SupportHypothesis) or domain.size > REFITTED_CELLS
     try:
-        fits = [_fitted(domain, alike), refit(hypothesis, moved, Redraw(alike, generator))]
+        fits = [_refitted(hypothesis, told, generator) for _ in range(1 if few else REFITS)]
     except ReticentError:
         return None
-    worst = max(_worst_box(hypothesis, fit, boxes) for fit in fits)
-    return Largest(worst, tuple(max(_variation(hypothesis, fit, sets) for fit in fits) for sets in predicates))
+    asked = list(dict.fromkeys(names for sets in (boxes, *predicates) for names in sets))
+    inner = dict.fromkeys(a for names in asked for _, a in subsets_of(names) if a)
+    measured = consistent_of(told, domain)
+    known = [names for names in inner if names in measured.precisions]
+    seen = [(consistent_of(alike, domain), _residuals(fit, known)) for alike, fit in fits]
+    misfit = Misfit.of(measured, _residuals(hypothesis, known), seen)
+    shapes = {names: domain.shape_of(names) for names in inner}
+    errors = [_errors(hypothesis, fit, asked) for _, fit in fits]
+    drawn: list[float] = []
+    for place in range(DRAWS):
+        excess, own = misfit.draw(shapes, generator), errors[place % len(errors)]
+        field = {names: own[names] + table_with(excess, names, own[names].shape) for names in boxes}
+        drawn.append(_worst_box(field, boxes))
+    # Cells add up whatever their signs: of them only the root mean square error is larger than that of refits.
+    variations = [
+        misfit.growth.get(len(sets[0]), 1.0) * fmean(_variation(own, sets) for own in errors) for sets in predicates
+    ]
+    return Largest(fmean(drawn), tuple(variations))
 
 
-def _fitted(domain: Domain, measurements: Sequence[Measurement]) -> Hypothesis:
-    fresh = DenseHypothesis(domain)
-    fresh.fit(measurements)
-    return fresh
+def _refitted(
+    hypothesis: DenseHypothesis | SupportHypothesis, told: Sequence[Measurement], generator: np.random.Generator
+) -> tuple[list[Measurement], Hypothesis]:
+    """What would be measured if the hypothesis were the table, and a fit to it among the same records."""
+    domain = hypothesis.domain
+    tables = hypothesis.marginals([domain.canonical(m.query.attributes) for m in told])
+    own = [centred(t) if isinstance(m.query, Residual) else t for m, t in zip(told, tables, strict=True)]
+    alike = [replace(m, values=here + fresh_noise(m, generator)) for m, here in zip(told, own, strict=True)]
+    fresh = hypothesis.copy() if isinstance(hypothesis, SupportHypothesis) else DenseHypothesis(domain)
+    fresh.fit(alike)
+    return alike, fresh
 
 
-def _worst_box(true: Hypothesis, fitted: Hypothesis, sets: Sequence[Set]) -> float:
-    pairs = zip(fitted.marginals(sets), true.marginals(sets), strict=True)
-    return max(largest_box(np.rint((there - here) * GRID).astype(np.int64)) for there, here in pairs) / GRID
+def _residuals(hypothesis: Hypothesis, sets: Sequence[Set]) -> dict[Set, np.ndarray]:
+    return {names: centred(table) for names, table in zip(sets, hypothesis.marginals(sets), strict=True)}
 
 
-def _variation(true: Hypothesis, fitted: Hypothesis, sets: Sequence[Set]) -> float:
+def _errors(true: Hypothesis, fitted: Hypothesis, sets: Sequence[Set]) -> dict[Set, np.ndarray]:
+    pairs = zip(sets, true.marginals(sets), fitted.marginals(sets), strict=True)
+    return {names: here - there for names, here, there in pairs}
+
+
+def _worst_box(errors: Mapping[Set, np.ndarray], sets: Sequence[Set]) -> float:
+    return max(largest_box(np.rint(errors[names] * GRID).astype(np.int64)) for names in sets) / GRID
+
+
+def _variation(errors: Mapping[Set, np.ndarray], sets: Sequence[Set]) -> float:
     """The largest error over all predicates on a set: half of what the cells differ by in all."""
-    pairs = zip(fitted.marginals(sets), true.marginals(sets), strict=True)
-    return max(float(np.abs(there - here).sum()) for there, here in pairs) / 2
+    return max(float(np.abs(errors[names]).sum()) for names in sets) / 2

@@ -62,7 +62,8 @@ def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
     if plan is not None and not engine.may_audit(plan.key, _audit_cost(state, plan.queries, plan.noise)):
         plan = None
     if plan is None:
-        return Split(request, knowledge, singly, partial(_finished, state, requests))
+        join = partial(_finished, state, requests)
+        return Split(request, knowledge, singly, join, between=engine.between(singly))
     audit = 0 if state.charged(plan.key) else _audit_cost(state, plan.queries, plan.noise)
     run = partial(_run, engine, plan, requests)
     return Certify(request, knowledge, run, lambda: audit + sum(one.price for one in singly))

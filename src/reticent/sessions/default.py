@@ -36,7 +36,13 @@ ROUNDED = 1 - 1e-9
 ORDER = 3
 """Questions are expected to be about at most so many attributes, as the classes that a session certifies."""
 HARDLY_BETTER = 1.1
-"""Times the noise of another measurement: what is known so well already is not measured again."""
+"""Times the noise of another measurement: what is known so well already is not measured again.
+
+Noise is such that a cell of average size comes out below the limit unless it strays one standard deviation, which
+`MOSTLY` do not. With r times that noise it may stray (1 + k) / r - k, k the reach in standard deviations. Up to r = 1.1
+that is above 0 for every k below 10: more than half of the cells are known already, and a second price would buy the
+lesser half. It decides little: with 1, 1.1, 1.5 and 3, one stream of 1,500 questions spent within a hundredth of the
+same budget."""
 MOSTLY = 0.84
 """Cells of average size or less that come out below a limit which is one standard deviation above them."""
 

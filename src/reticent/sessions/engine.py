@@ -136,16 +136,18 @@ class SessionEngine(ABC):
     def _write_end(self, quote: Split) -> None:
         """Note that a key has paid for some of its parts and was answered short of its error, before that leaves."""
         key, state = quote.request.key, self.state
-        if key is None or not self.reads_knowledge or not quote.price:
+        if key is None or not quote.price:
             return
         with state.lock:
-            short = any(not _is_charged(state, part) and self.anew(part).price for part in _leaves(quote))
+            left = (part for part in _leaves(quote) if not _is_charged(state, part))
+            # What a threshold engine has tested, it forgets when its process ends.
+            short = any(not self.reads_knowledge or self.anew(part).price for part in left)
             if short and (state.ledger.charged(ASK + key) or state.ledger.charged(SUM + key)):
                 state.journal.save_passed({"key": key, "asked": _asked(quote.request)})
 
     def unpaid_as_known(self, request: Request, parts: Sequence[Quote]) -> Sequence[Quote]:
         """The parts of a question, without purchases where its key has ended: that repeats its answer for nothing."""
-        told = None if request.key is None or not self.reads_knowledge else self.state.journal.passed(request.key)
+        told = None if request.key is None else self.state.journal.passed(request.key)
         if told is None:
             return parts
         if told["asked"] != _asked(request):
@@ -155,13 +157,21 @@ class SessionEngine(ABC):
     def _as_known(self, part: Quote) -> Quote:
         """What a part is answered with where nothing can be paid."""
         if isinstance(part, Split):
-            return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts])
+            return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts], between=0)
         request, query = part.request, part.request.question
         assert isinstance(query, Single), "parts of questions are single"
-        found = free_single(part.known, query, None, request.confidence, strict=request.strict)
+        return Free(request.but(error=None, promise="certified"), part.known, self.unpaid(request, query))
+
+    def unpaid(self, request: Request, query: Single) -> Answer:
+        """The answer to a single question where nothing can be paid."""
+        found = free_single(self.state.knowledge, query, None, request.confidence, strict=request.strict)
         if found is None:
             raise uncertified(query)
-        return Free(request.but(error=None, promise="certified"), part.known, found)
+        return found
+
+    def between(self, parts: Sequence[Quote]) -> int:
+        """What carrying out one part may make the next ones pay beyond their own prices."""
+        return 0
 
     def given(self, quote: Free) -> None:
         """A free answer is given; an engine may count what that saved."""
@@ -316,10 +326,12 @@ class Split:
     parts: Sequence[Quote]
     join: Callable[[list[Any]], Any]
     begin: Callable[[], bool] = lambda: True
+    between: int = 0
+    """What one part may make the next ones pay beyond their own prices."""
 
     @cached_property
     def price(self) -> int:
-        return sum(part.price for part in self.parts)
+        return self.between + sum(part.price for part in self.parts)
 
 
 Quote = Free | Measure | Certify | Split
@@ -384,7 +396,8 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
     ]
     parts = engine.unpaid_as_known(request, parts)
     join = partial(result_table, statement, knowledge, asked, error=error, confidence=each)
-    return Split(request, knowledge, parts, join, begin if any(part.price for part in parts) else _nothing)
+    begin = begin if any(part.price for part in parts) else _nothing
+    return Split(request, knowledge, parts, join, begin, engine.between(parts))
 
 
 def _is_free(engine: SessionEngine, request: Request, query: Query, error: float, confidence: float) -> bool:
@@ -437,6 +450,7 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
         (top, bottom),
         lambda answers: ratio_of(query, answers[0], answers[1], knowledge),
         begin if top.price or bottom.price else _nothing,
+        engine.between((top, bottom)),
     )
 
 
@@ -457,7 +471,9 @@ def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quot
         for place, part in enumerate(listed)
     ]
     parts = engine.unpaid_as_known(request, parts)
-    return Split(request, knowledge, parts, partial(_joined, query, confidence, knowledge))
+    return Split(
+        request, knowledge, parts, partial(_joined, query, confidence, knowledge), between=engine.between(parts)
+    )
 
 
 def _nothing() -> bool:

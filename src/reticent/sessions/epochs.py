@@ -122,9 +122,13 @@ class Epochs:
         """The most that asking can charge: a measurement, and an epoch if none is open; no fact about the rows."""
         if self.finished or query.digest in self._seen:
             return 0
-        budget = self._curator.budget
-        measurement = budget.cost(self._curator.price([query], self.noise(query)))
-        return measurement if self.running else measurement + budget.cost(self.plan.mechanism.price())
+        measurement = self._curator.budget.cost(self._curator.price([query], self.noise(query)))
+        return measurement if self.running else measurement + self.epoch_cost
+
+    @property
+    def epoch_cost(self) -> int:
+        """What opening an epoch charges."""
+        return self._curator.budget.cost(self.plan.mechanism.price())
 
     def guess(self, query: Linear | Marginal) -> Verdict:
         """The hypothesis' own answer: certified only when all updates are done."""

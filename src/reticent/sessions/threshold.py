@@ -6,21 +6,21 @@ within the plan's error, and all of them hold together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from typing import Any
 
 from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.kernel.curator import Settled, pack_array, unpack_array
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import answered, known_mean, share_of
+from reticent.knowledge.free import answered, known_mean, share_of, uncertified
 from reticent.knowledge.knowledge import Reading, Single, best
 from reticent.knowledge.learning import learn, understand
 from reticent.knowledge.request import Request
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
-from reticent.sessions.engine import Free, Measure, SessionEngine
+from reticent.sessions.engine import Free, Measure, Quote, SessionEngine
 from reticent.sessions.epochs import Epochs, Verdict, epoch_key
 from reticent.sessions.journal import ASK, Journal
 from reticent.sessions.state import State
@@ -103,6 +103,18 @@ class ThresholdEngine(SessionEngine):
         if key is not None and verdict.cost and verdict.origin != "measured":
             write_tested(self.state.journal, key, query, verdict)
         return self._judged(query, verdict)
+
+    def between(self, parts: Sequence[Quote]) -> int:
+        """A part that fails its test ends the running epoch: the next one opens another, which its price is without."""
+        if self.epochs.running is None:
+            return 0
+        return self.epochs.epoch_cost * max(0, sum(part.price > 0 for part in parts) - 1)
+
+    def unpaid(self, request: Request, query: Single) -> Answer:
+        assert isinstance(query, (Linear, Marginal)), "groups are asked one by one"
+        if request.strict and not self.epochs.finished:
+            raise uncertified(query)
+        return self._judged(query, self.epochs.guess(query))
 
     def refit(self) -> bool:
         """Every measurement moved the hypothesis when it was made."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from math import inf, sqrt
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -127,17 +127,11 @@ def _predicted(curator: Curator, settings: Mapping[str, Any], knowledge: Knowled
     found = refitted_largest(
         knowledge.current.thaw(), knowledge.measurements(), covered_sets(domain, "boxes", order), wide
     )
-    noise: dict[tuple[str, ...], float] = {}
-    for measured in knowledge.marginals:
-        noise[measured.attributes] = min(measured.sd, noise.get(measured.attributes, inf))
-    assumed = expected_largest(domain, noise, order)
-    # Refits miss what shrinking has removed (0.7 of what Adult's audit found), the formula assumes it everywhere (up to
-    # 1.8 times too much): their geometric mean was 0.8 to 1.5 of what was found on seven tables. Where refits are the
-    # larger ones, the formula has missed some of the noise that they show, and only what they miss is left.
     if found is None:
-        found = Largest(assumed, ())
-    else:
-        found = found._replace(boxes=max(found.boxes, sqrt(found.boxes * assumed)))
+        noise: dict[tuple[str, ...], float] = {}
+        for measured in knowledge.marginals:
+            noise[measured.attributes] = min(measured.sd, noise.get(measured.attributes, inf))
+        found = Largest(expected_largest(domain, noise, order), ())
     facts = (knowledge.records, knowledge.records_error, settings["confidence"])
     bound = audited_bound(curator, found.boxes, *facts, settings["audit"], index=1)
     told: dict[str, Any] = {"order": order, "bound": bound if bound < inf else None, "boxes": settings["audit"]}
