@@ -313,7 +313,7 @@ def deviation_rows(*, sample: bool, root: bool) -> Reducer:
             values = np.where(kept.value > 0, np.nan_to_num(numbers.value), 0.0)
             middle = _sums(values * kept.value, groups) / size
             square = _sums(kept.value * (values - middle[index]) ** 2, groups)
-            radii = np.where(kept.possible, np.nan_to_num(numbers.error, nan=np.inf), 0.0)
+            radii = np.where(kept.possible, np.nan_to_num(numbers.reach, nan=np.inf), 0.0)
             hidden = np.sqrt(_sums(radii**2, groups) / size)
             deviation = np.sqrt(square / size)
             certain = _sums((kept.possible & ~kept.sure).astype(float), groups) == 0
