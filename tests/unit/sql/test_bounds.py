@@ -219,3 +219,11 @@ def test_a_slope_that_may_be_null_has_no_bound_in_any_function() -> None:
     table = table_of(weights, (vague,), "SELECT ATAN(REGR_SLOPE(age, age)) FROM t")
     assert table.rows[0][0] is not None
     assert table.errors == ((None,),)
+
+
+def test_bounds_of_which_nothing_holds_together_are_no_certificate() -> None:
+    text = "SELECT COUNT(*) FILTER (WHERE sex = 'F'), COUNT(*) FILTER (WHERE region = 'n') FROM t"
+    table = run(text, SMALL, fixed(0.5, 0.1, confidence=0.5), records=10)
+    assert (table.certified, table.confidence, table.errors) == (False, None, ((None, None),))
+    assert "too many bounds" in table.note
+    assert run(text, SMALL, fixed(0.5, 0.1, confidence=0.6), records=10).certified
