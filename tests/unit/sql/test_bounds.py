@@ -227,3 +227,14 @@ def test_bounds_of_which_nothing_holds_together_are_no_certificate() -> None:
     assert (table.certified, table.confidence, table.errors) == (False, None, ((None, None),))
     assert "too many bounds" in table.note
     assert run(text, SMALL, fixed(0.5, 0.1, confidence=0.6), records=10).certified
+
+
+def test_rows_without_an_order_key_are_peers() -> None:
+    """NULLs rank alike: a running sum up to one of them holds them all."""
+    inner = "SELECT region, COUNT(*) AS n, CASE WHEN region = 'n' THEN 1 END AS a FROM t GROUP BY region"
+    text = f"SELECT region, SUM(n) OVER (ORDER BY a), COUNT(*) OVER (ORDER BY a) FROM ({inner})"
+    weights = np.full(SMALL.shape, 1.0 / SMALL.size)
+    found = {row[0]: row[1:] for row in table_of(weights, (), text).rows}
+    assert found["n"] == pytest.approx((RECORDS / 3, 1))
+    assert found["s"] == pytest.approx((RECORDS, 3))
+    assert found["e"] == pytest.approx((RECORDS, 3))
