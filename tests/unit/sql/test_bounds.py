@@ -238,3 +238,10 @@ def test_rows_without_an_order_key_are_peers() -> None:
     assert found["n"] == pytest.approx((RECORDS / 3, 1))
     assert found["s"] == pytest.approx((RECORDS, 3))
     assert found["e"] == pytest.approx((RECORDS, 3))
+
+
+@pytest.mark.parametrize("picked", ["ARG_MAX(n, n)", "ARG_MIN(region, n)", "ANY_VALUE(n)", "FIRST(region)"])
+def test_what_is_picked_of_no_group_is_null(picked: str) -> None:
+    inner = "SELECT region, COUNT(*) AS n FROM t WHERE age >= 1000 GROUP BY region"
+    table = run(f"SELECT {picked} FROM ({inner})", SMALL, fixed(0.5, 0.1), records=10)
+    assert table.rows == ((None,),)
