@@ -26,7 +26,7 @@ from tests.contracts.nasty import ATTRIBUTES, COLUMNS
 from tests.contracts.test_sources import open_in_polars, open_in_postgres, open_in_spark
 
 from reticent.custodian.check import check
-from reticent.domain import Domain
+from reticent.domain import Categorical, Domain, Numeric
 from reticent.errors import SourceError
 from reticent.kernel.table import exact_counts
 from reticent.sources import Table, open_rows
@@ -322,3 +322,24 @@ def test_relations_that_infer_types_are_refused(tmp_path: Path) -> None:
         assert "\n" not in str(refused.value)
     pyarrow.parquet.write_table(pa.table({"a": [1, 2]}), tmp_path / "rows.parquet")
     assert Table.of(connection.read_parquet(str(tmp_path / "rows.parquet")), Domain(a=3), records=2).records == 2
+
+
+@pytest.mark.parametrize("name", ["truth values", "days"])
+def test_values_in_the_names_of_folders_are_each_read_alone(tmp_path: Path, name: str) -> None:
+    """`code=1/part.parquet`: a type that suits the names of all folders would change with one record's."""
+    attributes = {
+        "truth values": Categorical([True, False]),
+        "days": Numeric(edges=[datetime.date(2020, 1, 1), datetime.date(2021, 1, 1), datetime.date(2022, 1, 1)]),
+    }
+    clean = {"truth values": ["1", "0"], "days": ["2020-1-1", "2021-02-03"]}[name]
+    domain = Domain(a=3, code=attributes[name])
+
+    def read(values: list[str]) -> np.ndarray:
+        folder = tmp_path / f"of {len(values)}"
+        for value in values:
+            (folder / f"code={value}").mkdir(parents=True)
+            pyarrow.parquet.write_table(pa.table({"a": [0, 1, 2]}), folder / f"code={value}" / "part.parquet")
+        return exact_counts(Table.read(folder, domain, progress=False)).marginal(("code",))
+
+    moved = read([*clean, "x"]) - read(clean)
+    assert np.abs(moved).sum() == 3, "the three records of one folder more"

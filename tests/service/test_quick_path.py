@@ -189,6 +189,7 @@ def test_heads_that_are_not_plain_are_declined(ways: Ways) -> None:
         "key": posted(token, body, "Idempotency-Key: a"),
         "media type": posted(token, body, "Content-Type: text/plain"),
         "close": posted(token, body, "Connection: close"),
+        "close by proxy": posted(token, body, "Proxy-Connection: close"),
         "upgrade": posted(token, body, "Connection: upgrade", "Upgrade: websocket"),
         "old": posted(token, body).replace(b"HTTP/1.1", b"HTTP/1.0"),
         "no table": posted(token, body, path="/v1/tables/else/ask"),

@@ -218,8 +218,8 @@ class Budget:
         delta: The probability at which epsilon may fail, far below 1/records.
         rho: Zero-concentrated differential privacy instead.
         noise: "gaussian" pays for Gaussian noise only and composes it exactly: about a tenth more of an (epsilon,
-            delta) budget. Sessions and releases with default settings need no other noise; models and textbook
-            algorithms do.
+            delta) budget. Sessions, releases with default settings and models need no other noise; textbook algorithms
+            do.
         approximate: The part of delta that mechanisms with a delta of their own may use up (private discovery of
             categories); it is taken off delta before that is converted to rho.
 

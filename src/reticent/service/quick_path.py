@@ -33,7 +33,8 @@ _ASK = re.compile(f"/v1/tables/({TABLE_NAME})/ask")
 _LENGTH = re.compile(rb"\r\ncontent-length: ?([0-9]{1,7})\r\n", re.IGNORECASE)
 _JSON = b"application/json"
 _READ = frozenset({b"authorization", b"content-length", b"content-type"})
-_DECLINED = frozenset({b"idempotency-key", b"transfer-encoding", b"expect", b"upgrade", b"connection"})
+_CONNECTION = (b"connection", b"proxy-connection")
+_DECLINED = frozenset({b"idempotency-key", b"transfer-encoding", b"expect", b"upgrade", *_CONNECTION})
 """Headers that may change what becomes of a request; all others are read by nobody on the long way either."""
 HEADS = 4096
 """Heads that are remembered."""
@@ -197,5 +198,5 @@ class _PlainHead:
         if name in _READ:
             self.declined = self.declined or name in self.headers
             self.headers[name] = value
-        elif name in _DECLINED and not (name == b"connection" and value.lower() == b"keep-alive"):
+        elif name in _DECLINED and not (name in _CONNECTION and value.lower() == b"keep-alive"):
             self.declined = True

@@ -84,18 +84,23 @@ def _scan(location: Path, domain: Domain | None) -> _Scan:
             if not location.exists():
                 raise SourceError(f"{location} does not exist; check the path")
             if location.is_dir():
-                return _Scan(f"read_parquet({quoted_text(str(location / '**' / '*.parquet'))})", "parquet")
+                return _Scan(_parquet_scan(location / "**" / "*.parquet"), "parquet")
             if location.stat().st_size == 0:
                 raise SourceError(f"{location.name} is empty; write at least a header line")
         except (OSError, ValueError):
             raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
     if ending in _PARQUET:
-        return _Scan(f"read_parquet({quoted_text(str(location))})", "parquet")
+        return _Scan(_parquet_scan(location), "parquet")
     if ending in _CSV:
         return _Scan(_csv_scan(location, domain, tab=ending == ".tsv"), "csv")
     if ending in _ARROW:
         return _Scan(_arrow_table(location), "arrow")
     raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
+
+
+def _parquet_scan(location: Path) -> str:
+    """Values in the names of folders (`year=2024`) are text: a type that suits all of them would depend on rows."""
+    return f"read_parquet({quoted_text(str(location))}, hive_types_autocast = false)"
 
 
 def _csv_scan(location: Path, domain: Domain | None, *, tab: bool) -> str:

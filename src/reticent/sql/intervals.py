@@ -40,11 +40,17 @@ class Interval:
         return cls(value, np.full(value.shape, -np.inf), np.full(value.shape, np.inf))
 
     @property
-    def error(self) -> np.ndarray:
-        """The farthest end; infinite where nothing is certified, NaN where the value is NULL."""
+    def reach(self) -> np.ndarray:
+        """The farthest end where the truth is a number; infinite where nothing is certified, NaN where the value is
+        NULL."""
         with np.errstate(invalid="ignore"):
             reach = np.maximum(self.high - self.value, self.value - self.low)
         return np.where(np.isnan(self.value), np.nan, np.maximum(reach, 0.0))
+
+    @property
+    def error(self) -> np.ndarray:
+        """The same, but infinite where the truth may be NULL too: no number lies within any distance of that."""
+        return self.reach if self.null is None else np.where(self.null, self.reach + np.inf, self.reach)
 
     @property
     def maybe_null(self) -> np.ndarray:

@@ -161,6 +161,7 @@ def _stated(found: Interval, count: Interval, least: float) -> Interval:
     """NULL where there are too few records."""
     with np.errstate(invalid="ignore"):
         maybe = ~(count.low >= least)
+        maybe = maybe if found.null is None else maybe | found.null
         value = np.where(count.value < least - 0.5, np.nan, found.value)
     return Interval(value, found.low, found.high, maybe if maybe.any() else None)
 

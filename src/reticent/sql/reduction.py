@@ -186,7 +186,6 @@ def _at(operands: Sequence[Vector], weight: Weight, groups: Groups, sign: float)
     kept = _present(keys, weight)
     best = _best(np.where(kept.value >= 0.5, numbers.value, np.nan), groups)
     count_ = groups[1]
-    safe = np.where(best < 0, 0, best)
     certain = np.zeros(count_, dtype=bool)
     hull = [np.full(count_, np.inf), np.full(count_, -np.inf)]
     bounds = to_interval(values) if isinstance(values, (Interval, Truth)) else None
@@ -201,11 +200,11 @@ def _at(operands: Sequence[Vector], weight: Weight, groups: Groups, sign: float)
             candidates = members[kept.possible[members] & (numbers.high[members] >= floor)]
             hull[0][group], hull[1][group] = bounds.low[candidates].min(), bounds.high[candidates].max()
     if bounds is not None:
-        return Interval(np.where(best < 0, np.nan, bounds.value[safe]), hull[0], hull[1])
+        return Interval(np.append(bounds.value, np.nan)[best], hull[0], hull[1])
     picked = values.labelled() if isinstance(values, Bins) else values
     assert isinstance(picked, Labels), "truth values are numbers here"
     listed = (*picked.values, None)
-    codes = np.where(best < 0, len(listed) - 1, picked.codes[safe])
+    codes = np.append(picked.codes, len(listed) - 1)[best]
     return Labels(codes, listed, None if certain.all() else certain)
 
 
@@ -215,19 +214,18 @@ def first(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Vector:
     kept = _present(vector, weight)
     keys = np.where(kept.value >= 0.5, -np.arange(rows_of(vector), dtype=float), np.nan)
     best = _best(keys, groups)
-    safe = np.where(best < 0, 0, best)
     if isinstance(vector, (Interval, Truth)):
         numbers = to_interval(vector)
         low = -_most(np.where(kept.possible, -numbers.low, -np.inf), groups)
         high = _most(np.where(kept.possible, numbers.high, -np.inf), groups)
-        return Interval(np.where(best < 0, np.nan, numbers.value[safe]), low, high)
+        return Interval(np.append(numbers.value, np.nan)[best], low, high)
     picked = vector.labelled() if isinstance(vector, Bins) else vector
     listed = (*picked.values, None)
     same = np.zeros(groups[1], dtype=bool)
     for group, members in _by_group(groups):
         values = {picked.values[code] for code in picked.codes[members[kept.possible[members]]]}
         same[group] = len(values) <= 1 and bool(kept.sure[members].any())
-    codes = np.where(best < 0, len(listed) - 1, picked.codes[safe])
+    codes = np.append(picked.codes, len(listed) - 1)[best]
     return Labels(codes, listed, None if same.all() else same)
 
 
@@ -313,7 +311,7 @@ def deviation_rows(*, sample: bool, root: bool) -> Reducer:
             values = np.where(kept.value > 0, np.nan_to_num(numbers.value), 0.0)
             middle = _sums(values * kept.value, groups) / size
             square = _sums(kept.value * (values - middle[index]) ** 2, groups)
-            radii = np.where(kept.possible, np.nan_to_num(numbers.error, nan=np.inf), 0.0)
+            radii = np.where(kept.possible, np.nan_to_num(numbers.reach, nan=np.inf), 0.0)
             hidden = np.sqrt(_sums(radii**2, groups) / size)
             deviation = np.sqrt(square / size)
             certain = _sums((kept.possible & ~kept.sure).astype(float), groups) == 0

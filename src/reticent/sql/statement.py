@@ -43,6 +43,8 @@ from reticent.sql.vectors import Bins, Labels, Truth
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+LEAST_TOGETHER = 1e-9
+"""Probability with which all bounds of a result must hold: rounding leaves as much of none."""
 LARGEST_SHARE = 8
 """One value may take this part of the bytes; a larger one is not kept."""
 
@@ -336,6 +338,11 @@ class Statement:
         kept = self.kept(run)
         shown = self._shown(run, kept)
         columns = [column_of(one.expr, run.of(one.expr), shown) for one in relation.fields]
+        told, confidence = list(self.told), joint_confidence(answers, records_error, joint)
+        if confidence is not None and confidence <= LEAST_TOGETHER:
+            # Each bound holds singly with its own confidence; of all of them together nothing is known.
+            columns, confidence = [replace(column, errors=[None] * len(shown)) for column in columns], None
+            told.append("too many bounds to hold together at this confidence: ask for fewer numbers, or a higher one")
         bounded = all(
             error is not None
             for column in columns
@@ -350,11 +357,11 @@ class Statement:
             aggregates=tuple(column.number for column in columns),
             rows=tuple(zip(*(column.values for column in columns), strict=True)),
             errors=tuple(zip(*(column.errors for column in columns), strict=True)),
-            confidence=joint_confidence(answers, records_error, joint),
-            certified=bounded and all(answer.certified for answer in answers),
+            confidence=confidence,
+            certified=bounded and confidence is not None and all(answer.certified for answer in answers),
             origin=" + ".join(origins) or "public",
             price=sum(answer.price for answer in answers),
-            note="; ".join((*self.told, *self._membership(run, kept, shown))),
+            note="; ".join((*told, *self._membership(run, kept, shown))),
             types=tuple(column.kind for column in columns),
             typical=self._typical(run, found, records_error, shown),
         )

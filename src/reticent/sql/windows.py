@@ -88,7 +88,7 @@ class Windowed(Expr):
         for members in np.split(rows, np.flatnonzero(np.diff(self.parts[rows])) + 1):
             if members.size:
                 table = np.stack([key[members] for key in keys], axis=1) if keys else np.zeros((len(members), 1))
-                changes = np.any(np.diff(table, axis=0) != 0, axis=1)
+                changes = np.any(_changes(table), axis=1)
                 peers = np.concatenate([[0], np.cumsum(changes)])
                 found.append(_Sorted(members, peers, self._certain(run, members)))
         return found
@@ -106,13 +106,18 @@ class Windowed(Expr):
         low, high = np.where(unclear, -np.inf, low)[members], np.where(unclear, np.inf, high)[members]
         changes = np.zeros(len(members) - 1, dtype=bool)
         for ranking in leading:
-            changes |= np.diff(signed_keys(run.of(ranking.expr), ranking)[members]) != 0
+            changes |= _changes(signed_keys(run.of(ranking.expr), ranking)[members])
         starts = [0, *(np.flatnonzero(changes) + 1), len(members)]
         for first, last in pairwise(starts):
             upto = np.maximum.accumulate(high[first:last])
             after = np.minimum.accumulate(low[first:last][::-1])[::-1]
             found[first : last - 1] = upto[:-1] < after[1:]
         return found
+
+
+def _changes(keys: np.ndarray) -> np.ndarray:
+    """Where a key differs from the one before; NULLs are equal, as infinite keys are and their difference is not."""
+    return keys[1:] != keys[:-1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -186,3 +186,62 @@ def test_what_is_public_needs_no_answer() -> None:
 def test_equal_measures_cancel_without_error() -> None:
     text = "SELECT COUNT(*) FILTER (WHERE sex = 'F') - COUNT(*) FILTER (WHERE sex = 'F') FROM t"
     assert run(text, SMALL, fixed(0.4, 0.1), records=10).errors == ((0.0,),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT NULLIF(COUNT(*) FILTER (WHERE sex = 'F'), 4) FROM t",
+        "SELECT SIGN(AVG(age)) FROM t WHERE sex = 'F'",
+        "SELECT AVG(CASE WHEN sex = 'F' THEN 2 END) FROM t WHERE region = 'n'",
+        "SELECT SIN(STDDEV(age)) FROM t WHERE sex = 'F'",
+    ],
+)
+def test_where_the_truth_may_be_null_there_is_no_bound(text: str) -> None:
+    """A number within any distance of NULL does not exist."""
+    vague = run(text, SMALL, fixed(0.5, 0.5), records=10)
+    assert vague.rows[0][0] is not None
+    assert vague.errors == ((None,),)
+    assert not vague.certified
+
+
+def test_a_number_that_cannot_be_null_keeps_its_bound() -> None:
+    table = run("SELECT NULLIF(COUNT(*) FILTER (WHERE sex = 'F'), 3) FROM t", SMALL, fixed(0.5, 0.1), records=10)
+    assert table.errors[0][0] == pytest.approx(1.0)
+    assert table.certified
+
+
+def test_a_slope_that_may_be_null_has_no_bound_in_any_function() -> None:
+    """All records may have one age: then there is no slope."""
+    weights = np.full(SMALL.shape, 1.0 / SMALL.size)
+    noise = Gaussian(1).describe()
+    vague = Certificate("predicates", (SMALL.names,), "s", 0.3, noise, 0.0, RECORDS, 0.0, 1, CONFIDENCE)
+    table = table_of(weights, (vague,), "SELECT ATAN(REGR_SLOPE(age, age)) FROM t")
+    assert table.rows[0][0] is not None
+    assert table.errors == ((None,),)
+
+
+def test_bounds_of_which_nothing_holds_together_are_no_certificate() -> None:
+    text = "SELECT COUNT(*) FILTER (WHERE sex = 'F'), COUNT(*) FILTER (WHERE region = 'n') FROM t"
+    table = run(text, SMALL, fixed(0.5, 0.1, confidence=0.5), records=10)
+    assert (table.certified, table.confidence, table.errors) == (False, None, ((None, None),))
+    assert "too many bounds" in table.note
+    assert run(text, SMALL, fixed(0.5, 0.1, confidence=0.6), records=10).certified
+
+
+def test_rows_without_an_order_key_are_peers() -> None:
+    """NULLs rank alike: a running sum up to one of them holds them all."""
+    inner = "SELECT region, COUNT(*) AS n, CASE WHEN region = 'n' THEN 1 END AS a FROM t GROUP BY region"
+    text = f"SELECT region, SUM(n) OVER (ORDER BY a), COUNT(*) OVER (ORDER BY a) FROM ({inner})"
+    weights = np.full(SMALL.shape, 1.0 / SMALL.size)
+    found = {row[0]: row[1:] for row in table_of(weights, (), text).rows}
+    assert found["n"] == pytest.approx((RECORDS / 3, 1))
+    assert found["s"] == pytest.approx((RECORDS, 3))
+    assert found["e"] == pytest.approx((RECORDS, 3))
+
+
+@pytest.mark.parametrize("picked", ["ARG_MAX(n, n)", "ARG_MIN(region, n)", "ANY_VALUE(n)", "FIRST(region)"])
+def test_what_is_picked_of_no_group_is_null(picked: str) -> None:
+    inner = "SELECT region, COUNT(*) AS n FROM t WHERE age >= 1000 GROUP BY region"
+    table = run(f"SELECT {picked} FROM ({inner})", SMALL, fixed(0.5, 0.1), records=10)
+    assert table.rows == ((None,),)
