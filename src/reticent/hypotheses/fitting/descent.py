@@ -70,7 +70,8 @@ class Compared:
         reached.note_contradiction(self._contradiction)
         found = self._descend(reached, point, warm=warm)
         reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
-        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+        moved = reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+        return reached.finish(self.problem, moved)
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
@@ -166,14 +167,25 @@ class Reached:
             point = self._descend_at(problem.at_level(level), point)
         if problem.degrees is not None:
             point = self._revive(problem, point)
-            if self._furthest is not None and problem.misfit(point) > self._furthest:
-                point = self._descend_at(problem, point, FINER)
             # The base is the second start: a descent may have emptied cells that it cannot fill again.
             for start in (point, np.zeros(problem.size)):
                 if self.is_stalled(problem, point):
                     point = self._solve(problem, point, start)
         self._misfit = problem.misfit(point)
         return point
+
+    def finish(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """Finer steps where a measured cell is further off than noise leaves one, unless they leave it further off."""
+        if self._furthest is None or self._misfit <= self._furthest or self._left <= 0:
+            return point
+        last = self._last
+        finer = self._descend_at(problem.at_level(0), point, FINER)
+        misfit = problem.misfit(finer)
+        if misfit > self._misfit:
+            self._last = last
+            return point
+        self._misfit = misfit
+        return finer
 
     def note_contradiction(self, distance: float) -> None:
         """How far least squares leave a measured number, in standard deviations: no fit is much nearer to all."""
