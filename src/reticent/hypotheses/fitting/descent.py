@@ -21,6 +21,8 @@ __all__ = ["FURTHEST", "FURTHEST_LAPLACE", "PROGRESS", "Compared", "Reached", "l
 
 PROGRESS = 0.1
 """Of the standard deviation of what noise alone adds to the objective: a fit that gains less has stopped."""
+FINER = 0.1
+"""Of that, for a fit that leaves a cell further off than noise does: that cell is worth some nats among thousands."""
 LEGS = (40, 160, 400, 1400)
 """Steps between refreshes of the preconditioner."""
 LEAST_LEG = 30
@@ -68,7 +70,8 @@ class Compared:
         reached.note_contradiction(self._contradiction)
         found = self._descend(reached, point, warm=warm)
         reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
-        return reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+        moved = reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+        return reached.finish(self.problem, moved)
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
         """The fit, or the start near the measurements where the fit is expected to be worse: its prior was wrong.
@@ -152,11 +155,15 @@ class Reached:
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0
         self._misfit = self._contradiction = 0.0
+        self._nested = False
 
     def descend(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         if not problem.size:
             return point
-        for level in range(problem.levels(point), -1, -1):
+        levels = problem.levels(point)
+        # In noise the prior keeps parameters apart; precise measurements tie them to each other.
+        self._nested = problem.degrees is not None and levels > 0
+        for level in range(levels, -1, -1):
             point = self._descend_at(problem.at_level(level), point)
         if problem.degrees is not None:
             point = self._revive(problem, point)
@@ -166,6 +173,19 @@ class Reached:
                     point = self._solve(problem, point, start)
         self._misfit = problem.misfit(point)
         return point
+
+    def finish(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
+        """Finer steps where a measured cell is further off than noise leaves one, unless they leave it further off."""
+        if self._furthest is None or self._misfit <= self._furthest or self._left <= 0:
+            return point
+        last = self._last
+        finer = self._descend_at(problem.at_level(0), point, FINER)
+        misfit = problem.misfit(finer)
+        if misfit > self._misfit:
+            self._last = last
+            return point
+        self._misfit = misfit
+        return finer
 
     def note_contradiction(self, distance: float) -> None:
         """How far least squares leave a measured number, in standard deviations: no fit is much nearer to all."""
@@ -248,13 +268,14 @@ class Reached:
         if moved is point:
             return point
         misfit = problem.misfit(moved)
-        if misfit > max(self._misfit, self._usual(problem)):
+        usual = self._usual(problem) if self._furthest is None else min(self._usual(problem), self._furthest)
+        if misfit > max(self._misfit, usual):
             return point
         self._misfit = misfit
         return moved
 
-    def _descend_at(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
-        """The curvature drifts as p moves: short first legs, each with the diagonal of where the last one led."""
+    def _descend_at(self, problem: FitProblem, point: np.ndarray, finer: float = 1.0) -> np.ndarray:
+        """The curvature drifts as p moves: short first legs, each with the preconditioner of where the last one led."""
 
         def placed(moved: np.ndarray) -> np.ndarray:
             flat = point.copy()
@@ -267,10 +288,10 @@ class Reached:
             self._last = descend(
                 objective,
                 point[problem.moving],
-                preconditioner=problem.preconditioner(point),
+                preconditioner=problem.preconditioner(point, nested=self._nested),
                 gap_bound=problem.gap_bound,
                 tolerance=self._tolerance * problem.unit,
-                progress=self._progress * sqrt(problem.size),
+                progress=finer * self._progress * sqrt(problem.size),
                 iterations=steps,
             )
             point = placed(self._last.point)

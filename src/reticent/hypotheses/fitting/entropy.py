@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from reticent.hypotheses.fitting.loglinear import FitProblem, MakeEngine, Term
+from reticent.hypotheses.fitting.quasi_newton import Diagonal, Preconditioner
 
 __all__ = ["EntropyProblem"]
 
@@ -52,5 +53,5 @@ class EntropyProblem(FitProblem):
         """Primal minus dual value: no convexity needs to be hoped for."""
         return 0.5 * float((gradient * gradient) @ self.precision)
 
-    def preconditioner(self, flat: np.ndarray) -> np.ndarray:
-        return 1.0 / (self.statistics(flat) + 1.0 / self.precision)
+    def preconditioner(self, flat: np.ndarray, *, nested: bool = False) -> Preconditioner:
+        return Diagonal(1.0 / (self.statistics(flat) + 1.0 / self.precision))

@@ -36,8 +36,10 @@ from reticent.hypotheses.fitting.descent import (
     Reached,
 )
 from reticent.hypotheses.fitting.forest import forest_parameters
+from reticent.hypotheses.fitting.preconditioning import PAIR, Nested, centred_curvature
 from reticent.hypotheses.fitting.prior import LEAST_SCALE, Base, Prior, collapse, expected_from_pairs, product_base
 from reticent.hypotheses.fitting.proportional import Rescaling, consistent_marginals
+from reticent.hypotheses.fitting.quasi_newton import Diagonal, Preconditioner
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
 from reticent.queries.linear import Marginal, Residual
 
@@ -485,12 +487,25 @@ class FitProblem:
         """
         return 0.5 * float((gradient * gradient) @ (1.0 / self.pull(self._point)))
 
-    def preconditioner(self, flat: np.ndarray) -> np.ndarray:
-        """Inverse diagonal of the Gauss-Newton Hessian for the moving parameters.
+    def preconditioner(self, flat: np.ndarray, *, nested: bool = False) -> Preconditioner:
+        """For the moving parameters, the inverse of an approximate Gauss-Newton Hessian.
 
-        The half stands for the coupling of overlapping sets.
+        That of its diagonal, or of the diagonal in directions that leave single attributes alone
+        (`preconditioning.py`). The half stands for the coupling of overlapping sets.
         """
-        curvature = self._expected(flat) ** 2 * self.precision
+        marginals = self._engine.evaluate(self.potentials(flat))[1]
+        if not nested:
+            return Diagonal(self._scaling(flat, self.gather(marginals) ** 2 * self.precision))
+        curvature = np.zeros(self.size)
+        for term, place in zip(self.terms, self.places, strict=True):
+            cells = marginals[self._place[term.attributes]]
+            if term.whole and term.order <= PAIR:
+                curvature[place] = centred_curvature(cells).ravel()
+            elif term.smooth is None:
+                curvature[place] = np.square(term.statistic(cells))
+        return Nested(self, marginals, self._scaling(flat, curvature * self.precision))
+
+    def _scaling(self, flat: np.ndarray, curvature: np.ndarray) -> np.ndarray:
         for term, place in zip(self.terms, self.places, strict=True):
             if term.smooth is not None:
                 curvature[place] = term.smooth.curvatures(curvature[self._parameters[term.attributes]])
@@ -578,7 +593,7 @@ def _livelier(problem: FitProblem, point: np.ndarray, terms: dict[Key, Term], ba
     """A forest of the strongest pairs to start from, where the objective is less there."""
     pairs = {}
     for names, term in problem.measured_sets.items():
-        if term.order == 2:
+        if term.order == PAIR:
             expected = base.table(names)
             pairs[names] = (expected + _departure(term, expected).away, expected, term.sd * term.noise_kept)
     if not pairs:

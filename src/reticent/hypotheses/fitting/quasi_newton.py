@@ -1,14 +1,15 @@
-"""Limited-memory quasi-Newton descent with a diagonal preconditioner, for fits whose gradient costs extra."""
+"""Limited-memory quasi-Newton descent with a preconditioner, for fits whose gradient costs extra."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["DescentResult", "Objective", "descend"]
+__all__ = ["DescentResult", "Diagonal", "Objective", "Preconditioner", "descend"]
 
 _SUFFICIENT = 1e-4
 _SMALLEST_STEP = 1e-10
@@ -36,6 +37,31 @@ class DescentResult:
     certified: bool
 
 
+class Preconditioner(Protocol):
+    """A symmetric positive matrix near the inverse of the Hessian."""
+
+    def apply(self, gradient: np.ndarray) -> np.ndarray:
+        """Its product with a gradient."""
+        ...
+
+    def square(self, gradient: np.ndarray) -> float:
+        """The gradient times that product."""
+        ...
+
+
+class Diagonal:
+    """A preconditioner with these numbers on its diagonal."""
+
+    def __init__(self, numbers: np.ndarray) -> None:
+        self._numbers = numbers
+
+    def apply(self, gradient: np.ndarray) -> np.ndarray:
+        return gradient * self._numbers
+
+    def square(self, gradient: np.ndarray) -> float:
+        return float(gradient @ (self._numbers * gradient))
+
+
 class _Memory:
     """The last pairs of steps and gradient changes, and a product with the inverse Hessian they imply."""
 
@@ -55,17 +81,17 @@ class _Memory:
         self._steps[slot], self._changes[slot], self._inverse[slot] = step, change, 1.0 / curvature
         self._order.append(slot)
 
-    def solve(self, gradient: np.ndarray, preconditioner: np.ndarray) -> np.ndarray:
+    def solve(self, gradient: np.ndarray, preconditioner: Preconditioner) -> np.ndarray:
         direction = gradient.copy()
         weights: list[float] = []
         for slot in reversed(self._order):
             weight = self._inverse[slot] * float(self._steps[slot] @ direction)
             direction -= weight * self._changes[slot]
             weights.append(weight)
-        direction *= preconditioner
+        direction = preconditioner.apply(direction)
         if self._order:
-            last = self._changes[self._order[-1]]
-            direction /= self._inverse[self._order[-1]] * float(last @ (preconditioner * last))
+            slot = self._order[-1]
+            direction /= self._inverse[slot] * preconditioner.square(self._changes[slot])
         for slot, weight in zip(self._order, reversed(weights), strict=True):
             weight -= self._inverse[slot] * float(self._changes[slot] @ direction)
             direction += weight * self._steps[slot]
@@ -77,7 +103,7 @@ def descend(
     objective: Objective,
     start: np.ndarray,
     *,
-    preconditioner: np.ndarray,
+    preconditioner: Preconditioner,
     gap_bound: Callable[[np.ndarray], float],
     tolerance: float,
     progress: float,

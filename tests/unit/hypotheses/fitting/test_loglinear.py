@@ -12,7 +12,7 @@ from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.loglinear import FitProblem, fit_loglinear, terms_of
 from reticent.hypotheses.fitting.prior import Prior, collapse, empirical_scale, product_base, soft_floor
-from reticent.hypotheses.fitting.quasi_newton import Objective, descend
+from reticent.hypotheses.fitting.quasi_newton import Diagonal, Objective, descend
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.log_space import LogEngine
 from reticent.hypotheses.junction_tree.tree import JunctionTree
@@ -247,7 +247,7 @@ def test_descent_solves_a_quadratic_and_reports_its_gap():
     found = descend(
         objective,
         np.zeros(3),
-        preconditioner=np.ones(3),
+        preconditioner=Diagonal(np.ones(3)),
         gap_bound=lambda gradient: 0.5 * float(gradient @ gradient),
         tolerance=1e-12,
         progress=0.0,

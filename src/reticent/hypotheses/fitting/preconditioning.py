@@ -1,0 +1,83 @@
+"""Steps of a descent in directions that hardly disturb each other: what a pair's cell does to single attributes is
+taken back by their own parameters.
+
+A parameter of a pair's cell (a, b) moves the distributions of both attributes as well. Where these are known precisely,
+it can only move together with theirs, in proportions that a diagonal knows nothing of: of a pair whose first codes hold
+nearly everything, parameters that leave single attributes alone change a thousandth of what each does by itself. So
+pairs are moved less their conditional means given either attribute, by the distribution that the descent has reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from reticent.hypotheses.fitting.loglinear import FitProblem, Term
+
+__all__ = ["PAIR", "Nested", "centred_curvature"]
+
+PAIR = 2
+"""Attributes of the sets that are nested. Higher orders are mostly left to their prior, and have many more cells."""
+
+
+def centred_curvature(cells: np.ndarray) -> np.ndarray:
+    """What the squares of a set's cells change by, were its attributes independent, in each direction that leaves them.
+
+    Of a cell q of codes with shares q_i, the direction changes cells by the product over attributes of
+    `q_i (1 - q_i)` in the code and `-q_i q_j` elsewhere: squared and summed, `q_i^2 (1 - 2 q_i + sum of q_j^2)`.
+    """
+    found = cells * cells
+    for axis in range(cells.ndim):
+        others = tuple(i for i in range(cells.ndim) if i != axis)
+        shares = cells.sum(axis=others)
+        found = found * np.expand_dims(1 - 2 * shares + shares @ shares, others)
+    return np.maximum(found, 0.0)
+
+
+class Nested:
+    """The inverse of an approximate Hessian, `T D T'`: D is diagonal, T takes conditional means off pairs.
+
+    Args:
+        problem: Whose moving parameters it is applied to.
+        marginals: Of the problem's sets at the point of the descent.
+        scaling: D, for the moving parameters.
+    """
+
+    def __init__(self, problem: FitProblem, marginals: Sequence[np.ndarray], scaling: np.ndarray) -> None:
+        self._moving, self._size, self._scaling = problem.moving, problem.size, scaling
+        singles = {t.attributes[0]: p for t, p in zip(problem.terms, problem.places, strict=True) if _is_of(t, 1)}
+        self._links: list[tuple[slice, slice, int, np.ndarray]] = []
+        for term, place in zip(problem.terms, problem.places, strict=True):
+            for axis, name in enumerate(term.attributes) if _is_of(term, PAIR) else ():
+                if name in singles:
+                    cells = marginals[problem.place(term.attributes)]
+                    shares = cells.sum(axis=1 - axis, keepdims=True)
+                    conditional = np.divide(cells, shares, out=np.zeros(cells.shape), where=shares > 0)
+                    self._links.append((place, singles[name], 1 - axis, conditional))
+
+    def apply(self, gradient: np.ndarray) -> np.ndarray:
+        step = np.zeros(self._size)
+        step[self._moving] = self._scaling * self._nested(gradient)
+        for pair, single, summed, conditional in self._links:
+            step[single] -= (conditional * step[pair].reshape(conditional.shape)).sum(axis=summed)
+        return step[self._moving]
+
+    def square(self, gradient: np.ndarray) -> float:
+        """The gradient times what it is applied to."""
+        nested = self._nested(gradient)
+        return float(nested @ (self._scaling * nested))
+
+    def _nested(self, gradient: np.ndarray) -> np.ndarray:
+        """T': what each direction gains."""
+        full = np.zeros(self._size)
+        full[self._moving] = gradient
+        for pair, single, summed, conditional in self._links:
+            full[pair] -= (conditional * np.expand_dims(full[single], summed)).ravel()
+        return full[self._moving]
+
+
+def _is_of(term: Term, order: int) -> bool:
+    return term.whole and term.order == order
