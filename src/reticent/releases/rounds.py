@@ -33,7 +33,7 @@ ORDER_GROWTH = 2.0
 SIZE_POWER = 0.4
 """Within an order a marginal's share grows with this power of its cells; flatter favours the largest error."""
 LEAST_UNITS = 100
-"""Ledger units that each set must have in the first round; with less there is only one."""
+"""Ledger units that each marginal, or all residuals together, must have in the first round; else there is only one."""
 LEAST_SHARE = 0.01
 """Of an equal share: sets that would get less in a later round are left as they are."""
 SMALL = 2**10
@@ -69,11 +69,12 @@ def measure_in_rounds(
     """Spend `units` on the sets, which must hold all single attributes; `residuals` may stand for marginals or not."""
     # Of single attributes nothing is known beforehand, whatever a look shows.
     at_once = at_once or max(map(len, sets)) == 1
-    rounds = _rounds(collection.pure, len(sets), units, at_once)
     former = [collection.resume(name) for name in FORMER_STEPS]
     asked = _targets(sets, targets)
     allocation = Allocation(domain, sets, asked)
     plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
+    # Residuals are paid together: no set's own share is rounded to whole units.
+    rounds = _rounds(collection.pure, len(sets) if plan is None else 1, units, at_once)
     look, counted = list(sets), 0
     if len(rounds) > 1 and not any(former):
         counted = 0 if plan is None else _count_before(collection, domain, sets, int(units * rounds[0]))
@@ -85,9 +86,11 @@ def measure_in_rounds(
             spend = min(spend, collection.left - (collection.allowance - units))
         if spend <= 0 or (any(former) and place == 0 and len(rounds) > 1):
             continue
+        name = f"round {place + 1}"
+        if place and _was_spent(collection, name, units, spend):
+            break
         report(Progress(place, STEPS, f"measuring {len(sets)} marginals", collection.spent_share))
         first = place == 0 and not any(former)
-        name = f"round {place + 1}"
         precisions = None
         if plan is not None and not collection.begun(name):
             precisions = _residual_precisions(collection, domain, plan, allocation, spend, look if first else None)
@@ -98,6 +101,12 @@ def measure_in_rounds(
         collection.measure(name, shares)
         if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
             plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse
+
+
+def _was_spent(collection: Collection, name: str, units: int, spend: int) -> bool:
+    """Whether an earlier version spent in its first round what this one keeps for later ones."""
+    kept = collection.left - (collection.allowance - units)
+    return collection.steps.whole and not collection.begun(name) and kept < spend / 2
 
 
 def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> int:

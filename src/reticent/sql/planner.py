@@ -512,8 +512,8 @@ class Planner:
         inner = ScanCompiler(self, fine, [*listed, *extra], {})
         self.public.append("records are compared with a noisy value: bins are counted by their middle")
         found = FilteredScanCompiler(self, scan, listed, aliases, inner, tests, index)
-        # Conditions on what is grouped by alone choose whole groups.
-        found.filters += [] if extra else tests
+        # Conditions on what is grouped by alone choose whole groups; without groups the one row stays.
+        found.filters += tests if listed and not extra else []
         return found
 
     def _over_rows(self, source: Relation, tree: exp.Select) -> Relation:

@@ -189,3 +189,19 @@ def test_a_histogram_is_measured_only_where_noise_drowns_the_table(neighbours: s
         assert (outcome.notes["fit"] == "posterior mean") == drowned
         again = Adaptive().run(curator, workload, allowance=budget.limit, key=KEY)
         assert again.hypothesis.to_bytes() == outcome.hypothesis.to_bytes()
+
+
+def test_many_sets_and_little_budget_still_have_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Residuals are paid together: what each set would have alone does not matter. A run in one round is read back."""
+    budget = Budget(rho=0.00002)
+    curator, ledger = opened(budget)
+    with monkeypatch.context() as former:
+        former.setattr(rounds, "LEAST_UNITS", 10**9)
+        once = PLAIN.run(curator, TRIPLES, allowance=budget.limit, key=KEY)
+    left = ledger.remaining
+    again = PLAIN.run(curator, TRIPLES, allowance=budget.limit, key=KEY)
+    assert ledger.remaining == left
+    assert again.hypothesis.to_bytes() == once.hypothesis.to_bytes()
+    fresh = PLAIN.run(opened(budget)[0], TRIPLES, allowance=budget.limit, key=KEY)
+    singles = [m for m in fresh.measurements if m.query == Residual(("a",))]
+    assert len(singles) == 3
