@@ -30,6 +30,7 @@ KEPT = (
     98,  # the name of an anchor that a killed process had made was never flushed
     156,
     490,  # a log that a killed process had not flushed was answered from, and lost with the power
+    81118,  # a mark that a killed process had not flushed was trusted, while the next one tore the other
     1369,  # an anchor whose second slot a lying disk had lost was taken for another program's file
     1482,  # the same of an anchor that was all zeros
 )

@@ -59,7 +59,10 @@ class Anchor:
                     _refuse_other_file(path)
                     # Also where it is there already: who made it may have been killed before its name was flushed.
                     os.ftruncate(self._descriptor, 2 * SLOT)
-                    os.fsync(self._descriptor)
+                # Who wrote the newest mark may have been killed before it was flushed. The next one overwrites the
+                # other slot: if it is torn and the power fails, both would be gone.
+                os.fsync(self._descriptor)
+                if create:
                     flush_directory(path.parent)
                 self._generation, self.mark = newest(path)
             except BaseException:
