@@ -17,6 +17,7 @@ from reticent.knowledge.tails import noise_within
 from reticent.queries.linear import Conjunction, Range
 from reticent.sessions.investments import INVESTED_SHARE
 from reticent.sessions.session import Session
+from reticent.sessions.start import WARM_SHARE
 
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
 ROWS = table()
@@ -121,6 +122,16 @@ def test_predictions_are_within_a_factor_of_one_and_a_third() -> None:
     ratios = [np.median([obtained_over_predicted(rows) for _ in range(9)]) for rows in predicted_tables()]
     assert sum(1 / 1.3 <= ratio <= 1.3 for ratio in ratios) >= 4, ratios
     assert max(ratios) <= 1.3, ratios
+
+
+@pytest.mark.parametrize("rows", [ROWS, skewed(15_000, (9, 7, 5, 4), 4)], ids=["related", "skewed"])
+def test_a_told_session_starts_where_a_fit_is_predicted_to_do(rows: rt.Table) -> None:
+    """A million plain answers are beyond the budget."""
+    with Session.open(None, rows, BUDGET, purpose="unlimited", progress=False) as session:
+        predicted = (session.state.journal.settings() or {})["predicted"]
+    for factor, share in ((1.05, WARM_SHARE), (0.95, 0.0)):
+        with Session.open(None, rows, BUDGET, queries=10**6, error=factor * predicted, progress=False) as session:
+            assert (session.state.journal.settings() or {})["share"] == share
 
 
 def test_predicates_are_certified_where_that_is_cheap(tmp_path: Path) -> None:
