@@ -225,6 +225,11 @@ class Ratio(Query):
     def attributes(self) -> frozenset[str]:
         return self.numerator.attributes | self.denominator.attributes
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is the mean of a column: a total of its numbers over the records that have one."""
+        return isinstance(self.numerator, Total) and self.denominator == self.numerator.present
+
     def units(self, domain: Domain) -> tuple[float, float]:
         """(offset, scale): the user's value is offset + scale * numerator / denominator."""
         if isinstance(self.numerator, Total):
@@ -236,9 +241,8 @@ class Ratio(Query):
         """Of a mean; a total over anything else is not one, and binning may hide any part of it."""
         if not isinstance(self.numerator, Total):
             return 0.0, 0.0
-        present = self.numerator.present
-        reach = bin_reach(present.compile(domain), self.numerator.column, domain)
-        return reach if reach[0] == 0 or self.denominator == present else (math.inf, math.inf)
+        reach = bin_reach(self.numerator.present.compile(domain), self.numerator.column, domain)
+        return reach if reach[0] == 0 or self.is_mean else (math.inf, math.inf)
 
     def bounded(self, domain: Domain) -> bool:
         """Whether the numerator is part of the denominator, record by record: then the quotient is at most 1."""

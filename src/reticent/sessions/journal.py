@@ -87,7 +87,9 @@ class Journal:
     def shares(self) -> Shares:
         """How this session's statements share the probability of failure; fixed when it was first opened."""
         settings = self.settings() or {}
-        return Shares(joint=bool(settings.get("joint", False)), plain=bool(settings.get("plain", False)))
+        joint = bool(settings.get("joint", False))
+        possible = joint or bool(settings.get("possible", False))
+        return Shares(joint=joint, plain=bool(settings.get("plain", False)), possible=possible)
 
     def save_settings(self, settings: dict[str, Any]) -> None:
         self._append("session", settings)
