@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -398,6 +399,15 @@ class Journal:
 
     def passed(self, key: str) -> dict[str, Any] | None:
         return self._about("passed", key)
+
+    def save_told(self, key: str, asked: str, content: dict[str, Any]) -> None:
+        """What a question of several parts was answered under a key."""
+        data = json.dumps(content).encode()
+        self._append("passed", {"key": key, "asked": asked, "answer": sha256(data)}, blobs=[data])
+
+    def told(self, passed: dict[str, Any]) -> dict[str, Any] | None:
+        """What `save_told` wrote; None where an earlier version noted only that the key has ended."""
+        return json.loads(self.ledger.get_blob(passed["answer"])) if "answer" in passed else None
 
     def save_tests(self, count: int) -> None:
         """Threshold tests that may have been made by the time this process ends."""
