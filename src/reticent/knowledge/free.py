@@ -189,7 +189,7 @@ def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidenc
     the bound (1 + r + E) e / (bottom - 2e) is E for the e returned.
     """
     half = shared_confidence(confidence, 2)
-    found = [knowledge.free(part, half, None) or knowledge.guess(part) for part in parts_of(query)]
+    found = [knowledge.free(part, half, None) or knowledge.guess(part, named=False) for part in parts_of(query)]
     top, bottom = (float(reading.compute()) for reading in found)
     if bottom <= 0:
         raise QueryError(f"{query.text}: too few records satisfy the condition; ask for their count first")

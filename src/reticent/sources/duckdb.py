@@ -34,10 +34,10 @@ _INFERRING = {
     "PANDAS_SCAN": "give the pandas frame itself",
 }
 
-_IN_QUERIES = {
-    scan: "write that file as Parquet with declared types and use read_parquet in the query"
-    for scan in ("READ_CSV", "READ_JSON", "READ_NDJSON", "READ_XLSX")
-}
+_IN_QUERIES = dict.fromkeys(
+    ("READ_CSV", "READ_JSON", "READ_NDJSON", "READ_XLSX"),
+    "write that file as Parquet with declared types and use read_parquet in the query",
+)
 
 _FORMS = {
     "csv": "cannot be read as CSV; check that it is UTF-8 text with as many fields in each line as in its header",

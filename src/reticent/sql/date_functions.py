@@ -258,8 +258,17 @@ _POSTGRES = (
 
 
 _READ = {
-    **{"MONTH": "%B", "MON": "%b", "YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d"},
-    **{"HH24": "%H", "MI": "%M", "SS": "%S", "US": "%f", "MS": "%f"},
+    "MONTH": "%B",
+    "MON": "%b",
+    "YYYY": "%Y",
+    "YY": "%y",
+    "MM": "%m",
+    "DD": "%d",
+    "HH24": "%H",
+    "MI": "%M",
+    "SS": "%S",
+    "US": "%f",
+    "MS": "%f",
 }
 """Patterns of TO_DATE and TO_TIMESTAMP, in upper or lower case alike."""
 

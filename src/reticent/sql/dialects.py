@@ -72,13 +72,10 @@ def _kind_of_clock(name: str) -> str:
 
 def clock_notes(tree: exp.Expr) -> list[str]:
     """What functions of the clock were taken as."""
-    named = tree.meta.get(CLOCK, ())
-    if not named:
-        return []
     day = calendar.today().isoformat()
     return [
         f"{name} is taken as {day}, the day in UTC" if name in _DAYS else f"{name} is taken as {day} 00:00:00 UTC"
-        for name in dict.fromkeys(named)
+        for name in dict.fromkeys(tree.meta[CLOCK])
     ]
 
 

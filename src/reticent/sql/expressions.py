@@ -80,7 +80,8 @@ class Run:
         return found
 
     def numbers(self, expr: Expr) -> Interval:
-        return to_interval(self.of(expr))
+        found = self.of(expr)
+        return found if isinstance(found, Interval) else to_interval(found)
 
     def truth(self, expr: Expr) -> Truth:
         return to_truth(self.of(expr))
