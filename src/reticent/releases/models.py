@@ -14,7 +14,7 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import Attribute, shown
-from reticent.errors import QueryError, is_list, is_mapping, is_sequence
+from reticent.errors import QueryError, has_type, is_list, is_mapping, is_sequence
 from reticent.knowledge.risks import public_minimum
 from reticent.losses.features import Column, Factor
 from reticent.losses.losses import ConvexLoss, checked_loss, loss_from_dict
@@ -587,10 +587,9 @@ def _numbers(attribute: Attribute, values: Any) -> np.ndarray:
 
 def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
     """Columns by name from a data frame, an Arrow table, a mapping, a list of mappings, or an array in order."""
-    if isinstance(rows, np.ndarray):
-        shape = np.shape(rows)
-        if len(shape) != 2 or shape[1] != len(names):
-            raise QueryError(f"rows of shape {shape} need {len(names)} columns: {', '.join(names)}")
+    if has_type(rows, np.ndarray):
+        if rows.ndim != 2 or rows.shape[1] != len(names):
+            raise QueryError(f"rows of shape {rows.shape} need {len(names)} columns: {', '.join(names)}")
         return {name: rows[:, place] for place, name in enumerate(names)}
     if is_sequence(rows):
         if not all(map(is_mapping, rows)):

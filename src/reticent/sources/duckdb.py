@@ -34,7 +34,7 @@ _INFERRING = {
     "PANDAS_SCAN": "give the pandas frame itself",
 }
 
-_IN_QUERIES = dict.fromkeys(
+_IN_QUERIES: dict[str, str] = dict.fromkeys(
     ("READ_CSV", "READ_JSON", "READ_NDJSON", "READ_XLSX"),
     "write that file as Parquet with declared types and use read_parquet in the query",
 )
