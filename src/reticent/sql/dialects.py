@@ -75,7 +75,7 @@ def clock_notes(tree: exp.Expr) -> list[str]:
     day = calendar.today().isoformat()
     return [
         f"{name} is taken as {day}, the day in UTC" if name in _DAYS else f"{name} is taken as {day} 00:00:00 UTC"
-        for name in dict.fromkeys(tree.meta[CLOCK])
+        for name in dict.fromkeys(tree.meta.get(CLOCK, ()))
     ]
 
 
