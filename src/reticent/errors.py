@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
 from numbers import Integral, Real
 from types import UnionType
-from typing import Any
+from typing import Any, TypeGuard
 
 _LONGEST_BITS = 256
 """Python refuses to write whole numbers of thousands of digits."""
@@ -158,13 +159,39 @@ def has_items(value: object) -> bool:
     return True
 
 
+def has_type(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """Whether an argument is of a kind, whatever its annotation promises: not every caller checks types."""
+    return isinstance(value, kinds)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether plain values that nobody has checked are a list."""
+    return isinstance(value, list)
+
+
+def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    """Whether a value is a list, a tuple or the like; text is none."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether plain values that nobody has checked are an object of JSON, whose keys are text."""
+    # `dict` first: the test of an abstract class is slow, and JSON has no other mapping.
+    return isinstance(value, (dict, Mapping))
+
+
 def given(value: object) -> str:
     """An argument as messages repeat it: one short line, and the kind alone of what may hold rows."""
     scalar = (str, Real, date, type(None))
     if isinstance(value, Integral) and abs(int(value)).bit_length() > _LONGEST_BITS:
         return "(too long to show)"
-    listed = isinstance(value, (list, tuple)) and all(isinstance(item, scalar) for item in value[:_LISTED])
-    if not (isinstance(value, scalar) or (listed and len(value) <= _LISTED)):  # type: ignore[arg-type]
+    listed = (
+        has_type(value, (list, tuple))
+        and is_sequence(value)
+        and len(value) <= _LISTED
+        and all(isinstance(item, scalar) for item in value)
+    )
+    if not (isinstance(value, scalar) or listed):
         return f"(a {type(value).__name__})"
     text = str(value) if isinstance(value, date) else repr(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
@@ -172,7 +199,7 @@ def given(value: object) -> str:
 
 def real_number(value: object, name: str, wanted: str, *, error: type[ReticentError] = QueryError) -> float:
     """A number of any real type as a plain float; not a truth value, and not one that no float reaches."""
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise error(f"{name} is of type {type(value).__name__}; give {wanted}")
     try:
         return float(value)
@@ -189,7 +216,7 @@ def whole_number(
     )
     if not isinstance(value, Real):
         raise error(f"{name} is of type {type(value).__name__}; give {wanted}")
-    number = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    number = int(value) if isinstance(value, Integral) and not has_type(value, bool) else None
     if number is not None and number >= least and (most is None or number <= most):
         return number
     long = number is not None and number.bit_length() > _LONGEST_BITS

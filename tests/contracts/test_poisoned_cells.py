@@ -324,6 +324,32 @@ def test_relations_that_infer_types_are_refused(tmp_path: Path) -> None:
     assert Table.of(connection.read_parquet(str(tmp_path / "rows.parquet")), Domain(a=3), records=2).records == 2
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a FROM read_csv_auto({csv})",
+        "SELECT a FROM {csv}",
+        "SELECT a FROM read_json_auto({json})",
+        "WITH other AS (SELECT * FROM read_csv({csv})) SELECT other.a FROM rows, other",
+        "SELECT (SELECT MAX(a) FROM read_csv_auto({csv})) AS a FROM rows",
+    ],
+)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_queries_that_infer_types_are_refused(tmp_path: Path, query: str, ending: str) -> None:
+    """`rows` itself is read as text; what a query reads beside it was sniffed, all rows at once."""
+    (tmp_path / "other.csv").write_text("a\n01\n")
+    (tmp_path / "other.json").write_text('{"a": 1}\n')
+    (tmp_path / "rows.csv").write_text("a\n1\n2\n")
+    pyarrow.parquet.write_table(pa.table({"a": [1, 2]}), tmp_path / "rows.parquet")
+    rows = tmp_path / f"rows.{ending}"
+    named = {form: f"'{tmp_path / f'other.{form}'}'" for form in ("csv", "json")}
+    with pytest.raises(SourceError, match="its column types depend on the cells") as refused:
+        Table.read(rows, Domain(a=3), query=query.format(**named), records=2, progress=False)
+    assert "\n" not in str(refused.value)
+    joined = f"SELECT rows.a FROM rows JOIN read_parquet('{tmp_path / 'rows.parquet'}') AS other ON rows.a = other.a"
+    assert Table.read(rows, Domain(a=3), query=joined, records=2, progress=False).records == 2
+
+
 @pytest.mark.parametrize("name", ["truth values", "days"])
 def test_values_in_the_names_of_folders_are_each_read_alone(tmp_path: Path, name: str) -> None:
     """`code=1/part.parquet`: a type that suits the names of all folders would change with one record's."""

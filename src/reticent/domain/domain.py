@@ -18,7 +18,7 @@ from reticent.domain.categorical import Categorical, Integer
 from reticent.domain.files import replacing
 from reticent.domain.impossible import Impossible, read_rules
 from reticent.domain.numeric import Numeric
-from reticent.errors import DomainError, given, has_items, require
+from reticent.errors import DomainError, given, has_items, has_type, is_list, is_mapping, require
 
 T = TypeVar("T")
 
@@ -28,12 +28,14 @@ _COUNTED_SETS = 4096
 """Sets of columns whose cells are remembered."""
 
 _EXTRAS = ("nullable", "other", "strip", "casefold", "aliases", "missing", "decimal", "thousands", "units", "negative")
+_NUMERIC = ("edges", "lower", "upper", "bins", "whole", "outside", "format", *_EXTRAS)
 _KEYS = {
     "categorical": ("values", *_EXTRAS),
-    "numeric": ("edges", "lower", "upper", "bins", "whole", "outside", "format", *_EXTRAS),
+    "numeric": _NUMERIC,
     "integer": ("size",),
+    "date": _NUMERIC,
+    "datetime": _NUMERIC,
 }
-_KEYS |= dict.fromkeys(("date", "datetime"), _KEYS["numeric"])
 _TELLING = {"values": "categorical", "edges": "numeric", "lower": "numeric", "size": "integer"}
 DISCOVERED = "__discovered__"
 """Where a domain file says what was paid to find its edges and values."""
@@ -76,7 +78,7 @@ class Domain(Mapping[str, Attribute]):
         impossible: Sequence[Any] = (),
         **named: Attribute | int,
     ) -> None:
-        if attributes is not None and not isinstance(attributes, Mapping):
+        if attributes is not None and not is_mapping(attributes):
             raise DomainError(f"a domain needs a mapping of names to attributes, not {type(attributes).__name__}")
         if isinstance(impossible, (Attribute, Integral)):
             raise DomainError("impossible= takes rules; give a column of this name in the mapping")
@@ -206,7 +208,7 @@ class Domain(Mapping[str, Attribute]):
             >>> domain.cells(["age", "sex"])
             20
         """
-        if type(names) is not tuple and type(names) is not frozenset:
+        if not has_type(names, (tuple, frozenset)):
             return math.prod(self.shape_of(names))
         try:
             return self._counted[names]
@@ -301,14 +303,14 @@ class Domain(Mapping[str, Attribute]):
             >>> rt.Domain.from_dict({"a": 3, "b": 2}).size
             6
         """
-        if not isinstance(description, Mapping):
+        if not is_mapping(description):
             raise DomainError("a domain description must map names to attributes")
         entries, rules = without_rules(description)
         _refuse_unfinished(entries)
         attributes = {name: attribute_from_dict(name, entry) for name, entry in entries.items()}
         domain = cls(attributes, impossible=rules)
         paid = description.get(DISCOVERED, [])
-        if not isinstance(paid, list):
+        if not is_list(paid):
             raise DomainError(f"{DISCOVERED} must be a list of what was paid; leave it as discovery wrote it")
         return domain.with_discovered(*paid) if paid else domain
 
@@ -371,13 +373,13 @@ def without_rules(description: Mapping[str, Any]) -> tuple[dict[str, Any], list[
     rules: list[Any] = []
     for key in (IMPOSSIBLE, RULES):
         listed = description.get(key)
-        if isinstance(listed, list):
+        if is_list(listed):
             if not all(isinstance(rule, str) for rule in listed):
                 raise DomainError(f'{key} must list conditions as text, such as ["age < 15 and pay > 0"]')
             rules += listed
         elif key == IMPOSSIBLE and listed is not None:
             raise DomainError(f"{IMPOSSIBLE} must be a list of conditions; leave it as it was written")
-    hidden = {DISCOVERED, IMPOSSIBLE} | ({RULES} if isinstance(description.get(RULES), list) else set())
+    hidden = {DISCOVERED, IMPOSSIBLE, *((RULES,) if is_list(description.get(RULES)) else ())}
     return {name: entry for name, entry in description.items() if name not in hidden}, rules
 
 
@@ -422,12 +424,12 @@ def attribute_from_dict(name: str, entry: Any) -> Attribute:
 def _from_dict(entry: Any) -> Attribute:
     if isinstance(entry, Attribute):
         return entry
-    if isinstance(entry, Integral) and not isinstance(entry, bool):
+    if isinstance(entry, Integral) and not has_type(entry, bool):
         return Integer(int(entry))
-    if not isinstance(entry, Mapping):
+    if not is_mapping(entry):
         raise DomainError(f"{shown(entry)} must be a number of codes or a table with values, edges or size")
-    settings = dict(entry)
-    kind = settings.pop("type", None) or next((_TELLING[key] for key in _TELLING if key in settings), None)
+    settings: dict[str, Any] = dict(entry)
+    kind: Any = settings.pop("type", None) or next((_TELLING[key] for key in _TELLING if key in settings), None)
     if kind is None:
         raise DomainError("give values (categorical), edges (numeric) or size (integer)")
     if not isinstance(kind, str) or kind not in _KEYS:
@@ -447,9 +449,10 @@ def _from_dict(entry: Any) -> Attribute:
 
 def unfinished(entry: Any) -> str | None:
     """What a draft still has to state about a column: "values" or "edges"; None where it is complete."""
-    if not isinstance(entry, Mapping):
+    if not is_mapping(entry):
         return None
-    kind, empty = entry.get("type"), ([], None)
+    kind: Any = entry.get("type")
+    empty: tuple[Any, ...] = ([], None)
     numeric = kind in ("numeric", "date", "datetime")
     if not numeric and (entry.get("values", None) == [] or (kind == "categorical" and entry.get("values") in empty)):
         return "values"
@@ -476,8 +479,8 @@ def _first_of(names: list[str], most: int = 5) -> str:
 
 def _paid(entry: Any) -> dict[str, Any]:
     """One payment of discovery, checked for its form; amounts are checked where they are added."""
-    wanted = {"ledger": str, "budget": Mapping, "spent": int, "neighbours": str, "unit": str}
-    if not isinstance(entry, Mapping) or set(entry) != set(wanted):
+    wanted: dict[str, type] = {"ledger": str, "budget": Mapping, "spent": int, "neighbours": str, "unit": str}
+    if not is_mapping(entry) or set(entry) != set(wanted):
         raise DomainError(f"{DISCOVERED} has {', '.join(wanted)} for each ledger; leave it as discovery wrote it")
     for name, kind in wanted.items():
         if not isinstance(entry[name], kind) or isinstance(entry[name], bool):
@@ -524,13 +527,15 @@ def dumps_toml(description: Mapping[str, Any]) -> str:
     lines: list[str] = []
     description = dict(description)
     for name in (IMPOSSIBLE, RULES):
-        if isinstance(description.get(name), list):
-            rules = ",\n".join(f"    {toml_text(rule)}" for rule in description.pop(name))
+        if is_list(listed := description.get(name)):
+            rules = ",\n".join(f"    {toml_text(rule)}" for rule in listed)
+            del description[name]
             lines += [f"{name} = [\n{rules},\n]", ""]
     for name, entry in description.items():
-        for table in entry if isinstance(entry, list) else [entry]:
+        tables: list[dict[str, Any]] = entry if is_list(entry) else [entry]
+        for table in tables:
             header = f"[{toml_text(name)}]"
-            lines.append(f"[{header}]" if isinstance(entry, list) else header)
+            lines.append(f"[{header}]" if is_list(entry) else header)
             lines += [f"{key} = {toml_value(value)}" for key, value in table.items()]
             lines.append("")
     return "\n".join(lines)
@@ -538,9 +543,9 @@ def dumps_toml(description: Mapping[str, Any]) -> str:
 
 def toml_value(value: Any) -> str:
     """One value as TOML writes it."""
-    if isinstance(value, list):
+    if is_list(value):
         return "[" + ", ".join(toml_value(item) for item in value) + "]"
-    if isinstance(value, dict):
+    if is_mapping(value):
         return "{" + ", ".join(f"{toml_text(key)} = {toml_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, str):
         return toml_text(value)

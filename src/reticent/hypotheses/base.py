@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from reticent.errors import QueryError, ReticentError
+from reticent.errors import QueryError, ReticentError, is_mapping
 from reticent.queries.forms import Dense, Product
 
 if TYPE_CHECKING:
@@ -167,13 +167,18 @@ def average(form: Product | Dense, marginal: np.ndarray) -> float:
     """Sum of weight times q over the form's own attributes, one vector at a time for products."""
     if not isinstance(form, Product):
         return float(np.vdot(marginal, form.values))
-    if not form.vectors:
+    vectors, count = form.vectors, len(form.vectors)
+    if not count:
         return float(marginal)
     left = marginal
     # `dot` on two dimensions at most: half the overhead of a matrix product, and questions come by the thousand.
-    for vector in form.vectors[:0:-1]:
+    for place in range(count - 1, 1, -1):
+        vector = vectors[place]
         left = left.reshape(-1, vector.size).dot(vector)
-    return float(left.dot(form.vectors[0]))
+    if count > 1:
+        vector = vectors[1]
+        left = (left if left.ndim == 2 else left.reshape(-1, vector.size)).dot(vector)
+    return float(left.dot(vectors[0]))
 
 
 _MAGIC = b"reticent-hypothesis-1\n"
@@ -201,7 +206,7 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     header, start = _read_header(data)
     if header["kind"] != kind:
         raise ReticentError(f"these bytes hold a {header['kind']} hypothesis, not a {kind} one")
-    arrays = []
+    arrays: list[np.ndarray] = []
     for dtype_text, shape in header["arrays"]:
         dtype = np.dtype(dtype_text)
         if dtype.kind not in "fiu" or not all(isinstance(size, int) and size >= 0 for size in shape):
@@ -216,16 +221,16 @@ def unpack(kind: str, data: bytes) -> tuple[dict[str, Any], list[np.ndarray]]:
     return header["header"], arrays
 
 
-def _read_header(data: bytes) -> tuple[dict[str, Any], int]:
+def _read_header(data: bytes) -> tuple[Mapping[str, Any], int]:
     start = len(_MAGIC) + _LENGTH
     if not data.startswith(_MAGIC) or len(data) < start:
         raise ReticentError("these bytes are not a saved hypothesis of this version")
     length = int.from_bytes(data[len(_MAGIC) : start], "little")
     try:
-        header = json.loads(data[start : start + length])
+        header: Any = json.loads(data[start : start + length])
     except (ValueError, RecursionError):
         header = None
-    if not (isinstance(header, dict) and {"kind", "header", "arrays"} <= set(header)):
+    if not is_mapping(header) or not {"kind", "header", "arrays"} <= set(header):
         raise ReticentError("the header of a saved hypothesis is damaged; save it again")
     return header, start + length
 

@@ -445,7 +445,7 @@ class Curator:
         earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
         if earlier is not None:
             return earlier
-        if key is None or self._ledger.lookup(key) is None:
+        if work and (key is None or self._ledger.lookup(key) is None):
             refuse_long(work)
         self._ledger.affordable(cost, key=key, analyst=analyst, delta=price.delta)
         self.worked += work

@@ -189,7 +189,7 @@ def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidenc
     the bound (1 + r + E) e / (bottom - 2e) is E for the e returned.
     """
     half = shared_confidence(confidence, 2)
-    found = [knowledge.free(part, half, None) or knowledge.guess(part) for part in parts_of(query)]
+    found = [knowledge.free(part, half, None) or knowledge.guess(part, named=False) for part in parts_of(query)]
     top, bottom = (float(reading.compute()) for reading in found)
     if bottom <= 0:
         raise QueryError(f"{query.text}: too few records satisfy the condition; ask for their count first")
@@ -242,11 +242,10 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     share: float | np.ndarray = reading.compute()
     bounds, error = reading.bounds, reading.error
     if bounds is None and certified:
-        share = _nearest_possible(share, error) if knowledge.shares.joint else share
+        share = _nearest_possible(share, error) if knowledge.shares.possible else share
         bounds = joined([(share, error)], share)
-        if knowledge.shares.joint:
-            share = bounds.value()
-            error = bounds.error(share)
+        share = bounds.value() if knowledge.shares.possible else share
+        error = bounds.error(share) if knowledge.shares.joint else error
     fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
     interval = None if bounds is None else (bounds.low, bounds.high)
     if certified and isinstance(query, Count) and type(share) is float:
@@ -321,16 +320,13 @@ def _in_unit(
         return value, error, interval
     if knowledge.shares.joint:
         return placed_mean(query, knowledge, interval, value if fitted is None else fitted)
-    error = with_binning(query, knowledge.domain, value, error)
-    return value, error, around(query, knowledge, value, error)
+    error, (least, most) = with_binning(query, knowledge.domain, value, error), allowed_range(query, knowledge.domain)
+    return value, error, (max(value - error, least), min(value + error, most)) if isfinite(error) else None
 
 
-def around(query: Query, knowledge: Knowledge, value: float, error: float) -> tuple[float, float] | None:
-    """All that is within an error of a mean and that its bins allow; None without an error."""
-    if not isfinite(error):
-        return None
-    least, most = allowed_range(query, knowledge.domain)
-    return max(value - error, least), min(value + error, most)
+def _within(value: float, ends: tuple[float, float]) -> float:
+    """The nearest number that is possible: no farther from the truth, so that it keeps its error."""
+    return min(max(value, ends[0]), ends[1])
 
 
 def placed_mean(
@@ -345,7 +341,7 @@ def placed_mean(
     reach = with_binning(query, knowledge.domain, middle, (high - low) / 2)
     least, most = allowed_range(query, knowledge.domain)
     low, high = max(middle - reach, least), min(middle + reach, most)
-    value = min(max(fitted + mean_offset(knowledge, query), low), high)
+    value = _within(fitted + mean_offset(knowledge, query), (low, high))
     error = max(value - low, high - value)
     return value, error if reach < inf else inf, (low, high)
 
@@ -355,8 +351,7 @@ def _moved(query: Query, knowledge: Knowledge, value: float) -> float:
     offset = mean_offset(knowledge, query)
     if offset == 0:
         return value
-    least, most = allowed_range(query, knowledge.domain)
-    return min(max(value + offset, least), most)
+    return _within(value + offset, allowed_range(query, knowledge.domain))
 
 
 def allowed_range(query: Query, domain: Domain) -> tuple[float, float]:
@@ -460,24 +455,23 @@ def ratio_of(query: Ratio, top: Answer, bottom: Answer, knowledge: Knowledge) ->
     if knowledge.shares.joint and interval is not None:
         fitted = offset + scale * _fitted_quotient(top, bottom, share)
         interval = (offset + scale * interval[0], offset + scale * interval[1])
-        if not isfinite(interval[1]):
+        if not isfinite(interval[1]) or not isfinite(query.binning(domain)[0]):
             error = inf
-        elif isinstance(query.numerator, Total):
+        elif query.is_mean:
             value, error, interval = placed_mean(query, knowledge, interval, fitted)
         else:
-            value = min(max(fitted, interval[0]), interval[1])
+            value = _within(fitted, interval)
             error = max(value - interval[0], interval[1] - value)
     else:
         error = (
             abs(scale) * quotient_error(float(top.value), top.error, low_value, bottom.error, most) if scale else 0.0
         )
         error = with_binning(query, domain, value, error)
-        if isinstance(query.numerator, OfColumn):
-            interval = around(query, knowledge, value, error)
-        else:
-            interval = (max(0.0, value - error), min(most, value + error))
+        ends = allowed_range(query, domain) if query.is_mean else (offset, offset + scale * most if scale else offset)
+        value = _within(value, ends) if knowledge.shares.possible else value
+        interval = (max(value - error, ends[0]), min(value + error, ends[1]))
     certified = top.certified and bottom.certified and isfinite(error)
-    if knowledge.bin_means and not certified:
+    if knowledge.bin_means and not certified and query.is_mean:
         value = _moved(query, knowledge, value if fitted is None else fitted)
     confidences = [c for c in (top.confidence, bottom.confidence) if c is not None]
     confidence = min(confidences) if _joint(top, bottom, knowledge) else 1 - sum(1 - c for c in confidences)

@@ -506,13 +506,13 @@ class Knowledge:
         for source, (value, _) in zip(wide, stated, strict=True):
             if source.held is self.current:
                 return value
-        return self.guess(query).compute()
+        return self.guess(query, named=False).compute()
 
     def _possible(self, query: Single, measured: Any) -> Any:
         """A noisy value, 0 where the hypothesis holds nothing: what rules exclude is empty as far as anybody knows."""
         if not self.domain.impossible:
             return measured
-        guess = self.guess(query).compute()
+        guess = self.guess(query, named=False).compute()
         if isinstance(guess, float):
             return measured if guess else 0.0
         return np.where(np.asarray(guess) == 0.0, 0.0, measured)
@@ -582,14 +582,14 @@ class Knowledge:
         bounds = [bound for bound in certified.bounds if bound.origin == reading.origin]
         return reading._replace(error=tightest(bounds, self.form(query), confidence)[0])
 
-    def guess(self, query: Single) -> Reading:
-        """The working hypothesis' own answer, without any certificate."""
+    def guess(self, query: Single, *, named: bool = True) -> Reading:
+        """The working hypothesis' own answer, without any certificate; naming its snapshot takes a pass over it all."""
         current = self.current
 
         def value(held: Hypothesis | Snapshot) -> float | np.ndarray:
             return held.expect(query) if isinstance(query, Linear) else AskedTable(query, self.domain).on(held)
 
-        return Reading(inf, "hypothesis", partial(read_snapshot, current, value), current.digest)
+        return Reading(inf, "hypothesis", partial(read_snapshot, current, value), current.digest if named else None)
 
     def model(self, loss: ConvexLoss, confidence: float) -> tuple[float, PaidModel] | None:
         """The least error at this confidence of what was paid for a loss, and the model that has it."""

@@ -50,7 +50,7 @@ def mean_offset(knowledge: Knowledge, query: Query) -> float:
     if not isinstance(column, OfColumn) or isinstance(query, Total) or column.column not in knowledge.bin_means:
         return 0.0
     total = Total(column.column, column.where)
-    present = knowledge.guess(total.present).compute()
+    present = knowledge.guess(total.present, named=False).compute()
     moved = float(_moved(knowledge, column.column, total))
     return moved / float(present) if present > 0 else 0.0
 
@@ -77,5 +77,5 @@ def _moved(knowledge: Knowledge, column: str, query: Query) -> np.ndarray | floa
         asked: Linear | Groups = Expectation(weights, query.where)
         if isinstance(query, Groups):
             asked = Groups(query.names, query.where, weights=weights)
-        ends.append(knowledge.guess(asked).compute())
+        ends.append(knowledge.guess(asked, named=False).compute())
     return largest * (ends[0] - ends[1])

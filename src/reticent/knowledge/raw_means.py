@@ -18,7 +18,7 @@ from reticent.kernel.curator import Noise, Settled
 from reticent.kernel.numeric_sums import RANGE, ClippedSums
 from reticent.kernel.statistics import fine
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.tails import Shares, noise_failure, reach
+from reticent.knowledge.tails import Shares, noise_failure, placed, reach
 from reticent.queries.base import Query
 from reticent.queries.forms import scaled_numbers
 from reticent.queries.groups import Groups
@@ -76,7 +76,7 @@ class RawMean:
     ledger_id: int | None
 
     def interval(self, confidence: float) -> tuple[float, float] | None:
-        """Where the mean lies, in the column's unit; None where this says nothing about it."""
+        """Where the mean lies, in the column's unit, if its noise does; None where this says nothing about it."""
         failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
         if not failure > 0:
             return None
@@ -89,7 +89,7 @@ class RawMean:
         _, lower, upper = scaled_numbers(self.domain, self.column.column)
         middle, slack = lower / 2 + upper / 2, rounding(self.column, self.domain)
         low, high = (middle + (upper - lower) * end for end in (min(ends), max(ends)))
-        return max(lower, low - slack), min(upper, high + slack)
+        return low - slack, high + slack
 
     def value(self) -> float:
         _, lower, upper = scaled_numbers(self.domain, self.column.column)
@@ -100,8 +100,8 @@ class RawMean:
         """What it says, with a bound against the rows' own numbers."""
         _, lower, upper = scaled_numbers(self.domain, self.column.column)
         found = self.interval(confidence)
-        low, high = (-inf, inf) if found is None else found
-        value = min(max(self.value(), low), high)
+        ends = (-inf, inf) if found is None else found
+        value, low, high = map(float, placed(self.value(), *ends, lower, upper))
         error = max(value - low, high - value)
         certified = error < (upper - lower) / 2
         return Answer(

@@ -28,7 +28,7 @@ from reticent.knowledge.measured import possible
 from reticent.knowledge.outlines import essential
 from reticent.knowledge.raw_means import ROUNDED, best_answer, counted_records, hidden_numbers, raw_mean
 from reticent.knowledge.request import shared_confidence
-from reticent.knowledge.tails import Shares, noise_failure, reach
+from reticent.knowledge.tails import Shares, noise_failure, placed, reach
 from reticent.queries.base import Query
 from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.groups import Groups
@@ -77,10 +77,10 @@ def farthest_sums(query: Query, domain: Domain, present: np.ndarray) -> CentredA
 def with_counts(centred: CentredAnswer, present: tuple[np.ndarray, np.ndarray, np.ndarray]) -> RowsAnswer:
     """Shares of the whole total, from its centred part and the shares of its records: value, lowest and highest."""
     value, low, high = (np.reshape(part, np.shape(centred.value)) / 2 for part in present)
-    value = np.asarray(centred.value) + value
+    value = np.clip(np.asarray(centred.value) + value, 0.0, 1.0)
     if centred.interval is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
         return RowsAnswer(centred.query, value, None, None, None, centred.origin, certified=False, price=centred.price)
-    low, high = centred.interval[0] + low, centred.interval[1] + high
+    value, low, high = placed(value, centred.interval[0] + low, centred.interval[1] + high, 0.0, 1.0)
     error = float(np.max(np.maximum(value - low, high - value), initial=0.0))
     return replace(
         RowsAnswer(centred.query, value, None, error, centred.confidence, centred.origin, certified=True),
@@ -150,24 +150,21 @@ class RawSums:
     def centred(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> CentredAnswer:
         """Shares of the sum around the middle of the range in each group."""
         failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
-        value = np.clip(self.totals / self.records, -0.5, 0.5)
-        low, high = value * 0.0 - 0.5, value * 0.0 + 0.5
+        value, low, high = self.totals / self.records, -inf, inf
         if failure > 0 and self.records_error < 1:
             stray = reach(self.noises[0], failure / group_count(self.groups, self.domain) / 2) + 2 / fine(1)
             low, high = self._true_shares((self.totals - stray) / self.records, (self.totals + stray) / self.records)
-            low, high = np.clip(low, -0.5, 0.5), np.clip(high, -0.5, 0.5)
-            value = np.clip(value, low, high)
-        return CentredAnswer(**self._stated(query, confidence, (value, low, high), price=price, bought=bought))
+        shares = placed(value, low, high, -0.5, 0.5)
+        return CentredAnswer(**self._stated(query, confidence, shares, price=price, bought=bought))
 
     def answer(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> RowsAnswer:
         """Shares of the total in each group, as a statement reads them; only where it says how many are summed."""
         failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
-        value = np.clip(self._share(self.totals, self.counts), 0.0, 1.0)
-        low, high = value * 0.0, value * 0.0 + 1.0
+        value, low, high = self._share(self.totals, self.counts), -inf, inf
         if failure > 0 and self.records_error < 1:
             low, high = self._ends(failure / group_count(self.groups, self.domain))
-            value = np.clip(value, low, high)
-        return RowsAnswer(**self._stated(query, confidence, (value, low, high), price=price, bought=bought))
+        shares = placed(value, low, high, 0.0, 1.0)
+        return RowsAnswer(**self._stated(query, confidence, shares, price=price, bought=bought))
 
     def _stated(
         self, query: Query, confidence: float, shares: tuple[np.ndarray, ...], *, price: float, bought: bool
@@ -206,8 +203,7 @@ class RawSums:
         counts = self.counts
         low = self._share(self.totals - stray, None if counts is None else counts - off)
         high = self._share(self.totals + stray, None if counts is None else counts + off)
-        low, high = self._true_shares(low, high)
-        return np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
+        return self._true_shares(low, high)
 
     def _true_shares(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Wider by what rounded positions hide, and by what the number of records may be off."""
@@ -328,8 +324,8 @@ def _quotient(
     _, lower, upper = scaled_numbers(knowledge.domain, column.column)
     middle, width = lower / 2 + upper / 2, upper - lower
     ends = [middle + width * float(end) / size for end in total.interval for size in (least, most)]
-    low, high = max(lower, min(ends)), min(upper, max(ends))
-    mean = min(max(middle + width * float(total.value) / value, low), high)
+    told = placed(middle + width * float(total.value) / value, min(ends), max(ends), lower, upper)
+    mean, low, high = map(float, told)
     error = max(mean - low, high - mean)
     if not error < width / 2:
         return None

@@ -134,6 +134,8 @@ class Shares:
 
     joint: bool
     plain: bool = False
+    possible: bool = True
+    """Whether readings are moved to the nearest share of a table; version 0.1 stated them as they came out."""
 
     @property
     def wide(self) -> Fraction:
@@ -247,6 +249,21 @@ def hull(statements: Iterable[tuple[Number, float]], fitted: Number) -> Bounds:
     lows, highs = zip(*((value - error, value + error) for value, error in statements), strict=True)
     low = np.clip(np.minimum.reduce(lows), 0.0, 1.0)
     return Bounds(_plain(low), _plain(np.clip(np.maximum.reduce(highs), 0.0, 1.0)), fitted)
+
+
+def placed(
+    value: np.ndarray | float, low: np.ndarray | float, high: np.ndarray | float, least: float, most: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimates and where the truth lies, cut to what is possible.
+
+    Where noise has carried all of an interval beyond that, the estimate is moved to the nearest possible number and
+    keeps its error: the truth is possible, so that it is no farther from there.
+    """
+    error = np.maximum(value - low, high - value)
+    below, above = np.less(high, least), np.greater(low, most)
+    low = np.clip(np.where(above, most - error, low), least, most)
+    high = np.clip(np.where(below, least + error, high), least, most)
+    return np.clip(value, low, high), low, high
 
 
 def _plain(number: Number) -> Number:

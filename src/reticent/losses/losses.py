@@ -18,7 +18,7 @@ import numpy as np
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import shown
 from reticent.domain.files import named_path, reading_file
-from reticent.errors import QueryError, has_items
+from reticent.errors import QueryError, has_items, is_list, is_mapping
 from reticent.losses.base import ConvexLoss, Labels, ScalarLoss, Task
 from reticent.losses.features import Feature, check_label
 from reticent.losses.multinomial import Multinomial
@@ -368,14 +368,13 @@ LOSSES: Mapping[str, type[ConvexLoss]] = {
 
 def loss_from_dict(description: Any) -> ConvexLoss:
     """The inverse of `ConvexLoss.to_dict`; a closed vocabulary (spec 1.4)."""
-    if not isinstance(description, Mapping) or not isinstance(description.get("loss"), str):
+    if not is_mapping(description) or not isinstance(description.get("loss"), str):
         raise QueryError('a loss is an object such as {"loss": "squared", "features": ["age"], "label": "income"}')
     kind = LOSSES.get(description["loss"])
     if kind is None:
         raise QueryError(f"unknown loss {shown(description['loss'])}; use {', '.join(LOSSES)}")
-    options = {name: value for name, value in description.items() if name != "loss"}
-    if kind is MeanVector:
-        options = {name: value for name, value in options.items() if name not in ("ridge", "intercept")}
+    left_out = ("loss", "ridge", "intercept") if kind is MeanVector else ("loss",)
+    options = {name: value for name, value in description.items() if name not in left_out}
     try:
         return kind(**options)
     except TypeError:
@@ -412,9 +411,9 @@ def read_losses(path: str | Path) -> tuple[ConvexLoss, ...]:
         content: Any = reader(data.decode())
     except (ValueError, RecursionError) as problem:
         raise QueryError(f"{path}: {' '.join(str(problem).split())}") from None
-    if isinstance(content, Mapping):
+    if is_mapping(content):
         content = content["losses"] if set(content) == {"losses"} else [content]
-    if not isinstance(content, list) or not content:
+    if not is_list(content) or not content:
         raise QueryError(
             f'{path}: holds no losses; write [[losses]] tables with loss = "logistic", features = [...] and label'
         )

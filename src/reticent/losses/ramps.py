@@ -19,7 +19,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, real_number
+from reticent.errors import QueryError, has_type, is_mapping, is_sequence, real_number
 from reticent.losses.base import Labels, ScalarLoss, Task
 from reticent.losses.features import Feature, check_label
 
@@ -50,7 +50,7 @@ class Ramps:
         return total
 
     def slope(self, margin: np.ndarray) -> np.ndarray:
-        total = np.broadcast_to(self.start, np.broadcast_shapes(np.shape(margin), self.start.shape))
+        total: np.ndarray = np.broadcast_to(self.start, np.broadcast_shapes(np.shape(margin), self.start.shape))
         for centre, width, rise in zip(self.centres, self.widths, self.rises, strict=True):
             away = margin - centre
             if np.all(width > 0):
@@ -454,9 +454,9 @@ class Margin(RampLoss):
 
 def _by_label(given: Any) -> list[tuple[Any, Any]]:
     """(label value, knots) pairs of whatever form: a mapping, `to_dict`'s list of objects, or one plain list."""
-    if isinstance(given, Mapping):
-        named = list(given.items())
-    elif isinstance(given, Sequence) and given and all(isinstance(part, Mapping) for part in given):
+    if is_mapping(given):
+        named: list[tuple[Any, Any]] = list(given.items())
+    elif is_sequence(given) and given and all(map(is_mapping, given)):
         if any(set(part) != {"label", "knots"} for part in given):
             raise QueryError('slopes: each entry is an object such as {"label": "yes", "knots": [[0, -1], [1, 0]]}')
         named = [(part["label"], part["knots"]) for part in given]
@@ -470,12 +470,12 @@ def _by_label(given: Any) -> list[tuple[Any, Any]]:
 def _points(points: Any, who: Any) -> list[tuple[float, float]]:
     """Pairs of finite numbers, the first of each never falling."""
     where = "" if who is None else f" of {shown(who)}"
-    if isinstance(points, (str, bytes)) or not isinstance(points, Sequence) or not 1 <= len(points) <= MOST_KNOTS:
+    if not is_sequence(points) or not 1 <= len(points) <= MOST_KNOTS:
         raise QueryError(f"the knots{where} must be a list of from one to {MOST_KNOTS} pairs of numbers")
-    found = []
+    found: list[tuple[float, float]] = []
     for pair in points:
-        numbers = list(pair) if isinstance(pair, (tuple, list)) else []
-        plain = len(numbers) == 2 and all(isinstance(n, Real) and not isinstance(n, bool) for n in numbers)
+        numbers: list[Any] = list(pair) if has_type(pair, (tuple, list)) else []
+        plain = len(numbers) == 2 and all(isinstance(n, Real) and not has_type(n, bool) for n in numbers)
         if not plain or not all(abs(float(n)) <= LARGEST_KNOT for n in numbers):
             raise QueryError(f"a knot{where} must be a pair of numbers, each at most {LARGEST_KNOT:g} in size")
         found.append((float(numbers[0]), float(numbers[1])))

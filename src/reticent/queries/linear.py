@@ -17,7 +17,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, has_type, is_mapping
 from reticent.queries.base import Linear, Query, checked_predicate, domain_order
 from reticent.queries.forms import MAX_CELLS, Form, Product, bin_reach, checked_values, scaled_numbers, weighted_by
 from reticent.queries.literals import name_text
@@ -156,9 +156,9 @@ class Range(Linear):
     spans: tuple[tuple[str, tuple[int, int]], ...]
 
     def __init__(self, spans: Mapping[str, tuple[int, int]]) -> None:
-        checked = []
+        checked: list[tuple[str, tuple[int, int]]] = []
         for name, span in _named(spans, "spans"):
-            if not isinstance(span, (tuple, list)) or len(span) != 2:
+            if not has_type(span, (tuple, list)) or len(span) != 2:
                 raise QueryError(f"range on {shown(name)} needs a pair (first code, last code)")
             low, high = _code(name, span[0]), _code(name, span[1])
             if low > high:
@@ -218,12 +218,17 @@ class Ratio(Query):
     denominator: Linear
 
     def __post_init__(self) -> None:
-        if not isinstance(self.numerator, Linear) or not isinstance(self.denominator, Linear):
+        if not has_type(self.numerator, Linear) or not has_type(self.denominator, Linear):
             raise QueryError("a ratio needs two linear queries")
 
     @property
     def attributes(self) -> frozenset[str]:
         return self.numerator.attributes | self.denominator.attributes
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is the mean of a column: a total of its numbers over the records that have one."""
+        return isinstance(self.numerator, Total) and self.denominator == self.numerator.present
 
     def units(self, domain: Domain) -> tuple[float, float]:
         """(offset, scale): the user's value is offset + scale * numerator / denominator."""
@@ -236,9 +241,8 @@ class Ratio(Query):
         """Of a mean; a total over anything else is not one, and binning may hide any part of it."""
         if not isinstance(self.numerator, Total):
             return 0.0, 0.0
-        present = self.numerator.present
-        reach = bin_reach(present.compile(domain), self.numerator.column, domain)
-        return reach if reach[0] == 0 or self.denominator == present else (math.inf, math.inf)
+        reach = bin_reach(self.numerator.present.compile(domain), self.numerator.column, domain)
+        return reach if reach[0] == 0 or self.is_mean else (math.inf, math.inf)
 
     def bounded(self, domain: Domain) -> bool:
         """Whether the numerator is part of the denominator, record by record: then the quotient is at most 1."""
@@ -341,7 +345,7 @@ def orthant(bounds: Mapping[str, Any]) -> Count:
         >>> rt.orthant({"age": 45, "hours": 40})
         count((age <= 45 and hours <= 40))
     """
-    if not isinstance(bounds, Mapping) or not bounds:
+    if not is_mapping(bounds) or not bounds:
         raise QueryError('an orthant needs a bound for at least one column: rt.orthant({"age": 45})')
     return Count(all_of(col(name) <= bound for name, bound in bounds.items()))
 
@@ -386,7 +390,7 @@ def is_part(small: Form, large: Form, domain: Domain) -> bool:
 
 def _spans(domain: Domain, spans: Mapping[str, tuple[int, int]]) -> Product:
     names = domain_order(domain, spans)
-    vectors = []
+    vectors: list[np.ndarray] = []
     for name in names:
         low, high = spans[name]
         size = domain[name].size
@@ -399,7 +403,7 @@ def _spans(domain: Domain, spans: Mapping[str, tuple[int, int]]) -> Product:
 
 
 def _named(entries: Any, what: str) -> list[tuple[str, Any]]:
-    if not isinstance(entries, Mapping) or not entries:
+    if not is_mapping(entries) or not entries:
         raise QueryError(f"{what} must map at least one attribute name")
     return sorted((col(name).name, value) for name, value in entries.items())
 
@@ -424,7 +428,7 @@ class Residual:
 
     def __init__(self, attributes: Iterable[str]) -> None:
         names = tuple(attributes)
-        if len(set(names)) < len(names) or not all(isinstance(name, str) and name for name in names):
+        if len(set(names)) < len(names) or not all(has_type(name, str) and name for name in names):
             raise QueryError(f"a residual of {names!r} needs names of different attributes")
         object.__setattr__(self, "names", names)
 

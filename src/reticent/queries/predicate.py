@@ -15,7 +15,7 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, has_items
+from reticent.errors import QueryError, has_items, has_type, is_list, is_mapping
 from reticent.queries.forms import Box, CompileEffort, Form
 from reticent.queries.literals import (
     literal,
@@ -268,7 +268,7 @@ class Column:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, name: str) -> None:
-        if not isinstance(name, str) or not name:
+        if (type(name) is not str and not has_type(name, str)) or not name:
             raise QueryError(f"column name {shown(name)} must be text")
         self.name = name
 
@@ -307,8 +307,8 @@ class Column:
             >>> rt.count(rt.col("region").isin(["north", "east"]))
             count(region in ["east", "north"])
         """
-        if type(values) is not list and (  # what a body holds: the tests of abstract classes are slow
-            isinstance(values, (str, bytes, Mapping)) or not has_items(values)
+        if not has_type(values, list) and (  # what a body holds: the tests of abstract classes are slow
+            has_type(values, (str, bytes, Mapping)) or not has_items(values)
         ):
             raise QueryError(f"{readable_name(self.name)}: isin needs a list of values, not {type(values).__name__}")
         listed = tuple(literal(value, self.name) for value in values)
@@ -392,13 +392,10 @@ def negated(predicate: Predicate) -> Predicate:
 def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
     operands: list[Predicate] = []
     for predicate in predicates:
-        kind = type(predicate)
-        if kind is Comparison:
-            operands.append(predicate)
-        elif kind is Junction and predicate.op == op:  # type: ignore[attr-defined]
-            operands += predicate.operands  # type: ignore[attr-defined]
-        elif isinstance(predicate, Predicate):
-            if op == "or" or kind is not Everything:
+        if type(predicate) is Junction and predicate.op == op:
+            operands += predicate.operands
+        elif has_type(predicate, Predicate):
+            if op == "or" or type(predicate) is not Everything:
                 operands.append(predicate)
         else:
             raise QueryError(
@@ -446,8 +443,7 @@ def predicate_from_dict(description: Any) -> Predicate:
 def _parsed(description: Any, depth: int) -> Predicate:
     if depth == 0:
         raise QueryError(f"the predicate is nested more than {MAX_DEPTH} deep")
-    # `dict` first: the test of an abstract class is slow, and JSON has no other mapping.
-    op = description.get("op") if isinstance(description, (dict, Mapping)) else None
+    op = description.get("op") if is_mapping(description) else None
     if not isinstance(op, str):
         raise QueryError('a predicate is an object such as {"op": ">=", "column": "age", "value": 45}')
     shared = _shared(op, description) if len(description) == 3 else None
@@ -459,7 +455,7 @@ def _parsed(description: Any, depth: int) -> Predicate:
     if op in ("and", "or"):
         _expect_keys(description, "op", "of")
         parts = description["of"]
-        if not isinstance(parts, list) or not 2 <= len(parts) <= MAX_SIZE:
+        if not is_list(parts) or not 2 <= len(parts) <= MAX_SIZE:
             raise QueryError(f'"{op}" needs a list of two or more predicates in "of"')
         return _joined(op, [_parsed(part, depth - 1) for part in parts])
     if op == "not":
@@ -489,13 +485,12 @@ def _shared(op: str, description: Mapping[str, Any]) -> Predicate | None:
         return None
     if op in _NEGATION:
         value: Any = description.get("value")
-        kind = type(value)
-        if kind is int or (kind is str and len(column) + len(value) <= SHARED_LENGTH):
-            return _shared_comparison(column, op, kind, value)
+        if type(value) is int or (type(value) is str and len(column) + len(value) <= SHARED_LENGTH):
+            return _shared_comparison(column, op, type(value), value)
     elif op == "in":
         values = description.get("values")
-        if type(values) is list and len(values) <= SHARED_VALUES:
-            kinds = tuple(map(type, values))
+        if is_list(values) and len(values) <= SHARED_VALUES:
+            kinds: tuple[type, ...] = tuple(map(type, values))
             if _PLAIN.issuperset(kinds) and len(column) + sum(map(len, map(str, values))) <= SHARED_LENGTH:
                 return _shared_list(column, kinds, tuple(values))
     return None
@@ -503,7 +498,7 @@ def _shared(op: str, description: Mapping[str, Any]) -> Predicate | None:
 
 def _listed(column: Any, values: Any) -> Predicate:
     named = Column(column)
-    if not isinstance(values, list):
+    if not is_list(values):
         raise QueryError(f'{readable_name(named.name)}: "values" must be a list')
     return named.isin([literal_from_plain(value, named.name) for value in values])
 

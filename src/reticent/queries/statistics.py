@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, real_number, require
+from reticent.errors import QueryError, is_list, is_mapping, real_number, require
 from reticent.queries.base import checked_predicate
 from reticent.queries.literals import name_text
 from reticent.queries.predicate import Everything, Predicate, col, predicate_from_dict
@@ -83,7 +83,7 @@ class StatisticQuery:
         function, columns = description["function"], description["columns"]
         if not isinstance(function, str) or function not in COLUMNS:
             raise QueryError(f"unknown statistic {shown(function)}; use {', '.join(COLUMNS)}")
-        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+        if not is_list(columns) or not all(isinstance(name, str) for name in columns):
             raise QueryError('"columns" must be a list of names')
         where = predicate_from_dict(description["where"]) if "where" in description else Everything()
         return cls(function, tuple(columns), description.get("level"), description.get("sample", True), where)
@@ -91,7 +91,7 @@ class StatisticQuery:
 
 def is_statistic(description: Any) -> bool:
     """Whether plain values describe a statistic."""
-    return isinstance(description, (dict, Mapping)) and description.get("query") == "statistic"
+    return is_mapping(description) and description.get("query") == "statistic"
 
 
 def quantile(column: str, level: float, where: Predicate | None = None) -> StatisticQuery:

@@ -16,7 +16,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, is_list, is_mapping
 from reticent.queries.base import Linear, domain_order
 from reticent.queries.forms import (
     Dense,
@@ -132,9 +132,9 @@ def linear(*attributes: str, values: Any, domain: Domain | None = None) -> Tabul
 def tabulated_from_dict(description: Mapping[str, Any]) -> Tabulated:
     """The inverse of `Tabulated.to_dict`, for input nobody has checked."""
     names, values = description["attributes"], description["values"]
-    if not isinstance(names, list):
+    if not is_list(names):
         raise QueryError('"attributes" must be a list of names')
-    return Tabulated(names, _unpacked(values) if isinstance(values, Mapping) else values)
+    return Tabulated(names, _unpacked(values) if is_mapping(values) else values)
 
 
 def _evaluated(names: tuple[str, ...], function: Callable[..., Any], domain: Domain) -> np.ndarray:
@@ -142,7 +142,7 @@ def _evaluated(names: tuple[str, ...], function: Callable[..., Any], domain: Dom
     shape = domain.shape_of(names)
     _refuse_many(math.prod(shape))
     choices = [[domain[name].value(code) for code in range(domain[name].size)] for name in names]
-    found = []
+    found: list[float] = []
     for cell in itertools.product(*choices):
         try:
             found.append(float(function(*cell)))
@@ -176,7 +176,7 @@ def _packed(values: np.ndarray) -> dict[str, Any]:
 
 def _unpacked(packed: Mapping[str, Any]) -> np.ndarray:
     shape, text = packed.get("shape"), packed.get("float64")
-    whole = isinstance(shape, list) and all(type(size) is int and 0 < size <= MOST_VALUES for size in shape)
+    whole = is_list(shape) and all(type(size) is int and 0 < size <= MOST_VALUES for size in shape)
     if set(packed) != {"shape", "float64"} or not whole or not isinstance(text, str):
         raise QueryError('packed values are {"shape": [...], "float64": "base64 of compressed little-endian doubles"}')
     count = math.prod(packed["shape"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, has_items, real_number, require, whole_number
+from reticent.errors import QueryError, has_items, has_type, is_list, is_mapping, real_number, require, whole_number
 from reticent.queries.base import Linear, Query, domain_order
 from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Conjunction, Marginal, Range, Ratio
@@ -116,8 +116,31 @@ class Workload:
             query.compile(domain)
         return bound
 
+    @classmethod
+    def of_sets(cls, sets: Iterable[tuple[str, ...]], domain: Domain) -> Workload:
+        """Marginals of many sets of attributes at once.
+
+        Args:
+            sets: Names of attributes, each set in the domain's order.
+            domain: What they are attributes of.
+
+        Returns:
+            The workload, bound to the domain.
+
+        Raises:
+            QueryError: There are more sets than a workload may have.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Workload.of_sets([("a", "b")], rt.Domain(a=2, b=3))
+            Workload(1 marginals, 0 range sets, 0 queries)
+        """
+        workload = object.__new__(cls)
+        workload._fill(((names, 1.0) for names in sets), domain)
+        return workload
+
     def __add__(self, other: Workload) -> Workload:
-        if not isinstance(other, Workload):
+        if not has_type(other, Workload):
             return NotImplemented
         domain = self.domain or other.domain
         if domain is not None:
@@ -193,7 +216,7 @@ class Workload:
     @cached_property
     def text(self) -> str:
         """Canonical text: entries sorted, weights where they are not 1."""
-        lines = []
+        lines: list[str] = []
         for part, weight in self._weighted():
             text = Marginal(part).text if isinstance(part, tuple) else part.text
             lines.append(text if weight == 1.0 else f"{text} * {weight!r}")
@@ -251,10 +274,10 @@ class Workload:
             >>> rt.Workload.from_dict({"marginals": [["a", "b"]]})
             Workload(1 marginals, 0 range sets, 0 queries)
         """
-        if not isinstance(description, Mapping) or not set(description) <= _KEYS:
+        if not is_mapping(description) or not set(description) <= _KEYS:
             raise QueryError(f"a workload is an object with the keys {', '.join(sorted(_KEYS))}")
         sets, queries = description.get("marginals", []), description.get("queries", [])
-        if not isinstance(sets, list) or not isinstance(queries, list):
+        if not is_list(sets) or not is_list(queries):
             raise QueryError('"marginals" and "queries" must be lists')
         entries: list[Query] = [Marginal(_names(names)) for names in sets]
         entries += [query_from_dict(query) for query in queries]
@@ -313,9 +336,7 @@ def marginals(domain: Domain, k: int | None = None) -> Workload:
     sets = math.comb(len(domain), k)
     if sets > MAX_SETS:
         raise QueryError(f"{sets} marginals over {k} attributes exceed the limit of {MAX_SETS}; use a smaller k")
-    workload = object.__new__(Workload)
-    workload._fill(((names, 1.0) for names in itertools.combinations(domain.names, k)), domain)
-    return workload
+    return Workload.of_sets(itertools.combinations(domain.names, k), domain)
 
 
 def ranges(*columns: str | Sequence[str], prefixes: bool = False, domain: Domain | None = None) -> Workload:
@@ -345,7 +366,7 @@ def ranges(*columns: str | Sequence[str], prefixes: bool = False, domain: Domain
     """
     if not columns:
         raise QueryError("ranges needs at least one column name")
-    entries = []
+    entries: list[Query] = []
     for asked in columns:
         names: list[Any] = list(asked) if isinstance(asked, (list, tuple)) else [asked]
         if not names:
@@ -391,7 +412,7 @@ def _parts(
         if isinstance(part, tuple):
             yield (part if domain is None else domain_order(domain, part)), weight
             continue
-        if domain is not None and isinstance(part, Query):
+        if domain is not None and has_type(part, Query):
             domain_order(domain, part.attributes)
             part = part.resolve(domain)
         if isinstance(part, Ratio):
@@ -414,12 +435,12 @@ def _weights(description: Mapping[str, Any], key: str, count: int) -> list[float
     weights = description.get(key)
     if weights is None:
         return [1.0] * count
-    if not isinstance(weights, list) or len(weights) != count:
+    if not is_list(weights) or len(weights) != count:
         raise QueryError(f'"{key}" must list {count} weights')
     return [_weight(weight) for weight in weights]
 
 
 def _names(names: Any) -> list[str]:
-    if not isinstance(names, list):
+    if not is_list(names):
         raise QueryError(f"a marginal is a list of attribute names, not {shown(names)}")
     return names

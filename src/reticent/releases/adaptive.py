@@ -417,7 +417,8 @@ class Adaptive:
         kinds: list[Kind] = ["cells", "boxes"] if 0 < steps <= LONGEST_AUDIT else ["cells"]
         snapshot = Snapshot(hypothesis).digest
         lost: list[Kind] = []
-        certificates, steps = [], Steps(curator, max(0, collection.left), f"{key}:audit")
+        certificates: list[Certificate] = []
+        steps = Steps(curator, max(0, collection.left), f"{key}:audit")
         for index, (kind, planned) in enumerate(zip(kinds, divide(steps.left, [1.0] * len(kinds)), strict=True)):
             named = steps.begin(kind)
             if not steps.pays(units := steps.share(planned)):

@@ -12,7 +12,17 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.domain.files import named_path, reading_file, shown_path
-from reticent.errors import QueryError, ReticentError, real_number, require, whole_number
+from reticent.errors import (
+    QueryError,
+    ReticentError,
+    has_items,
+    has_type,
+    is_list,
+    is_mapping,
+    real_number,
+    require,
+    whole_number,
+)
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.choose import PUBLIC_SEED, TREE_CELLS, choose, with_room
 from reticent.hypotheses.memory import refuse_beyond
@@ -112,11 +122,11 @@ def read_measurements(path: str | Path) -> list[Measurement]:
     with reading_file(place):
         data = place.read_bytes()
     try:
-        entries = json.loads(data)
+        entries: Any = json.loads(data)
     except (ValueError, RecursionError):
         raise ReticentError(f"{shown_path(place)}: no JSON") from None
     try:
-        if not isinstance(entries, list):
+        if not is_list(entries):
             raise QueryError('give a list such as [{"query": {...}, "values": [...], "sd": 0.01}]')
         return [_from_dict(entry) for entry in entries]
     except QueryError as problem:
@@ -124,7 +134,7 @@ def read_measurements(path: str | Path) -> list[Measurement]:
 
 
 def _from_dict(entry: Any) -> Measurement:
-    if not isinstance(entry, Mapping) or set(entry) != KEYS:
+    if not is_mapping(entry) or set(entry) != KEYS:
         raise QueryError('a measurement is an object with the keys "query", "values" and "sd"')
     query = query_from_dict(entry["query"])
     if not isinstance(query, Linear | Marginal):
@@ -133,7 +143,7 @@ def _from_dict(entry: Any) -> Measurement:
 
 
 def _listed(measurements: Any) -> list[Any]:
-    if isinstance(measurements, (str, Mapping, Measurement)) or not isinstance(measurements, Iterable):
+    if has_type(measurements, (str, Mapping, Measurement)) or not has_items(measurements):
         raise QueryError("measurements must be a list of rt.Measurement(query, values, sd=...)")
     return list(measurements)
 

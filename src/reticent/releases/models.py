@@ -14,7 +14,7 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import Attribute, shown
-from reticent.errors import QueryError
+from reticent.errors import QueryError, has_type, is_list, is_mapping, is_sequence
 from reticent.knowledge.risks import public_minimum
 from reticent.losses.features import Column, Factor
 from reticent.losses.losses import ConvexLoss, checked_loss, loss_from_dict
@@ -146,7 +146,7 @@ class Model:
         if not (self.loss.signs or isinstance(attribute, Categorical)):
             return None
         codes = np.flatnonzero(self.problem.design.label_values * self.problem.design.labelled > 0)
-        named = attribute.labels[codes[0]] if len(codes) == 1 else self.loss.positive
+        named = attribute.labels[int(codes[0])] if len(codes) == 1 else self.loss.positive
         return f"{self.loss.label} = {named}"
 
     def features(self, rows: Any) -> np.ndarray:
@@ -368,7 +368,7 @@ class Model:
         return True
 
     def __sklearn_tags__(self) -> Any:
-        from sklearn.utils import Tags, TargetTags  # pyright: ignore[reportMissingImports]
+        from sklearn.utils import Tags, TargetTags  # pyright: ignore[reportMissingImports, reportMissingTypeStubs]
 
         kind = "classifier" if self.loss.task in ("sign", "class") else "regressor"
         return Tags(estimator_type=kind, target_tags=TargetTags(required=True))
@@ -536,7 +536,7 @@ def implied_variation(certificates: Sequence[Certificate], problem: Problem, con
     """
     domain = problem.design.domain
     spike = Product(problem.attributes, tuple(np.eye(domain[name].size)[0] for name in problem.attributes))
-    found = []
+    found: list[float] = []
     for certificate in certificates:
         bound = certificate.error_of(spike, confidence)
         found.append(bound if certificate.kind == "predicates" else bound * domain.cells(problem.attributes) / 2)
@@ -587,12 +587,12 @@ def _numbers(attribute: Attribute, values: Any) -> np.ndarray:
 
 def _columns(rows: Any, names: Sequence[str]) -> dict[str, Any]:
     """Columns by name from a data frame, an Arrow table, a mapping, a list of mappings, or an array in order."""
-    if isinstance(rows, np.ndarray):
+    if has_type(rows, np.ndarray):
         if rows.ndim != 2 or rows.shape[1] != len(names):
             raise QueryError(f"rows of shape {rows.shape} need {len(names)} columns: {', '.join(names)}")
         return {name: rows[:, place] for place, name in enumerate(names)}
-    if isinstance(rows, Sequence):
-        if not all(isinstance(row, Mapping) for row in rows):
+    if is_sequence(rows):
+        if not all(map(is_mapping, rows)):
             raise QueryError(f"rows need the columns {', '.join(names)}")
         lacking = next((name for row in rows for name in names if name not in row), None)
         if lacking is not None:
@@ -614,7 +614,7 @@ def _plain(column: Any) -> Any:
 
 def _plain_fields(fields: Any) -> dict[str, Any]:
     """What a saved model must hold, each of its kind; what follows from the rest is left out."""
-    if not isinstance(fields, Mapping):
+    if not is_mapping(fields):
         raise QueryError(f"not a saved model: an object of fields is wanted, not {type(fields).__name__}")
     plain = {key: value for key, value in fields.items() if key not in ("names", "coefficients", "positive")}
     unknown = [key for key in plain if key not in _CHECKS]
@@ -640,7 +640,7 @@ def _finite(value: Any) -> bool:
 _CHECKS: dict[str, Callable[[Any], bool]] = {
     "loss": lambda value: isinstance(value, Mapping),
     "domain": lambda value: isinstance(value, Mapping),
-    "theta": lambda value: isinstance(value, list) and all(map(_finite, value)),
+    "theta": lambda value: is_list(value) and all(map(_finite, value)),
     "error": lambda value: value is None or (_finite(value) and value >= 0),
     "confidence": lambda value: value is None or (_finite(value) and 0 < value < 1),
     "origin": lambda value: isinstance(value, str),

@@ -120,7 +120,7 @@ class SessionEngine(ABC):
             if not quote.begin():
                 return self.carry_out(self.anew(quote))
             result = quote.join([self.carry_out(self.renewed(part)) for part in quote.parts])
-            self._write_end(quote)
+            self._write_end(quote, result)
             return result
         if isinstance(quote, Free):
             self.given(quote)
@@ -133,25 +133,36 @@ class SessionEngine(ABC):
                 return current.run()
         return self.carry_out(current)
 
-    def _write_end(self, quote: Split) -> None:
-        """Note that a key has paid for some of its parts and was answered short of its error, before that leaves."""
+    def _write_end(self, quote: Split, result: Answer | ResultTable) -> None:
+        """Keep what a key was told that has paid for some of its parts and not for others, before that leaves.
+
+        Those were free, or came out short of their error: what is known of them changes, what the key was told not.
+        """
         key, state = quote.request.key, self.state
         if key is None or not quote.price:
             return
         with state.lock:
-            left = (part for part in _leaves(quote) if not _is_charged(state, part))
-            # What a threshold engine has tested, it forgets when its process ends.
-            short = any(not self.reads_knowledge or self.anew(part).price for part in left)
-            if short and (state.ledger.charged(ASK + key) or state.ledger.charged(SUM + key)):
-                state.journal.save_passed({"key": key, "asked": _asked(quote.request)})
+            left = any(not _is_charged(state, part) for part in _leaves(quote))
+            if left and (state.ledger.charged(ASK + key) or state.ledger.charged(SUM + key)):
+                state.journal.save_told(key, _asked(quote.request), result.to_dict())
 
-    def unpaid_as_known(self, request: Request, parts: Sequence[Quote]) -> Sequence[Quote]:
-        """The parts of a question, without purchases where its key has ended: that repeats its answer for nothing."""
+    def told_before(self, request: Request) -> Free | None:
+        """What the key of a question of several parts was told, where that was written down."""
         told = None if request.key is None else self.state.journal.passed(request.key)
         if told is None:
-            return parts
+            return None
         if told["asked"] != _asked(request):
             raise KeyReusedError("this key belongs to another question: use a new key")
+        kept = self.state.journal.told(told)
+        if kept is None:
+            return None
+        kind = ResultTable if isinstance(request.question, Statement) else Answer
+        return Free(request, self.state.knowledge, kind.from_dict(kept))
+
+    def unpaid_as_known(self, request: Request, parts: Sequence[Quote]) -> Sequence[Quote]:
+        """The parts of a question, without purchases where its key has ended: in ledgers that do not say with what."""
+        if request.key is None or self.state.journal.passed(request.key) is None:
+            return parts
         return [self._as_known(part) if part.price else part for part in parts]
 
     def _as_known(self, part: Quote) -> Quote:
@@ -337,12 +348,12 @@ class Split:
 Quote = Free | Measure | Certify | Split
 
 
-def _leaves(quote: Quote) -> Iterator[Quote]:
-    """Parts that may be bought, and parts of parts."""
-    for part in quote.parts if isinstance(quote, Split) else ():
+def _leaves(quote: Split) -> Iterator[Quote]:
+    """Parts that are one question each, and those of parts."""
+    for part in quote.parts:
         if isinstance(part, Split):
             yield from _leaves(part)
-        elif part.price:
+        else:
             yield part
 
 
@@ -372,6 +383,8 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
 
     knowledge, error, confidence = engine.state.knowledge, request.error, request.confidence
     refuse_sums(statement, knowledge.unit)
+    if (told := engine.told_before(request)) is not None:
+        return told
     if statement.explained is not None and error is not None:
         return _explained(engine, request, statement.text, statement.explained)
     if error is None and engine.reads_knowledge and not any(map(engine.splits_query, statement.queries)):
@@ -429,6 +442,8 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
     assert error is None or isinstance(error, float), "resolved before"
     if (known := known_mean(query, knowledge.domain)) is not None:
         return Free(request, knowledge, known)
+    if (told := engine.told_before(request)) is not None:
+        return told
     each, begin, part = shared_confidence(confidence, 2), _nothing, None
     if engine.own_error is None and error is None:
         found = free_ratio(knowledge, query, None, confidence, strict=request.strict)
@@ -459,6 +474,8 @@ def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quot
     knowledge, confidence = engine.state.knowledge, request.confidence
     error = engine.own_error if request.error is None else request.error
     assert error is None or isinstance(error, float), "resolved before"
+    if (told := engine.told_before(request)) is not None:
+        return told
     reading = engine.reading(query, confidence, error)
     if reading is not None:
         return Free(request, knowledge, answered(knowledge, query, reading, confidence))

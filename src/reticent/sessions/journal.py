@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -87,7 +88,9 @@ class Journal:
     def shares(self) -> Shares:
         """How this session's statements share the probability of failure; fixed when it was first opened."""
         settings = self.settings() or {}
-        return Shares(joint=bool(settings.get("joint", False)), plain=bool(settings.get("plain", False)))
+        joint = bool(settings.get("joint", False))
+        possible = joint or bool(settings.get("possible", False))
+        return Shares(joint=joint, plain=bool(settings.get("plain", False)), possible=possible)
 
     def save_settings(self, settings: dict[str, Any]) -> None:
         self._append("session", settings)
@@ -396,6 +399,15 @@ class Journal:
 
     def passed(self, key: str) -> dict[str, Any] | None:
         return self._about("passed", key)
+
+    def save_told(self, key: str, asked: str, content: dict[str, Any]) -> None:
+        """What a question of several parts was answered under a key."""
+        data = json.dumps(content).encode()
+        self._append("passed", {"key": key, "asked": asked, "answer": sha256(data)}, blobs=[data])
+
+    def told(self, passed: dict[str, Any]) -> dict[str, Any] | None:
+        """What `save_told` wrote; None where an earlier version noted only that the key has ended."""
+        return json.loads(self.ledger.get_blob(passed["answer"])) if "answer" in passed else None
 
     def save_tests(self, count: int) -> None:
         """Threshold tests that may have been made by the time this process ends."""

@@ -120,7 +120,7 @@ def _records_within(known: Knowledge, query: Query, column: OfColumn, error: flo
     if isinstance(query, Mean) and known.records_error == 0:
         return wanted * known.records
     present = counted_records(column)
-    found = known.free(present, 0.95, None) or known.guess(present)
+    found = known.free(present, 0.95, None) or known.guess(present, named=False)
     records = float(found.compute()) * known.records
     return wanted * records / (1 + LARGEST + 3 * wanted)
 

@@ -223,7 +223,7 @@ def _settled_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
                 f"engine={opening.engine!r} starts from uniform: its bound on updates needs that; drop start="
             )
         terms = _convex_terms if opening.engine in CONVEX_ENGINES else _threshold_terms
-        settings |= terms(curator, journal, opening)
+        settings |= {"possible": True, **terms(curator, journal, opening)}
     journal.save_settings(settings)
     return settings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 from reticent.domain import Domain
-from reticent.errors import SourceError, given, whole_number
+from reticent.errors import SourceError, given, has_type, whole_number
 from reticent.kernel import table as kernel
 from reticent.kernel.table import CountSource
 from reticent.sources.engine import Engine
@@ -226,18 +226,18 @@ class _Declared:
     numbers: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.domain, Domain):
+        if not has_type(self.domain, Domain):
             kind = type(self.domain).__name__
             raise SourceError(f"domain must be a Domain, not {kind}; use Domain.read or Domain(...)")
-        if self.query is not None and not (isinstance(self.query, str) and self.query.strip()):
+        if self.query is not None and not (has_type(self.query, str) and self.query.strip()):
             raise SourceError("query must be the text of one SELECT")
-        if self.person is not None and not (isinstance(self.person, str) and self.person):
+        if self.person is not None and not (has_type(self.person, str) and self.person):
             raise SourceError(f"person={given(self.person)} must be the name of a column")
         for text, called in ((self.name, "name"), (self.version, "version")):
-            if text is not None and not isinstance(text, str):
+            if text is not None and not has_type(text, str):
                 raise SourceError(f"{called}={given(text)} must be text")
         whole_number(self.hold, "hold", 1, error=SourceError)
-        if not isinstance(self.numbers, bool):
+        if not has_type(self.numbers, bool):
             raise SourceError(f"numbers={given(self.numbers)} must be True or False")
         self._check_rows()
         kernel.validate_facts(records=self.records, neighbours=self.neighbours, unit=self.unit, most=self.most)
@@ -246,7 +246,7 @@ class _Declared:
             raise SourceError(f"replace-one needs a public size because {why}: declare records=, or use add-remove")
 
     def _check_rows(self) -> None:
-        if not (isinstance(self.rows, str) and self.rows in get_args(RowsOfPerson)):
+        if not (has_type(self.rows, str) and self.rows in get_args(RowsOfPerson)):
             raise SourceError(f"rows={given(self.rows)} is unknown: use 'shared' or 'bounded'")
         if self.rows == "bounded" and (self.person is None or self.most is None):
             raise SourceError("rows='bounded' needs person=, the column of persons, and most=, for example most=5")
@@ -297,5 +297,13 @@ def _built(cls: type[Table], engine: Engine, declared: _Declared, stopwatch: Sto
         raise
     if held is not None:
         engine.close()
-    facts = {"records": records, "neighbours": declared.neighbours, "unit": unit, "most": most}
-    return cls(source, domain, **facts, name=engine.label, version=declared.version)
+    return cls(
+        source,
+        domain,
+        records=records,
+        neighbours=declared.neighbours,
+        unit=unit,
+        most=most,
+        name=engine.label,
+        version=declared.version,
+    )

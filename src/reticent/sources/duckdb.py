@@ -34,6 +34,11 @@ _INFERRING = {
     "PANDAS_SCAN": "give the pandas frame itself",
 }
 
+_IN_QUERIES: dict[str, str] = dict.fromkeys(
+    ("READ_CSV", "READ_JSON", "READ_NDJSON", "READ_XLSX"),
+    "write that file as Parquet with declared types and use read_parquet in the query",
+)
+
 _FORMS = {
     "csv": "cannot be read as CSV; check that it is UTF-8 text with as many fields in each line as in its header",
     "parquet": "cannot be read as Parquet; check that the file is whole",
@@ -125,6 +130,8 @@ class DuckDBEngine:
 
         try:
             engine._guarded(prepare)
+            if query is not None:
+                engine._refuse_inferring_query(connection)
         except BaseException:
             engine.close()
             raise
@@ -187,9 +194,20 @@ class DuckDBEngine:
 
     def _refuse_inferred(self) -> None:
         """Refuse scans that take a column's type from its cells: one cell would recode all others."""
-        explained = self._guarded(lambda: self._run(f"EXPLAIN (FORMAT JSON) SELECT * FROM {self.relation}").fetchall())
+        self._refuse_scans(self._run, _INFERRING)
+
+    def _refuse_inferring_query(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Refuse a query with such scans of its own, beside `rows`, of which it is explained an empty copy."""
+        empty = self._guarded(lambda: connection.sql("SELECT * FROM rows LIMIT 0").to_arrow_table())
+        with duckdb.connect() as scratch:
+            scratch.register("rows", empty)
+            scratch.execute("PRAGMA disable_optimizer")  # which leaves scans out that an empty table needs not
+            self._refuse_scans(scratch.sql, _IN_QUERIES)
+
+    def _refuse_scans(self, run: Callable[[str], Any], inferring: Mapping[str, str]) -> None:
+        explained = self._guarded(lambda: run(f"EXPLAIN (FORMAT JSON) SELECT * FROM {self.relation}").fetchall())
         scans = set(_operators(json.loads(explained[0][1])))
-        for scan, remedy in _INFERRING.items():
+        for scan, remedy in inferring.items():
             if any(name.startswith(scan) for name in scans):
                 raise SourceError(f"{self.label}: its column types depend on the cells ({scan}); {remedy}")
 

@@ -265,7 +265,7 @@ def _reached(table: ResultTable) -> tuple[tuple[float | None, ...], ...]:
 
 def _best(knowledge: Knowledge, query: Query, confidence: float) -> Answer:
     single = _single(query)
-    reading = knowledge.free(single, confidence, None) or knowledge.guess(single)
+    reading = knowledge.free(single, confidence, None) or knowledge.guess(single, named=False)
     return answered(knowledge, single, reading, confidence)
 
 

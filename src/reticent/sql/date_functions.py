@@ -257,19 +257,39 @@ _POSTGRES = (
 )
 
 
-_READ = {"YYYY": "%Y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S", "US": "%f", "MS": "%f"}
+_READ = {
+    "MONTH": "%B",
+    "MON": "%b",
+    "YYYY": "%Y",
+    "YY": "%y",
+    "MM": "%m",
+    "DD": "%d",
+    "HH24": "%H",
+    "MI": "%M",
+    "SS": "%S",
+    "US": "%f",
+    "MS": "%f",
+}
+"""Patterns of TO_DATE and TO_TIMESTAMP, in upper or lower case alike."""
 
 
 def _read_date(builder: Builder, tree: exp.Expr) -> Expr:
-    """TO_DATE and TO_TIMESTAMP of a constant text and its pattern, as PostgreSQL's dashboards write dates."""
-    whole = not isinstance(tree, exp.UnixToTime)
-    text, pattern = _two(tree) if whole else (tree.this, tree.args.get("scale"))
+    """TO_DATE, STR_TO_DATE and TO_TIMESTAMP of a constant text and its pattern; TO_DATE of an ISO date without one."""
+    whole, pattern = not isinstance(tree, exp.UnixToTime), None
+    if isinstance(tree, exp.Anonymous):
+        text, pattern = _two(tree) if len(tree.expressions) != 1 else (tree.expressions[0], None)
+    else:
+        text, pattern = tree.this, tree.args.get("format" if whole else "scale")
     hint = f"write {'TO_DATE' if whole else 'TO_TIMESTAMP'}('2024-12-31', 'YYYY-MM-DD')"
+    if pattern is None and whole:
+        return builder.constant(calendar.to_date(builder.known_value(text, "a date's text")), DATE)
     parts = [] if pattern is None else [text, pattern]
     values = [builder.known_value(part, "a date's text or pattern") for part in parts]
     if not values or not all(isinstance(value, str) for value in values):
         raise refused(f"{wording(tree)} needs a text and its pattern", hint)
-    codes = re.sub("|".join(_READ), lambda found: _READ[found[0]], str(values[1]))
+    codes = str(values[1])
+    if "%" not in codes:
+        codes = re.sub("|".join(_READ), lambda found: _READ[found[0].upper()], codes, flags=re.IGNORECASE)
     try:
         moment = datetime.datetime.strptime(str(values[0]), codes)
     except (ValueError, re.error):
@@ -371,6 +391,7 @@ DATE_HANDLERS: dict[type[exp.Expr], Any] = {
     exp.TimeToStr: _format,
     exp.ToChar: _to_char,
     exp.DateFromParts: _made_date,
+    exp.StrToDate: _read_date,
     exp.UnixToTime: _read_date,
     exp.ToDays: _months,
     exp.Add: _added,

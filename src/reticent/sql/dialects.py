@@ -5,7 +5,6 @@ Also CURRENT_DATE and its kin: the day in UTC, written as a date, so that a stat
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Callable, Sequence
 
@@ -73,13 +72,10 @@ def _kind_of_clock(name: str) -> str:
 
 def clock_notes(tree: exp.Expr) -> list[str]:
     """What functions of the clock were taken as."""
-    named = tree.meta.get(CLOCK, ())
-    if not named:
-        return []
     day = calendar.today().isoformat()
     return [
         f"{name} is taken as {day}, the day in UTC" if name in _DAYS else f"{name} is taken as {day} 00:00:00 UTC"
-        for name in dict.fromkeys(named)
+        for name in dict.fromkeys(tree.meta.get(CLOCK, ()))
     ]
 
 
@@ -203,21 +199,6 @@ def _coded(pattern: str) -> str:
     return found if "%" in found else ""
 
 
-def _read_date(given: Sequence[exp.Expr]) -> exp.Expr | None:
-    """TO_DATE('01.07.2023', 'DD.MM.YYYY') and STR_TO_DATE: constants only."""
-    text, pattern = given[0], given[1] if len(given) > 1 else None
-    if not isinstance(text, exp.Literal) or not text.is_string:
-        return None
-    if pattern is None:
-        return _as_date(text)
-    codes = pattern.name if "%" in pattern.name else _coded(pattern.name)
-    try:
-        day = datetime.datetime.strptime(text.name, codes).date()
-    except ValueError:
-        raise refused(f"{text.name!r} is not written as {pattern.name!r}", "write DATE '2024-12-31'") from None
-    return exp.cast(exp.Literal.string(day.isoformat()), "date")
-
-
 def _age_today(given: Sequence[exp.Expr]) -> exp.Expr:
     """AGE(d): from that day to this one."""
     found = exp.Anonymous(this="AGE", expressions=[_of_clock("CURRENT_DATE"), given[0]])
@@ -299,9 +280,6 @@ _CALLED: dict[tuple[str, int | None], Callable[[Sequence[exp.Expr]], exp.Expr | 
     ("DATE_FORMAT", 2): lambda given: _written(given[0], given[1]),
     ("FORMAT_DATE", 2): lambda given: _written(given[1], given[0]),
     ("AGE", 1): _age_today,
-    ("TO_DATE", 1): _read_date,
-    ("TO_DATE", 2): _read_date,
-    ("STR_TO_DATE", 2): _read_date,
 }
 _NODE_HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
     exp.Nvl2: _present,
@@ -311,7 +289,6 @@ _NODE_HANDLERS: dict[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]] = {
     exp.Format: _formatted,
     exp.GroupingId: lambda node: exp.Grouping(expressions=node.expressions),
     exp.AddMonths: lambda node: _moved(node.this, node.expression, "month"),
-    exp.StrToDate: lambda node: _read_date((node.this, node.args["format"])),
     exp.Trunc: _cut_date,
     exp.TimestampTrunc: _unit_last,
     exp.Window: _share,

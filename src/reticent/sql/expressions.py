@@ -45,6 +45,10 @@ class Binning:
         return found if reach is None else np.minimum(found, self.radius * _most(reach))
 
 
+def _ends(share: Interval) -> tuple[np.ndarray, np.ndarray]:
+    return np.clip(np.nan_to_num(share.low, nan=0.0), 0.0, 1.0), _most(share)
+
+
 def _most(share: Interval) -> np.ndarray:
     return np.clip(np.nan_to_num(share.high, nan=1.0), 0.0, 1.0)
 
@@ -76,7 +80,8 @@ class Run:
         return found
 
     def numbers(self, expr: Expr) -> Interval:
-        return to_interval(self.of(expr))
+        found = self.of(expr)
+        return found if isinstance(found, Interval) else to_interval(found)
 
     def truth(self, expr: Expr) -> Truth:
         return to_truth(self.of(expr))
@@ -110,10 +115,27 @@ class Run:
 
     def combined(self, terms: Sequence[tuple[float, int]], rows: int) -> Interval:
         """Sum of coefficient * share."""
-        total = Interval.exactly(0.0, rows)
-        for coefficient, place in self.answered_terms(terms):
+        total, answered = Interval.exactly(0.0, rows), self.answered_terms(terms)
+        for coefficient, place in answered:
             total = total + Interval.exactly(coefficient, rows) * self.measures[place]
-        return total
+        return total if answered is terms else self._extent(terms, rows).cut(total)
+
+    def _extent(self, terms: Sequence[tuple[float, int]], rows: int) -> Extent:
+        """Where a sum with centred totals lies whatever noise says: each total is at most the share of its records."""
+        left: dict[int, float] = {}
+        for coefficient, place in terms:
+            left[place] = left.get(place, 0.0) + coefficient
+        least, most = np.zeros(rows), np.zeros(rows)
+        for place in [place for place in left if place in self.centred]:
+            total, counted = left.pop(place), self.centred[place]
+            alone = left.pop(counted, 0.0)
+            shares = _ends(self.measures[counted])
+            products = [coefficient * share for coefficient in (alone, alone + total) for share in shares]
+            least, most = least + np.min(products, axis=0), most + np.max(products, axis=0)
+        for place, coefficient in left.items():
+            products = [coefficient * share for share in _ends(self.measures[place])]
+            least, most = least + np.min(products, axis=0), most + np.max(products, axis=0)
+        return Extent(least, most)
 
     def answered_terms(self, terms: Sequence[tuple[float, int]]) -> Sequence[tuple[float, int]]:
         """The same sum in terms of what was answered: counts of the records of centred totals meet other counts."""

@@ -375,7 +375,9 @@ class Planner:
         self.meter.charge(SELECT_STEPS)
         if tree.args.get("joins"):
             self._weigh(tree)
-        tree = constants_inlined(semijoined(tree, self._ctes), self._views(), self._columns, self.meter)
+        tree = semijoined(tree, self._ctes)
+        if tree.args.get("joins"):
+            tree = constants_inlined(tree, self._views(), self._columns, self.meter)
         source = self._from(tree)
         distinct = tree.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:

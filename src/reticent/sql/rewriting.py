@@ -181,7 +181,8 @@ def spelled_out(tree: exp.Expr) -> exp.Expr:
         elif isinstance(node, _QUANTILES):
             lists, longer = lists or _levels(node) is not None, None
         elif isinstance(node, _ORDERED):
-            longer = compared_with_all(node)
+            compared = isinstance(node.expression, (exp.All, exp.Any))
+            longer = compared_with_all(node) if compared else None
         else:
             longer = _in_rows(node) if isinstance(node, exp.In) else _compared(node)
         if longer is not None:

@@ -26,7 +26,7 @@ from reticent.knowledge.free import ROWS
 from reticent.knowledge.raw_sums import CentredAnswer, RowsAnswer, with_counts
 from reticent.queries import Predicate, Query, Weights
 from reticent.sql.describe import Explained, Prospect, Shown, described, explained_table
-from reticent.sql.dialects import clock_notes
+from reticent.sql.dialects import CLOCK, clock_notes
 from reticent.sql.error_targets import trials
 from reticent.sql.expressions import Binning, Expr, Known, Presence, Run, Sum, array_steps, walk
 from reticent.sql.intervals import Interval
@@ -327,7 +327,8 @@ class Statement:
         """The rows of the result, in its order."""
         relation = self.relation
         chosen = np.arange(relation.rows) if kept is None else np.flatnonzero(kept.holds)
-        chosen = sorted_rows(run, relation.order, chosen)
+        if relation.order:
+            chosen = sorted_rows(run, relation.order, chosen)
         stop = None if relation.limit is None else relation.offset + relation.limit
         return chosen[relation.offset : stop]
 
@@ -544,7 +545,8 @@ def _planned(
     meter = Meter()
     meter.charge(NODE_STEPS * sum(1 for _ in tree.walk()))
     planner = Planner(domain, table, meter, synthetic, where)
-    planner.public += clock_notes(tree)
+    if CLOCK in tree.meta:
+        planner.public += clock_notes(tree)
     found = planner.query(tree)
     if isinstance(found, Scope):
         raise _RowsListed(planner.rows_refused(tree))

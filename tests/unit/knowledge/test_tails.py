@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reticent.knowledge.tails import JOINT, KINDS, SESSION_WIDE, SINGLE, hull, joined, session_share
+from reticent.knowledge.tails import JOINT, KINDS, SESSION_WIDE, SINGLE, hull, joined, placed, session_share
 
 fractions = st.floats(0, 1)
 widths = st.floats(1e-6, 0.5)
@@ -64,3 +65,20 @@ def test_shares_of_all_statements_that_may_ever_be_made_add_up_to_the_failure_pr
     assert sum(KINDS.values()) == 1
     assert JOINT.own + float(SESSION_WIDE) == 1
     assert SINGLE.own == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "moved"),
+    [
+        ((0.5, 0.4, 0.6), (0.5, 0.4, 0.6)),
+        ((-0.1, -0.3, 0.1), (0.0, 0.0, 0.1)),
+        ((1.1, 0.9, 1.3), (1.0, 0.9, 1.0)),
+        ((-0.4, -0.6, -0.2), (0.0, 0.0, 0.2)),
+        ((1.5, 1.2, 1.6), (1.0, 0.7, 1.0)),
+        ((0.2, -inf, inf), (0.2, 0.0, 1.0)),
+    ],
+)
+def test_an_estimate_beyond_all_that_is_possible_is_moved_and_keeps_its_error(
+    told: tuple[float, float, float], moved: tuple[float, float, float]
+) -> None:
+    assert tuple(map(float, placed(*told, 0.0, 1.0))) == pytest.approx(moved)

@@ -101,3 +101,29 @@ def test_a_key_that_paid_for_some_of_its_parts_is_quoted_nothing(
         with pytest.raises(KeyReusedError):
             session.cost("SELECT COUNT(*), AVG(b) FROM t WHERE c = 1", **other)
         assert session.cost(question, error=error, key="new", analyst="ann") > 0
+
+
+@pytest.mark.parametrize("question", ["mean", "statement"])
+def test_a_key_that_paid_for_some_parts_repeats_its_answer(question: str, tmp_path: Path) -> None:
+    """A part that was free came back from what was known by then: the same key had another value."""
+    where = (rt.col("a") <= 1) & (rt.col("b") <= 1)
+    asked: Any = rt.mean("c", where=where) if question == "mean" else "SELECT AVG(c) FROM t WHERE a <= 1 AND b <= 1"
+    budget, path = rt.Budget(rho=5), tmp_path / "l"
+    with Session.open(path, uniform(3000, seed=1), budget, warm_start=0.0) as session:
+        session.ask(rt.marginal("a", "b"), error=0.005)
+        first = session.ask(asked, error=0.1, key="k")
+        assert first.price > 0
+        spent = session.spent
+        for shape in (("a", "b"), ("a", "b", "c"), ("b", "c")):
+            session.ask(rt.marginal(*shape), error=0.001)
+        session.refit()
+        after = session.spent
+        again = session.ask(asked, error=0.1, key="k")
+        assert again.to_dict() == first.to_dict()
+        assert session.cost(asked, error=0.1, key="k") == 0
+        with pytest.raises(KeyReusedError):
+            session.ask(rt.mean("b", where=where) if question == "mean" else "SELECT AVG(b) FROM t", error=0.1, key="k")
+        assert session.spent == after > spent
+    with Session.open(path, uniform(3000, seed=1), budget) as session:
+        assert session.ask(asked, error=0.1, key="k").to_dict() == first.to_dict()
+        session.state.ledger.verify()

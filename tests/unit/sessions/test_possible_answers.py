@@ -11,6 +11,8 @@ from tests.session_tables import of_codes
 
 import reticent as rt
 from reticent.kernel.table import Table
+from reticent.queries.linear import Ratio, Total
+from reticent.queries.predicate import Everything
 from reticent.sessions.session import Session
 
 SIZES = {"a": 9, "b": 6, "c": 4, "d": 3}
@@ -77,3 +79,19 @@ def test_no_answer_is_impossible() -> None:
 @pytest.mark.slow
 def test_no_answer_of_ten_thousand_is_impossible() -> None:
     assert lives(500, range(5)) == 0
+
+
+@pytest.mark.parametrize("engine", ["default", "tuned"])
+def test_a_total_over_other_records_is_no_mean(engine: str) -> None:
+    """It was cut to the range of the column's numbers, and certified there."""
+    generator = np.random.default_rng(1)
+    columns = {"a": generator.integers(0, 4, 2000), "c": generator.integers(3, 5, 2000)}
+    rows = of_codes(rt.Domain({"a": 4, "c": 5}), columns, 10_000)
+    asked = Ratio(Total("c", Everything()), rt.count(rt.col("a") == 0))
+    true = columns["c"].sum() / np.count_nonzero(columns["a"] == 0)
+    options: dict[str, Any] = {} if engine == "default" else {"engine": engine, "queries": 100}
+    with Session.open(None, rows, rt.Budget(rho=5), confidence=1 - 1e-6, progress=False, **options) as session:
+        answer = session.ask(asked, error=0.5 if engine == "default" else None)
+        assert true > 4, "beyond the largest number of the column"
+        assert abs(float(answer.value) - true) <= (answer.error or 1.0)
+        assert answer.interval is None or answer.interval[0] <= true <= answer.interval[1]

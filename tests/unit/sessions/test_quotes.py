@@ -15,6 +15,7 @@ from tests.small_tables import skewed, uniform
 
 import reticent as rt
 from reticent.errors import BudgetError, QueryError
+from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import NANO
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Range, Weighted
@@ -201,3 +202,18 @@ def test_the_cost_of_a_batch_bounds_its_charge() -> None:
         most = session.cost(batch, error=0.01)
         session.ask_all(batch, error=0.01)
         assert 0 < session.spent <= most
+
+
+@pytest.mark.parametrize(
+    "question", ["SELECT COUNT(*) FROM t WHERE a <= {} AND b <= 1", "SELECT AVG(c) FROM t WHERE a <= {}"]
+)
+def test_a_paid_question_makes_no_pass_over_the_hypothesis(question: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name, a hash of all of it, was computed anew for every purchase and told nobody."""
+    passes: list[None] = []
+    whole = Snapshot.to_bytes
+    error = 0.05 if "AVG" in question else 100
+    with Session.open(None, table(), rt.Budget(rho=100), warm_start=0.0) as session:
+        session.ask(question.format(0), error=error)
+        monkeypatch.setattr(Snapshot, "to_bytes", lambda snapshot: passes.append(None) or whole(snapshot))
+        assert session.ask(question.format(1), error=error).price > 0
+    assert not passes

@@ -11,7 +11,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +27,7 @@ from reticent.errors import (
     KeyReusedError,
     LedgerError,
     QueryError,
+    has_type,
     require,
 )
 from reticent.kernel.ledger.anchor import Anchor, Mark, breach, newest, places
@@ -960,7 +961,7 @@ class Ledger:
             self._anchor.write(Mark(history.opening["ledger"], history.sequence, history.head, history.spent))
 
     @contextmanager
-    def _using(self) -> Iterator[None]:
+    def _using(self) -> Generator[None]:
         with self._mutex, io_errors("the ledger"):
             if self._unusable is not None:
                 raise LedgerError(f"the ledger {self._unusable}: open it again; what is charged stays charged")
@@ -969,7 +970,7 @@ class Ledger:
             yield
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> Generator[None]:
         """Whatever interrupts a write, even a signal, leaves its outcome in doubt: reopening tells."""
         try:
             yield
@@ -1003,13 +1004,13 @@ def _digest(kind: str, request: Payload) -> str:
 
 
 def _amount(name: str, value: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not has_type(value, int) or has_type(value, bool) or value < 0:
         raise EntryError(f"{name} {value!r} is not a whole number of nano-units from 0: round prices up")
     return value
 
 
 def _require_text(name: str, value: str) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= 200:
+    if not has_type(value, str) or not 0 < len(value) <= 200:
         raise EntryError(f"{name} must be a text of 1 to 200 characters")
     return value
 
