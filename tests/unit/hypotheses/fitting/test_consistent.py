@@ -117,7 +117,8 @@ def test_parameters_move_cells_as_far_as_the_sets_inside_let_them(independent: b
         q = generator.dirichlet(np.full(24, 5.0)).reshape(2, 3, 4)
     moved = [_held(q * np.exp(scale * generator.normal(size=q.shape)), q) - q for _ in range(400)]
     ratios = np.mean(np.square(moved), axis=0) / (held_squares(q) * scale**2)
-    assert 1 / factor < ratios.min() and ratios.max() < factor
+    assert 1 / factor < ratios.min()
+    assert ratios.max() < factor
     assert not independent or (q * q / held_squares(q)).max() > 1000
 
 
