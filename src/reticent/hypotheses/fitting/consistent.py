@@ -192,8 +192,9 @@ def others(names: Set, kept: tuple[int, ...]) -> tuple[int, ...]:
 
 def centred(table: np.ndarray) -> np.ndarray:
     """The mean along every axis taken off."""
-    for axis in range(np.ndim(table)):
-        table = table - table.mean(axis=axis, keepdims=True)
+    for axis, size in enumerate(np.shape(table)):
+        # The very bits of `mean`, whose own checks take longer than the sums: a fit centres a hundred tables a step.
+        table = table - np.add.reduce(table, axis=axis, keepdims=True) / size
     return table
 
 
