@@ -17,15 +17,15 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.fitting.consistent import Departure, centred_squares, consistent_of
-from reticent.hypotheses.fitting.prior import (
-    SCALE_GRID,
-    Base,
-    collapse,
-    expected_from_pairs,
-    product_base,
-    without_impossible,
+from reticent.hypotheses.fitting.consistent import (
+    Departure,
+    centred_squares,
+    consistent_of,
+    held_squares,
+    kept_by_centring,
 )
+from reticent.hypotheses.fitting.pooling import VARIANCE, learn_scales
+from reticent.hypotheses.fitting.prior import Base, collapse, product_base, without_impossible
 from reticent.hypotheses.fitting.smoothness import smooth_part
 from reticent.queries.linear import Residual
 
@@ -43,8 +43,6 @@ BINS = 26
 """Of a residual's prior variances, at equal steps of their logarithm."""
 FEW = 10
 """Attributes of a set whose subsets are looked up one by one; inside a wider one all known sets are tried."""
-SPREADS = (0.1, 0.2, 0.4, 0.8, 1.6)
-"""Standard deviations of log scales within an order that are tried."""
 
 
 class Allocation:
@@ -121,37 +119,39 @@ def prior_variances(
 ) -> list[np.ndarray | None]:
     """Of every residual's cells, in records squared: how far it may lie from what lower orders predict.
 
-    Free: released numbers only. A parameter of scale s moves a cell q by q s; the scale of a set is learnt from its
-    own departures, and where these are drowned from those of the other sets of its order. Of a pair that is smooth
-    along an ordered attribute these are variances of cosines instead of cells: the low frequencies are worth measuring
-    where every cell drowns. Of single attributes nothing is known beforehand.
+    Free: released numbers only. The scale of a set is learnt from its own departures, and where these are drowned from
+    those of the other sets of its order. Of a pair that is smooth along an ordered attribute these are variances of
+    cosines instead of cells: the low frequencies are worth measuring where every cell drowns. Of single attributes
+    nothing is known beforehand.
     """
     base, departures = departures_of(measurements, domain, sets)
-    pairs: dict[Set, np.ndarray] = {}
-    expected: dict[Set, np.ndarray] = {}
-    losses: dict[Set, np.ndarray] = {}
-    smooth: dict[Set, np.ndarray] = {}
-    for names in sorted((s for s in sets if len(s) > 1), key=len):
-        expected[names] = expected_from_pairs(base, pairs, names)
-        departure = departures(names, expected[names])
-        if departure is None:
-            continue
-        losses[names] = departure.losses()
-        if len(names) == 2:
-            pairs[names] = departure.shrunk()
-            part = smooth_part(domain, names, expected[names] + departure.away, departure.sd, expected[names])
-            if part is not None:
-                smooth[names] = records**2 * part.variances(expected[names])
-    scales: dict[Set, float] = {}
-    typical = 1.0
-    for order in sorted({len(s) for s in expected}):
-        members = [s for s in losses if len(s) == order]
-        # Of an order without measurements: half of the order below (spec planning.md 4).
-        own, usual = _pooled(np.stack([losses[s] for s in members])) if members else ([], typical / 2)
-        scales |= {s: usual for s in expected if len(s) == order} | dict(zip(members, own, strict=True))
-        typical = float(np.mean([scale for s, scale in scales.items() if len(s) == order]))
-    rough = {s: (records * scales[s]) ** 2 * centred_squares(expected[s] ** 2) for s in scales if s not in smooth}
-    return [None if len(s) < 2 else smooth[s] if s in smooth else rough[s] for s in sets]
+    learnt = learn_scales(sets, base, departures, VARIANCE)
+    spread = _held_spread if _has_residuals(measurements) else _free_spread
+    found: dict[Set, np.ndarray] = {}
+    for names, scale in learnt.scales.items():
+        expected, departure = learnt.expected[names], learnt.departures.get(names)
+        part = None
+        if departure is not None and len(names) == 2:
+            part = smooth_part(domain, names, expected + departure.away, departure.sd, expected)
+        if part is not None:
+            found[names] = records**2 * part.variances(expected)
+        else:
+            found[names] = (records * scale) ** 2 * spread(expected)
+    return [found.get(s) for s in sets]
+
+
+def _held_spread(expected: np.ndarray) -> np.ndarray:
+    """Of a residual's cells for a scale of one, as `Departure` has it; before centring."""
+    return held_squares(expected) / kept_by_centring(expected.shape)
+
+
+def _free_spread(expected: np.ndarray) -> np.ndarray:
+    """The same for scales that were learnt from marginals, whose cells move by themselves."""
+    return centred_squares(expected**2)
+
+
+def _has_residuals(measurements: Sequence[Measurement]) -> bool:
+    return any(isinstance(m.query, Residual) and m.query.names for m in measurements)
 
 
 def departures_of(
@@ -162,7 +162,7 @@ def departures_of(
     Where residuals were measured, of the set's residual; else of its cells, by the set's `own` marginals only or by
     larger ones too.
     """
-    if any(isinstance(m.query, Residual) and m.query.names for m in measurements):
+    if _has_residuals(measurements):
         joined = consistent_of(measurements, domain)
         base = product_base(
             domain, [((name,), *joined.marginal((name,))) for name in domain.names if joined.knows((name,))]
@@ -188,23 +188,3 @@ def departures_of(
         return None if merged is None else Departure.from_expected(*merged, expected, residual=False)
 
     return product_base(domain, known), of_cells
-
-
-def _pooled(losses: np.ndarray) -> tuple[np.ndarray, float]:
-    """Each set's root mean square scale, its order's scales being log-normal with the likeliest centre and spread.
-
-    The second is the middle of that law, for sets of the order of which nothing was measured.
-    """
-    likely = np.exp(-0.5 * (losses - losses.min(axis=1, keepdims=True)))
-    logs = np.log(SCALE_GRID)
-    best, chosen = -np.inf, np.ones(logs.size)
-    for centre in logs:
-        for spread in SPREADS:
-            prior = np.exp(-0.5 * ((logs - centre) / spread) ** 2)
-            prior /= prior.sum()
-            found = float(np.log(np.maximum(likely @ prior, 1e-300)).sum())
-            if found > best:
-                best, chosen = found, prior
-    posterior = likely * chosen
-    own = np.sqrt((posterior @ SCALE_GRID**2) / posterior.sum(axis=1))
-    return own, float(np.exp(chosen @ logs))

@@ -36,8 +36,16 @@ from reticent.hypotheses.fitting.descent import (
     Reached,
 )
 from reticent.hypotheses.fitting.forest import forest_parameters
+from reticent.hypotheses.fitting.pooling import SHRINKING, learn_scales
 from reticent.hypotheses.fitting.preconditioning import PAIR, Nested, centred_curvature
-from reticent.hypotheses.fitting.prior import LEAST_SCALE, Base, Prior, collapse, expected_from_pairs, product_base
+from reticent.hypotheses.fitting.prior import (
+    LEAST_SCALE,
+    Base,
+    Prior,
+    collapse,
+    expected_from,
+    product_base,
+)
 from reticent.hypotheses.fitting.proportional import Rescaling, consistent_marginals
 from reticent.hypotheses.fitting.quasi_newton import Diagonal, Preconditioner
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
@@ -666,19 +674,31 @@ def _departure(term: Term, expected: np.ndarray) -> Departure:
 
 
 def _with_wide_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
-    """Learnt scales of pairs; those of three and more attributes likely ones where these are wider.
+    """Scales learnt from what was measured, of residuals by orders. Of marginals, a pair's by itself; that of three and
+    more attributes a likely one where it is wider.
 
     Never narrower: what the pairs expect was fitted to noise that the triples share, so that triples look weaker
     than they are.
     """
     marginals = {term.attributes: term for term in terms.values() if term.form is None}
+    if any(term.residual for term in marginals.values()):
+        return terms | _with_pooled_scales(marginals, base)
     pairs = {n: _departure(term, base.table(n)).shrunk() for n, term in marginals.items() if term.order == 2}
     widened = _with_learnt_scales(terms, base)
     for names, term in marginals.items():
         if term.order > 2:
-            scale = _departure(term, expected_from_pairs(base, pairs, names)).likely_scale(term.scale)
+            scale = _departure(term, expected_from(base, pairs, names)).likely_scale(term.scale)
             widened[names, ""] = replace(term, scale=max(term.scale, scale))
     return widened
+
+
+def _with_pooled_scales(marginals: Mapping[Set, Term], base: Base) -> dict[Key, Term]:
+    """Scales learnt from all sets of an order together (spec planning.md 4), where residuals were measured.
+
+    Noise of residuals is independent from set to set, so that it does not hide triples behind pairs.
+    """
+    learnt = learn_scales(marginals, base, lambda names, table: _departure(marginals[names], table), SHRINKING)
+    return {(names, ""): replace(marginals[names], scale=scale) for names, scale in learnt.scales.items()}
 
 
 SMOOTH = "smooth part"

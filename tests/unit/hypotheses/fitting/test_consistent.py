@@ -11,7 +11,7 @@ import pytest
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseEngine, DenseHypothesis
-from reticent.hypotheses.fitting.consistent import Consistent, Departure, as_marginals, centred, centred_squares
+from reticent.hypotheses.fitting.consistent import Consistent, Departure, as_marginals, centred, held_squares
 from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base
 from reticent.queries.linear import Marginal, Residual
@@ -95,14 +95,41 @@ def test_the_gradient_is_that_of_the_objective() -> None:
     assert slope == pytest.approx(found, rel=1e-5)
 
 
+def _held(cells: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """The cells with the pairs of another table: proportional fitting."""
+    for _ in range(60):
+        for axis in range(cells.ndim):
+            cells = cells * (like.sum(axis=axis, keepdims=True) / cells.sum(axis=axis, keepdims=True))
+    return cells
+
+
+def _products(shares: list[np.ndarray]) -> np.ndarray:
+    return np.einsum("i,j,k->ijk", *shares)
+
+
+@pytest.mark.parametrize(("independent", "factor"), [(True, 1.5), (False, 4.0)])
+def test_parameters_move_cells_as_far_as_the_sets_inside_let_them(independent: bool, factor: float) -> None:
+    """Squares of what random parameters change while pairs stay as they are: of independent attributes as stated, of
+    dependent ones nearly. The square of a heavy cell itself is a thousand times too much."""
+    generator, scale = np.random.default_rng(8), 0.05
+    q = _products([np.array([0.9, 0.1]), np.array([0.8, 0.15, 0.05]), np.array([0.7, 0.1, 0.1, 0.1])])
+    if not independent:
+        q = generator.dirichlet(np.full(24, 5.0)).reshape(2, 3, 4)
+    moved = [_held(q * np.exp(scale * generator.normal(size=q.shape)), q) - q for _ in range(400)]
+    ratios = np.mean(np.square(moved), axis=0) / (held_squares(q) * scale**2)
+    assert 1 / factor < ratios.min()
+    assert ratios.max() < factor
+    assert not independent or (q * q / held_squares(q)).max() > 1000
+
+
 def test_departures_of_residuals_have_the_variance_they_are_weighed_with() -> None:
-    """Cells q s z + noise, centred: their mean square over what centring leaves."""
+    """Of independent attributes, whose distributions stay: mean squares over what centring leaves."""
     generator = np.random.default_rng(8)
-    q, scale, sd = summed(truth(), ("b", "c")), 0.7, 0.02
+    first, second, scale, sd = np.array([0.7, 0.2, 0.1]), np.array([0.4, 0.3, 0.2, 0.1]), 0.1, 0.002
+    q = np.outer(first, second)
     squares = []
     for _ in range(4000):
-        values = q + q * scale * generator.normal(size=q.shape) + generator.normal(0, sd, q.shape)
+        values = _held(q * np.exp(scale * generator.normal(size=q.shape)), q) + generator.normal(0, sd, q.shape)
         departure = Departure.from_expected(centred(values), sd, q, residual=True)
         squares.append(departure.squares)
-    expected = centred_squares(q**2) * scale**2 + sd**2
-    assert np.mean(squares, axis=0) == pytest.approx(expected, rel=0.2)
+    assert np.mean(squares, axis=0) == pytest.approx(departure.spread * scale**2 + sd**2, rel=0.2)

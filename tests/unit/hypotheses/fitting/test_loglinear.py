@@ -10,8 +10,9 @@ from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseEngine
+from reticent.hypotheses.fitting.consistent import Departure
 from reticent.hypotheses.fitting.loglinear import FitProblem, fit_loglinear, terms_of
-from reticent.hypotheses.fitting.prior import Prior, collapse, empirical_scale, product_base, soft_floor
+from reticent.hypotheses.fitting.prior import Prior, collapse, product_base, soft_floor
 from reticent.hypotheses.fitting.quasi_newton import Diagonal, Objective, descend
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.log_space import LogEngine
@@ -211,9 +212,9 @@ def test_excess_variance_reveals_the_scale(scale):
     generator = np.random.default_rng(8)
     expected = generator.dirichlet(np.ones(2000))
     values = expected * (1 + generator.normal(0, scale, 2000)) + generator.normal(0, 1e-5, 2000)
-    assert scale / 1.5 < empirical_scale(values, 1e-5, expected) < scale * 1.5
+    assert scale / 1.5 < Departure.from_expected(values, 1e-5, expected, residual=False).scale < scale * 1.5
     noise = expected + generator.normal(0, 1e-4, 2000)
-    assert empirical_scale(noise, 1e-4, expected) < 0.05
+    assert Departure.from_expected(noise, 1e-4, expected, residual=False).scale < 0.05
 
 
 def test_collapse_weighs_by_precision():
