@@ -544,8 +544,8 @@ class Release:
     ) -> pa.Table:
         """Synthetic rows with decoded values; marginals are closer than independent sampling allows.
 
-        With `replicates=80` rows are independent and carry columns `repwt1` to `repwt80`, replicate weights in the
-        survey convention: the variance of any statistic is the mean over replicates of its squared distance from the
+        With `replicates=80` rows carry columns `repwt1` to `repwt80`, replicate weights in the survey convention, which
+        include what the rows' own sampling adds: the variance of any statistic is the mean over replicates of its squared distance from the
         value with equal weights (scale 1/80, `mse=TRUE`). Weights and rows are public post-processing.
 
         Args:
@@ -578,7 +578,7 @@ class Release:
             held = self.replicated
             held = held if held is not None and held.count == count else self.replicates(count).replicated
             assert held is not None, "just made"
-            return weighted_rows(held, rows, np.random.default_rng(seed))
+            return weighted_rows(held, rows, np.random.default_rng(seed), independent=independent)
         workload = self.facts["workload"]
         # A list of conjunctions is kept by its digest only.
         asked = () if "conjunctions" in workload else target_sets(Workload.from_dict(workload), self.domain)

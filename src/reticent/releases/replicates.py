@@ -63,7 +63,9 @@ def made_replicates(
         return [centred(cells) if isinstance(m.query, Residual) else cells for m, cells in told]
 
     own = measured_of(hypothesis)
-    left = {} if _posterior(hypothesis.domain, measurements) else unfitted(hypothesis, measurements)
+    # The posterior of a drowned histogram is spread by the noise already.
+    posterior = _posterior(hypothesis.domain, measurements)
+    left = {} if posterior else unfitted(hypothesis, measurements)
     start = _start(hypothesis, measurements)
     seeds = np.random.SeedSequence(seed).spawn(count)
 
@@ -74,8 +76,7 @@ def made_replicates(
         for measured, there, here in zip(measurements, drawn, own, strict=True):
             noise = fresh_noise(measured, generator)
             choices.append(replace(measured, values=there + noise))
-            # The posterior of a drowned histogram is spread by the noise already.
-            fresh = 0.0 if _posterior(hypothesis.domain, measurements) else noise
+            fresh = 0.0 if posterior else noise
             perturbed.append(replace(measured, values=measured.values + there - here + fresh))
         if not public_records:
             choices, perturbed = _counted(choices), _counted(perturbed)

