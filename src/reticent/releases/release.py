@@ -547,7 +547,7 @@ class Release:
 
         With `replicates=80` rows carry columns `repwt1` to `repwt80`, replicate weights in the survey convention: the
         variance of any statistic is the mean over replicates of its squared distance from the value with equal weights
-        (scale 1/80, `mse=TRUE`), what the rows' own sampling adds included. Weights and rows are public post-processing.
+        (scale 1/80, `mse=TRUE`), what the rows' own sampling adds included. Weights and rows are post-processing.
 
         Args:
             rows: How many; default: as many as records, four times as many with replicate weights, the fewest there.
