@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from reticent.hypotheses.dense.flat_kernels import add_up, tell
+from reticent.hypotheses.dense.flat_kernels import read_tables, sum_cells
 from reticent.hypotheses.dense.marginal_tree import marginal_tree, softmax_in_place
 
 __all__ = ["FlatTables"]
@@ -37,19 +37,19 @@ class FlatTables:
     def evaluate(self, tables: np.ndarray) -> np.ndarray:
         """The marginals of the distribution that has these logarithms."""
         cells = self._probabilities
-        self._sums.tell(tables, cells)
+        self._sums.read(tables, cells)
         if self._impossible is not None:
             cells[self._impossible] = -np.inf
         softmax_in_place(cells)
-        return self._sums.add_up(cells)
+        return self._sums.marginals(cells)
 
     def covary(self, weights: np.ndarray) -> np.ndarray:
         """At the distribution last evaluated: E[(w - E w) 1_c] for every cell c of every table."""
         cells = self._scratch
-        self._sums.tell(weights, cells)
+        self._sums.read(weights, cells)
         cells -= float(cells @ self._probabilities)
         cells *= self._probabilities
-        return self._sums.add_up(cells)
+        return self._sums.marginals(cells)
 
 
 class _Indexed:
@@ -65,14 +65,14 @@ class _Indexed:
             self._index[:, place] = self.size + inside
             self.size += prod(sizes)
 
-    def tell(self, tables: np.ndarray, cells: np.ndarray) -> None:
+    def read(self, tables: np.ndarray, cells: np.ndarray) -> None:
         """The sum, at every cell, of what the tables have there."""
-        tell(tables, self._index, cells)
+        read_tables(tables, self._index, cells)
 
-    def add_up(self, cells: np.ndarray) -> np.ndarray:
+    def marginals(self, cells: np.ndarray) -> np.ndarray:
         """The marginals of the cells."""
         found = np.empty(self.size)
-        add_up(cells, self._index, found)
+        sum_cells(cells, self._index, found)
         return found
 
 
@@ -86,9 +86,9 @@ class _Reduced:
         self._places = [slice(a, b) for a, b in pairwise(ends)]
         self.size = ends[-1]
 
-    def tell(self, tables: np.ndarray, cells: np.ndarray) -> None:
+    def read(self, tables: np.ndarray, cells: np.ndarray) -> None:
         parts = zip(self._places, self._shapes, strict=True)
         self._tree.expand([tables[place].reshape(shape) for place, shape in parts], cells)
 
-    def add_up(self, cells: np.ndarray) -> np.ndarray:
+    def marginals(self, cells: np.ndarray) -> np.ndarray:
         return np.concatenate([marginal.ravel() for marginal in self._tree.reduce(cells)])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from numba import njit
 
-__all__ = ["add_up", "centre", "tell"]
+__all__ = ["centre", "read_tables", "sum_cells"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def tell(tables, index, cells):
+def read_tables(tables, index, cells):
     """The sum, at every cell, of the numbers that the tables have there."""
     for cell in range(index.shape[0]):
         total = 0.0
@@ -18,8 +18,8 @@ def tell(tables, index, cells):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_up(cells, index, tables):
-    """The adjoint of `tell`: the marginals of the cells, in the order of the tables."""
+def sum_cells(cells, index, tables):
+    """The adjoint of `read_tables`: the marginals of the cells, in the order of the tables."""
     for place in range(tables.size):
         tables[place] = 0.0
     for cell in range(index.shape[0]):
