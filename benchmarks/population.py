@@ -17,6 +17,7 @@ from benchmarks.populations import Truth, adult, american, generated, skewed
 from benchmarks.release import DATA, DELTA, read
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from benchmarks.survey import survey_coverage
+from reticent.errors import QueryError
 from reticent.hypotheses import DenseHypothesis
 from reticent.hypotheses.replicates import Replicates, drawn_table
 from reticent.knowledge.population import effective_wilson, spread
@@ -208,7 +209,12 @@ def certified(release: rt.Release, asked: Statistics, places: np.ndarray) -> tup
         where = rt.col(names[0]) == cell[0]
         for name, code in zip(names[1:], cell[1:], strict=True):
             where &= rt.col(name) == code
-        found = release.ask(rt.count(where)).population(CONFIDENCE, mode="certified")
+        try:
+            found = release.ask(rt.count(where)).population(CONFIDENCE, mode="certified")
+        except QueryError:
+            # At small budgets nothing certifies a cell: then all shares are possible.
+            ends.append((0.0, 1.0))
+            continue
         ends.append((found.low, found.high))
     low, high = np.array(ends).T
     return low, high
