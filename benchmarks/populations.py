@@ -20,7 +20,6 @@ ADULT = ("marital-status", "race", "sex", "income>50K", "age")
 """Of adult_reduced7: small enough for many populations."""
 NIST = ("MSP", "RAC1P", "SEX", "DEYE", "AGEP")
 GENERATED = {"group": 5, "area": 4, "sex": 2, "label": 2, "age": 8}
-GENERATED_RECORDS = 20_000
 SCALES = (0.7, 0.4, 0.15, 0.08)
 """Standard deviations of generated interactions, by order."""
 PRESENT = 0.7
@@ -81,11 +80,11 @@ def american() -> Truth:
     return _counted(sizes, codes, "DEYE", ("SEX", "RAC1P", "MSP"), ("SEX", "MSP"))
 
 
-def generated(seed: int) -> Truth:
+def generated(seed: int, records: int) -> Truth:
     """A log-linear model of random order, two to four, with some of its interactions."""
     generator, domain = np.random.default_rng([seed, 22]), Domain(GENERATED)
     cells = _drawn(domain, SCALES[: int(generator.integers(2, 5))], generator)
-    return Truth(domain, cells, GENERATED_RECORDS, "label", ("sex", "area", "group"), ("sex", "group"))
+    return Truth(domain, cells, records, "label", ("sex", "area", "group"), ("sex", "group"))
 
 
 def skewed(seed: int, records: int) -> Truth:

@@ -197,6 +197,19 @@ class Replicates:
         scales = np.array([self._log_mean(index) for index in range(self.count)])
         return np.exp(np.minimum(logs - scales, 700.0))
 
+    def systematic(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        """Records of the published distribution, each as often as expected but for less than one."""
+        assert isinstance(self.base, (DenseHypothesis, SupportHypothesis)), "no others are kept"
+        return self.base.systematic(rows, generator)
+
+    def shares(self, codes: np.ndarray) -> np.ndarray:
+        """The published probability of given records."""
+        codes = np.asarray(codes)
+        if isinstance(self.base, SupportHypothesis):
+            return _shares(self.base.weights)[_places(self.base.codes, codes)]
+        assert isinstance(self.base, DenseHypothesis), "no others are kept"
+        return self.base.probabilities()[tuple(codes.T)]
+
     def _log_mean(self, index: int) -> float:
         """log E[exp(sum of tables)] under the published distribution."""
         tables = [table[index].astype(np.float64) for table in self.tables]

@@ -171,7 +171,7 @@ def effective_wilson(
     effective = np.where(known, own / np.where(known, error, 1.0) ** 2, max(records, 1.0))
     pull = quantile**2 / effective
     middle = (share + pull / 2) / (1 + pull)
-    half = np.sqrt(pull * own + pull**2 / 4) / (1 + pull)
+    half = np.sqrt(pull) * np.sqrt(own + pull / 4) / (1 + pull)
     return np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
 
 

@@ -64,7 +64,8 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 2**31 - 1
 LEAST_ROWS_RATIO = 4
-"""Rows with replicate weights for each record: their own sampling then adds an eighth to a standard error at most."""
+"""Rows with replicate weights for each record: their own sampling then adds an eighth to a standard error at most, and
+far less where cells have rows enough to be systematic."""
 UNSTATED = "no privacy statement: fitted to measurements that were made elsewhere"
 PUBLISHED = "published"
 """Ledger events that hold a whole release."""
@@ -544,9 +545,9 @@ class Release:
     ) -> pa.Table:
         """Synthetic rows with decoded values; marginals are closer than independent sampling allows.
 
-        With `replicates=80` rows are independent and carry columns `repwt1` to `repwt80`, replicate weights in the
-        survey convention: the variance of any statistic is the mean over replicates of its squared distance from the
-        value with equal weights (scale 1/80, `mse=TRUE`). Weights and rows are public post-processing.
+        With `replicates=80` rows carry columns `repwt1` to `repwt80`, replicate weights in the survey convention: the
+        variance of any statistic is the mean over replicates of its squared distance from the value with equal weights
+        (scale 1/80, `mse=TRUE`), what the rows' own sampling adds included. Weights and rows are post-processing.
 
         Args:
             rows: How many; default: as many as records, four times as many with replicate weights, the fewest there.
@@ -578,7 +579,7 @@ class Release:
             held = self.replicated
             held = held if held is not None and held.count == count else self.replicates(count).replicated
             assert held is not None, "just made"
-            return weighted_rows(held, rows, np.random.default_rng(seed))
+            return weighted_rows(held, rows, np.random.default_rng(seed), independent=independent)
         workload = self.facts["workload"]
         # A list of conjunctions is kept by its digest only.
         asked = () if "conjunctions" in workload else target_sets(Workload.from_dict(workload), self.domain)

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 from reticent.errors import QueryError
 from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
+from reticent.hypotheses.dense.marginal_tree import COMPILED_CELLS
 from reticent.hypotheses.fitting.consistent import centred
 from reticent.hypotheses.fitting.histogram import estimate, is_drowned
 from reticent.hypotheses.fitting.loglinear import LogLinear, Redraw
@@ -40,6 +41,9 @@ PUBLIC_SEED = 20261117
 """Draws the replicates unless another seed is given: the same release has the same replicates."""
 FEWEST_REPLICATES, MOST_REPLICATES = 10, 1000
 THREADS = 2
+LEAST_CELLS = COMPILED_CELLS
+"""Of a universe whose replicates are made in threads: on smaller ones fits hold the interpreter's lock most of the
+time, and two threads that pass it to and fro took twice the processor time of one."""
 SUPPORTED = "Adaptive"
 
 
@@ -63,7 +67,9 @@ def made_replicates(
         return [centred(cells) if isinstance(m.query, Residual) else cells for m, cells in told]
 
     own = measured_of(hypothesis)
-    left = {} if _posterior(hypothesis.domain, measurements) else unfitted(hypothesis, measurements)
+    # The posterior of a drowned histogram is spread by the noise already.
+    posterior = _posterior(hypothesis.domain, measurements)
+    left = {} if posterior else unfitted(hypothesis, measurements)
     start = _start(hypothesis, measurements)
     seeds = np.random.SeedSequence(seed).spawn(count)
 
@@ -74,8 +80,7 @@ def made_replicates(
         for measured, there, here in zip(measurements, drawn, own, strict=True):
             noise = fresh_noise(measured, generator)
             choices.append(replace(measured, values=there + noise))
-            # The posterior of a drowned histogram is spread by the noise already.
-            fresh = 0.0 if _posterior(hypothesis.domain, measurements) else noise
+            fresh = 0.0 if posterior else noise
             perturbed.append(replace(measured, values=measured.values + there - here + fresh))
         if not public_records:
             choices, perturbed = _counted(choices), _counted(perturbed)
@@ -88,7 +93,8 @@ def made_replicates(
         moves = {names: sign * away for names, away in left.items()}
         return tilted_further(hypothesis, found, moved_pairs(refitted, moves))
 
-    return Replicates.of(hypothesis, seed, _in_threads(one, count, progress))
+    threads = THREADS if hypothesis.domain.size >= LEAST_CELLS else 1
+    return Replicates.of(hypothesis, seed, _in_threads(one, count, progress, threads))
 
 
 def _sign(place: int) -> int:
@@ -163,9 +169,9 @@ def _counted(measurements: Sequence[Measurement]) -> list[Measurement]:
     return [replace(m, values=m.values / total, sd=m.sd / total) for m in measurements]
 
 
-def _in_threads(act: Callable[[int], Any], count: int, progress: Report) -> list[Any]:
+def _in_threads(act: Callable[[int], Any], count: int, progress: Report, most: int) -> list[Any]:
     """All results in order, a few at a time; kernels and array operations release the interpreter's lock."""
-    threads = max(1, min(THREADS, os.cpu_count() or 1, count))
+    threads = max(1, min(most, os.cpu_count() or 1, count))
     results = []
     # Every fit keeps linear algebra to one thread; two that do so at once must not restore each other's limits.
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:

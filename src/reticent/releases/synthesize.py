@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reticent.hypotheses.replicates import Replicates
 
 
-__all__ = ["WEIGHT", "decode", "synthesize", "weighted_rows"]
+__all__ = ["WEIGHT", "decode", "row_variances", "synthesize", "weighted_rows"]
 
 WEIGHT = "repwt"
 """Columns of replicate weights are this and a number from 1, as survey files name them."""
@@ -54,17 +54,20 @@ def synthesize(
     return decode(codes, hypothesis.domain, _spread(codes, hypothesis.domain, generator, means or {}, independent))
 
 
-def weighted_rows(replicates: Replicates, rows: int, generator: np.random.Generator) -> pa.Table:
-    """Independent rows with one column of weights for each replicate: density ratio times Poisson(1).
+def weighted_rows(
+    replicates: Replicates, rows: int, generator: np.random.Generator, *, independent: bool = False
+) -> pa.Table:
+    """Rows with one column of weights for each replicate: density ratio times a factor of mean one.
 
-    The ratio carries a row from the published distribution to the replicate; the Poisson factor is the bootstrap of the
-    rows themselves, so that their own sampling is part of the variance too.
+    The ratio carries a row from the published distribution to the replicate; the factor is the bootstrap of the rows
+    themselves, so that their own sampling is part of the variance too: Poisson(1) for independent rows. Systematic
+    rows, the default, have less to bootstrap (`row_variances`).
     """
-    domain = replicates.domain
+    domain, base = replicates.domain, replicates.base
     taken = {f"{WEIGHT}{number}" for number in range(1, replicates.count + 1)} & set(domain.names)
     if taken:
         raise QueryError(f"column {min(taken)} has the name of a replicate weight; rename it in the domain")
-    codes = replicates.base.sample(rows, generator)
+    codes = base.sample(rows, generator) if independent else replicates.systematic(rows, generator)
     ratios = replicates.ratios(codes)
     effective = float((ratios.sum(axis=0) ** 2 / np.square(ratios).sum(axis=0)).min()) / rows
     if effective < LEAST_EFFECTIVE:
@@ -73,11 +76,44 @@ def weighted_rows(replicates: Replicates, rows: int, generator: np.random.Genera
             "would not stand for it; ask the release itself (answer.population, model.population)"
         )
     codes = np.asarray(codes).reshape(-1, len(domain))
-    table = decode(codes, domain, _spread(codes, domain, generator, {}, independent=True))
+    table = decode(codes, domain, _spread(codes, domain, generator, {}, independent))
+    own = 1.0
+    if not independent:
+        own = row_variances(rows * replicates.shares(codes), _hidden_by_bins(base))
     for place in range(replicates.count):
-        weights = ratios[:, place] * generator.poisson(1.0, rows)
+        factor = 1 + np.sqrt(own) * (generator.poisson(1.0, rows) - 1.0)
+        weights = ratios[:, place] * factor
         table = table.append_column(f"{WEIGHT}{place + 1}", pa.array(weights.astype(np.float32)))
     return table
+
+
+def row_variances(expected: np.ndarray, hidden: float = 0.0) -> np.ndarray:
+    """Of the sampling variance of independent rows, what is left of it in systematic ones (proofs/population.md, 8).
+
+    A cell with m expected rows has the whole number below or above m, hence variance f (1 - f) with f the fraction of
+    m, where independent rows have m. Numbers are drawn inside bins: of them a share `hidden` varies by row as ever.
+
+    Args:
+        expected: Rows that each row's cell has in expectation.
+        hidden: Of a number's variance, what lies inside bins.
+    """
+    fraction = expected - np.floor(expected)
+    left = fraction * (1 - fraction) / expected
+    return left + (1 - left) * hidden
+
+
+def _hidden_by_bins(hypothesis: Hypothesis) -> float:
+    """The largest share of a numeric attribute's variance that lies inside its bins."""
+    shares, domain = [0.0], hypothesis.domain
+    for name, attribute in domain.items():
+        if isinstance(attribute, Numeric) and attribute.radii.any():
+            weights = hypothesis.marginal((name,))[: attribute.known]
+            ends = np.array([attribute.bin(code) for code in range(attribute.known)], dtype=float)
+            weights, middles = weights / max(weights.sum(), 1e-12), ends.mean(axis=1)
+            inside = float(weights @ np.square(ends[:, 1] - ends[:, 0])) / 12
+            between = float(weights @ np.square(middles - weights @ middles))
+            shares.append(inside / (inside + between))
+    return max(shares)
 
 
 def _spread(

@@ -326,3 +326,10 @@ def test_the_expected_bias_is_that_of_mutual_information() -> None:
 
 def test_nothing_is_claimed_beyond_one() -> None:
     assert generalisation(rt.Budget(epsilon=5), lambda failure: 0.01, failure=0.05) == 1.0
+
+
+def test_a_share_of_next_to_nothing_has_an_interval_without_overflow() -> None:
+    """Fewer effective records than floating point can square: anything may be true."""
+    low, high = effective_wilson(np.array([1e-170]), np.array([0.01]), 20, 1000.0, 0.95)
+    assert low[0] == 0
+    assert high[0] == pytest.approx(1)

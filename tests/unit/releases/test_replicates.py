@@ -20,6 +20,7 @@ from reticent.hypotheses.replicates import Replicates, difference, drawn_table
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.releases import replicates as making
 from reticent.releases.replicates import made_replicates
+from reticent.releases.synthesize import row_variances
 
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
 ROWS = 4000
@@ -53,6 +54,7 @@ def held(release: rt.Release) -> Replicates:
 
 def test_the_seed_alone_decides(release: rt.Release, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
+    monkeypatch.setattr(making, "LEAST_CELLS", 0)
     first = release.replicates(10, seed=3, progress=seen.append)
     assert [p.step for p in seen] == list(range(1, 11))
     assert first.replicates(10, seed=3) is first
@@ -175,30 +177,55 @@ def test_a_drawn_table_has_whole_records(release: rt.Release) -> None:
 # -- rows with weights -------------------------------------------------------------------------------------
 
 
-def test_weights_carry_rows_to_their_replicate(replicated: rt.Release) -> None:
-    rows = replicated.synthesize(4 * ROWS, replicates=COUNT, seed=5)
+@pytest.mark.parametrize("independent", [False, True])
+def test_weights_carry_rows_to_their_replicate(replicated: rt.Release, independent: bool) -> None:
+    rows = replicated.synthesize(4 * ROWS, replicates=COUNT, seed=5, independent=independent)
     assert rows.column_names == [*DOMAIN.names, *(f"repwt{i}" for i in range(1, COUNT + 1))]
     inside = rows["a"].to_numpy() == 1
     own = inside.mean()
     for place in range(COUNT):
         weights = rows[f"repwt{place + 1}"].to_numpy().astype(float)
+        assert weights.min() >= 0
         assert weights.mean() == pytest.approx(1, abs=0.06)
-        # The rows' own sampling, once drawn and once by the Poisson factor.
-        allowed = 6 * np.sqrt(2 * own * (1 - own) / rows.num_rows)
+        # The rows' own sampling, once drawn and once by the random factor; a fifth of it where rows are systematic.
+        allowed = 6 * np.sqrt((2 if independent else 0.4) * own * (1 - own) / rows.num_rows)
         share = float((weights * inside).sum() / weights.sum())
         assert share == pytest.approx(held(replicated).marginal(("a",))[place, 1], abs=allowed)
 
 
-def test_the_convention_gives_the_variance(replicated: rt.Release) -> None:
-    """scale 1/R around the equal weights: sampling of records, noise, and the rows' own sampling."""
-    rows = replicated.synthesize(4 * ROWS, replicates=COUNT, seed=6)
+def shares_of(rows: pa.Table) -> tuple[float, np.ndarray]:
+    """Of records with `a` zero: with equal weights, and with each replicate's."""
     inside = rows["a"].to_numpy() == 0
     weights = np.stack([rows[f"repwt{i}"].to_numpy().astype(float) for i in range(1, COUNT + 1)])
-    shares = (weights * inside).sum(axis=1) / weights.sum(axis=1)
-    variance = np.mean((shares - inside.mean()) ** 2)
+    return float(inside.mean()), (weights * inside).sum(axis=1) / weights.sum(axis=1)
+
+
+def test_the_convention_gives_the_variance(replicated: rt.Release) -> None:
+    """scale 1/R around the equal weights: sampling of records, noise, and the rows' own sampling."""
+    rows = replicated.synthesize(4 * ROWS, replicates=COUNT, seed=6, independent=True)
+    share, shares = shares_of(rows)
+    variance = np.mean((shares - share) ** 2)
     direct = held(replicated).marginal(("a",))[:, 0].var()
-    own = inside.mean() * (1 - inside.mean()) / rows.num_rows
-    assert variance == pytest.approx(direct + own, rel=0.6)
+    assert variance == pytest.approx(direct + share * (1 - share) / rows.num_rows, rel=0.6)
+
+
+def test_systematic_rows_add_next_to_nothing(replicated: rt.Release) -> None:
+    """Independent rows add a quarter of the sampling variance of records to it; systematic ones a tenth of that."""
+    share, shares = shares_of(replicated.synthesize(4 * ROWS, replicates=COUNT, seed=6))
+    exact, replicas = replicated.hypothesis.marginal(("a",))[0], held(replicated).marginal(("a",))[:, 0]
+    assert share == pytest.approx(exact, abs=60 / (4 * ROWS)), "each of 54 cells is less than a row off"
+    added = shares - replicas
+    assert np.mean(added**2) < 0.4 * share * (1 - share) / (4 * ROWS)
+
+
+@pytest.mark.parametrize("expected", [0.3, 1.0, 2.5, 17.8])
+def test_what_is_left_of_the_sampling_of_systematic_rows(expected: float) -> None:
+    """Over all starts a cell has the whole number below or above: its variance, by each of its rows."""
+    starts = (np.arange(10_000) + 0.5) / 10_000
+    counts = np.floor(expected + starts)
+    left = float(row_variances(np.array([expected]))[0])
+    assert expected * left == pytest.approx(float(counts.var()), abs=1e-3)
+    assert float(row_variances(np.array([expected]), hidden=1.0)[0]) == 1.0
 
 
 def test_weights_need_rows(replicated: rt.Release) -> None:

@@ -31,12 +31,13 @@ from reticent.hypotheses.base import (
     solve_tilt,
     unpack,
 )
-from reticent.hypotheses.dense.marginal_tree import COMPILED_CELLS, marginal_tree
+from reticent.hypotheses.dense.marginal_tree import COMPILED_CELLS, marginal_tree, softmax_in_place
 from reticent.hypotheses.sampling import sample_cells, systematic_cells
 from reticent.queries.forms import Product
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
+    from reticent.hypotheses.dense.flat import FlatTables
     from reticent.hypotheses.fitting.loglinear import LogLinear
     from reticent.queries.forms import Dense
     from reticent.queries.linear import Linear
@@ -201,8 +202,12 @@ class DenseHypothesis:
 
         impossible = impossible_cells(self._domain, self._domain.names)
 
+        # A replicate is one of many fits.
+        repeated = options.get("redraw") is not None
+
         def engine(sets: Sequence[tuple[str, ...]]) -> DenseEngine:
-            return DenseEngine(self._domain.shape, [self._axes(names) for names in sets], impossible)
+            axis_sets = [self._axes(names) for names in sets]
+            return DenseEngine(self._domain.shape, axis_sets, impossible, repeated=repeated)
 
         options = {"start": self._model} | options
         self._model, report = fit_loglinear(measurements, self._domain, engine, **options)
@@ -350,30 +355,26 @@ def _tensor(form: Product | Dense) -> np.ndarray:
     return form.values
 
 
-def softmax_in_place(logits: np.ndarray) -> float:
-    """exp(logits) / sum, overwriting the logits; returns the logarithm of the sum."""
-    peak = float(logits.max())
-    if logits.size >= COMPILED_CELLS:
-        from reticent.hypotheses.dense.kernels import exponentiate
-
-        total = exponentiate(logits.reshape(-1), peak)
-    else:
-        logits -= peak
-        np.exp(logits, out=logits)
-        total = float(logits.sum())
-    logits /= total
-    return peak + math.log(total)
-
-
 class DenseEngine:
     """Evaluates p(x) ~ exp(sum of parameters) on all possible cells of a shape; `probabilities` holds the last p."""
 
     def __init__(
-        self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]], impossible: np.ndarray | None = None
+        self,
+        shape: tuple[int, ...],
+        axis_sets: Sequence[tuple[int, ...]],
+        impossible: np.ndarray | None = None,
+        *,
+        repeated: bool = False,
     ) -> None:
         self._impossible = impossible
         self._axis_sets = tuple(axis_sets)
-        self._tree = marginal_tree(shape, self._axis_sets)
+        self._tree = marginal_tree(shape, self._axis_sets, repeated=repeated)
+        self.flat: FlatTables | None = None
+        """The same tables as one vector, for a repeated fit."""
+        if repeated:
+            from reticent.hypotheses.dense.flat import FlatTables
+
+            self.flat = FlatTables(shape, self._axis_sets, impossible)
         self.probabilities = np.empty(shape)
         self._scratch = np.empty(shape)
 

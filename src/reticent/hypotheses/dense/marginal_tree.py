@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-__all__ = ["MarginalTree", "marginal_tree"]
+__all__ = ["MarginalTree", "marginal_tree", "softmax_in_place"]
 
 # Below this a NumPy pass costs less than waiting for the compiler. A fixed number, so that a replay takes
 # the same path and yields the same bits whatever was imported before.
@@ -37,10 +37,11 @@ class MarginalTree:
 
     The axes split into k+1 contiguous blocks; every set of k axes misses one of them. Each block is summed
     out and each set follows the first branch that can serve it. Smaller sets come from the smallest node
-    computed on the way. `expand` runs the same steps backwards.
+    computed on the way. `expand` runs the same steps backwards. Trees that are `repeated` thousands of times are worth
+    the compiler however small the tensor is.
     """
 
-    def __init__(self, shape: Sequence[int], axis_sets: Sequence[Sequence[int]]) -> None:
+    def __init__(self, shape: Sequence[int], axis_sets: Sequence[Sequence[int]], *, repeated: bool = False) -> None:
         self.shape = tuple(int(size) for size in shape)
         self.axis_sets = tuple(tuple(sorted(int(axis) for axis in axes)) for axes in axis_sets)
         known = set(range(len(self.shape)))
@@ -53,6 +54,7 @@ class MarginalTree:
         self._fans: list[_Fan] = []
         self._plan([_mask(axes) for axes in self.axis_sets])
         self._lay_out()
+        self._compiled = repeated or self._sizes[0] >= COMPILED_CELLS
 
     @property
     def cells_read(self) -> int:
@@ -185,7 +187,6 @@ class MarginalTree:
             starts.append(position)
             position += size
         self._offsets, self._space = starts, position
-        self._compiled = self._sizes[0] >= COMPILED_CELLS
         self._outputs = [
             (self._nodes[_mask(axes)], tuple(self.shape[axis] for axis in axes)) for axes in self.axis_sets
         ]
@@ -228,9 +229,26 @@ class MarginalTree:
 
 
 @lru_cache(maxsize=64)
-def marginal_tree(shape: tuple[int, ...], axis_sets: tuple[tuple[int, ...], ...]) -> MarginalTree:
+def marginal_tree(
+    shape: tuple[int, ...], axis_sets: tuple[tuple[int, ...], ...], *, repeated: bool = False
+) -> MarginalTree:
     """A tree from the cache: loops ask for the same workload every round."""
-    return MarginalTree(shape, axis_sets)
+    return MarginalTree(shape, axis_sets, repeated=repeated)
+
+
+def softmax_in_place(logits: np.ndarray) -> float:
+    """exp(logits) / sum, overwriting the logits; returns the logarithm of the sum."""
+    peak = float(logits.max())
+    if logits.size >= COMPILED_CELLS:
+        from reticent.hypotheses.dense.kernels import exponentiate
+
+        total = exponentiate(logits.reshape(-1), peak)
+    else:
+        logits -= peak
+        np.exp(logits, out=logits)
+        total = float(logits.sum())
+    logits /= total
+    return peak + math.log(total)
 
 
 def _mask(axes: Sequence[int]) -> int:

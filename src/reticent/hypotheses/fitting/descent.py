@@ -69,8 +69,9 @@ class Compared:
         """
         reached.note_contradiction(self._contradiction)
         found = self._descend(reached, point, warm=warm)
-        reach = largest_noise(self.problem.targets.size, laplace=self.laplace) - 1
-        moved = reached.move(self.problem, found, within_noise(self.problem, self.consistent, found, max(reach, 1.0)))
+        reach = max(largest_noise(self.problem.targets.size, laplace=self.laplace) - 1, 1.0)
+        within = within_noise(self.problem, self.consistent, found, reach, sqrt(self.variances))
+        moved = reached.move(self.problem, found, within)
         return reached.finish(self.problem, moved)
 
     def _descend(self, reached: Reached, point: np.ndarray, *, warm: bool) -> np.ndarray:
@@ -151,7 +152,8 @@ class Reached:
     ) -> None:
         self._tolerance, self._progress, self._left = tolerance, progress, iterations
         self._variances = variances
-        self._furthest = furthest
+        self._laplace = furthest == FURTHEST_LAPLACE
+        self._furthest = None if furthest is None else sqrt(variances) * furthest
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0
         self._misfit = self._contradiction = 0.0
@@ -204,7 +206,7 @@ class Reached:
         """
         if self._furthest is None or not problem.uneven:
             return inf
-        return sqrt(self._variances) * largest_noise(problem.numbers, laplace=self._furthest == FURTHEST_LAPLACE)
+        return sqrt(self._variances) * largest_noise(problem.numbers, laplace=self._laplace)
 
     def _solve(self, problem: FitProblem, point: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The lowest point of Gauss-Newton steps from a start on, each solved exactly; the given one if none is lower.
@@ -244,7 +246,7 @@ class Reached:
 
     def _revive(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
         """Descend again from where missed cells are as measured, while that leads lower."""
-        beyond = largest_noise(problem.size, laplace=self._furthest == FURTHEST_LAPLACE)
+        beyond = sqrt(self._variances) * largest_noise(problem.size, laplace=self._laplace)
         for _ in range(REVIVALS):
             revived = problem.revived(point, beyond)
             if revived is None:

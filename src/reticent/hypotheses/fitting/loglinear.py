@@ -53,6 +53,8 @@ from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
+    from reticent.hypotheses.dense.flat import FlatTables
+    from reticent.hypotheses.fitting.flat_terms import FlatTerms
 
 __all__ = ["FitProblem", "InferenceEngine", "LogLinear", "MakeEngine", "fit_loglinear"]
 
@@ -95,6 +97,14 @@ class Occupying(Protocol):
     def occupied(self) -> list[np.ndarray]:
         """Of every set, whether a cell has a record."""
         ...
+
+
+@runtime_checkable
+class Flattened(Protocol):
+    """An engine that has all its tables in one vector too, if its universe is small."""
+
+    @property
+    def flat(self) -> FlatTables | None: ...
 
 
 MakeEngine = Callable[[Sequence[Set]], InferenceEngine]
@@ -301,6 +311,16 @@ class FitProblem:
         """Where the prior is centred: at the base, but for a replicate."""
         self._point = np.zeros(self.size)
         self._weighted = np.zeros(self.size)
+        self._flat = self._flattened()
+
+    def _flattened(self) -> FlatTerms | None:
+        tables = self._engine.flat if isinstance(self._engine, Flattened) else None
+        if tables is None:
+            return None
+        from reticent.hypotheses.fitting.flat_terms import FlatTerms
+
+        numbers = [self._place[term.attributes] for term in self.terms]
+        return FlatTerms(list(zip(self.terms, self.places, numbers, strict=True)), self._shapes, self._base, tables)
 
     @property
     def engine(self) -> InferenceEngine:
@@ -384,7 +404,7 @@ class FitProblem:
         for column, place in enumerate(moving):
             unit = np.zeros(self.size)
             unit[place] = 1.0
-            slopes[:, column] = self._centred(self.gather(self._engine.covary(self.spread(unit))))
+            slopes[:, column] = self._centred(self._covaried(unit))
         pull = np.sqrt(self.pull(flat))
         system = np.concatenate([roots[:, None] * slopes, np.diag(pull)])
         wanted = np.concatenate([roots * misfits, pull * (flat - self.centre)[moving]])
@@ -432,12 +452,22 @@ class FitProblem:
         return self._centred(self._expected(flat))
 
     def _centred(self, found: np.ndarray) -> np.ndarray:
+        if self._flat is not None:
+            return self._flat.centred(found)
         for term, place in zip(self.terms, self.places, strict=True):
             if term.residual:
                 found[place] = centred(found[place].reshape(term.values.shape)).ravel()
         return found
 
+    def _covaried(self, weights: np.ndarray) -> np.ndarray:
+        """At the point whose statistics were last asked for: their covariances with their weighted sum."""
+        if self._flat is not None:
+            return self._flat.covaried(weights)
+        return self.gather(self._engine.covary(self.spread(weights)))
+
     def _expected(self, flat: np.ndarray) -> np.ndarray:
+        if self._flat is not None:
+            return self._flat.expected(flat)
         return self.gather(self._engine.evaluate(self.potentials(flat))[1])
 
     def value(self, flat: np.ndarray) -> float:
@@ -450,7 +480,7 @@ class FitProblem:
 
         Distances of residuals are centred already, which is the adjoint of centring them.
         """
-        gradient = self.gather(self._engine.covary(self.spread(self._weighted)))
+        gradient = self._covaried(self._weighted)
         gradient[self.moving] += self.pull(self._point) * (self._point - self.centre)[self.moving]
         return gradient
 

@@ -83,7 +83,7 @@ def proportional_start(problem: FitProblem, consistent: Consistent, point: np.nd
     engine = problem.engine
     assert isinstance(engine, Rescaling)
     flat = point.copy()
-    problem.statistics(flat)
+    engine.evaluate(problem.potentials(flat))
     aims = [_Aim(problem, names, *consistent.marginal(names)) for names in maximal_sets(list(problem.measured_sets))]
     before, noise = np.inf, NEAR * consistent.rank
     for _ in range(SWEEPS):
@@ -94,19 +94,22 @@ def proportional_start(problem: FitProblem, consistent: Consistent, point: np.nd
     return flat
 
 
-def within_noise(problem: FitProblem, consistent: Consistent, point: np.ndarray, reach: float) -> np.ndarray:
+def within_noise(
+    problem: FitProblem, consistent: Consistent, point: np.ndarray, reach: float, perturbed: float = 1.0
+) -> np.ndarray:
     """The parameters with no cell of a maximal set further from what was measured than noise and prior may leave it.
 
     A parameter of scale s lets a cell q have the variance `v = (q s)^2` beforehand. Its best estimate then lies
     `sd (1 - v / (v + sd^2))^(1/2)` from a measurement of noise sd, as a root mean square; it may lie `reach` times as
     far. No cell is held closer than the truth itself may be expected. Each set with a cell beyond that takes a step of
-    proportional fitting, which leaves its other cells in proportion. Cells without records stay empty.
+    proportional fitting, which leaves its other cells in proportion. Cells without records stay empty. All these
+    distances are `perturbed` times as large for a replicate, whose values are that much further from what it draws.
     """
     engine = problem.engine
     assert isinstance(engine, Rescaling)
     measured = problem.measured_sets
     largest = maximal_sets(list(measured))
-    aims = [_Bounded(problem, n, *consistent.marginal(n), measured[n].scale, reach) for n in largest]
+    aims = [_Bounded(problem, n, *consistent.marginal(n), measured[n].scale, reach, perturbed) for n in largest]
     flat = point
     for _ in range(MOST_MOVES):
         marginals = engine.evaluate(problem.potentials(flat))[1]
@@ -137,10 +140,18 @@ class _Bounded:
     """One marginal whose cells may not lie too far from what was measured, and where its parameters are."""
 
     def __init__(
-        self, problem: FitProblem, names: Set, values: np.ndarray, sd: float, scale: float, reach: float
+        self,
+        problem: FitProblem,
+        names: Set,
+        values: np.ndarray,
+        sd: float,
+        scale: float,
+        reach: float,
+        perturbed: float,
     ) -> None:
         self.place, self.parameters = problem.place(names), problem.parameters(names)
         self._values, self._sd, self._scale, self._reach = values, sd, scale, reach
+        self._perturbed = perturbed
 
     def is_beyond(self, cells: np.ndarray) -> bool:
         return bool((np.abs(cells - self._values) > REACHED * self._most(cells)).any())
@@ -166,7 +177,7 @@ class _Bounded:
 
     def _most(self, cells: np.ndarray) -> np.ndarray:
         prior = np.sqrt(1 + np.square(cells * (self._scale / self._sd)))
-        return self._sd * np.maximum(self._reach / prior, TRUE)
+        return self._perturbed * self._sd * np.maximum(self._reach / prior, TRUE)
 
 
 class _Aim:

@@ -32,7 +32,10 @@ Set = tuple[str, ...]
 PAIR = 2
 """Attributes of the largest sets that are moved: means by group and coefficients are functions of pairs."""
 RAISED = 9.0
-"""Of its fitted weight, what a cell is moved at most: far beyond any that is well measured."""
+"""Of its fitted weight, what a cell is moved at most: far beyond any that is well measured. A sweep of proportional
+fitting moves none by a larger factor either: a replicate may have emptied cells that the release has not."""
+TINY = 1e-200
+"""Cells below it are as good as empty; quotients of others do not overflow."""
 SWEEPS = 4
 """Of proportional fitting, begun within the noise of where it leads."""
 
@@ -78,7 +81,7 @@ def moved_pairs(hypothesis: Hypothesis, moves: Mapping[Set, np.ndarray]) -> dict
 
 def _aim(cells: np.ndarray, move: np.ndarray) -> np.ndarray:
     """A pair moved, its single attributes as they were: proportional fitting of the pair by itself."""
-    aim = np.maximum(cells + move, LEAST_KEPT * cells)
+    aim = np.clip(cells + move, LEAST_KEPT * cells, (1 + RAISED) * cells)
     for _ in range(SWEEPS):
         for axis in (0, 1):
             aim = aim * _quotient(cells.sum(axis=axis, keepdims=True), aim.sum(axis=axis, keepdims=True))
@@ -87,7 +90,9 @@ def _aim(cells: np.ndarray, move: np.ndarray) -> np.ndarray:
 
 def _quotient(aim: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Cells that no record has cannot be filled."""
-    return np.divide(aim, cells, out=np.ones(cells.shape), where=(cells > 0) & (aim > 0))
+    known = (cells > TINY) & (aim > TINY)
+    found = np.divide(aim, cells, out=np.ones(cells.shape), where=known)
+    return np.clip(found, LEAST_KEPT, 1 + RAISED)
 
 
 def _engine(hypothesis: Hypothesis, sets: Sequence[Set]) -> Rescaling:

@@ -95,3 +95,17 @@ def test_cells_beyond_noise_are_moved_within_it_and_others_stay_in_proportion():
     assert np.abs(after - values).max() < 4.5 * sd
     assert after.sum() == pytest.approx(1)
     assert within_noise(at, consistent, moved, 5.0) is moved
+
+
+def test_a_replicate_may_be_further_off():
+    """Its values carry the noise twice: cells within that are left where they are."""
+    at, largest = problem(), []
+    consistent = consistent_marginals(at)
+    assert consistent is not None
+    values, _ = consistent.marginal(("a", "b"))
+    for perturbed in (1.0, np.sqrt(2)):
+        moved = within_noise(at, consistent, np.zeros(at.size), 4.0, perturbed)
+        cells = at.engine.evaluate(at.potentials(moved))[1][at.place(("a", "b"))]
+        largest.append(np.abs(cells - values).max())
+        assert within_noise(at, consistent, moved, 4.0, perturbed) is moved
+    assert largest[1] == pytest.approx(np.sqrt(2) * largest[0], rel=0.05)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ import reticent as rt
 from reticent.hypotheses import DenseHypothesis
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.prior import LEAST_KEPT
-from reticent.hypotheses.fitting.unfitted import RAISED, moved_pairs, unfitted
+from reticent.hypotheses.fitting.unfitted import RAISED, SWEEPS, moved_pairs, unfitted
 from reticent.hypotheses.replicates import RECORDS, difference, tilted_further
 from reticent.hypotheses.support import SupportHypothesis
 
@@ -98,3 +100,15 @@ def test_records_are_moved_as_cells_are() -> None:
     cells = records.weights * np.exp(found[RECORDS])
     expected = after(start, of_cells).probabilities()
     assert cells.reshape(DOMAIN.shape) / cells.sum() == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", [lambda held: held, listed], ids=["cells", "records"])
+def test_cells_that_a_replicate_emptied_are_moved_by_a_bounded_factor(kind: Any) -> None:
+    """A replicate may give a cell next to nothing where its release did not: the quotient was infinite."""
+    moves = {names: 0.4 * (dense(2).marginal(names) - dense(1).marginal(names)) for names in SETS}
+    cells = dense(1).probabilities()
+    cells[np.unravel_index(np.argmax(moves["a", "b"]), moves["a", "b"].shape)] = [1e-310, 1e-309]
+    start = kind(DenseHypothesis(DOMAIN, cells))
+    for logs in moved_pairs(start, moves).values():
+        assert np.isfinite(logs).all()
+        assert np.abs(logs).max() <= SWEEPS * np.log(1 / LEAST_KEPT)

@@ -1,0 +1,94 @@
+"""All tables of a universe as one vector, for fits of thousands of steps: a step is a few calls.
+
+A reduction tree reads a large tensor once; on a thousand cells its time goes into calls, and compiled loops over one
+index take its place. Sums are added in another order there, so the last bits differ: replicates use this, releases and
+replays do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from reticent.hypotheses.dense.flat_kernels import read_tables, sum_cells
+from reticent.hypotheses.dense.marginal_tree import marginal_tree, softmax_in_place
+
+__all__ = ["FlatTables"]
+
+MOST_PLACES = 1 << 19
+"""Cells times tables: two megabytes of places, which caches hold. With more, a tree that reads cells once is faster."""
+
+
+class FlatTables:
+    """p(x) ~ exp(sum of tables at x) and its marginals; tables of all sets lie behind each other in one vector."""
+
+    def __init__(
+        self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]], impossible: np.ndarray | None = None
+    ) -> None:
+        small = prod(shape) * len(axis_sets) <= MOST_PLACES
+        self._sums: _Indexed | _Reduced = (_Indexed if small else _Reduced)(shape, axis_sets)
+        self.size = self._sums.size
+        self._impossible = None if impossible is None else impossible.ravel()
+        self._probabilities, self._scratch = np.empty(prod(shape)), np.empty(prod(shape))
+
+    def evaluate(self, tables: np.ndarray) -> np.ndarray:
+        """The marginals of the distribution that has these logarithms."""
+        cells = self._probabilities
+        self._sums.read(tables, cells)
+        if self._impossible is not None:
+            cells[self._impossible] = -np.inf
+        softmax_in_place(cells)
+        return self._sums.marginals(cells)
+
+    def covary(self, weights: np.ndarray) -> np.ndarray:
+        """At the distribution last evaluated: E[(w - E w) 1_c] for every cell c of every table."""
+        cells = self._scratch
+        self._sums.read(weights, cells)
+        cells -= float(cells @ self._probabilities)
+        cells *= self._probabilities
+        return self._sums.marginals(cells)
+
+
+class _Indexed:
+    """Every cell knows its place in all tables."""
+
+    def __init__(self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]]) -> None:
+        cells = np.indices(shape, dtype=np.int32).reshape(len(shape), -1)
+        self._index = np.empty((cells.shape[1], len(axis_sets)), np.int32)
+        self.size = 0
+        for place, axes in enumerate(axis_sets):
+            sizes = tuple(shape[axis] for axis in axes)
+            inside = np.ravel_multi_index([cells[axis] for axis in axes], sizes) if axes else 0
+            self._index[:, place] = self.size + inside
+            self.size += prod(sizes)
+
+    def read(self, tables: np.ndarray, cells: np.ndarray) -> None:
+        """The sum, at every cell, of what the tables have there."""
+        read_tables(tables, self._index, cells)
+
+    def marginals(self, cells: np.ndarray) -> np.ndarray:
+        """The marginals of the cells."""
+        found = np.empty(self.size)
+        sum_cells(cells, self._index, found)
+        return found
+
+
+class _Reduced:
+    """The same through a reduction tree."""
+
+    def __init__(self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]]) -> None:
+        self._tree = marginal_tree(shape, tuple(axis_sets), repeated=True)
+        self._shapes = [tuple(shape[axis] for axis in axes) for axes in axis_sets]
+        ends = [int(end) for end in np.cumsum([0, *map(prod, self._shapes)])]
+        self._places = [slice(a, b) for a, b in pairwise(ends)]
+        self.size = ends[-1]
+
+    def read(self, tables: np.ndarray, cells: np.ndarray) -> None:
+        parts = zip(self._places, self._shapes, strict=True)
+        self._tree.expand([tables[place].reshape(shape) for place, shape in parts], cells)
+
+    def marginals(self, cells: np.ndarray) -> np.ndarray:
+        return np.concatenate([marginal.ravel() for marginal in self._tree.reduce(cells)])
