@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.stats import binom
 
 import reticent as rt
 from benchmarks.convex import adult
+from benchmarks.pieces import Pieces
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Categorical
 from reticent.losses.base import ConvexLoss
@@ -91,8 +93,11 @@ def fitted(columns: tuple[str, ...] | None, fits: int) -> dict[str, Any]:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    fits = 3 if quick else FITS
-    return {"sessions": [fitted(columns, fits) for columns in (None, SEVEN)], "mark": MARK}
+    fits, pieces = 3 if quick else FITS, Pieces("fits", quick)
+    columns = {"twelve": None, "seven": SEVEN}
+    sessions = [pieces.of(name, partial(fitted, chosen, fits)) for name, chosen in columns.items()]
+    pieces.end()
+    return {"sessions": sessions, "mark": MARK}
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
