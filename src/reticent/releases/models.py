@@ -348,7 +348,7 @@ class Model:
             >>> people = pa.table({"age": [23, 41, 67] * 20000, "smoker": ["yes", "no", "no"] * 20000})
             >>> smoker = rt.Categorical(["no", "yes"], other=False)
             >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 25)), smoker=smoker)
-            >>> loss = rt.Squared(features=["smoker"], label="age")
+            >>> loss = rt.Logistic(features=["age"], label="smoker", radius=1)
             >>> with rt.Session.open(None, rt.Table.of(people, domain), rt.Budget(rho=1)) as session:
             ...     model = session.minimize(loss, error=0.02)
             >>> model.error < model.population_excess().error < 0.1
