@@ -34,8 +34,8 @@ SEVEN = ("age", "workclass", "education-num", "marital-status", "race", "sex", "
 INTRODUCTION = """400 logistic losses of Adult, one to five random features and any categorical label each, radius 2,
 excess risk within 0.05 at (1, 1e-9), asked one by one of a session that was told nothing: of twelve attributes, and of
 seven. It buys a late start before the first, then audits each model by itself. Every certified model is judged on the
-rows: *outside* counts those whose excess risk is above what they state at confidence 0.95, *wider* those that state more
-than 0.05, which do not count as certified."""
+rows: *outside* counts those whose excess risk is above what they state at confidence 0.95, *wider* those that state
+more than 0.05, which do not count as certified."""
 
 
 def drawn(domain: rt.Domain, generator: np.random.Generator) -> ConvexLoss:
@@ -89,8 +89,8 @@ def fitted(columns: tuple[str, ...] | None, fits: int) -> dict[str, Any]:
         spent = session.spent
     outside = int((np.array(excesses) > np.array(bounds)).sum())
     return {
-        "attributes": len(domain), "fits": fits, "certified": len(bounds) - wider, "wider": wider, "audited": origins["batch"],
-        "bought": origins["measured"], "asked again": origins["cache"], "outside": outside,
+        "attributes": len(domain), "fits": fits, "certified": len(bounds) - wider, "wider": wider,
+        "audited": origins["batch"], "bought": origins["measured"], "asked again": origins["cache"], "outside": outside,
         "largest excess": max(excesses, default=0.0), "median excess": float(np.median([0.0, *excesses])),
         "median bound": float(np.median([0.0, *bounds])), "spent": spent, "seconds": time.process_time() - start,
     }  # fmt: skip
