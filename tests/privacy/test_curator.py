@@ -273,7 +273,7 @@ def test_an_epoch_refuses_what_moves_more_than_it_was_opened_for() -> None:
     question = AnswerErrors((Count(),), np.array([0.0]), DOMAIN)
     narrow = private.watch(0.0, mechanism, moved=Fraction(1, 2))
     for _ in range(2):  # no threshold was drawn, so the refusal says nothing about the rows
-        with pytest.raises(QueryError, match="one person moves this by 1, but what this epoch tests by 0.5"):
+        with pytest.raises(QueryError, match="one person moves this statistic by 1, in this epoch"):
             private.exceeds(question, narrow)
     assert narrow.open
     assert private.exceeds(question, private.watch(-1e6, mechanism, moved=Fraction(3))) is True
