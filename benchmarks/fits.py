@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy.stats import binom
 
 import reticent as rt
 from benchmarks.convex import adult
+from benchmarks.pieces import Pieces
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Categorical
 from reticent.losses.base import ConvexLoss
@@ -32,7 +34,8 @@ SEVEN = ("age", "workclass", "education-num", "marital-status", "race", "sex", "
 INTRODUCTION = """400 logistic losses of Adult, one to five random features and any categorical label each, radius 2,
 excess risk within 0.05 at (1, 1e-9), asked one by one of a session that was told nothing: of twelve attributes, and of
 seven. It buys a late start before the first, then audits each model by itself. Every certified model is judged on the
-rows: *outside* counts those whose excess risk is above what they state at confidence 0.95."""
+rows: *outside* counts those whose excess risk is above what they state at confidence 0.95, *wider* those that state
+more than 0.05, which do not count as certified."""
 
 
 def drawn(domain: rt.Domain, generator: np.random.Generator) -> ConvexLoss:
@@ -72,27 +75,33 @@ def fitted(columns: tuple[str, ...] | None, fits: int) -> dict[str, Any]:
     if columns is not None:
         rows, domain = rows.loc[:, list(columns)], rt.Domain({name: domain[name] for name in columns})
     judge, generator, origins = Judge(rows, domain), np.random.default_rng(1), Counter()
-    excesses, bounds, start = [], [], time.process_time()
+    excesses, bounds, wider, start = [], [], 0, time.process_time()
     with rt.Session.open(None, rt.Table.of(rows, domain), BUDGET) as session:
         for _ in range(fits):
             model = session.minimize(drawn(domain, generator), error=WANTED)
-            origins[model.origin if model.certified else "not certified"] += 1
+            reached = model.certified and model.error is not None and model.error <= WANTED
+            origins[model.origin if reached else "not certified"] += 1
+            # A bound above what was wanted is stated too, and must hold as any other.
+            wider += int(model.certified and not reached)
             if model.certified and model.error is not None:
                 excesses.append(judge.excess(model))
                 bounds.append(model.error)
         spent = session.spent
     outside = int((np.array(excesses) > np.array(bounds)).sum())
     return {
-        "attributes": len(domain), "fits": fits, "certified": len(bounds), "audited": origins["batch"],
-        "bought": origins["measured"], "asked again": origins["cache"], "outside": outside,
+        "attributes": len(domain), "fits": fits, "certified": len(bounds) - wider, "wider": wider,
+        "audited": origins["batch"], "bought": origins["measured"], "asked again": origins["cache"], "outside": outside,
         "largest excess": max(excesses, default=0.0), "median excess": float(np.median([0.0, *excesses])),
         "median bound": float(np.median([0.0, *bounds])), "spent": spent, "seconds": time.process_time() - start,
     }  # fmt: skip
 
 
 def run(quick: bool) -> dict[str, Any]:
-    fits = 3 if quick else FITS
-    return {"sessions": [fitted(columns, fits) for columns in (None, SEVEN)], "mark": MARK}
+    fits, pieces = 3 if quick else FITS, Pieces("fits", quick)
+    columns = {"twelve": None, "seven": SEVEN}
+    sessions = [pieces.of(name, partial(fitted, chosen, fits)) for name, chosen in columns.items()]
+    pieces.end()
+    return {"sessions": sessions, "mark": MARK}
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
@@ -105,9 +114,10 @@ def present(found: dict[str, Any]) -> list[Shown]:
     }
     judged = [
         Claim(
-            f"models of {session['attributes']} attributes outside their bound, of {session['certified']}",
+            f"models of {session['attributes']} attributes outside their bound, of {session['certified']} and"
+            f" {session['wider']} with a wider one",
             session["outside"],
-            at_most=int(binom.isf(CHANCE, session["certified"], FAILURE)),
+            at_most=int(binom.isf(CHANCE, session["certified"] + session["wider"], FAILURE)),
         )
         for session in sessions
     ]

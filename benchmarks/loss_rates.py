@@ -118,14 +118,17 @@ def mean_excess(kind: type[Minimizer], loss: ConvexLoss, counts: np.ndarray, run
 
 
 def hard_for_ridge(loss: ConvexLoss, records: int) -> np.ndarray:
-    """A mean gradient for which the ridge added at this size stops half way to the ball: half its bias is lost."""
+    """A mean gradient for which the ridge added at this size stops half way to the ball: half its bias is lost.
+
+    That takes a loss which is straight on its ball: one that bends as much as the ridge needs none, and errs far less.
+    """
     ridge = UnconstrainedGLM(loss, DOMAIN, neighbours="replace-one", records=records, rho=RHO).convexity
-    return tilted(records, ridge * loss.radius / (2 * 0.15))
+    return tilted(records, ridge * loss.radius / (2 * loss.on(DOMAIN).slope_bound))
 
 
 def runs(repeats: int) -> list[Law]:
     """True excess ~ 1/n^2 (strongly convex), 1/sqrt(n) (generalised linear)."""
-    mean, linear = rt.MeanVector(features=["a", "b", "c"]), rt.Huber(**USUAL, radius=0.25, width=1.0)
+    mean, linear = rt.MeanVector(features=["a", "b", "c"]), rt.Huber(**USUAL, radius=0.25, width=0.25)
     strongly = [1600, 6400, 25600]
     errors = [mean_excess(OutputPerturbation, mean, tilted(n, 0.0), repeats) for n in strongly]
     found = [

@@ -16,6 +16,7 @@ import numpy as np
 import reticent as rt
 from benchmarks.dualquery_tables import read
 from benchmarks.mixed import ROUNDING, Mixed
+from benchmarks.pieces import Pieces
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
@@ -143,13 +144,17 @@ AGAIN = 3
 
 def run(quick: bool) -> dict[str, Any]:
     """All three, smaller where quick."""
+    pieces = Pieces("wide_engines", quick)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        return {
-            "wide": wide_session(folder, WIDE_RECORDS, 20 if quick else WIDE_QUESTIONS),
-            "killed": killed(folder, 20 if quick else PAID, 2 if quick else KILLS),
-            "mwem": plants_mwem(3 if quick else None),
+        questions, paid, kills = (20, 20, 2) if quick else (WIDE_QUESTIONS, PAID, KILLS)
+        found = {
+            "wide": pieces.of("wide", partial(wide_session, folder, WIDE_RECORDS, questions)),
+            "killed": pieces.of("killed", partial(killed, folder, paid, kills)),
+            "mwem": pieces.of("mwem", partial(plants_mwem, 3 if quick else None)),
         }
+    pieces.end()
+    return found
 
 
 def present(found: dict[str, Any]) -> list[Shown]:

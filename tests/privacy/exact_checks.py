@@ -12,9 +12,16 @@ from fractions import Fraction
 import numpy as np
 from scipy import stats
 
+from reticent.domain import Domain
 from reticent.kernel.accounting import NANO, Budget, Price
+from reticent.kernel.counting.records import Records
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms import above_threshold as threshold_module
-from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Noise, Sensitivity
+from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Noise, Sensitivity, Watch
+from reticent.kernel.statistics import AnswerErrors
+from reticent.kernel.table import Table
+from reticent.queries.linear import Conjunction
 
 ROUNDING = 1e-9
 """Relative float error allowed to the exact sums."""
@@ -225,6 +232,40 @@ def check_above_threshold(mechanism: AboveThreshold, sensitivity: int) -> None:
                         worst = max(worst, abs(first - second))
     assert worst <= float(price.pure) * (1 + 1e-6), (worst, price)
     assert worst >= TIGHT * float(price.pure), (worst, price)
+
+
+def check_shared_epoch(moved: Fraction) -> None:
+    """An epoch stated for values that one person moves by up to `moved` has noise for them, whatever it tests first.
+
+    A count, which one person moves by one, comes first; the exact loss of tests that move by `moved` is the price.
+    """
+    domain = Domain({"x": 2})
+    source = Records.of_codes(domain, {"x": np.array([0, 1])}, np.array([3, 2]))
+    table = Table(source, domain, records=5)
+    mechanism, opened = AboveThreshold(threshold_epsilon=1, query_epsilon=1), list[int]()
+    curator = Curator(table, Ledger.memory(Budget(rho=100), table.identity))
+    count = AnswerErrors((Conjunction({"x": 1}),), np.array([2.0]), domain)
+    grid = count.resolution(table.grid) * table.grid
+    original = AboveThreshold.open
+
+    def record(self: AboveThreshold, threshold: int, sensitivity: int) -> Watch:
+        opened.append(sensitivity)
+        return original(self, threshold, sensitivity)
+
+    AboveThreshold.open = record
+    try:
+        curator.exceeds(count, curator.watch(1e6, mechanism, moved=moved))
+    finally:
+        AboveThreshold.open = original
+    # The same run on a coarser grid, on which one person moves a value by `step`: sums over all integers stay short.
+    step, price = 100, mechanism.price().pure
+    scales = scales_drawn(mechanism, math.ceil(Fraction(step * opened[0]) / (moved * grid)))
+    assert price is not None
+    for times in (1, 30):
+        for last in (-step, 0, step):
+            first = log_run_probability(scales, mechanism.one_sided, (times, 0), last)
+            second = log_run_probability(scales, mechanism.one_sided, (times, step), last - step)
+            assert abs(first - second) <= float(price) * (1 + 1e-6)
 
 
 # ---- accounting and sensitivity

@@ -267,6 +267,18 @@ def test_an_epoch_keeps_one_scale_and_ends_with_its_first_yes() -> None:
         private.exceeds(question, epoch)
 
 
+def test_an_epoch_refuses_what_moves_more_than_it_was_opened_for() -> None:
+    private, _ = curator()
+    mechanism = AboveThreshold(threshold_epsilon=0.5, query_epsilon=0.5)
+    question = AnswerErrors((Count(),), np.array([0.0]), DOMAIN)
+    narrow = private.watch(0.0, mechanism, moved=Fraction(1, 2))
+    for _ in range(2):  # no threshold was drawn, so the refusal says nothing about the rows
+        with pytest.raises(QueryError, match="one person moves this statistic by 1, in this epoch"):
+            private.exceeds(question, narrow)
+    assert narrow.open
+    assert private.exceeds(question, private.watch(-1e6, mechanism, moved=Fraction(3))) is True
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_cannot_go_on_with_an_epoch() -> None:
     """Parent and child would each be told True once, for one charge."""

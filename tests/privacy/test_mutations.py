@@ -18,10 +18,12 @@ from tests.privacy.exact_checks import (
     check_noise_price,
     check_released_scale,
     check_sensitivity,
+    check_shared_epoch,
 )
 
 from reticent.kernel import accounting, statistics
 from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.curator import Epoch
 from reticent.kernel.mechanisms import noise
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity
 
@@ -112,6 +114,13 @@ MUTATIONS = [
         "threshold noise left unpaid",
         lambda patch: patch.setattr(AboveThreshold, "price", lambda self: Price.of_pure(self.query_epsilon)),
         lambda: check_above_threshold(THRESHOLD[False], 3),
+    ),
+    Mutation(
+        "a shared epoch has noise for what it tests first",
+        lambda patch: patch.setattr(
+            Epoch, "moved", property(lambda self: None, lambda self, value: None), raising=False
+        ),
+        lambda: check_shared_epoch(Fraction(21, 10)),
     ),
     Mutation(
         "permute-and-flip at the price e^2/8",

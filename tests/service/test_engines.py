@@ -66,3 +66,11 @@ def test_losses_are_tested_paid_and_repeated(tmp_path: Path) -> None:
         assert "use engine='default'" in finer.text
         spent = service.client.get("/v1/tables/survey/budget", headers=service.custodian).json()["spent"]
         assert spent == pytest.approx(first["price"])
+        asked = [service.ask({"query": COUNT, "error": 0.4}, who) for who in (service.alice, service.bob)]
+        assert [reply.status_code for reply in asked] == [200, 200], asked[0].text
+        told, repeated = (reply.json()["result"] for reply in asked)
+        assert told["certified"]
+        assert told["origin"] in ("tested", "measured")
+        assert (repeated["value"], repeated["error"], repeated["price"]) == (told["value"], told["error"], 0)
+        after = service.client.get("/v1/tables/survey/budget", headers=service.custodian).json()["spent"]
+        assert after == pytest.approx(spent + told["price"])

@@ -132,3 +132,24 @@ def test_what_cannot_be_is_refused() -> None:
         rt.Smooth(share=0.1).records(rt.Domain({f"f{i}": 2 for i in range(40)}), queries=10, failure=0.05)
     with pytest.raises(QueryError, match="no effect"):
         Session.open(None, of_codes(DOMAIN, smooth_rows(0)), rt.Budget(rho=1), support=rt.Smooth(share=0.1))
+
+
+@pytest.mark.parametrize("mixed", [0.05, 0.3])
+def test_a_hypothesis_mixed_with_uniform_errs_by_what_is_mixed(mixed: float) -> None:
+    """Claim 10 (a): on the cells that the table leaves empty, also with the table itself for the other part."""
+    columns = smooth_rows(5)
+    cells = sum(columns[name][:1000] << i for i, name in enumerate(NAMES))
+    table = np.bincount(cells, minlength=DOMAIN.size) / 1000
+    answers = (1 - mixed) * table + mixed / DOMAIN.size
+    assert answers[table == 0].sum() >= mixed * (1 - 1000 / DOMAIN.size)
+
+
+def test_a_floor_under_the_smooth_table_saves_its_own_share_of_records() -> None:
+    """Claim 10 (c), by the lemma's sizes: the rest of such a table is rougher, and may err by more."""
+    wide, density, floor, gamma = rt.Domain({f"f{i}": 2 for i in range(60)}), 40.0, 0.2, 0.02
+
+    def size(cells: float, within: float) -> int:
+        return rt.Smooth(share=cells / 2.0**60, gamma=within).records(wide, queries=1000, failure=0.05)
+
+    saved = size((density - floor) / (1 - floor), gamma / (1 - floor)) / size(density, gamma)
+    assert saved == pytest.approx((1 - floor) * (1 - floor / density), rel=0.02)

@@ -174,3 +174,15 @@ def show_model(model: Model) -> None:
         console.print(f"  and {len(model.coefficients) - SHOWN} more", markup=False)
     if model.note:
         console.print(f"  {model.note}", markup=False, soft_wrap=True)
+    if (told := _about_population(model)) is not None:
+        console.print(f"  {told}", markup=False, soft_wrap=True)
+
+
+def _about_population(model: Model) -> str | None:
+    """What is certified about the population; nothing where that is nothing, or the table is a server's."""
+    if model.confidence is None or not model.knows_table:
+        return None
+    found = model.population_excess(1 - 2 * (1 - model.confidence))
+    if found.error is None:
+        return None
+    return f"on the population excess risk at most {found.error:.3g} at {found.confidence:.4g}, {found.note}"

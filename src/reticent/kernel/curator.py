@@ -15,6 +15,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -97,9 +98,13 @@ class Settled:
 class Epoch:
     """One AboveThreshold run, charged whole when it opened; its noisy threshold lives in memory only (spec 2.1)."""
 
-    def __init__(self, mechanism: AboveThreshold, threshold: float, settled: Settled) -> None:
+    def __init__(
+        self, mechanism: AboveThreshold, threshold: float, settled: Settled, moved: Fraction | None = None
+    ) -> None:
         self.mechanism = mechanism
         self.threshold = threshold
+        self.moved = moved
+        """The most that one person moves any tested value, in records; without it, what the first one tested does."""
         self.cost = settled.cost
         self.ledger_id = settled.ledger_id
         self._watch: Watch | None = None
@@ -296,16 +301,23 @@ class Curator:
             raise QueryError(f"{name} is declared, so there is nothing to discover; ask for its marginal")
 
     def watch(
-        self, threshold: float, mechanism: AboveThreshold, *, key: str | None = None, analyst: str | None = None
+        self,
+        threshold: float,
+        mechanism: AboveThreshold,
+        *,
+        moved: Fraction | None = None,
+        key: str | None = None,
+        analyst: str | None = None,
     ) -> Epoch:
         """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later.
 
+        `moved` is the most that one person moves any value that will be tested, in records: noises are drawn for it.
         `key` only names the charge; a second epoch under it is refused.
         """
         _of_the_kernel(mechanism, AboveThreshold)
         request = {"threshold": threshold, "mechanisms": [mechanism.describe()]}
         event = self._paid("watch", mechanism.price(), request, lambda: list, key, analyst, redeemable=False)
-        epoch = Epoch(mechanism, threshold, Settled((), event.cost, event.sequence))
+        epoch = Epoch(mechanism, threshold, Settled((), event.cost, event.sequence), moved)
         self._epochs.add(epoch)
         return epoch
 
@@ -321,7 +333,12 @@ class Curator:
             # Parent and child would each end the epoch once: two positive answers for one charge.
             raise LedgerError("the epoch was opened by a parent process: use it in that process only")
         grid = error.resolution(self._table.grid) * self._table.grid
-        step = math.ceil(self.sensitivity(error).l1 * grid)
+        own = math.ceil(self.sensitivity(error).l1 * grid)
+        step = own if epoch.moved is None else math.ceil(epoch.moved * grid)
+        if own > step:
+            raise QueryError(
+                f"one person moves this statistic by {own / grid:g}, in this epoch at most {step / grid:g}"
+            )
         # Two threads that both met a fresh epoch would draw two thresholds for one charge.
         with epoch._lock:
             if epoch._watch is None:

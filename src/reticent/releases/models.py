@@ -14,7 +14,7 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import Attribute, shown
-from reticent.errors import QueryError, has_type, is_list, is_mapping, is_sequence
+from reticent.errors import QueryError, has_type, is_list, is_mapping, is_sequence, whole_number
 from reticent.knowledge.risks import public_minimum
 from reticent.losses.features import Column, Factor
 from reticent.losses.losses import ConvexLoss, checked_loss, loss_from_dict
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reticent.hypotheses.replicates import Replicates
     from reticent.knowledge.certificates import Certificate
     from reticent.knowledge.knowledge import Knowledge
+    from reticent.knowledge.population_losses import LossSample, PopulationExcess
     from reticent.releases.coefficients import Coefficients
 
 
@@ -267,11 +268,12 @@ class Model:
         positive = 1.0 / (1.0 + np.exp(-np.clip(margin, -700, 700)))
         return np.column_stack([1.0 - positive, positive])
 
-    def drawn_from(self, replicates: Replicates | None) -> Model:
-        """Tell this model the replicates of its release, from which it states standard errors.
+    def drawn_from(self, replicates: Replicates | None, sample: LossSample | None = None) -> Model:
+        """Tell this model what it was made from, so that it can speak about the population.
 
         Args:
             replicates: What might have been published instead; None where a release has none.
+            sample: The number of records and the budget behind the model.
 
         Returns:
             The model itself.
@@ -285,6 +287,7 @@ class Model:
             True
         """
         self.__dict__["_replicates"] = replicates
+        self.__dict__["_sample"] = sample
         return self
 
     def population(self, confidence: float = 0.95) -> Coefficients:
@@ -317,9 +320,54 @@ class Model:
 
         return coefficient_intervals(self, self.__dict__.get("_replicates"), confidence)
 
+    @property
+    def knows_table(self) -> bool:
+        """Whether the model knows how many records it was fitted to."""
+        return self.__dict__.get("_sample") is not None
+
+    def population_excess(self, confidence: float = 0.9, *, records: int | None = None) -> PopulationExcess:
+        """Bound the excess risk on the population that the table's records were drawn from, with a probability.
+
+        For a loss that was chosen beforehand, and for one chosen from earlier answers, where the budget is small enough
+        for the second to say anything (docs/proofs/population.md).
+
+        Args:
+            confidence: Of the statement: below that of the model's own bound, which leaves the rest to the drawing of
+                the records.
+            records: For a model of a server: how many records its table has.
+
+        Returns:
+            Both bounds, each None where parameters of zero do as well on any population.
+
+        Raises:
+            QueryError: The model is not certified, holds with a lower confidence, or does not know how many records
+                its table has.
+
+        Example:
+            >>> import pyarrow as pa, reticent as rt
+            >>> people = pa.table({"age": [23, 41, 67] * 20000, "smoker": ["yes", "no", "no"] * 20000})
+            >>> smoker = rt.Categorical(["no", "yes"], other=False)
+            >>> domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 25)), smoker=smoker)
+            >>> loss = rt.Logistic(features=["age"], label="smoker", radius=1)
+            >>> with rt.Session.open(None, rt.Table.of(people, domain), rt.Budget(rho=1)) as session:
+            ...     model = session.minimize(loss, error=0.02)
+            >>> model.error < model.population_excess().error < 0.1
+            True
+        """
+        from reticent.knowledge.population_losses import LossSample, population_excess
+
+        sample: LossSample | None = self.__dict__.get("_sample")
+        if sample is None and records is not None:
+            sample = LossSample(whole_number(records, "records", 1))
+        if not self.certified or self.error is None or self.confidence is None:
+            raise QueryError("nothing certifies this model on its table: fit it with error= in a session first")
+        if sample is None:
+            raise QueryError("this model does not know its table: state records=, how many it has")
+        return population_excess(self.problem, self.error, self.confidence, sample, confidence)
+
     def __getstate__(self) -> dict[str, Any]:
-        """Without the replicates, which may be large and are no part of a model."""
-        return {name: value for name, value in self.__dict__.items() if name != "_replicates"}
+        """Without the replicates, which may be large, and the session: no part of a model."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_replicates", "_sample")}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, under the name by which scikit-learn asks for them; the model is already fitted.

@@ -606,9 +606,15 @@ class Release:
             >>> model.positive
             'smoker = yes'
         """
+        from reticent.knowledge.population_losses import LossSample
         from reticent.releases.models import free_model
 
-        return free_model(self.knowledge, loss, self.confidence).drawn_from(self.replicated)
+        sample = None
+        if self.stated:
+            fewest = self.knowledge.records * (1 - self.knowledge.records_error)
+            budget = partial(Budget.from_dict, self.facts["budget"])
+            sample = LossSample(fewest, self.knowledge.unit, self.facts["neighbours"], budget)
+        return free_model(self.knowledge, loss, self.confidence).drawn_from(self.replicated, sample)
 
     def report(
         self,

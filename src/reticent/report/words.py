@@ -227,13 +227,14 @@ def generalisation_sentence(facts: dict[str, Any]) -> str:
         f" the share that such a question has in the table differs from the population's by at most {bias} on average."
         " So do losses: on average, the excess risk of a model fitted here is on the population at most"
         f" {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one record can vary) above"
-        f" that on this table; {bias} times where the loss was chosen beforehand."
+        f" that on this table; {bias} times where the loss was chosen beforehand. Of a single certified model,"
+        " model.population_excess() bounds the excess risk on the population with a stated probability."
     )
     if facts.get("population_error") is not None:
         text += (
             " Together, the answers to all questions of the audited classes and batches are within"
             f" {facts['population_error']:.3g} of the population with probability {facts['confidence']:g}; other"
-            " certified answers have bounds of their own, and excess risks are certified for this table only."
+            " certified answers have bounds of their own."
         )
     elif "population_error" in facts:
         text += (

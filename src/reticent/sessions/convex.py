@@ -2,22 +2,24 @@
 
 `convex-textbook` and `convex-tuned` are two plans of one mechanism (`sessions/convex_epochs.py`; 001, Fig. 3). All
 answers of a session hold together. A loss is free while a noisy test finds the hypothesis' own minimiser good enough;
-whether a test may be made is decided by the plan, the budget and public state, never by the rows.
+whether a test may be made is decided by the plan, the budget and public state, never by the rows. Counts are tested and
+bought in the same run (`sessions/convex_counts.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import inf, isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.kernel.curator import unpack_array
 from reticent.kernel.ledger.columns import Reservation
+from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import answered, known_mean
-from reticent.knowledge.knowledge import Reading, Single, best
+from reticent.knowledge.knowledge import Reading, Single
 from reticent.knowledge.minimizers import recorded_minimizer
 from reticent.knowledge.paid_models import PaidModel
 from reticent.knowledge.request import Request, excess_error
@@ -25,21 +27,22 @@ from reticent.losses.losses import ConvexLoss, loss_from_dict
 from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal
 from reticent.releases.models import Model
+from reticent.sessions.convex_counts import ConvexCounts
 from reticent.sessions.convex_epochs import ConvexEpochs, EpochReply
-from reticent.sessions.engine import Free, Measure, SessionEngine, Split
+from reticent.sessions.engine import Free, Measure, Split
 from reticent.sessions.journal import ASK, Journal
 from reticent.sessions.state import State
+from reticent.sessions.threshold import TestedCounts
 
 NAMED = 24
 """Digits of a loss' digest in the ledger's keys."""
 
 
-class ConvexEngine(SessionEngine):
-    """Payers are serialised: every test belongs to the one running epoch. Without budget the hypothesis answers."""
+class ConvexEngine(TestedCounts):
+    """Losses are tested whenever they are asked, counts where an error is wanted; else these are free."""
 
-    def __init__(self, state: State, epochs: ConvexEpochs, confidence: float) -> None:
-        # The constants were chosen for the confidence of the first opening.
-        super().__init__(state, confidence)
+    def __init__(self, state: State, epochs: ConvexEpochs, counts: ConvexCounts, confidence: float) -> None:
+        super().__init__(state, confidence, counts)
         self.epochs = epochs
 
     @property
@@ -78,10 +81,15 @@ class ConvexEngine(SessionEngine):
         unfinished = request.key is None and self._unfinished(loss) is not None
         return Measure(request, known, 0 if unfinished else self.epochs.cost(loss))
 
-    def buy(self, quote: Measure) -> Model:
-        request, state = quote.request, self.state
-        loss, key = request.question, request.key
-        assert isinstance(loss, ConvexLoss), "questions about counts are free here, or refused"
+    def buy(self, quote: Measure) -> Model | Answer:
+        request = quote.request
+        if isinstance(request.question, ConvexLoss):
+            return self._buy_model(request, request.question)
+        assert isinstance(request.question, (Linear, Marginal)), "groups are asked one by one"
+        return self.buy_count(request, request.question)
+
+    def _buy_model(self, request: Request, loss: ConvexLoss) -> Model:
+        state, key = self.state, request.key
         if key is not None and (told := self._told(key, loss)) is not None:
             return self._model(loss, told)  # another thread came first with the same key
         named = self._ledger_key(loss, key)
@@ -161,35 +169,31 @@ class ConvexEngine(SessionEngine):
     # -- counts ----------------------------------------------------------------------------------------------
 
     def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
-        """What audits certify; the budget is kept for losses."""
-        audited = [way for way in self.state.knowledge.readings(query, confidence) if way.origin == "certificate"]
-        return best(audited, inf if wanted is None else wanted)
+        """Without a wanted error the best there is, also what certifies less than a test."""
+        return super().reading(query, confidence, inf if wanted is None else wanted)
 
-    def quote_single(self, request: Request, query: Single) -> Free:
+    def quote_single(self, request: Request, query: Single) -> Free | Measure:
+        if request.error is not None or self._begun(request.key):
+            return super().quote_single(request, query)
         known = self.state.knowledge
         if isinstance(query, (Linear, Marginal)) and (constant := known_mean(query, self.state.domain)) is not None:
             return Free(request, known, constant)
-        assert request.error is None or isinstance(request.error, float), "resolved before"
-        reading = self.reading(query, request.confidence, request.error)
-        if reading is not None:
-            return Free(request, known, answered(known, query, reading, request.confidence))
-        if request.error is not None:
-            raise QueryError(
-                f"engine {self.name!r} keeps its budget for losses and buys no counts: ask without an error, or open a"
-                " session with engine='default'"
-            )
+        if (reading := self.reading(query, request.confidence, None)) is not None:
+            stated = self.confidence if reading.origin == "cache" else request.confidence
+            return Free(request, known, answered(known, query, reading, stated))
         return Free(request, known, self.guessed(request, query))
 
-    # -- the session -----------------------------------------------------------------------------------------
+    def _begun(self, key: str | None) -> bool:
+        """Whether something was tested or bought under this key, which repeats it."""
+        return key is not None and (self.state.charged(ASK + key) or self.state.journal.passed(key) is not None)
 
-    def refit(self) -> bool:
-        """Every private minimiser moved the hypothesis when it was bought."""
-        return False
+    # -- the session -----------------------------------------------------------------------------------------
 
     def facts(self) -> Mapping[str, Any]:
         epochs, plan = self.epochs, self.epochs.plan
         planned = {
             "error": plan.error,
+            "counts within": self.counts.error,
             "planned": plan.epochs,
             "opened": epochs.opened,
             "updates": epochs.updates,
@@ -204,15 +208,6 @@ class ConvexEngine(SessionEngine):
         return (*super().notes, *self.epochs.notes)
 
 
-class Update(NamedTuple):
-    """A private minimiser of an earlier run, and the parameters it was bought to replace."""
-
-    loss: ConvexLoss
-    there: np.ndarray
-    here: np.ndarray | None
-    ledger_id: int
-
-
 def save_failed_guess(journal: Journal, key: str, loss: ConvexLoss, guess: EpochReply) -> None:
     """The parameters whose test came out "above", before `key` buys better ones."""
     told = {"loss": loss.digest, "theta": guess.theta.tolist(), "gap": guess.gap, "snapshot": guess.snapshot}
@@ -225,11 +220,17 @@ def failed_guess(journal: Journal, key: str) -> np.ndarray | None:
     return None if told is None else np.asarray(told["models"][0]["theta"])
 
 
-def updates_of(journal: Journal) -> Iterator[Update]:
-    """All that was bought, in the order of the updates."""
-    for reservation in journal.ledger.settlements("minimize", ASK):
-        request, event = journal.ledger.requested(reservation.key), journal.ledger.event(reservation.settled)
+def learn_again(journal: Journal, epochs: ConvexEpochs, counts: ConvexCounts) -> None:
+    """Every update of earlier runs, in the order in which they were made: of losses and of counts."""
+    steps = [(event.settled, event.key, None) for event in journal.ledger.settlements("minimize", ASK)]
+    steps += [(bought.sequence, bought.key, bought) for bought in journal.bought(ASK)]
+    for place, key, bought in sorted(steps, key=lambda one: one[0]):
+        if bought is not None:
+            released, query = journal.released(bought, epochs.snapshot.domain), bought.queries[0]
+            assert isinstance(query, (Linear, Marginal)), "groups are measured one by one"
+            counts.absorb(query, np.asarray(released.values[0]) / epochs.plan.records, released.ledger_id)
+            continue
+        request, event = journal.ledger.requested(key), journal.ledger.event(place)
         assert request is not None, "settled"
         loss = loss_from_dict(request["minimizer"]["loss"])
-        there = unpack_array(event.payload["values"][0])
-        yield Update(loss, there, failed_guess(journal, reservation.key), event.sequence)
+        epochs.absorb(loss, unpack_array(event.payload["values"][0]), failed_guess(journal, key), event.sequence)

@@ -18,9 +18,10 @@ from reticent.hypotheses.choose import learned
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.curator import Curator, Epoch
-from reticent.kernel.minimizers.excess_risk import ExcessRisk
+from reticent.kernel.minimizers.excess_risk import ExcessRisk, excess_moved
 from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer, UnconstrainedGLM
 from reticent.kernel.minimizers.solvers import refuse_long
+from reticent.kernel.statistics import Statistic
 from reticent.knowledge.minimizers import cheapest_within
 from reticent.knowledge.risks import dual_certificate, loss_difference, project, public_minimum, step
 from reticent.losses.base import ConvexLoss
@@ -119,19 +120,28 @@ class ConvexEpochs:
         )  # fmt: skip
         refuse_long(test.work)
         minimizer.refuse_infeasible()
-        self._require_means(minimizer, key, analyst)
-        epoch, opening = self._running(), 0
-        if epoch is None:
-            epoch = self._begin(key, analyst)
-            opening = epoch.cost
-        self._count_test()
-        if not self._curator.exceeds(test, epoch):
+        above, opening = self.test(test, self._curator.budget.cost(minimizer.price()), key=key, analyst=analyst)
+        if not above:
             return self._keep(loss, guess._replace(error=self.plan.error, origin="tested", cost=opening))
         if key is not None:
             # Before the minimiser is paid: whoever resumes makes the update from these parameters, to the bit.
             self._log_guess(key, loss, guess)
         bought = self.measure(minimizer, guess.theta, key=key, analyst=analyst)
         return bought._replace(cost=opening + bought.cost)
+
+    def test(self, statistic: Statistic, after: int, *, key: str | None, analyst: str | None) -> tuple[bool, int]:
+        """Whether a noisy error exceeds the noisy threshold, and what an epoch cost that was opened for it.
+
+        `after` is what "above" would buy. It and the epoch are paid together, by whoever asks, or the test is not made
+        (spec 6.1).
+        """
+        self._require_means(after, key, analyst)
+        epoch, opening = self.running, 0
+        if epoch is None:
+            epoch = self._begin(key, analyst)
+            opening = epoch.cost
+        self._count_test()
+        return self._curator.exceeds(statistic, epoch), opening
 
     def measure(
         self, minimizer: Minimizer, here: np.ndarray | None, *, key: str | None, analyst: str | None = None
@@ -177,42 +187,58 @@ class ConvexEpochs:
         """The most that asking can charge: a private minimiser, and an epoch if none is open."""
         if self.free(loss) is not None:
             return 0
-        budget = self._curator.budget
-        opening = 0 if self._running() else budget.cost(self.plan.mechanism.price())
-        return opening + budget.cost(self._minimizer(loss).price())
+        opening = 0 if self.running else self.epoch_cost
+        return opening + self._curator.budget.cost(self._minimizer(loss).price())
+
+    @property
+    def epoch_cost(self) -> int:
+        """What opening an epoch charges."""
+        return self._curator.budget.cost(self.plan.mechanism.price())
+
+    @property
+    def running(self) -> Epoch | None:
+        """The epoch that the next test belongs to; None where one must be opened for it."""
+        return self._epoch if self._epoch is not None and self._epoch.open else None
 
     def absorb(self, loss: ConvexLoss, there: np.ndarray, here: np.ndarray | None, ledger_id: int) -> EpochReply:
         """One update from a private minimiser, known from now on; the entropy falls by what its margin vouches for."""
         reply = self._keep(loss, EpochReply(there, self.plan.measured, "measured", 0.0, None, ledger_id))
-        if ledger_id in self._absorbed:
-            return reply
-        self._absorbed.add(ledger_id)
-        self.updates += 1
-        if here is None:
-            return reply
-        snapshot, entropy = self._position
-        before, dropped = snapshot.thaw(), 0.0
         problem = self._checked(loss)
 
-        def move(held: Hypothesis) -> bool:
-            nonlocal dropped
+        def move(held: Hypothesis) -> float:
+            if here is None:
+                return 0.0
             if self.plan.step:
                 worked = problem.rounded(self.plan.hidden * self.plan.scale)
                 direction = dual_certificate(held, worked, there, here)
-                dropped = step(held, direction, self.plan.step, self.plan.margin)
-            else:
-                direction = loss_difference(held, problem, there, here)
-                dropped = project(held, direction, self.plan.margin)
-            return direction is not None and dropped != 0.0
+                return step(held, direction, self.plan.step, self.plan.margin)
+            direction = loss_difference(held, problem, there, here)
+            return project(held, direction, self.plan.margin)
 
-        found = learned(before, move)
+        self.update(move, ledger_id)
+        return reply
+
+    def update(self, move: Callable[[Hypothesis], float], ledger_id: int) -> None:
+        """Count one purchase, once, and let it move the hypothesis: by at least what `move` returns in entropy."""
+        if ledger_id in self._absorbed:
+            return
+        self._absorbed.add(ledger_id)
+        self.updates += 1
+        snapshot, entropy = self._position
+        before, dropped = snapshot.thaw(), 0.0
+
+        def moved(held: Hypothesis) -> bool:
+            nonlocal dropped
+            dropped = move(held)
+            return dropped != 0.0
+
+        found = learned(before, moved)
         if found.note and found.note not in self.notes:
             self.notes.append(found.note)
         if found.moved:
             whole = found.hypothesis.kind == before.kind
             self._position = Position(Snapshot(found.hypothesis), max(0.0, entropy - dropped) if whole else math.inf)
             self._guesses.clear()
-        return reply
 
     def _keep(self, loss: ConvexLoss, reply: EpochReply) -> EpochReply:
         """Asked again it is free: the data do not change, and the bounds of a run hold together."""
@@ -255,25 +281,24 @@ class ConvexEpochs:
             )
         return found
 
-    def _require_means(self, minimizer: Minimizer, key: str | None, analyst: str | None) -> None:
-        """Epoch and private minimiser are paid together, by whoever asks, or the test is not made (spec 6.1)."""
+    def _require_means(self, cost: int, key: str | None, analyst: str | None) -> None:
         plan, budget = self.plan, self._curator.budget
-        cost, running = budget.cost(minimizer.price()), self._running()
         spent = f"the plan's {plan.losses} losses are tested" if self.tests >= plan.losses else ""
-        if running is None:
-            cost += budget.cost(plan.mechanism.price())
+        if self.running is None:
+            cost += self.epoch_cost
             spent = spent or (f"the plan's {plan.epochs} epochs are used up" if self.opened >= plan.epochs else "")
         if spent:
             raise BudgetError(f"{spent}: open a session with more", requested=budget.amount(cost), remaining=0.0)
         self._curator.affordable(cost, key=key, analyst=analyst)
 
-    def _running(self) -> Epoch | None:
-        return self._epoch if self._epoch is not None and self._epoch.open else None
-
     def _begin(self, key: str | None, analyst: str | None) -> Epoch:
         # Numbered by all epochs of the ledger: a key that comes back after a crash opens, and pays, another one.
         named = None if key is None else f"{key}:epoch:{self.opened}"
-        self._epoch = self._curator.watch(self.plan.compared, self.plan.mechanism, key=named, analyst=analyst)
+        # Of all that is tested, excess risks move most with one record; counts share the epoch with them.
+        moved = excess_moved(self._curator.neighbours, self.plan.hidden)
+        self._epoch = self._curator.watch(
+            self.plan.compared, self.plan.mechanism, moved=moved, key=named, analyst=analyst
+        )
         self.opened += 1
         return self._epoch
 

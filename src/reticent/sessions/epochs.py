@@ -8,44 +8,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from reticent.errors import BudgetError
-from reticent.hypotheses.base import Hypothesis, average, conservative_target
-from reticent.hypotheses.choose import learned, read_snapshot
+from reticent.hypotheses.base import Hypothesis, conservative_target
+from reticent.hypotheses.choose import learned
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.curator import Curator, Epoch, Noise
-from reticent.kernel.mechanisms.base import Gaussian, Laplace
-from reticent.kernel.statistics import AnswerErrors, MaxError
 from reticent.knowledge.knowledge import Knowledge
-from reticent.knowledge.outlines import essential, is_cell
-from reticent.knowledge.tails import reach
 from reticent.planning.thresholds import EpochPlan
 from reticent.queries.base import Linear
-from reticent.queries.forms import Form, Product
 from reticent.queries.linear import Marginal
+from reticent.sessions.count_tests import (
+    KEPT,
+    MeasuredCounts,
+    Verdict,
+    epoch_key,
+    error_of,
+    farthest_value,
+    guessed,
+    noise_for,
+)
 
 BLOCKS = 64
 """The planned tests are logged in so many blocks, ahead of use: a restart forgets at most one block."""
-KEPT = 1 << 17
-"""Questions whose verdicts are kept, so that a repeat costs no test."""
-
-
-class Verdict(NamedTuple):
-    """What one question got: fractions, their error (infinite if uncertified), where from, and the charge for them.
-
-    `Epochs` states that of the measurement alone; an epoch that was opened for a key is charged under `epoch_key`.
-    """
-
-    values: np.ndarray
-    error: float
-    origin: str
-    snapshot: str | None = None
-    ledger_id: int | None = None
-    cost: int = 0
 
 
 class Epochs:
@@ -83,7 +71,12 @@ class Epochs:
         self.notes: list[str] = []
         # Rules are declared, not known: where a record violates one, no number of updates need suffice.
         self._whole = not isinstance(self._hypothesis, SupportHypothesis) and not self._hypothesis.domain.impossible
-        self._measured: dict[str, tuple[np.ndarray, int]] = {}
+        self._measured = MeasuredCounts(knowledge.domain)
+
+    @property
+    def error(self) -> float:
+        """Of an answer that passed its test."""
+        return self.plan.error
 
     @property
     def snapshot(self) -> Snapshot:
@@ -151,26 +144,15 @@ class Epochs:
         Within the plan's bound, which holds for all measurements of the run together with its tests; a bound for this
         one noise alone would be smaller, and one of many such bounds would fail far more often than planned.
         """
-        found = self._measured.get(self._name(query))
-        if found is None and isinstance(query, Linear):
-            form = essential(query.compile(self._hypothesis.domain))
-            if is_cell(form):
-                found = self._measured.get(self._name(Marginal(form.attributes)))
-                found = found and (np.asarray(average(form, found[0])), found[1])
+        found = self._measured.find(query)
         return found and Verdict(found[0], self.plan.measured, "cache", None, found[1])
-
-    def _name(self, query: Linear | Marginal) -> str:
-        domain = self._hypothesis.domain
-        if isinstance(query, Linear):
-            return essential(query.compile(domain)).digest
-        return Marginal(query.canonical(domain)).digest
 
     def absorb(self, query: Linear | Marginal, values: np.ndarray, ledger_id: int) -> None:
         """One update from a measurement, once; a replay of the same measurements gives the same hypothesis."""
         if ledger_id in self._absorbed:
             return
         self._absorbed.add(ledger_id)
-        self._measured.setdefault(self._name(query), (values, ledger_id))
+        self._measured.add(query, values, ledger_id)
         before = self._hypothesis
         self._hypothesis, moved, note = learned(before, lambda held: self._update(held, query, values))
         self._whole = self._whole and self._hypothesis.kind == before.kind
@@ -183,7 +165,7 @@ class Epochs:
 
     def _update(self, hypothesis: Hypothesis, query: Linear | Marginal, values: np.ndarray) -> bool:
         """Whether the measurement is far enough from the hypothesis to move it."""
-        form, value = _worst(hypothesis, query, values)
+        form, value = farthest_value(hypothesis, query, values)
         guess = hypothesis.expect(form)
         if self.plan.step:
             hypothesis.reweight(form, math.copysign(self.plan.step, value - guess))
@@ -207,7 +189,7 @@ class Epochs:
         self._require_means(query, key, analyst)
         epoch = self.running or self._begin(key, analyst)
         self._count_test()
-        if not self._curator.exceeds(self._error(query, guess), epoch):
+        if not self._curator.exceeds(error_of(query, guess, self._records, self._hypothesis.domain), epoch):
             return Verdict(guess, self.plan.error, "tested", self.snapshot.digest)
         return self.measure(query, key=key, analyst=analyst)
 
@@ -245,48 +227,8 @@ class Epochs:
             self._log_tests(self._logged)
 
     def noise(self, query: Linear | Marginal) -> Noise:
-        """One query gets the plan's noise; all cells of a marginal stay within the same bound, at a higher price."""
-        noise = self.plan.measurement
-        if isinstance(query, Linear):
-            return noise
-        cells = self._hypothesis.domain.cells(query.canonical(self._hypothesis.domain))
-        return narrowed(noise, cells, self.plan.each_failure)
+        """Of a measurement: the cells of a marginal share its failure."""
+        return noise_for(query, self.plan.measurement, self.plan.each_failure, self._hypothesis.domain)
 
     def _guessed(self, query: Linear | Marginal) -> np.ndarray:
-        if isinstance(query, Linear):
-            return np.asarray(read_snapshot(self.snapshot, lambda held: held.expect(query)))
-        names = query.canonical(self._hypothesis.domain)
-        return read_snapshot(self.snapshot, lambda held: held.marginal(names))
-
-    def _error(self, query: Linear | Marginal, guess: np.ndarray) -> AnswerErrors | MaxError:
-        """A GROUP BY is one question: its largest cell error has the sensitivity of one (spec 6.3)."""
-        if isinstance(query, Linear):
-            return AnswerErrors((query,), guess * self._records, self._hypothesis.domain)
-        return MaxError("cells", (query.canonical(self._hypothesis.domain),), (guess * self._records,))
-
-
-def _worst(hypothesis: Hypothesis, query: Linear | Marginal, values: np.ndarray) -> tuple[Form, float]:
-    """The query itself, or the cell whose noisy value is farthest from the hypothesis."""
-    domain = hypothesis.domain
-    if isinstance(query, Linear):
-        return query.compile(domain), float(values)
-    names = query.canonical(domain)
-    place = np.unravel_index(int(np.argmax(np.abs(values - hypothesis.marginal(names)))), values.shape)
-    vectors = [np.zeros(size) for size in values.shape]
-    for vector, code in zip(vectors, place, strict=True):
-        vector[code] = 1.0
-    return Product(names, tuple(vectors)), float(values[place])
-
-
-def epoch_key(key: str) -> str:
-    """Where the ledger keeps what was charged for epochs that were opened for a question's key."""
-    return f"{key}:epoch"
-
-
-def narrowed(noise: Noise, cells: int, failure: float) -> Noise:
-    """Noise whose largest of `cells` draws stays where one draw of `noise` stays, each but with `failure`."""
-    ratio = reach(noise, failure / 2) / reach(noise, failure / (2 * cells))
-    if isinstance(noise, Gaussian):
-        return Gaussian(float(noise.sigma) * ratio)
-    assert isinstance(noise, Laplace)
-    return Laplace(float(noise.scale) * ratio)
+        return guessed(self.snapshot, query)

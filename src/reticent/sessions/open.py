@@ -32,7 +32,8 @@ from reticent.queries.groups import Groups
 from reticent.queries.workload import Workload, marginals
 from reticent.releases.convex_plan import Task
 from reticent.releases.release import Release
-from reticent.sessions.convex import ConvexEngine, save_failed_guess, updates_of
+from reticent.sessions.convex import ConvexEngine, learn_again, save_failed_guess
+from reticent.sessions.convex_counts import ConvexCounts
 from reticent.sessions.convex_epochs import WITHIN, ConvexEpochs
 from reticent.sessions.default import DefaultEngine
 from reticent.sessions.engine import SessionEngine
@@ -197,10 +198,14 @@ def _convex(
         log_tests=journal.save_tests,
         log_guess=partial(save_failed_guess, journal),
     )
-    for update in updates_of(journal):
-        epochs.absorb(*update)
+    counts = ConvexCounts(curator, epochs)
+    learn_again(journal, epochs, counts)
+    for bought in journal.bought(ASK):
+        settled = journal.released(bought, curator.domain)
+        knowledge = learn(knowledge, understand(knowledge, bought.queries, bought.noises, settled), fitted=True)
     knowledge = with_models(journal, with_certificates(journal, knowledge.with_current(epochs.snapshot)))
-    return ConvexEngine(State(curator, journal, replace(knowledge, unit=curator.unit)), epochs, settings["confidence"])
+    state = State(curator, journal, replace(knowledge, unit=curator.unit))
+    return ConvexEngine(state, epochs, counts, settings["confidence"])
 
 
 OPENERS: dict[str, Callable[[Curator, Journal, dict[str, Any], Opening, Report], SessionEngine]] = {

@@ -419,7 +419,19 @@ class Session:
             >>> sorted(model.coefficients)
             ['(intercept)', 'smoker=yes']
         """
-        return self.answering.ask(self.request(_checked_losses(loss), error, confidence, key, analyst))
+        found = self.answering.ask(self.request(_checked_losses(loss), error, confidence, key, analyst))
+        for model in found if isinstance(found, list) else [found]:
+            self._with_sample(model)
+        return found
+
+    def _with_sample(self, model: Model) -> Model:
+        """Lets a model tell about the population."""
+        from reticent.knowledge.population_losses import LossSample
+
+        knowledge = self.state.knowledge
+        fewest = knowledge.records * (1 - knowledge.records_error)
+        sample = LossSample(fewest, knowledge.unit, self.state.neighbours, lambda: budget_of(self.publications))
+        return model.drawn_from(None, sample)
 
     def cost(
         self,

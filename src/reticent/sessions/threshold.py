@@ -1,5 +1,7 @@
 """The threshold engines: a free test first, a measurement when the hypothesis fails it (spec 6).
 
+`TestedCounts` is what they share with the convex engines, whose runs answer counts as well.
+
 `textbook` (004), `hardt-rothblum` (003) and `tuned` are plans of one mechanism (`sessions/epochs.py`). Every answer is
 within the plan's error, and all of them hold together.
 """
@@ -8,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf, isfinite
-from typing import Any
+from typing import Any, Protocol
 
 from reticent.errors import BudgetError, KeyReusedError, QueryError
-from reticent.kernel.curator import Settled, pack_array, unpack_array
+from reticent.hypotheses.snapshot import Snapshot
+from reticent.kernel.curator import Epoch, Noise, Settled, pack_array, unpack_array
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import answered, known_mean, share_of, uncertified
 from reticent.knowledge.knowledge import Reading, Single, best
@@ -20,27 +23,46 @@ from reticent.knowledge.request import Request
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
+from reticent.sessions.count_tests import Verdict, epoch_key
 from reticent.sessions.engine import Free, Measure, Quote, SessionEngine
-from reticent.sessions.epochs import Epochs, Verdict, epoch_key
+from reticent.sessions.epochs import Epochs
 from reticent.sessions.journal import ASK, Journal
 from reticent.sessions.state import State
 
 
-class ThresholdEngine(SessionEngine):
-    """Payers are serialised: every test belongs to the one running epoch. Without budget the hypothesis answers."""
+class CountMechanism(Protocol):
+    """A run that answers counts: each is tested, and measured where its test fails."""
 
-    def __init__(self, state: State, epochs: Epochs) -> None:
+    @property
+    def error(self) -> float: ...
+    @property
+    def opened(self) -> int: ...
+    @property
+    def tests(self) -> int: ...
+    @property
+    def running(self) -> Epoch | None: ...
+    @property
+    def epoch_cost(self) -> int: ...
+    @property
+    def snapshot(self) -> Snapshot: ...
+    def ask(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict: ...
+    def guess(self, query: Linear | Marginal) -> Verdict: ...
+    def cost(self, query: Linear | Marginal) -> int: ...
+    def measure(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict: ...
+    def recall(self, query: Linear | Marginal) -> Verdict | None: ...
+    def noise(self, query: Linear | Marginal) -> Noise: ...
+
+
+class TestedCounts(SessionEngine):
+    """An engine whose counts are tested. Payers are serialised: every test belongs to the one running epoch."""
+
+    __test__ = False
+    """Of pytest, which takes the name for that of tests."""
+
+    def __init__(self, state: State, confidence: float, counts: CountMechanism) -> None:
         # The constants were chosen for the confidence of the first opening.
-        super().__init__(state, epochs.confidence)
-        self.epochs = epochs
-
-    @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.epochs.plan.engine
-
-    @property
-    def own_error(self) -> float:
-        return self.epochs.plan.error
+        super().__init__(state, confidence)
+        self.counts = counts
 
     def splits(self, query: Groups) -> bool:
         """A test looks at one question."""
@@ -51,8 +73,8 @@ class ThresholdEngine(SessionEngine):
 
         Not sums of measured cells: their bounds hold with a confidence of their own, beside that of the run.
         """
-        wanted = self.own_error if wanted is None else wanted
-        repeated = None if isinstance(query, Groups) else self.epochs.recall(query)
+        wanted = self.counts.error if wanted is None else wanted
+        repeated = None if isinstance(query, Groups) else self.counts.recall(query)
         if repeated is not None and repeated.error <= wanted:
             return Reading(repeated.error, "cache", lambda: repeated.values, None, repeated.ledger_id)
         audited = [way for way in self.state.knowledge.readings(query, confidence) if way.origin == "certificate"]
@@ -75,50 +97,93 @@ class ThresholdEngine(SessionEngine):
         if reading is not None:
             stated = self.confidence if reading.origin == "cache" else request.confidence
             return Free(request, known, answered(known, query, reading, stated))
-        if wanted is not None and wanted < self.own_error:
+        if wanted is not None and wanted < self.counts.error:
             raise QueryError(
-                f"this session certifies errors of {self.own_error:.3g}, not {wanted:.3g}: use engine='default'"
+                f"this session certifies errors of {self.counts.error:.3g}, not {wanted:.3g}: use engine='default'"
             )
-        return Measure(request, known, self.epochs.cost(query))
+        return Measure(request, known, self.counts.cost(query))
 
-    def buy(self, quote: Measure) -> Answer:
-        request, epochs = quote.request, self.epochs
-        query, key = request.question, request.key
-        assert isinstance(query, (Linear, Marginal)), "groups are asked one by one"
+    def buy_count(self, request: Request, query: Linear | Marginal) -> Answer:
+        """Test, measure where the test fails, and answer; the lock is held."""
+        key, counts = request.key, self.counts
         if key is not None and (told := tested(self.state.journal, key, query)) is not None:
             return self._judged(query, told)  # another thread came first with the same key
         if key is not None and self.state.charged(ASK + key):
-            measured = epochs.measure(query, key=ASK + key, analyst=request.analyst)
+            measured = counts.measure(query, key=ASK + key, analyst=request.analyst)
             return self._judged(query, self._with_epochs(key, measured))
-        named = key or f"epoch:{epochs.opened}:{query.digest[:24]}:{epochs.tests}"
-        opened = epochs.opened
+        named = key or f"epoch:{counts.opened}:{query.digest[:24]}:{counts.tests}"
+        opened = counts.opened
         try:
-            verdict = epochs.ask(query, key=ASK + named, analyst=request.analyst)
-            if key is not None or epochs.opened > opened:  # free tests need no look into a long ledger
+            verdict = counts.ask(query, key=ASK + named, analyst=request.analyst)
+            if key is not None or counts.opened > opened:  # free tests need no look into a long ledger
                 verdict = self._with_epochs(named, verdict)
         except BudgetError:
             if request.strict:
                 raise
-            verdict = epochs.guess(query)
+            verdict = counts.guess(query)
         if key is not None and verdict.cost and verdict.origin != "measured":
             write_tested(self.state.journal, key, query, verdict)
         return self._judged(query, verdict)
 
     def between(self, parts: Sequence[Quote]) -> int:
         """A part that fails its test ends the running epoch: the next one opens another, which its price is without."""
-        if self.epochs.running is None:
+        if self.counts.running is None:
             return 0
-        return self.epochs.epoch_cost * max(0, sum(part.price > 0 for part in parts) - 1)
+        return self.counts.epoch_cost * max(0, sum(part.price > 0 for part in parts) - 1)
 
     def unpaid(self, request: Request, query: Single) -> Answer:
         assert isinstance(query, (Linear, Marginal)), "groups are asked one by one"
-        if request.strict and not self.epochs.finished:
+        guess = self.counts.guess(query)
+        if request.strict and not isfinite(guess.error):
             raise uncertified(query)
-        return self._judged(query, self.epochs.guess(query))
+        return self._judged(query, guess)
 
     def refit(self) -> bool:
-        """Every measurement moved the hypothesis when it was made."""
+        """Everything bought moved the hypothesis when it was bought."""
         return False
+
+    def _with_epochs(self, key: str, verdict: Verdict) -> Verdict:
+        """The whole price of a key's answer, as the ledger has it, so that it is the same whenever the key comes back.
+
+        Epochs that a crash ended before the answer left are in it: they were charged for this key too.
+        """
+        return verdict._replace(cost=verdict.cost + self.state.ledger.charged(epoch_key(ASK + key)))
+
+    def _judged(self, query: Linear | Marginal, verdict: Verdict) -> Answer:
+        """What was measured is known from now on, as after a restart."""
+        if verdict.cost and verdict.ledger_id is not None and verdict.origin == "measured":
+            self._learn_count(query, verdict, verdict.ledger_id)
+        reading = Reading(verdict.error, verdict.origin, lambda: verdict.values, verdict.snapshot, verdict.ledger_id)
+        return answered(self.state.knowledge, query, reading, self.confidence, verdict.cost)
+
+    def _learn_count(self, query: Linear | Marginal, verdict: Verdict, ledger_id: int) -> None:
+        knowledge = self.state.knowledge
+        known = {m.ledger_id for repeats in knowledge.queries.values() for m in repeats}
+        if ledger_id not in known | {m.ledger_id for m in knowledge.marginals}:
+            settled = Settled((verdict.values * knowledge.records,), verdict.cost, ledger_id)
+            measured = understand(knowledge, [query], [self.counts.noise(query)], settled)
+            self.state.learn(learn(knowledge, measured, fitted=True).with_current(self.counts.snapshot))
+
+
+class ThresholdEngine(TestedCounts):
+    """Without budget the hypothesis answers."""
+
+    def __init__(self, state: State, epochs: Epochs) -> None:
+        super().__init__(state, epochs.confidence, epochs)
+        self.epochs = epochs
+
+    @property
+    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.epochs.plan.engine
+
+    @property
+    def own_error(self) -> float:
+        return self.epochs.plan.error
+
+    def buy(self, quote: Measure) -> Answer:
+        query = quote.request.question
+        assert isinstance(query, (Linear, Marginal)), "groups are asked one by one"
+        return self.buy_count(quote.request, query)
 
     def facts(self) -> Mapping[str, Any]:
         epochs, plan = self.epochs, self.epochs.plan
@@ -137,28 +202,6 @@ class ThresholdEngine(SessionEngine):
     @property
     def notes(self) -> tuple[str, ...]:
         return (*super().notes, *self.epochs.notes)
-
-    def _with_epochs(self, key: str, verdict: Verdict) -> Verdict:
-        """The whole price of a key's answer, as the ledger has it, so that it is the same whenever the key comes back.
-
-        Epochs that a crash ended before the answer left are in it: they were charged for this key too.
-        """
-        return verdict._replace(cost=verdict.cost + self.state.ledger.charged(epoch_key(ASK + key)))
-
-    def _judged(self, query: Linear | Marginal, verdict: Verdict) -> Answer:
-        """What was measured is known from now on, as after a restart."""
-        if verdict.cost and verdict.ledger_id is not None and verdict.origin == "measured":
-            self._learn(query, verdict, verdict.ledger_id)
-        reading = Reading(verdict.error, verdict.origin, lambda: verdict.values, verdict.snapshot, verdict.ledger_id)
-        return answered(self.state.knowledge, query, reading, self.confidence, verdict.cost)
-
-    def _learn(self, query: Linear | Marginal, verdict: Verdict, ledger_id: int) -> None:
-        knowledge = self.state.knowledge
-        known = {m.ledger_id for repeats in knowledge.queries.values() for m in repeats}
-        if ledger_id not in known | {m.ledger_id for m in knowledge.marginals}:
-            settled = Settled((verdict.values * knowledge.records,), verdict.cost, ledger_id)
-            measured = understand(knowledge, [query], [self.epochs.noise(query)], settled)
-            self.state.learn(learn(knowledge, measured, fitted=True).with_current(self.epochs.snapshot))
 
 
 def tested(journal: Journal, key: str, query: Query) -> Verdict | None:

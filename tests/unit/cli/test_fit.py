@@ -47,6 +47,11 @@ def test_a_table_is_fitted_within_an_error_at_the_price_named(people: Path, call
     assert "smoker = yes" in shown.out
     models = [Model.from_dict(fields) for fields in json.loads((people / "models.json").read_text())]
     assert [model.certified for model in models] == [True, True]
+    records = len((people / "people.csv").read_text().splitlines()) - 1
+    about_population = [model.population_excess(0.9, records=records).error for model in models]
+    said = [f"on the population excess risk at most {error:.3g} at 0.9" for error in about_population if error]
+    assert said
+    assert all(sentence in shown.out for sentence in said)
     # Where the start happens to certify both models, they are free and were announced as free.
     assert sum(model.price for model in models) == pytest.approx(spent(call) - before, abs=1e-12)
     assert spent(call) - before <= price + 1e-12

@@ -52,6 +52,11 @@ def least_scale(problem: Problem, theta: np.ndarray, neighbours: str) -> float:
     return min(problem.scale, max(most, below + ridge * max(0.0, problem.radius**2 - square)))
 
 
+def excess_moved(neighbours: str, hidden: float) -> Fraction:
+    """By how many records one person moves a score at most (docs/proofs/excess-risk.md)."""
+    return records_moved(neighbours) + Fraction(hidden) + GAP + FLOATS
+
+
 def _refuse_small(scale: float, least: float) -> None:
     if not (math.isfinite(scale) and scale >= least):
         raise QueryError(f"scale {scale:g} is below {least:g}, the most that one record changes; use at least that")
@@ -139,7 +144,7 @@ class ExcessRisks:
             self._refuse_inexact(MOST_UNDECLARED)
         for loss, theta, scale in zip(self.losses, self.thetas, self.scales, strict=True):
             _refuse_small(scale, least_scale(loss.on(self.domain), np.asarray(theta), neighbours))
-        return Sensitivity.scalar(records_moved(neighbours) + Fraction(self.hidden) + GAP + FLOATS)
+        return Sensitivity.scalar(excess_moved(neighbours, self.hidden))
 
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
         weight, steps = source.total(), self.resolution(person_grid)
