@@ -18,6 +18,7 @@ from reticent.errors import LedgerError
 from reticent.kernel.accounting import NANO, Budget, Price
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.mechanisms.above_threshold import Watch
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace
 from reticent.kernel.mechanisms.noise import Sensitivity
 from reticent.kernel.minimizers import excess_risk
@@ -270,6 +271,23 @@ def _every_epoch_pays() -> str:
     return "" if once > 0 and ledger.spent == 2 * once else "a redrawn threshold was free"
 
 
+def _stated_movement() -> str:
+    """An epoch's noises are drawn for the movement that it was opened for, whatever is tested first."""
+    curator, _ = _curator(Budget(rho=1))
+    moved, drawn = Fraction(5, 2), list[int]()
+
+    class Seen(AboveThreshold):
+        def open(self, threshold: int, sensitivity: int) -> Watch:
+            drawn.append(sensitivity)
+            return super().open(threshold, sensitivity)
+
+    count = AnswerErrors((Count(),), np.array([0.0]), DOMAIN)
+    epoch = curator.watch(1e6, Seen(threshold_epsilon=Fraction(1, 2), query_epsilon=Fraction(1, 2)), moved=moved)
+    curator.exceeds(count, epoch)
+    grid = count.resolution(TABLE.grid) * TABLE.grid
+    return "" if drawn[0] >= moved * grid else "an epoch's noise is for less than it was opened for"
+
+
 def _one_bit() -> str:
     """A comparison yields yes or no, and leaves no trace in the ledger."""
     curator, ledger = _curator(Budget(rho=1))
@@ -311,6 +329,7 @@ CHECKS: dict[str, Callable[[], str]] = {
     "the ledger is charged before noise is drawn": _charged_first,
     "every selection pays": _every_draw_pays,
     "every threshold pays": _every_epoch_pays,
+    "an epoch's noise is for what it states": _stated_movement,
     "only yes or no leaves a comparison": _one_bit,
     "a key answers one question": _one_key,
     "DualQuery's rounds cost what was planned": _rounds_as_planned,

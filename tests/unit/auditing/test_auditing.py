@@ -179,6 +179,7 @@ BUGS: dict[str, str] = {
     "Laplace priced with L2 in place of L1": "marginal table, Laplace",
     "charge after sampling": "the ledger is charged before noise is drawn",
     "threshold redrawn free after a restart": "every threshold pays",
+    "a shared epoch has noise for what it tests first": "an epoch's noise is for what it states",
     "compared value released": "only yes or no leaves a comparison",
     "cached noise reused for a different query": "two questions, two noises",
     "a bound taken from the data": "sensitivities, one record added",
