@@ -419,7 +419,8 @@ class Session:
             >>> sorted(model.coefficients)
             ['(intercept)', 'smoker=yes']
         """
-        found = self.answering.ask(self.request(_checked_losses(loss), error, confidence, key, analyst))
+        request = self.request(_checked_losses(loss), error, confidence, key, analyst)
+        found: Model | list[Model] = self.answering.ask(request)
         for model in found if isinstance(found, list) else [found]:
             self._with_sample(model)
         return found
