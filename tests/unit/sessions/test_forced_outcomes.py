@@ -197,6 +197,12 @@ def test_prices_hold_in_many_sessions(kind: str, monkeypatch: pytest.MonkeyPatch
             live(kind, seed)
 
 
+def test_a_start_is_fitted_whatever_noise_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells that hold less than any normal number were raised by an infinite factor, after the payment."""
+    Outcomes("HllHh").force(monkeypatch)
+    live("start", seed=2)
+
+
 @pytest.mark.parametrize(("kind", "letters", "seed"), [("tuned", "LHlh", 1001), ("textbook", "HzL", 1004)])
 def test_parts_that_end_an_epoch_are_in_the_price(
     kind: str, letters: str, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -159,7 +159,7 @@ def _with_sides(cells: np.ndarray, sides: Sequence[np.ndarray]) -> np.ndarray:
     for _ in range(SWEEPS):
         for axis, side in enumerate(sides):
             sums = cells.sum(axis=tuple(place for place in range(cells.ndim) if place != axis))
-            ratio = np.divide(side, sums, out=np.ones(side.shape), where=sums > 0)
+            ratio = np.where(sums > 0, side / np.maximum(sums, np.finfo(float).tiny), 1.0)
             cells = cells * ratio.reshape([-1 if place == axis else 1 for place in range(cells.ndim)])
     return cells
 

@@ -153,7 +153,7 @@ class RuledBase(Base):
             for i in touched:
                 found = engine.evaluate(logs)[1][i]
                 farthest = max(farthest, float(np.abs(found - wanted[i]).max()))
-                ratio = np.divide(wanted[i], found, out=np.ones(found.shape), where=found > 0)
+                ratio = np.where(found > 0, wanted[i] / np.maximum(found, np.finfo(float).tiny), 1.0)
                 # What measurements say may contradict the rules: no step is taken beyond reason.
                 step = np.clip(np.log(ratio), -LARGEST_STEP, LARGEST_STEP)
                 logs[i] = np.clip(logs[i] + step, -LARGEST_LOG, LARGEST_LOG)

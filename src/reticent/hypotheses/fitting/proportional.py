@@ -173,7 +173,9 @@ class _Bounded:
                 break
             factor = max(factor - excess / free, factor / 2)
         moved = np.clip(factor * share, low, high)
-        return np.divide(moved, share, out=np.ones(cells.shape), where=(share > 0) & (moved > 0))
+        # Of a cell that holds less than the smallest normal number, the quotient itself would not be finite.
+        quotient = moved / np.maximum(share, TINY)
+        return np.where((share > 0) & (moved > 0), quotient, 1.0)
 
     def _most(self, cells: np.ndarray) -> np.ndarray:
         prior = np.sqrt(1 + np.square(cells * (self._scale / self._sd)))
