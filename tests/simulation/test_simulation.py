@@ -31,6 +31,7 @@ KEPT = (
     156,
     490,  # a log that a killed process had not flushed was answered from, and lost with the power
     81118,  # a mark that a killed process had not flushed was trusted, while the next one tore the other
+    235761,  # an anchor cut within the beginning of a slot was taken for another file: no loss could be accepted
     1369,  # an anchor whose second slot a lying disk had lost was taken for another program's file
     1482,  # the same of an anchor that was all zeros
 )

@@ -169,9 +169,9 @@ class _Bounded:
             scaled = factor * share
             free = float(share[(scaled > low) & (scaled < high)].sum())
             excess = float(np.clip(scaled, low, high)[share > 0].sum()) - 1.0
-            if free <= 0 or abs(excess) < NEARLY:
+            if free < TINY or abs(excess) < NEARLY:
                 break
-            factor = max(factor - excess / free, factor / 2)
+            factor = min(max(factor - excess / free, factor / 2), 1 / TINY)
         moved = np.clip(factor * share, low, high)
         # Of a cell that holds less than the smallest normal number, the quotient itself would not be finite.
         quotient = moved / np.maximum(share, TINY)
