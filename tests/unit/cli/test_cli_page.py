@@ -17,13 +17,15 @@ from reticent.cli import COMMANDS  # noqa: E402
 
 NUMBER = re.compile(r"~?\d[\d,:]*(?:\.\d+)?(?:e[+-]?\d+)?")
 KEY = re.compile(r"release:[0-9a-f]+\S*")
+TYPICALLY = re.compile(r"typically within #%: # of # questions .*? (?=\(all of these)")
+"""Said where its noise leaves it below the certified bound: nearly always."""
 AUDIT_SECONDS = 0.002
 
 
 def masked(text: str) -> str:
     text = KEY.sub("key", text)
     text = NUMBER.sub("#", re.sub(r"[█▓░]+", "", text))
-    return re.sub(r"\s+", " ", text)
+    return TYPICALLY.sub("", re.sub(r"\s+", " ", text))
 
 
 def sections(text: str) -> dict[str, str]:
