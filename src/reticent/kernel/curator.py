@@ -337,7 +337,8 @@ class Curator:
         step = own if epoch.moved is None else math.ceil(epoch.moved * grid)
         if own > step:
             raise QueryError(
-                f"one person moves this statistic by {own / grid:g}, in this epoch at most {step / grid:g}"
+                f"one person moves this statistic by {own / grid:g}, in this epoch at most {step / grid:g}:"
+                " open an epoch for it"
             )
         # Two threads that both met a fresh epoch would draw two thresholds for one charge.
         with epoch._lock:

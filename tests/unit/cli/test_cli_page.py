@@ -18,14 +18,14 @@ from reticent.cli import COMMANDS  # noqa: E402
 NUMBER = re.compile(r"~?\d[\d,:]*(?:\.\d+)?(?:e[+-]?\d+)?")
 KEY = re.compile(r"release:[0-9a-f]+\S*")
 TYPICALLY = re.compile(r"typically within #%: # of # questions .*? (?=\(all of these)")
-"""Said where its noise leaves it below the certified bound: nearly always."""
+"""Said where its noise leaves it below the certified bound: nearly always, and then compared."""
 AUDIT_SECONDS = 0.002
 
 
 def masked(text: str) -> str:
     text = KEY.sub("key", text)
     text = NUMBER.sub("#", re.sub(r"[█▓░]+", "", text))
-    return TYPICALLY.sub("", re.sub(r"\s+", " ", text))
+    return re.sub(r"\s+", " ", text)
 
 
 def sections(text: str) -> dict[str, str]:
@@ -40,7 +40,10 @@ def test_the_page_is_what_the_commands_print(monkeypatch: pytest.MonkeyPatch) ->
     written, now = sections(PAGE.read_text(encoding="utf-8")), sections(record(audit_seconds=AUDIT_SECONDS))
     assert written.keys() == now.keys(), "run `python -m scripts.record_cli`"
     for name, text in now.items():
-        assert masked(written[name]) == masked(text), f"{name}: run `python -m scripts.record_cli`"
+        page, printed = masked(written[name]), masked(text)
+        if not TYPICALLY.search(printed):
+            page = TYPICALLY.sub("", page)
+        assert page == printed, f"{name}: run `python -m scripts.record_cli`"
 
 
 def test_every_command_is_on_the_page() -> None:

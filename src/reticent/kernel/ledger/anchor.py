@@ -27,8 +27,13 @@ from reticent.kernel.ledger.store import (
 
 SLOT = 4096
 NANO = 1_000_000_000
-_SLOT, _BEGINNING = re.compile(rb"[0-9a-f\0]{64}[ \0][{\0]"), 66
+_SLOT = re.compile(rb"[0-9a-f\0]{64}[ \0][{\0]")
 """How a slot begins, also one that was torn before anything was written over its zeros."""
+
+_BEGINNING = 66
+"""Bytes that `_SLOT` looks at."""
+_TOLD = 8
+"""Bytes that must be left of a slot that was cut short: fewer may be anybody's."""
 
 _flush = getattr(os, "fdatasync", os.fsync)
 
@@ -87,10 +92,11 @@ class Anchor:
 def _refuse_other_file(path: Path) -> None:
     """An anchor is empty, or two slots of which a torn write ruins one: whatever else is there belongs to somebody.
 
-    A disk that loses what it was told to flush may leave it shorter, even than the beginning of a slot.
+    A disk that loses what it was told to flush may leave it shorter, even than the beginning of a slot; of a few bytes
+    nobody can tell whose they are.
     """
     content = path.read_bytes()
-    slots = [slot.ljust(_BEGINNING, b"\0") for slot in (content[:SLOT], content[SLOT:]) if slot]
+    slots = [slot.ljust(_BEGINNING, b"\0") for slot in (content[:SLOT], content[SLOT:]) if len(slot) >= _TOLD]
     ours = not content.strip(b"\0") or any(_SLOT.match(slot) for slot in slots)
     if len(content) > 2 * SLOT or not ours:
         raise LedgerError(f"{path} is not an anchor and will not be overwritten: choose another path, or remove it")

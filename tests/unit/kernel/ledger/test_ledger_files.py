@@ -195,7 +195,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path, version: 
 def test_a_file_that_is_no_anchor_is_not_overwritten(tmp_path: Path, size: int, accepting: bool) -> None:
     """It was cut to two slots, and marks were written over it."""
     rows = tmp_path / "people.csv"
-    rows.write_bytes((b"sex,age\nf,41\n" * size)[:size])
+    rows.write_bytes((b"age,sex\n41,f\n" * size)[:size])
     before = rows.read_bytes()
     with pytest.raises(LedgerError, match="not an anchor and will not be overwritten"):
         opened(tmp_path / "a.ledger", anchor=rows, accept_rollback=accepting)
@@ -205,7 +205,7 @@ def test_a_file_that_is_no_anchor_is_not_overwritten(tmp_path: Path, size: int, 
     assert rows.read_bytes() == before
 
 
-@pytest.mark.parametrize("kept", [0, 1, 42, 66, 1000, 4096, 5000])
+@pytest.mark.parametrize("kept", [0, 8, 42, 66, 1000, 4096, 5000])
 @pytest.mark.parametrize("zeros", [0, 30, 4096])
 def test_a_ruined_anchor_is_replaced_where_the_loss_is_accepted(tmp_path: Path, kept: int, zeros: int) -> None:
     """A disk that loses what it was told to flush leaves an anchor shorter, or with zeros in it."""
