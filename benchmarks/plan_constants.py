@@ -24,8 +24,9 @@ from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting import proportional, smoothness
 from reticent.queries.linear import Marginal
+from reticent.releases.allocation import MOST_ERROR
 from reticent.releases.candidates import measured_sets
-from reticent.releases.residual_plan import MOST_ERROR, ResidualPlan
+from reticent.releases.residual_plan import ResidualPlan
 
 VALUES = (1.0, 1.1, 1.2, 1.3, 1.5, 2.0, inf)
 SHAPES: dict[str, tuple[tuple[int, ...], int]] = {

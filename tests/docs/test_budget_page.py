@@ -9,6 +9,7 @@ from pathlib import Path
 from reticent.knowledge.tails import KINDS, PLAIN_WIDE, SESSION_WIDE, Shares, audit_share, session_share
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE
+from reticent.releases.rounds import UNASKED_SHARE
 from reticent.releases.workload_audit import TYPICAL_SHARE as RELEASED_SHARE
 from reticent.sessions.investments import INVESTED_SHARE
 from reticent.sessions.start import WARM_SHARE
@@ -34,6 +35,7 @@ def test_budget_shares_are_those_of_the_code() -> None:
     assert page["session told nothing, certificate for predicates"] == CHEAP_SHARE
     assert page["release, certificates"] == Adaptive().audit_share
     assert page["release, typical error"] == RELEASED_SHARE
+    assert page["release, columns that are not asked about"] == UNASKED_SHARE
 
 
 def test_failure_shares_are_those_of_the_code() -> None:

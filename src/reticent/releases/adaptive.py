@@ -25,6 +25,7 @@ from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting.histogram import drowns, estimate
 from reticent.hypotheses.fitting.loglinear import LogLinear, fit_loglinear
 from reticent.hypotheses.fitting.missing import with_missing_cells
+from reticent.hypotheses.fitting.proportional import move_onto
 from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks, rule_tree_cells
@@ -51,7 +52,8 @@ from reticent.releases.candidates import (
     pairs_of_a_tree,
     target_sets,
 )
-from reticent.releases.levels import LevelPlan, level_plans, moved_onto
+from reticent.releases.levels import LevelPlan, level_plans
+from reticent.releases.pure_plan import histogram_serves
 from reticent.releases.rounds import STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
 
 __all__ = ["Adaptive"]
@@ -273,20 +275,11 @@ class Adaptive:
         if domain.names in collection.plans and domain.size <= LARGEST_MARGINAL:
             return self._levels(collection, domain, units, report)
         sets = measured_sets(domain, targets, LARGEST_MARGINAL)
-        highest = max(map(len, sets))
-        alone = first_shares(domain, sets, units)
-        top = {s: alone[s] for s in sets if len(s) == highest}
-        at_once = self.at_once or collection.pure
-        if not collection.plans and self._histogram_pays(collection, domain, top, units):
-            formerly = collection.begun("histogram") and not collection.begun(TOTAL)
-            residuals = residuals_planned(collection, domain, sets, at_once=at_once) and units * TOTAL_SHARE >= 1
-            if formerly or not residuals:
-                return self._histogram(collection, domain, units, report)
-            # Residuals tell the workload with less noise; the mean of likely tables does better where all drowns.
-            units -= _count_records(collection, units)
-            if drowns(domain.size, collection.sd(units) / collection.records[0]):
-                return self._histogram(collection, domain, units, report)
-        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=at_once, residuals=True)
+        whole, counted = self._measures_cells(collection, domain, targets, sets, units)
+        units -= counted
+        if whole:
+            return self._histogram(collection, domain, sets, units, report)
+        measure_in_rounds(collection, domain, targets, sets, units, report, at_once=self.at_once, residuals=True)
         report(Progress(STEPS - 2, STEPS, "fitting", collection.spent_share))
         hypothesis = DenseHypothesis(domain)
         fitted = hypothesis.fit(collection.fitted(), **fit_options)
@@ -305,23 +298,50 @@ class Adaptive:
         notes = {"representation": "dense", "measured": levels, "fit": "joined levels", "levels": levels}
         return DenseHypothesis(domain, table.values), notes
 
-    def _histogram_pays(self, collection: Collection, domain: Domain, shares: Mapping[Set, int], units: int) -> bool:
-        """Whether all cells together would show these marginals with less noise than their own shares do."""
-        if domain.size > self.histogram_cells or min(shares.values()) < 1:
+    def _measures_cells(
+        self, collection: Collection, domain: Domain, targets: Mapping[Set, float], sets: Sequence[Set], units: int
+    ) -> tuple[bool, int]:
+        """Whether all cells are measured at once, and the units that the number of records cost to decide it."""
+        if collection.plans or domain.size > self.histogram_cells:
+            return False, 0
+        if collection.begun("histogram") and not collection.begun(TOTAL):
+            return True, 0
+        if not self._histogram_pays(collection, domain, targets, sets, units):
+            return False, 0
+        stepwise = collection.pure or residuals_planned(collection, domain, sets, at_once=self.at_once)
+        if self.at_once or not stepwise or units * TOTAL_SHARE < 1:
+            return True, 0
+        # Sets in rounds tell the workload with less noise, if normal; the mean of likely tables does better where all
+        # drowns.
+        counted = _count_records(collection, units)
+        count, sd = max(collection.records[0], 1.0), collection.sd(units - counted)
+        if drowns(domain.size, sd / count):
+            return True, counted
+        return collection.pure and histogram_serves(domain, sets, targets, sd**-2.0, count), counted
+
+    def _histogram_pays(
+        self, collection: Collection, domain: Domain, targets: Mapping[Set, float], sets: Sequence[Set], units: int
+    ) -> bool:
+        """Whether all cells together would show the workload with less noise than sets of their own, by sizes alone."""
+        if collection.pure and not self.at_once:
+            return histogram_serves(domain, sets, targets, 1.0, None)
+        alone = first_shares(domain, sets, units)
+        shares = {s: alone[s] for s in sets if len(s) == max(map(len, sets))}
+        if min(shares.values()) < 1:
             return False
         own = sum(domain.cells(s) * collection.sd(share) for s, share in shares.items())
         summed = sum((domain.cells(s) * domain.size) ** 0.5 for s in shares) * collection.sd(units)
         return summed < HISTOGRAM_NOISE * own
 
     def _histogram(
-        self, collection: Collection, domain: Domain, units: int, report: Report
+        self, collection: Collection, domain: Domain, sets: Sequence[Set], units: int, report: Report
     ) -> tuple[Hypothesis, dict[str, Any]]:
         report(Progress(0, STEPS, f"measuring {domain.size} cells", 0.0))
         collection.measure("histogram", {domain.names: units})
         report(Progress(1, STEPS, "fitting", collection.spent_share))
-        (measured,) = [m for m in collection.measurements() if isinstance(m.query, Marginal)]
+        (measured,) = [m for m in collection.measurements() if isinstance(m.query, Marginal) and m.query.names]
         generator = np.random.default_rng(PUBLIC_SEED)
-        likely, how = estimate(domain, measured, laplace=collection.pure, generator=generator)
+        likely, how = estimate(domain, measured, sets, laplace=collection.pure, generator=generator)
         return DenseHypothesis(domain, likely), {"representation": "dense", "measured": 1, "fit": how}
 
     # -- large universes -----------------------------------------------------------------------------------
@@ -465,7 +485,10 @@ def _count_records(collection: Collection, units: int) -> int:
     if collection.public_records:
         return 0
     share = int(units * TOTAL_SHARE)
-    collection.measure_residuals(TOTAL, {(): 1.0}, share)
+    if collection.pure:
+        collection.measure(TOTAL, {(): share})
+    else:
+        collection.measure_residuals(TOTAL, {(): 1.0}, share)
     return share
 
 
@@ -474,7 +497,7 @@ def _ranges_kept(collection: Collection, hypothesis: Hypothesis) -> dict[str, An
     tables = collection.tables()
     if not tables:
         return {}
-    moved_onto(hypothesis, {names: table.values for names, table in tables.items()})
+    move_onto(hypothesis, {names: table.values for names, table in tables.items()})
     return {"levels": sum(len(collection.plans[names].widths) for names in tables)}
 
 

@@ -11,7 +11,7 @@ and grids.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -19,14 +19,12 @@ from itertools import product
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.fitting.levels import tops
 from reticent.kernel.statistics import MARGINAL_CELLS
-from reticent.queries.forms import Dense
 from reticent.queries.ranges import AllRanges
 from reticent.queries.workload import Workload
 
-__all__ = ["LevelPlan", "level_plans", "moved_onto", "range_energies", "shares_of_levels"]
+__all__ = ["LevelPlan", "level_plans", "range_energies", "shares_of_levels"]
 
 Set = tuple[str, ...]
 Shape = tuple[int, ...]
@@ -35,12 +33,6 @@ ITERATIONS = 400
 """Of the multiplicative update; on all shapes tried the objective moved by less than a thousandth after 200."""
 LEAST_SHARE = 1e-3
 """Of the budget of a set: levels below are left out, which changes no error by more than such a share."""
-SWEEPS = 20
-"""Of moving a hypothesis onto several tables in turn."""
-NEAR = 1e-9
-"""Total variation at which it has come there."""
-LARGEST_TILT = 500.0
-"""Of a logarithm of a ratio: a code without weight has none to give."""
 
 
 @dataclass(frozen=True)
@@ -165,21 +157,3 @@ def _plan(
     kept = [e for e in product(*(range(top + 1) for top in tops(shape))) if shares[e] >= LEAST_SHARE or not any(e)]
     widths = tuple(tuple(min(2**e, size) for e, size in zip(exponents, shape, strict=True)) for exponents in kept)
     return LevelPlan(names, widths, tuple(float(shares[e]) for e in kept))
-
-
-def moved_onto(hypothesis: Hypothesis, tables: Mapping[Set, np.ndarray]) -> None:
-    """Move a hypothesis to have these marginals, the nearest one in relative entropy (proportional fitting)."""
-    for _ in range(SWEEPS):
-        far = 0.0
-        for names, table in tables.items():
-            held = hypothesis.marginal(names)
-            far = max(far, float(np.abs(held - table).sum()) / 2)
-            both = (held > 0) & (table > 0)
-            logs = np.zeros(held.shape)
-            np.log(np.divide(table, held, out=np.ones(held.shape), where=both), out=logs)
-            logs = np.clip(logs, -LARGEST_TILT, LARGEST_TILT)
-            reach = float(np.ptp(logs))
-            if reach > 0:
-                hypothesis.reweight(Dense(names, np.clip((logs - logs.min()) / reach, 0.0, 1.0)), reach)
-        if far <= NEAR or len(tables) == 1:
-            break

@@ -25,6 +25,7 @@ from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import keeping
 from reticent.hypotheses.replicates import Replicates
 from reticent.hypotheses.snapshot import Snapshot
+from reticent.hypotheses.support import LARGEST_MARGINAL
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Subsample
 from reticent.kernel.curator import Curator
@@ -48,7 +49,7 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.statistics import StatisticQuery
 from reticent.queries.workload import Workload
 from reticent.releases.adaptive import Adaptive
-from reticent.releases.candidates import target_sets
+from reticent.releases.candidates import measured_sets, target_sets
 from reticent.releases.dualquery.analysis import amplified_run
 from reticent.releases.replicates import FEWEST_REPLICATES, MOST_REPLICATES, PUBLIC_SEED, SUPPORTED, made_replicates
 from reticent.releases.schema import FORMAT, LARGEST_CONTENT, read_release
@@ -527,10 +528,17 @@ class Release:
                 records=self.records,
                 public_records=self.facts["neighbours"] == "replace-one",
                 count=count,
+                sets=self._measured_sets,
                 seed=seed,
                 progress=report,
             )
         return self._with(made)
+
+    @property
+    def _measured_sets(self) -> list[tuple[str, ...]]:
+        """The attribute sets inside those of the workload."""
+        asked = Workload.from_dict(self.facts["workload"]).on(self.domain)
+        return measured_sets(self.domain, target_sets(asked, self.domain), LARGEST_MARGINAL)
 
     def _with(self, replicated: Replicates | None) -> Release:
         return replace(self, replicated=replicated)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_REPLICATES", "PUBLIC_SEED", "fresh_noise", "made_replicates", "refit"]
 
+Set = tuple[str, ...]
+
 PUBLIC_SEED = 20261117
 """Draws the replicates unless another seed is given: the same release has the same replicates."""
 FEWEST_REPLICATES, MOST_REPLICATES = 10, 1000
@@ -54,16 +56,20 @@ def made_replicates(
     records: float,
     public_records: bool,
     count: int,
+    sets: Sequence[Set] = (),
     seed: int = PUBLIC_SEED,
     progress: Report = silent,
 ) -> Replicates:
-    """`count` replicates; a function of its arguments alone, whatever the number of threads."""
+    """`count` replicates; a function of its arguments alone, whatever the number of threads.
+
+    `sets` are those inside the workload's, which a histogram of the whole universe is fitted to.
+    """
     if not measurements:
         raise QueryError("this release holds no measurements to perturb: replicates need those of rt.Adaptive()")
-    sets = [hypothesis.domain.canonical(m.query.attributes) for m in measurements]
+    measured_sets = [hypothesis.domain.canonical(m.query.attributes) for m in measurements]
 
     def measured_of(held: Hypothesis) -> list[np.ndarray]:
-        told = zip(measurements, held.marginals(sets), strict=True)
+        told = zip(measurements, held.marginals(measured_sets), strict=True)
         return [centred(cells) if isinstance(m.query, Residual) else cells for m, cells in told]
 
     own = measured_of(hypothesis)
@@ -73,7 +79,7 @@ def made_replicates(
     start = _start(hypothesis, measurements)
     seeds = np.random.SeedSequence(seed).spawn(count)
 
-    def one(place: int) -> dict[tuple[str, ...], np.ndarray]:
+    def one(place: int) -> dict[Set, np.ndarray]:
         generator = np.random.default_rng(seeds[place])
         drawn = measured_of(drawn_table(hypothesis, max(1, round(records)), generator))
         choices, perturbed = [], []
@@ -86,7 +92,7 @@ def made_replicates(
             choices, perturbed = _counted(choices), _counted(perturbed)
         sign = _sign(place) if left else 0
         least_order = PAIR + 1 if sign else PAIR
-        refitted = refit(hypothesis, perturbed, Redraw(choices, generator, least_order), start)
+        refitted = refit(hypothesis, perturbed, Redraw(choices, generator, least_order), start, sets)
         found = difference(hypothesis, refitted)
         if not sign:
             return found
@@ -112,7 +118,11 @@ def _start(hypothesis: Hypothesis, measurements: Sequence[Measurement]) -> LogLi
 
 
 def refit(
-    hypothesis: Hypothesis, measurements: Sequence[Measurement], redraw: Redraw, start: LogLinear | None = None
+    hypothesis: Hypothesis,
+    measurements: Sequence[Measurement],
+    redraw: Redraw,
+    start: LogLinear | None = None,
+    sets: Sequence[Set] = (),
 ) -> Hypothesis:
     """Measurements to a fitted hypothesis, as `Adaptive` does it: the one place that replicates share with a release.
 
@@ -129,7 +139,7 @@ def refit(
         raise QueryError(f"replicates of a {hypothesis.kind} hypothesis are not supported; use rt.Adaptive()")
     if (whole := _histogram(domain, measurements)) is not None:
         laplace = _is_laplace(whole)
-        cells, _ = estimate(domain, whole, laplace=laplace, generator=redraw.generator, redraw=redraw)
+        cells, _ = estimate(domain, whole, sets, laplace=laplace, generator=redraw.generator, redraw=redraw)
         return DenseHypothesis(domain, cells)
     fresh = DenseHypothesis(domain)
     fresh.fit(measurements, redraw=redraw, start=start)
@@ -138,7 +148,7 @@ def refit(
 
 def _histogram(domain: Domain, measurements: Sequence[Measurement]) -> Measurement | None:
     """Every cell of the universe, if all that was measured is this, once, and the number of records."""
-    told = [m for m in measurements if m.query != Residual(())]
+    told = [m for m in measurements if m.query.attributes]
     alone = len(told) == 1 and isinstance(told[0].query, Marginal)
     return told[0] if alone and domain.canonical(told[0].query.attributes) == domain.names else None
 

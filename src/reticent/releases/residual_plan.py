@@ -24,7 +24,7 @@ from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.mechanisms.noise import SMALLEST_GAUSSIAN
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
 from reticent.queries.linear import Residual
-from reticent.releases.allocation import binned
+from reticent.releases.allocation import MOST_ERROR, RAISED, binned
 from reticent.releases.replacement import ReplacementPrices
 
 __all__ = ["ResidualPlan", "measurable", "noises_costing"]
@@ -33,15 +33,8 @@ Set = tuple[str, ...]
 
 ITERATIONS = 200
 """Of the multiplicative update; on generated tables the objective moved by less than a ten-thousandth after 100."""
-MOST_ERROR = 1.2
-"""Of a target, relative to plain noise: what keeps the largest error of any cell within a quarter of plain noise's.
-
-At 1 the expected total variation is up to 1.6 times the least, at 1.2 up to 1.15, and without a bound the noise of a
-small target's cells up to 4.7 times plain noise's (docs/validation.md, constants of the plan)."""
 REPRICED = 8
 """Iterations after which prices under replace-one are learnt anew."""
-RAISED = 0.25
-"""Power of the ratio of a target's error to the most by which its weight is raised in each iteration."""
 TINY = np.finfo(np.float64).tiny
 LISTED = 1000
 """Targets that are put in an order which keeps groups of them together; more come as they are."""

@@ -6,7 +6,9 @@ noise, marginals otherwise and where they are expected to serve better.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -16,6 +18,7 @@ from reticent.hypotheses.fitting.prior import SCALE_GRID
 from reticent.knowledge.guarantees import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
+from reticent.releases.pure_plan import LOOK, families, pure_shares
 from reticent.releases.residual_plan import ResidualPlan, measurable
 
 __all__ = ["STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
@@ -26,8 +29,7 @@ STEPS = 5
 """Reported of a run: three rounds, the fit, the audits."""
 ROUNDS = (0.1, 0.3, 1.0)
 """Up to which share of the budget each round measures."""
-PURE_ROUNDS = (0.4, 1.0)
-"""Precision grows with the square of a pure budget: what is measured twice is worth less than its price."""
+PURE_ROUNDS = (LOOK, 1.0)
 ORDER_GROWTH = 2.0
 """In the first round an order has this many times the budget of the one below."""
 SIZE_POWER = 0.4
@@ -36,6 +38,9 @@ LEAST_UNITS = 100
 """Ledger units that each marginal, or all residuals together, must have in the first round; else there is only one."""
 LEAST_SHARE = 0.01
 """Of an equal share: sets that would get less in a later round are left as they are."""
+UNASKED_SHARE = Fraction(1, 25)
+"""Of every round, at most, for attributes that the workload does not name. Drawn rows have these columns too; what is
+asked keeps 24 of 25 parts however many others there are."""
 SMALL = 2**10
 """Cells of sets that the first round looks at whatever the number of records; of larger ones see `_visible`."""
 TOTAL = "total"
@@ -66,10 +71,15 @@ def measure_in_rounds(
     at_once: bool,
     residuals: bool,
 ) -> None:
-    """Spend `units` on the sets, which must hold all single attributes; `residuals` may stand for marginals or not."""
+    """Spend `units` on the sets, which must hold all single attributes; `residuals` may stand for marginals or not.
+
+    Attributes that no target holds share a small part of every round.
+    """
     # Of single attributes nothing is known beforehand, whatever a look shows.
     at_once = at_once or max(map(len, sets)) == 1
     former = [collection.resume(name) for name in FORMER_STEPS]
+    unasked = UnaskedAttributes.among(sets, targets)
+    sets = [s for s in sets if s not in unasked.sets]
     asked = _targets(sets, targets)
     allocation = Allocation(domain, sets, asked)
     plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
@@ -92,15 +102,51 @@ def measure_in_rounds(
         report(Progress(place, STEPS, f"measuring {len(sets)} marginals", collection.spent_share))
         first = place == 0 and not any(former)
         precisions = None
+        others = unasked.units(spend)
         if plan is not None and not collection.begun(name):
-            precisions = _residual_precisions(collection, domain, plan, allocation, spend, look if first else None)
+            kept = spend - others
+            precisions = _residual_precisions(collection, domain, plan, allocation, kept, look if first else None)
         if precisions is not None:
+            precisions |= unasked.precisions(domain, collection.sd(spend) ** -2.0, replacing=collection.replacing)
             collection.measure_residuals(name, precisions, spend)
             continue
-        shares = first_shares(domain, look, spend) if first else _planned(collection, domain, allocation, spend)
-        collection.measure(name, shares)
+        kept = spend - others
+        if collection.pure and not at_once:
+            shares = _pure_shares(collection, domain, allocation, asked, kept, look if first else None)
+        else:
+            shares = first_shares(domain, look, kept) if first else _planned(collection, domain, allocation, kept)
+        collection.measure(name, shares | first_shares(domain, unasked.sets, others))
         if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
             plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse
+
+
+@dataclass(frozen=True)
+class UnaskedAttributes:
+    """Single attributes that no target holds, and the share of every round that is theirs together."""
+
+    sets: tuple[Set, ...]
+    share: Fraction
+
+    @classmethod
+    def among(cls, sets: Sequence[Set], targets: Iterable[Set]) -> UnaskedAttributes:
+        """Each counts as one more table, all of them as no more than `UNASKED_SHARE` of what there is."""
+        asked = list(targets)
+        named = {name for s in asked for name in s}
+        found = tuple(s for s in sets if len(s) == 1 and s[0] not in named)
+        return cls(found, min(UNASKED_SHARE, Fraction(len(found), len(found) + len(asked))))
+
+    def units(self, spend: int) -> int:
+        """Of the units of a round."""
+        return max(int(spend * self.share), len(self.sets)) if self.sets else 0
+
+    def precisions(self, domain: Domain, budget: float, *, replacing: bool) -> dict[Set, float]:
+        """Of their residuals, for their share of the budget."""
+        if not self.sets:
+            return {}
+        plan = ResidualPlan(domain, self.sets, dict.fromkeys(self.sets, 1.0), total=False, replacing=replacing)
+        unknown = [None] * len(plan.sets)
+        added = plan.fill(float(self.share) * budget, np.zeros(len(plan.sets)), unknown)
+        return dict(zip(plan.sets, added.tolist(), strict=True))
 
 
 def _was_spent(collection: Collection, name: str, units: int, spend: int) -> bool:
@@ -202,14 +248,12 @@ def _rounds(pure: bool, sets: int, units: int, at_once: bool) -> tuple[float, ..
 
 
 def _targets(sets: Sequence[Set], targets: Mapping[Set, float]) -> dict[Set, float]:
-    """Sets that were too wide to measure are asked through what lies inside them; other attributes by themselves."""
+    """Sets that were too wide to measure are asked through what lies inside them."""
     asked = {s: weight for s, weight in targets.items() if s in set(sets)}
     weight = min(targets.values())
-    covered = {name for s in asked for name in s}
-    left = [s for s in sets if len(s) == 1 and s[0] not in covered]
     wide = [s for s in targets if s not in asked]
     inside = [s for s in sets if any(set(s) <= set(w) for w in wide)] if wide else []
-    return asked | {s: asked.get(s, 0.0) + weight for s in dict.fromkeys([*left, *inside])}
+    return asked | {s: asked.get(s, 0.0) + weight for s in inside}
 
 
 def _planned(collection: Collection, domain: Domain, allocation: Allocation, units: int) -> dict[Set, int]:
@@ -223,6 +267,28 @@ def _planned(collection: Collection, domain: Domain, allocation: Allocation, uni
         shortest = min(range(len(weights)), key=lambda i: (len(allocation.sets[i]), domain.cells(allocation.sets[i])))
         weights[shortest] = max(weights[shortest], float(TOTAL_SHARE) * weights.sum())
     kept = np.flatnonzero(weights >= LEAST_SHARE * weights.mean())
+    shares = divide(units, weights[kept].tolist())
+    return {allocation.sets[i]: share for i, share in zip(kept, shares, strict=True) if share > 0}
+
+
+def _pure_shares(
+    collection: Collection,
+    domain: Domain,
+    allocation: Allocation,
+    targets: Mapping[Set, float],
+    units: int,
+    look: Sequence[Set] | None,
+) -> dict[Set, int]:
+    """Units of a pure budget: at first for the targets, or those of which something may be seen; then by what was."""
+    if look is not None:
+        seen = families(look, [s for s in targets if s in look] or look)[0]
+        shares, sets = first_shares(domain, seen, units), list(seen)
+        return {s: shares[s] for s in sets}
+    count, _ = collection.records
+    variances = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
+    budget = collection.sd(units) ** -2.0
+    weights = pure_shares(allocation, targets, budget, _known(collection, allocation), variances)
+    kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max())
     shares = divide(units, weights[kept].tolist())
     return {allocation.sets[i]: share for i, share in zip(kept, shares, strict=True) if share > 0}
 

@@ -19,9 +19,10 @@ from reticent.hypotheses.fitting.levels import (
     least_squares,
     residual_precisions,
 )
+from reticent.hypotheses.fitting.proportional import move_onto
 from reticent.kernel.statistics import of_one_marginal
 from reticent.releases.budgeting import noise_costing
-from reticent.releases.levels import cell_energies, level_plans, moved_onto, range_energies, shares_of_levels
+from reticent.releases.levels import cell_energies, level_plans, range_energies, shares_of_levels
 
 SHAPES = [(8,), (16,), (13,), (4, 8), (5, 6)]
 
@@ -166,7 +167,7 @@ def test_a_hypothesis_moves_onto_tables() -> None:
     domain = rt.Domain(a=4, b=3)
     hypothesis = DenseHypothesis(domain, np.arange(1.0, 13.0).reshape(4, 3))
     tables = {("a",): np.array([0.1, 0.2, 0.3, 0.4]), ("b",): np.array([0.5, 0.3, 0.2])}
-    moved_onto(hypothesis, tables)
+    move_onto(hypothesis, tables)
     for names, table in tables.items():
         np.testing.assert_allclose(hypothesis.marginal(names), table, atol=1e-8)
 

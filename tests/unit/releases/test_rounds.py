@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from reticent.domain import Domain
+from reticent.hypotheses.fitting.consistent import consistent_of
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
+from reticent.kernel.statistics import of_one_marginal
 from reticent.kernel.table import Neighbours, Table
 from reticent.queries.linear import marginal
 from reticent.queries.workload import Workload
 from reticent.releases.adaptive import Adaptive
-from reticent.releases.budgeting import Collection
+from reticent.releases.budgeting import Collection, noise_costing
 from reticent.releases.release import release
 
 Set = tuple[str, ...]
@@ -71,3 +73,20 @@ def test_heavy_cells_are_measured_once_seen(neighbours: Neighbours, monkeypatch:
     found = rounds_of(three_heavy_cells(), neighbours, monkeypatch)
     assert TRIPLE not in found["round 1"]
     assert TRIPLE in found["round 2"] | found["round 3"]
+
+
+FEW = Domain({"a": 2, "b": 3, **{f"other{i}": 2 + i % 9 for i in range(40)}})
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("asked", [("a",), ("a", "b")])
+def test_columns_that_nobody_asked_about_cost_little(asked: Set, neighbours: Neighbours) -> None:
+    """Plain noise would have the whole budget for the asked table; forty other columns may not divide it."""
+    codes = np.random.default_rng(3).integers(0, FEW.shape, (ROWS, len(FEW)))
+    source = Records.of_codes(FEW, dict(zip(FEW.names, codes.T, strict=True)), np.ones(ROWS, dtype=np.int64))
+    table = Table(source, FEW, records=ROWS if neighbours == "replace-one" else None, neighbours=neighbours)
+    made = release(table, Workload([marginal(*asked)], domain=FEW), BUDGET, algorithm=Adaptive(audit_share=0))
+    known = consistent_of(made.measurements, FEW)
+    assert all(known.knows((name,)) for name in FEW.names)
+    plain = noise_costing(BUDGET, of_one_marginal(neighbours), BUDGET.limit).sd / made.records
+    assert known.marginal(asked)[1] < 1.1 * plain

@@ -7,7 +7,7 @@ inverse-variance means of residuals are weighted least squares on all measuremen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod, sqrt
@@ -24,23 +24,30 @@ if TYPE_CHECKING:
     from reticent.hypotheses.fitting.prior import Base
 
 __all__ = [
+    "WIDEST",
     "Consistent",
     "Departure",
     "MeasuredForm",
     "as_marginals",
+    "as_residuals",
     "centred",
     "centred_squares",
     "consistent_of",
     "freedom",
+    "has_residuals",
     "held_squares",
+    "is_laplace",
     "kept_by_centring",
     "maximal_sets",
     "others",
     "subsets_of",
+    "told_residuals",
 ]
 
 Set = tuple[str, ...]
 
+WIDEST = 8
+"""Attributes of a set whose subsets are all looked at: 256 tables."""
 MOST_QUERIES = 1024
 """Single queries that least squares take: their system is solved in a tenth of a second."""
 
@@ -68,8 +75,9 @@ class Consistent:
         cls,
         measured: Iterable[tuple[Set, np.ndarray, float]],
         residuals: Iterable[tuple[Set, np.ndarray, float]] = (),
+        among: Collection[Set] | None = None,
     ) -> Self:
-        """From the values and the noise of measured marginals, and of measured residuals."""
+        """From the values and the noise of measured marginals, and of measured residuals; only of sets `among` some."""
         sums: dict[Set, np.ndarray] = {}
         weights: dict[Set, float] = {}
 
@@ -78,7 +86,7 @@ class Consistent:
             weights[names] = weights.get(names, 0.0) + weight
 
         for names, values, sd in measured:
-            for kept, inner in subsets_of(names):
+            for kept, inner in subsets_of(names) if among is None else _places_of(names, among):
                 table = values.sum(axis=others(names, kept))
                 add(inner, table, table.size / (values.size * sd * sd))
         for names, values, sd in residuals:
@@ -185,6 +193,12 @@ def subsets_of(names: Set) -> list[tuple[tuple[int, ...], Set]]:
     return [(kept, tuple(names[i] for i in kept)) for kept in places]
 
 
+def _places_of(names: Set, sets: Iterable[Set]) -> list[tuple[tuple[int, ...], Set]]:
+    """Those of some sets that lie inside one, with their places in it."""
+    places = {name: i for i, name in enumerate(names)}
+    return [(tuple(places[name] for name in s), s) for s in sets if all(name in places for name in s)]
+
+
 def others(names: Set, kept: tuple[int, ...]) -> tuple[int, ...]:
     """The places of all other attributes."""
     return tuple(i for i in range(len(names)) if i not in kept)
@@ -233,7 +247,7 @@ def as_marginals(measurements: Sequence[Measurement], domain: Domain) -> list[Me
 
     Noise of cells of such a marginal is not independent: each has the stated variance by itself.
     """
-    if not any(isinstance(m.query, Residual) and m.query.names for m in measurements):
+    if not has_residuals(measurements):
         return [m for m in measurements if not isinstance(m.query, Residual)]
     known = consistent_of(measurements, domain)
     sets = maximal_sets([names for names in known.precisions if names and known.knows(names)])
@@ -241,14 +255,50 @@ def as_marginals(measurements: Sequence[Measurement], domain: Domain) -> list[Me
     return [*(Measurement(Marginal(names), *known.marginal(names)) for names in sets), *rest]
 
 
-def consistent_of(measurements: Sequence[Measurement], domain: Domain) -> Consistent:
-    """Of all marginals and residuals among some measurements."""
+def has_residuals(measurements: Sequence[Measurement]) -> bool:
+    """Whether residuals were measured by themselves; the number of records is none."""
+    return any(isinstance(m.query, Residual) and m.query.names for m in measurements)
+
+
+def is_laplace(measurement: Measurement) -> bool:
+    """Whether its noise is known to be Laplace's."""
+    return (measurement.noise or {}).get("mechanism") == "Laplace"
+
+
+def as_residuals(measurements: Sequence[Measurement], domain: Domain) -> list[Measurement]:
+    """The same with residuals in the place of marginals if noise is Laplace's; else as they are.
+
+    A pure budget measures few sets and none inside another, so that marginals by themselves have no terms for what
+    lies inside. Noise of a marginal's residuals is uncorrelated, whatever its law. Rules say something of cells, which
+    residuals do not see; and a very wide set has too many residuals.
+    """
+    marginals = [m for m in measurements if isinstance(m.query, Marginal)]
+    read = all(is_laplace(m) and len(m.query.attributes) <= WIDEST for m in marginals)
+    return told_residuals(measurements, domain) if marginals and read and not domain.impossible else list(measurements)
+
+
+def told_residuals(
+    measurements: Sequence[Measurement], domain: Domain, among: Collection[Set] | None = None
+) -> list[Measurement]:
+    """What marginals tell of residuals, of all sets inside them or of those `among` some; other queries as they are."""
+    known = consistent_of(measurements, domain, among)
+    noise = next((m.noise for m in measurements if isinstance(m.query, Marginal)), None)
+    rest = [m for m in measurements if not isinstance(m.query, (Residual, Marginal))]
+    sets = sorted((s for s in known.precisions if s), key=lambda s: (len(s), [domain.index(name) for name in s]))
+    told = [Measurement(Residual(s), known.residuals[s], known.precisions[s] ** -0.5, noise) for s in sets]
+    return [*told, *rest]
+
+
+def consistent_of(
+    measurements: Sequence[Measurement], domain: Domain, among: Collection[Set] | None = None
+) -> Consistent:
+    """Of all marginals and residuals among some measurements; only of sets `among` some."""
 
     def listed(kind: type) -> list[tuple[Set, np.ndarray, float]]:
         chosen = [m for m in measurements if isinstance(m.query, kind)]
         return [(domain.canonical(m.query.attributes), m.values, m.sd) for m in chosen]
 
-    return Consistent.of(listed(Marginal), listed(Residual))
+    return Consistent.of(listed(Marginal), listed(Residual), among)
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,12 @@ from reticent.hypotheses.fitting.consistent import (
     Departure,
     MeasuredForm,
     as_marginals,
+    as_residuals,
     centred,
     consistent_of,
     freedom,
+    has_residuals,
+    is_laplace,
     kept_by_centring,
 )
 from reticent.hypotheses.fitting.descent import (
@@ -202,7 +205,7 @@ def terms_of(measurements: Sequence[Measurement], domain: Domain, prior: Prior) 
     Where residuals were measured, marginals are taken for what they tell of residuals: nothing is lost.
     """
     terms = {}
-    if any(isinstance(m.query, Residual) and m.query.names for m in measurements):
+    if has_residuals(measurements):
         terms = _residual_terms(measurements, domain, prior)
         measurements = [m for m in measurements if not isinstance(m.query, Marginal)]
     # Of fractions the number of records tells nothing.
@@ -592,6 +595,8 @@ def fit_loglinear(
     """
     if method != "map":
         measurements = as_marginals(measurements, domain)
+    elif prior is None:
+        measurements = as_residuals(measurements, domain)
     terms = terms_of(measurements, domain, prior or Prior())
     base = product_base(domain, _single_marginals(terms))
     if method != "entropy":
@@ -643,7 +648,7 @@ def _livelier(problem: FitProblem, point: np.ndarray, terms: dict[Key, Term], ba
 
 
 def _furthest(measurement: Measurement) -> float:
-    return FURTHEST_LAPLACE if (measurement.noise or {}).get("mechanism") == "Laplace" else FURTHEST
+    return FURTHEST_LAPLACE if is_laplace(measurement) else FURTHEST
 
 
 def _flat(known: Mapping[Key, np.ndarray], terms: dict[Key, Term]) -> np.ndarray:
@@ -680,7 +685,7 @@ def _with_learnt_scales(terms: dict[Key, Term], base: Base) -> dict[Key, Term]:
 
 def _with_scales_of(redraw: Redraw, terms: dict[Key, Term], domain: Domain) -> dict[Key, Term]:
     """The terms with prior scales learnt from the table that was drawn anew."""
-    drawn = terms_of(redraw.choices, domain, Prior())
+    drawn = terms_of(as_residuals(redraw.choices, domain), domain, Prior())
     base = product_base(domain, _single_marginals(drawn))
     learnt = _with_wide_scales({key: drawn[key] for key in terms if key in drawn}, base)
     learnt = with_smooth_parts(learnt, base, domain)

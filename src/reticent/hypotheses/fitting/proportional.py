@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from reticent.hypotheses.fitting.consistent import Consistent, maximal_sets
+from reticent.hypotheses.fitting.consistent import WIDEST, Consistent, maximal_sets
+from reticent.queries.forms import Dense
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from reticent.hypotheses.base import Hypothesis
     from reticent.hypotheses.fitting.loglinear import FitProblem
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "NEARER",
     "Rescaling",
     "consistent_marginals",
+    "move_onto",
     "nearest_distribution",
     "proportional_start",
     "within_noise",
@@ -38,8 +41,6 @@ SLOW, STALLED = 0.9, 0.99
 a stalled one, records are missing."""
 NEAR = 0.1
 """Of the noise in what was measured: a sweep that moves less is the last."""
-WIDEST = 8
-"""Attributes of a set whose subsets are all looked at: 256 tables. With a wider one there is no such start."""
 NEARER = 0.5
 """Share of what was measured that the prior leaves to the measurements. The optimum is this far on the way from the
 base to the measurements: above a half, the measurements are the nearer start."""
@@ -200,3 +201,29 @@ class _Aim:
         self._distance = float(np.square((self._target - blurred) / self._sd).sum())
         # Cells that no record of a support has cannot be filled.
         return np.where(marginal > 0, self._target / blurred, 1.0)
+
+
+FEW_SWEEPS = 20
+"""Of moving a hypothesis onto several tables in turn."""
+ARRIVED = 1e-9
+"""Total variation at which it has come there."""
+LARGEST_TILT = 500.0
+"""Of a logarithm of a ratio: a code without weight has none to give."""
+
+
+def move_onto(hypothesis: Hypothesis, tables: Mapping[Set, np.ndarray]) -> None:
+    """Move a hypothesis to have these marginals, the nearest one in relative entropy (proportional fitting)."""
+    for _ in range(FEW_SWEEPS):
+        far = 0.0
+        for names, table in tables.items():
+            held = hypothesis.marginal(names)
+            far = max(far, float(np.abs(held - table).sum()) / 2)
+            both = (held > 0) & (table > 0)
+            logs = np.zeros(held.shape)
+            np.log(np.divide(table, held, out=np.ones(held.shape), where=both), out=logs)
+            logs = np.clip(logs, -LARGEST_TILT, LARGEST_TILT)
+            reach = float(np.ptp(logs))
+            if reach > 0:
+                hypothesis.reweight(Dense(names, np.clip((logs - logs.min()) / reach, 0.0, 1.0)), reach)
+        if far <= ARRIVED or len(tables) == 1:
+            break

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.hypotheses.dense.dense import DenseEngine, DenseHypothesis
-from reticent.hypotheses.fitting.consistent import consistent_of
+from reticent.hypotheses.fitting.consistent import as_residuals, consistent_of, has_residuals
 from reticent.hypotheses.fitting.prior import LEAST_KEPT, collapse
 from reticent.hypotheses.fitting.support_engine import SupportEngine
 from reticent.hypotheses.support import SupportHypothesis
-from reticent.queries.linear import Marginal, Residual
+from reticent.queries.linear import Marginal
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
@@ -53,7 +53,8 @@ def unfitted(hypothesis: Hypothesis, measurements: Sequence[Measurement]) -> dic
 def _measured_pairs(domain: Domain, measurements: Sequence[Measurement]) -> dict[Set, np.ndarray]:
     """Estimates without a prior: least squares on residuals, else the mean of the marginals by inverse variance."""
     pairs = list(combinations(domain.names, PAIR))
-    if any(isinstance(m.query, Residual) and m.query.names for m in measurements):
+    measurements = as_residuals(measurements, domain)
+    if has_residuals(measurements):
         known = consistent_of(measurements, domain)
         return {names: known.marginal(names)[0] for names in pairs if known.knows(names)}
     told = [m for m in measurements if isinstance(m.query, Marginal)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from reticent.hypotheses.fitting.histogram import LEAST_KEPT, estimate, moved
 from reticent.queries.linear import Marginal
 
 DOMAIN = Domain({"a": 6, "b": 8, "c": 5, "d": 4})
+PAIRS = [*((name,) for name in DOMAIN.names), *combinations(DOMAIN.names, 2)]
 
 
 def truth(own: float) -> np.ndarray:
@@ -41,7 +44,7 @@ def test_neither_the_bare_fit_nor_the_bare_histogram_is_much_closer(own: float, 
     found, fits, bare = [], [], []
     for seed in range(3):
         seen = measured(cells, sd, seed)
-        likely, _ = estimate(DOMAIN, seen, laplace=True, generator=generator)
+        likely, _ = estimate(DOMAIN, seen, PAIRS, laplace=True, generator=generator)
         hypothesis = DenseHypothesis(DOMAIN)
         hypothesis.fit([seen])
         positive = np.maximum(seen.values, 0)
@@ -64,8 +67,27 @@ def test_a_tiny_table_under_much_noise_is_averaged_and_a_larger_one_is_fitted() 
     tiny = Domain({"a": 2, "b": 3})
     drowned = Measurement(Marginal(tiny.names), np.full((2, 3), 1 / 6), 0.5)
     generator = np.random.default_rng(0)
-    assert estimate(tiny, drowned, laplace=True, generator=generator)[1] == "posterior mean"
+    assert estimate(tiny, drowned, [tiny.names], laplace=True, generator=generator)[1] == "posterior mean"
     clear = Measurement(Marginal(tiny.names), np.full((2, 3), 1 / 6), 0.01)
-    assert estimate(tiny, clear, laplace=True, generator=generator)[1] != "posterior mean"
+    assert estimate(tiny, clear, [tiny.names], laplace=True, generator=generator)[1] != "posterior mean"
     larger = Measurement(Marginal(DOMAIN.names), np.full(DOMAIN.shape, 1 / 960), 0.5)
-    assert estimate(DOMAIN, larger, laplace=True, generator=generator)[1] != "posterior mean"
+    assert estimate(DOMAIN, larger, PAIRS, laplace=True, generator=generator)[1] != "posterior mean"
+
+
+@pytest.mark.parametrize("saturated", [0, 2**12], ids=["sets that are asked", "all sets"])
+@pytest.mark.parametrize("sd", [3e-6, 1e-4, 1e-3])
+def test_marginals_that_are_asked_are_no_further_off_than_sums_of_noisy_cells(
+    sd: float, saturated: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fit shrinks each residual as far as its own noise warrants, not every cell as far as a cell's."""
+    monkeypatch.setattr("reticent.hypotheses.fitting.histogram.SATURATED", saturated)
+    cells = truth(0.5)
+    ours, sums = [], []
+    for seed in range(4):
+        seen = measured(cells, sd, seed)
+        likely, _ = estimate(DOMAIN, seen, PAIRS, laplace=True, generator=np.random.default_rng(0))
+        for pair in combinations(range(4), 2):
+            others = tuple(axis for axis in range(4) if axis not in pair)
+            ours.append(variation(cells.sum(axis=others), likely.sum(axis=others)))
+            sums.append(variation(cells.sum(axis=others), seen.values.sum(axis=others)))
+    assert np.mean(ours) < 1.03 * np.mean(sums)

@@ -1,0 +1,85 @@
+"""What a pure budget measures: the sets of one family, because a set inside another costs more than it tells.
+
+Precision grows with the square of what is paid, so that two looks at half the price tell half of one. Hence the first
+look is short, and the rest goes to the family of least expected error: the targets themselves, as plain noise would,
+all their subsets of some order, all sets inside them, or the whole universe at once. Of these the shares are found by
+`Allocation.fill_pure`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from reticent.domain import Domain
+from reticent.hypotheses.fitting.consistent import maximal_sets
+from reticent.releases.allocation import MOST_ERROR, Allocation, PureShares, prior_variances
+
+__all__ = ["LOOK", "families", "histogram_serves", "pure_shares"]
+
+Set = tuple[str, ...]
+Variances = Sequence[np.ndarray | None]
+
+LOOK = 0.05
+"""Of a pure budget, for the first look. What is left then has 1.05 times the noise of all of it: a tenth would cost
+1.1 times, and a twentieth shows all that stands twenty times above the noise of the end."""
+TOLERATED = 1.05
+"""Of `MOST_ERROR`, what a family may exceed it by: iterations come near it, not exactly to it."""
+
+
+def families(sets: Sequence[Set], targets: Iterable[Set]) -> list[list[Set]]:
+    """Sets that may be measured together: the targets, their subsets by falling order, none inside another; all sets."""
+    known = set(sets)
+    asked = [s for s in targets if s in known]
+    found = [asked] if asked else []
+    for order in range(max(map(len, asked), default=0), 0, -1):
+        inside = dict.fromkeys(a for s in asked for a in combinations(s, min(order, len(s))) if a in known)
+        family = maximal_sets(list(inside))
+        if family and family not in found:
+            found.append(family)
+    return [*found, list(sets)]
+
+
+def pure_shares(
+    allocation: Allocation,
+    targets: Mapping[Set, float],
+    budget: float,
+    known: tuple[np.ndarray, np.ndarray],
+    variances: Variances,
+) -> np.ndarray:
+    """Shares of the family of least expected error in which no target fares much worse than with plain noise."""
+    asked, *others = families(allocation.sets, list(targets))
+    tried = [allocation.fill_pure(budget, family, *known, variances) for family in (asked, *others)]
+    sound = [found for found in tried if found.over_plain <= TOLERATED * MOST_ERROR]
+    plain = allocation.fill_pure(budget, asked, *known, variances, iterations=0)
+    return min([*sound, plain], key=lambda found: found.error).shares
+
+
+def histogram_serves(
+    domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float], budget: float, records: float | None
+) -> bool:
+    """Whether one noisy count of every cell is expected to tell the workload best, before anything is measured.
+
+    Interactions are taken to be as strong as priors have them without measurements, and records to be spread evenly;
+    without a number of records nothing is taken to be known beforehand. `budget` is the precision of one marginal that
+    has all of it.
+    """
+    whole = domain.names
+    inside = [s for s in sets if s != whole]
+    allocation = Allocation(domain, [*inside, whole], targets)
+    variances: list[np.ndarray | None] = [None] * len(allocation.sets)
+    if records is not None:
+        variances = prior_variances([], domain, allocation.sets, records)
+    nothing = np.zeros(len(allocation.sets))
+
+    def filled(family: Sequence[Set]) -> PureShares:
+        return allocation.fill_pure(budget, family, nothing, nothing, variances)
+
+    cells = filled([whole])
+    if whole in targets:
+        return True
+    if cells.over_plain > TOLERATED * MOST_ERROR:
+        return False
+    return cells.error < min(filled(family).error for family in families(inside, list(targets)))
