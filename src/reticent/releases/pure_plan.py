@@ -30,7 +30,7 @@ TOLERATED = 1.05
 
 
 def families(sets: Sequence[Set], targets: Iterable[Set]) -> list[list[Set]]:
-    """Sets that may be measured together: the targets, their subsets by falling order, none inside another; all sets."""
+    """Families of sets to measure together: the targets; their subsets of each order, none nested; all sets."""
     known = set(sets)
     asked = [s for s in targets if s in known]
     found = [asked] if asked else []

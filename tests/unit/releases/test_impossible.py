@@ -93,7 +93,7 @@ def test_a_measured_histogram_keeps_its_zeros(sd: float) -> None:
     random = np.random.default_rng(1)
     truth = np.where(ruled, 0.0, 1.0) / (~ruled).sum()
     measured = Measurement(rt.marginal(*domain.names), truth + random.normal(0, sd, truth.shape), sd)
-    cells, how = estimate(domain, measured, laplace=False, generator=random)
+    cells, how = estimate(domain, measured, [domain.names], laplace=False, generator=random)
     assert how == ("posterior mean" if sd > 0.1 else "fit and cells of their own")
     assert (cells[ruled] == 0).all()
     assert (cells[~ruled] > 0).all()
