@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.errors import QueryError
+from reticent.hypotheses.set_layout import SetLayout, rule_tables
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
@@ -123,48 +124,17 @@ def _refine(
     """Coordinate descent on the squared distance between the rows' counts and the targets of all sets."""
     from reticent.hypotheses.sampling_kernels import sweep
 
-    strides = np.zeros((len(sets), len(domain)), dtype=np.int64)
-    offsets = np.zeros(len(sets), dtype=np.int64)
-    position = 0
-    for place, names in enumerate(sets):
-        offsets[place] = position
-        step = 1
-        for name in reversed(names):
-            strides[place, domain.index(name)] = step
-            step *= domain[name].size
-        position += step
-    # Half the memory of the default integers: on wide tables this array is the largest of a release.
-    cells = np.empty((codes.shape[0], len(sets)), dtype=np.int32 if position < 2**31 else np.int64)
+    layout = SetLayout.of(domain, sets)
+    cells = layout.cells(codes)
     excess = -targets
-    for place, end in enumerate([*offsets[1:], position]):
-        inside = codes @ strides[place]
-        excess[offsets[place] : end] += np.bincount(inside, minlength=end - offsets[place])
-        cells[:, place] = inside + offsets[place]
-    touching = [np.flatnonzero(strides[:, axis]) for axis in range(len(domain))]
-    borders = np.cumsum([0, *(sets_of.size for sets_of in touching)])
-    listed = np.concatenate([*touching, np.empty(0, dtype=np.int64)]).astype(np.int64)
-    sizes = np.array(domain.shape, dtype=np.int64)
-    rules = _rule_tables(codes, domain)
+    for place, (start, end) in enumerate(itertools.pairwise([*layout.offsets, layout.size])):
+        excess[start:end] += np.bincount(cells[:, place] - start, minlength=end - start)
+    rules = rule_tables(codes, domain)
     distance = float(excess @ excess)
     for _ in range(_MOST_SWEEPS):
-        sweep(codes, cells, excess, generator.permutation(codes.shape[0]), strides, sizes, listed, borders, *rules)
+        order = generator.permutation(codes.shape[0])
+        sweep(codes, cells, excess, order, layout.strides, layout.sizes, layout.listed, layout.borders, *rules)
         before, distance = distance, float(excess @ excess)
         if distance >= (1 - _LEAST_FALL) * before:
             break
     return codes
-
-
-def _rule_tables(codes: np.ndarray, domain: Domain) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where each row is in each rule's table, the tables one after the other, and the steps of the axes in them."""
-    steps = np.zeros((len(domain.impossible), len(domain)), dtype=np.int64)
-    tables, ruled, position = [np.empty(0, dtype=bool)], [], 0
-    for place, rule in enumerate(domain.impossible):
-        step = 1
-        for name, size in reversed(list(zip(rule.attributes, rule.cells.shape, strict=True))):
-            steps[place, domain.index(name)] = step
-            step *= size
-        tables.append(rule.cells.ravel())
-        ruled.append(codes @ steps[place] + position)
-        position += step
-    inside = np.stack(ruled, axis=1) if ruled else np.empty((len(codes), 0), dtype=np.int64)
-    return np.ascontiguousarray(inside), np.concatenate(tables), steps

@@ -30,6 +30,7 @@ from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks, rule_tree_cells
 from reticent.hypotheses.memory import refuse_beyond
+from reticent.hypotheses.moving import drawn_support, fit_and_move, log_density
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import LARGEST_MARGINAL, SupportHypothesis
 from reticent.kernel.accounting import Real, exact
@@ -367,7 +368,11 @@ class Adaptive:
         report(Progress(STEPS - 2, STEPS, f"fitting {len(tree)} pairs on a tree, then all", collection.spent_share))
         model, fitted = self._fit_tree(domain, measurements, tree, fit_options)
         hypothesis = self._propose(domain, model, measurements, complete=not fit_options)
-        refined = hypothesis.fit(measurements, start=model, **fit_options, progress=3e-3 if fit_options else None)
+        if fit_options:
+            refined = hypothesis.fit(measurements, start=model, **fit_options, progress=3e-3)
+        else:
+            records = self._records(measurements)
+            hypothesis, refined = fit_and_move(hypothesis, measurements, model, records, PUBLIC_SEED)
         notes = {"representation": "support", "measured": len(sets), "pairs": len(pairs), "tree": len(tree)}
         notes |= {"tree_fit": fitted.message} | _fit_notes(refined)
         return hypothesis, notes | _ranges_kept(collection, hypothesis)
@@ -396,17 +401,16 @@ class Adaptive:
         To be `complete`, cells that were clearly measured and that the tree hardly has get records too.
         """
         factored = FactoredHypothesis(domain, dict(zip(model.sets, model.potentials, strict=True)))
-        sets = len({m.query for m in measurements})
-        records = min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
+        records = self._records(measurements)
         codes = factored.systematic(records, np.random.default_rng(PUBLIC_SEED))
         if complete:
             codes = with_missing_cells(domain, codes, measurements, 2 * records)
-        # Neighbours alike: rows drawn at equal steps through the weights are then stratified.
-        codes = codes[np.lexsort([codes[:, i] for i in np.argsort(domain.shape, kind="stable")])]
-        density = np.zeros(len(codes))
-        for names, potential in zip(model.sets, model.potentials, strict=True):
-            density += potential[tuple(codes[:, domain.index(name)] for name in names)]
-        return SupportHypothesis(domain, codes, log_density=density)
+        return drawn_support(domain, codes, log_density(domain, codes, model), distinct=complete)
+
+    def _records(self, measurements: Sequence[Measurement]) -> int:
+        """How many records are drawn: fewer where each step of the last fit passes over many sets."""
+        sets = len({m.query for m in measurements})
+        return min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
 
     # -- the end -------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf, log, sqrt
@@ -9,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reticent.hypotheses.base import FitReport
-from reticent.hypotheses.fitting.consistent import Consistent
+from reticent.hypotheses.base import FitReport, Measurement
+from reticent.hypotheses.fitting.consistent import Consistent, is_laplace
 from reticent.hypotheses.fitting.proportional import NEAR, NEARER, proportional_start, within_noise
 from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, descend
 
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import FitProblem
 
-__all__ = ["FURTHEST", "FURTHEST_LAPLACE", "PROGRESS", "Compared", "Reached", "largest_noise"]
+__all__ = ["FURTHEST_LAPLACE", "PROGRESS", "Compared", "Reached", "furthest_noise", "largest_noise"]
 
 PROGRESS = 0.1
 """Of the standard deviation of what noise alone adds to the objective: a fit that gains less has stopped."""
@@ -41,6 +42,11 @@ steps is not solved so."""
 FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
 """Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
 missed by the fit."""
+
+
+def furthest_noise(measurements: Sequence[Measurement]) -> float:
+    """Standard deviations of its noise beyond which a measured cell was missed by a fit."""
+    return FURTHEST_LAPLACE if any(map(is_laplace, measurements)) else FURTHEST
 
 
 def largest_noise(cells: int, *, laplace: bool) -> float:

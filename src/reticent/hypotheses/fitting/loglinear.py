@@ -28,15 +28,14 @@ from reticent.hypotheses.fitting.consistent import (
     consistent_of,
     freedom,
     has_residuals,
-    is_laplace,
     kept_by_centring,
 )
 from reticent.hypotheses.fitting.descent import (
-    FURTHEST,
     FURTHEST_LAPLACE,
     PROGRESS,
     Compared,
     Reached,
+    furthest_noise,
 )
 from reticent.hypotheses.fitting.forest import forest_parameters
 from reticent.hypotheses.fitting.pooling import SHRINKING, learn_scales
@@ -617,7 +616,7 @@ def fit_loglinear(
         problem.centre = _flat(redraw.centres(terms), terms)
     if method == "map" and prior is None and start is None:
         point = _livelier(problem, point, terms, base)
-    furthest = max(map(_furthest, measurements), default=0.0) if method == "map" and prior is None else None
+    furthest = furthest_noise(measurements) if method == "map" and prior is None else None
     variances = 1.0 if redraw is None else PERTURBED
     reached = Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest, variances)
     laplace = furthest == FURTHEST_LAPLACE
@@ -645,10 +644,6 @@ def _livelier(problem: FitProblem, point: np.ndarray, terms: dict[Key, Term], ba
     found = {(names, ""): table.ravel() for names, table in forest_parameters(pairs, singles).items()}
     forest = _flat(found, terms)
     return forest if problem.value(forest) < problem.value(point) else point
-
-
-def _furthest(measurement: Measurement) -> float:
-    return FURTHEST_LAPLACE if is_laplace(measurement) else FURTHEST
 
 
 def _flat(known: Mapping[Key, np.ndarray], terms: dict[Key, Term]) -> np.ndarray:

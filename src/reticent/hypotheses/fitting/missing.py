@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reticent.hypotheses.fitting.consistent import WIDEST, consistent_of, is_laplace
-from reticent.hypotheses.fitting.descent import FURTHEST, FURTHEST_LAPLACE
+from reticent.hypotheses.fitting.consistent import WIDEST, consistent_of
+from reticent.hypotheses.fitting.descent import furthest_noise
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
@@ -36,9 +36,7 @@ def with_missing_cells(domain: Domain, codes: np.ndarray, measurements: Sequence
     """
     known = consistent_of([m for m in measurements if len(m.query.attributes) <= WIDEST], domain)
     sets = [s for s in known.precisions if 2 <= len(s) <= LARGEST and known.knows(s)]
-    laplace = any(map(is_laplace, measurements))
-    furthest = FURTHEST_LAPLACE if laplace else FURTHEST
-    records = codes
+    furthest, records = furthest_noise(measurements), codes
     for names in sorted(sets, key=len) if not domain.impossible else ():
         values, sd = known.marginal(names)
         columns = [domain.index(name) for name in names]
