@@ -1,6 +1,6 @@
-"""What a start is expected to certify, from public facts: before it is bought, and then before its audit.
+"""Predictions of what a warm start will certify, from public facts: before it is bought, and again before its audit.
 
-An expectation decides what is bought and is stated as one; what holds is what the audit then certifies.
+Predictions decide what is bought and are labelled as predictions; only the audit certifies.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def expected_largest(domain: Domain, noise: Mapping[Set, float], order: int) -> 
 
 
 def _variance(columns: int, weight: float, precision: float) -> float:
-    """Of a box's error, from one interaction of so many columns."""
+    """The variance of a box's error from one interaction of a given number of columns."""
     assumed = (INTERACTION * 2.0**-columns) ** 2 if columns > LOW_ORDER else inf
     if precision == 0:
         return assumed if columns > LOW_ORDER else 0.0  # left to the fit's prior; nothing to say beforehand
@@ -92,10 +92,11 @@ def refitted_largest(
     boxes: Sequence[Set],
     predicates: Sequence[Sequence[Set]] = (),
 ) -> Largest | None:
-    """The largest errors that a fit is expected to have, given what it left of its measurements; None if unknown.
+    """The largest errors that a fit is expected to have, given its residuals; None if unknown.
 
-    Fits to what would be measured if the hypothesis were the table err as noise and shrinking have it. What the table
-    itself has beyond that shows in what was left over (`misfit.py`), and is drawn and added. The mean of a few draws.
+    Fits to simulated measurements of the hypothesis show the errors caused by noise and shrinkage. The additional
+    misfit of the real table is estimated from the residuals (`misfit.py`), drawn, and added. The result is the mean of
+    a few draws.
     """
     told = [m for m in measurements if isinstance(m.query, (Marginal, Residual))]
     if not isinstance(hypothesis, (DenseHypothesis, SupportHypothesis)) or not told:
@@ -129,7 +130,7 @@ def refitted_largest(
 def _refitted(
     hypothesis: DenseHypothesis | SupportHypothesis, told: Sequence[Measurement], generator: np.random.Generator
 ) -> tuple[list[Measurement], Hypothesis]:
-    """What would be measured if the hypothesis were the table, and a fit to it among the same records."""
+    """Simulated measurements of the hypothesis, and a fit to them on the same records."""
     domain = hypothesis.domain
     tables = hypothesis.marginals([domain.canonical(m.query.attributes) for m in told])
     own = [centred(t) if isinstance(m.query, Residual) else t for m, t in zip(told, tables, strict=True)]
@@ -153,5 +154,5 @@ def _worst_box(errors: Mapping[Set, np.ndarray], sets: Sequence[Set]) -> float:
 
 
 def _variation(errors: Mapping[Set, np.ndarray], sets: Sequence[Set]) -> float:
-    """The largest error over all predicates on a set: half of what the cells differ by in all."""
+    """The largest error over all predicates on a set: half the L1 distance of the cells."""
     return max(float(np.abs(errors[names]).sum()) for names in sets) / 2
