@@ -47,7 +47,7 @@ FREE_ONLY = "Every answer is free until you set a wanted error: \\error 1%, or \
 @click.command()
 @click.argument("target", metavar="TABLE|URL|FILE.release")
 @reading_options(domain_required=False)
-@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: file of its ledger.")
 @anchor_option
 @click.option(
     "--warm-start",
@@ -58,14 +58,14 @@ FREE_ONLY = "Every answer is free until you set a wanted error: \\error 1%, or \
 @engine_options
 @budget_options
 @click.option("--table", "served", help="For a server: name of the table, if the token may ask several.")
-@click.option("--error", help="Wanted error from the start: records for counts, the column's unit for AVG, or 1%.")
+@click.option("--error", help="Requested error from the start: records for counts, the column's unit for AVG, or 1%.")
 @click.option("--yes", is_flag=True, help="Pay without asking.")
 @json_option
 def shell(target: str, error: str | None, yes: bool, as_json: bool, **options: Any) -> None:
-    """Ask in SQL: a saved release (free), a server, or a table of your own with a budget.
+    """Ask a saved release (free), a server, or your own table with a budget, in SQL.
 
-    Without --error answers are free and carry the bound that is certified already. With it, what is not known well
-    enough is bought, after its price was shown and agreed to.
+    Without --error answers are free and have the bounds that are already certified. With --error, the shell shows the
+    price of a more accurate answer and pays after you confirm.
 
     \b
     Example:  reticent shell census.release

@@ -166,7 +166,7 @@ class Workers:
         """The result of `function`; Problem `rate` where this asker has too much waiting already."""
         lane = self._lanes.setdefault(who, _Lane())
         if lane.waiting >= self._waiting:
-            raise HttpProblem("rate", f"{lane.waiting} of your questions are waiting: ask again", retry_after=2)
+            raise HttpProblem("rate", f"{lane.waiting} of your questions are waiting: try again later", retry_after=2)
         lane.waiting += 1
         # A task of its own: a client that hangs up leaves no charge without its answer, and no free place in the line.
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(who, lane, function, *arguments)))

@@ -132,9 +132,11 @@ class TableService:
         if replayed is not None:
             return replayed, "cache", True
         if (analyst, key) in self._answering:
-            raise HttpProblem("busy", "this Idempotency-Key is being answered right now: ask again", retry_after=1)
+            raise HttpProblem(
+                "busy", "a request with this Idempotency-Key is in progress: try again later", retry_after=1
+            )
         if len(self._answering) >= self.settings.waiting:
-            raise HttpProblem("rate", "too many paid questions are waiting: ask again", retry_after=2)
+            raise HttpProblem("rate", "too many paid questions are waiting: try again later", retry_after=2)
         self._answering.add((analyst, key))
         try:
             return await self._paying.run(analyst, self._pay_now, parsed, analyst, key)

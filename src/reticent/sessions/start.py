@@ -160,20 +160,20 @@ def investable(curator: Curator, journal: Journal, terms: Mapping[str, Any]) -> 
 
 
 def opening_line(settings: Mapping[str, Any], budget: Budget, records: float, bound: float | None) -> str | None:
-    """What the first opening bought, and what plain noise would have done instead; None for terms that say nothing.
+    """What the first opening bought, and what plain noise would have bought instead; None for terms without a decision.
 
-    `bound` is the class bound that the start obtained.
+    `bound` is the class bound that the warm start obtained.
     """
     purpose, predicted = settings.get("purpose"), settings.get("predicted")
     if purpose == "few":
         why = "half of the budget is predicted to certify nothing"
         if predicted is not None:
             ordered = predicted <= settings["useful"]
-            limit = "purpose='few' was asked for" if ordered else f"useful={settings['useful']:g}"
+            limit = "purpose='few' was given" if ordered else f"useful={settings['useful']:g}"
             why = f"half of the budget is predicted to bound all boxes by {predicted:.2g} of the table ({limit})"
         return (
-            f"No start was bought: {why}; every question pays for its own error, and at most a fortieth of the budget,"
-            " plus what free answers save, is invested."
+            f"No warm start was bought: {why}; every question pays for its own error, and investments are limited to a"
+            " fortieth of the budget plus the savings from free answers."
         )
     if purpose != "unlimited" or (bound is None and predicted is None):
         return None
@@ -189,8 +189,9 @@ def opening_line(settings: Mapping[str, Any], budget: Budget, records: float, bo
     )
     plain = "Laplace" if budget.pure else "Gaussian"
     return (
-        f"The start answers any number of boxes within {stated:.2g} of the table ({how}); the same money would have"
-        f" bought {_plain_answers(setting, stated):,} different answers within that with plain {plain} noise."
+        f"The warm start answers any number of boxes within {stated:.2g} of the table ({how}); the same budget would"
+        f" have bought {_plain_answers(setting, stated):,} different answers within that error with plain {plain}"
+        " noise."
     )
 
 

@@ -124,7 +124,7 @@ async def cost(http: HttpRequest, served: Served, person: Person) -> Any:
     parser = served.losses if {"loss", "losses"} & set(content_of(body)) else served.questions
     parsed = await served.parse(parser, body, person)
     if parsed.request.error is None:
-        raise HttpProblem("request", "state the wanted error: without one every answer is free")
+        raise HttpProblem("request", "give an error: without one every answer is free")
     price = await served.work(person, served.price, parsed, person.name)
     remaining = served.budget.amount(served.ledger.remaining_for(person.name))
     return {
