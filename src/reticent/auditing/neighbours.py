@@ -1,4 +1,4 @@
-"""Made-up tables of many shapes, each with tables that differ from it by one record or one person.
+"""Generated tables of many shapes, each with neighbours that differ by one record or one person.
 
 Made-up losses of every kind for record and replay.
 """

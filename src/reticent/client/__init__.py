@@ -1,4 +1,4 @@
-"""A connection asks a server the way a Session asks a table: same calls, same values, same errors."""
+"""`rt.connect`: a connection to a server with the methods, values and errors of a Session."""
 
 from __future__ import annotations
 

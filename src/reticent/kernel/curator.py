@@ -1,4 +1,4 @@
-"""The Curator is the only way to the rows: four verbs, each paid before it is sampled.
+"""`Curator`: the only access to rows, by four verbs, each of which pays before it samples.
 
 Every call runs: validate on public facts -> price -> budget check -> exact integers -> durable reservation -> noise ->
 durable settlement -> return (docs/ledger.md). What comes back is read from the settled event, so that a live answer and

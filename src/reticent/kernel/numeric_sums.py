@@ -1,4 +1,4 @@
-"""Sums of numbers that bins hide: offsets from the middles of bins, and sums of values clipped to the declared range.
+"""Sums of the rows' own numbers: offsets from the middles of bins, and sums of values clipped to the declared range.
 
 Sources give exact integer sums of positions (`reticent.domain.numeric`); sensitivities are proven in
 docs/proofs/numeric-sums.md.

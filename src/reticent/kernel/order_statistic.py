@@ -1,4 +1,4 @@
-"""The error that most of a list of questions do not exceed: an order statistic, which moves as little as one error.
+"""The error that a given share of questions do not exceed: an order statistic, with the sensitivity of one error.
 
 Errors are exact integers on the kernel's grid, as for the largest error (docs/proofs/order-statistic.md).
 """

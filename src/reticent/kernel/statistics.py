@@ -1,4 +1,4 @@
-"""A statistic is a public description of integers that the kernel computes from rows, with their sensitivity.
+"""Statistics: public descriptions of integers that the kernel computes from rows, with their sensitivities.
 
 Everything an algorithm may learn is one of these. Values live on an integer grid (spec 1.3): a statistic's exact
 integers divided by `grid` are records. Guesses are public numbers computed outside; they are rounded to the same grid,

@@ -1,4 +1,4 @@
-"""An answer is a frozen public value: what was asked, what came out, how sure one may be, and what it cost.
+"""`Answer`: a frozen public value with the question, its value, its error and confidence, and its price.
 
 How results reach data frames: Arrow's C stream, the interchange protocol, and named rows for everything else.
 

@@ -1,4 +1,4 @@
-"""A certificate bounds the error of one public snapshot for a whole class of queries at once (spec online.md 1).
+"""Certificates: bounds on the error of one public snapshot for a whole class of queries (spec online.md 1).
 
 An audit releases the noisy largest error of a snapshot over a class of queries and turns it into a certificate.
 """

@@ -1,4 +1,4 @@
-"""Free answers are plain functions of knowledge and request; here statements about a question become its answer.
+"""Free answers: plain functions of knowledge and request.
 
 `free_answer` is the whole way for a session, a release and a reader of the service alike. `answered` is where the value
 and the stated error of an answer are put together from a certified reading.

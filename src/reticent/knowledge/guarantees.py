@@ -1,4 +1,4 @@
-"""A guarantee bounds the errors of the queries of one workload: by an algorithm's theorem, or by an audit of them.
+"""Guarantees: bounds on the errors of a workload's queries, by an algorithm's theorem or by an audit.
 
 An outcome is what an offline algorithm leaves behind: a hypothesis, what was measured, and what is certified.
 """

@@ -1,4 +1,4 @@
-"""Knowledge is all that was learned, as one frozen value: free answers are functions of it and of the request alone.
+"""`Knowledge`: everything that was learned, as one frozen value; free answers are functions of it and the request.
 
 A session's knowledge grows with every purchase; a release is knowledge with one certified snapshot. One ladder leads
 from a question to its certified readings, for counts, marginals and groups alike: what was asked before, what a

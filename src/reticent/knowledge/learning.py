@@ -1,4 +1,4 @@
-"""Learning: what a settled measurement says, and how knowledge and its working hypothesis take it in (spec 4.3)."""
+"""Learning: how a settled measurement changes knowledge and its working hypothesis (spec 4.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was measured, with its noise: single queries, marginals and groups, each answering more than it was bought for.
+"""Measurements with their noise: single queries, marginals and groups, each of which answers further questions.
 
 Measured cells answer every sum of themselves for free, with a bound that holds for the whole class of sums. Measured
 queries and groups are held by what they ask, in layers of growing size that are merged like the digits of a counter, so

@@ -1,4 +1,4 @@
-"""Which private minimiser suits a loss, and why: the families of spec 8.4 compared by their own bounds.
+"""Choice of a private minimiser for a loss: the families of spec 8.4, compared by their own bounds.
 
 Where a falling function meets a level: plans and prices are solved for with a few evaluations of their formulas.
 """

@@ -1,4 +1,4 @@
-"""An outline is all that error bounds know of a query: its attributes, how many cells it takes, in how many boxes.
+"""`Outline`: the properties of a query on which error bounds depend: attributes, cells and boxes.
 
 Queries of one outline share their bounds, so a bound is computed once and then looked up.
 """

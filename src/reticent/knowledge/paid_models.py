@@ -1,4 +1,4 @@
-"""Models of convex losses that were paid for, each with what proves its excess risk at any confidence.
+"""Models of convex losses that were paid for, each with the data that bound its excess risk at any confidence.
 
 A certificate of losses: one noisy largest excess risk that covers the models of all losses declared with it.
 """

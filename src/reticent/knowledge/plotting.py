@@ -1,4 +1,4 @@
-"""Pictures for notebooks: bars with certified errors, heat maps, and where a budget went; matplotlib is optional."""
+"""Plots for notebooks: bars with certified errors, heat maps, and the spending of a budget; matplotlib is optional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an answer about the table to a statement about the population of its records (spec population.md 3).
+"""Statements about the population from answers about the table (spec population.md 3).
 
 `estimated` intervals come from the spread of replicates; `certified` ones from the table's certified interval and an
 exact inequality for independent records. Proofs: docs/proofs/population.md. Simple random samples only.

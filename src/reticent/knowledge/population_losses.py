@@ -1,4 +1,4 @@
-"""From a model's excess risk on the table to one on the population of its records (docs/proofs/population.md, 15, 16).
+"""Excess risk on the population from the excess risk on the table (docs/proofs/population.md, 15, 16).
 
 Simple random samples only. For a loss that was chosen beforehand the bound holds whatever the parameters are; for one
 chosen after seeing answers it is the transfer theorem's, which says something at small epsilon only.

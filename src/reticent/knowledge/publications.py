@@ -1,4 +1,4 @@
-"""A publication is what one ledger paid for; a hypothesis may rest on several, and their prices add."""
+"""Publications: what one ledger paid for; a hypothesis may depend on several, and their prices add up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means of the rows' own numbers, bought as clipped sums: no bin hides anything of them (spec answers 5.3).
+"""Means of the rows' own numbers, bought as clipped sums without binning error (spec answers 5.3).
 
 A sum is of (value - middle of the declared range) / range over the records that count, so that
 mean = middle + range * sum / count. docs/proofs/numeric-sums.md proves how far one record moves it.

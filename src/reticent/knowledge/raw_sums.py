@@ -1,4 +1,4 @@
-"""Sums of the rows' own numbers that were bought for SQL, one of each group: no bin hides any of them (answers 5.3).
+"""Sums of the rows' own numbers for SQL, one for each group, without binning error (answers 5.3).
 
 A statement adds up shares (value - lower) / (upper - lower) of records, of which the kernel releases the part around
 the middle of the range: share = released sum / n + present / (2 n). Statements ask for the counts themselves, so that

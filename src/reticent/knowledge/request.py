@@ -1,4 +1,4 @@
-"""A request is what somebody asks, as one frozen value: the question, the wanted error with its unit, and for whom.
+"""`Request`: one frozen value with the question, the requested error with its unit, the confidence, key and analyst.
 
 Every way in (session, SQL, service, command line, client) builds it once; from there on nothing is checked again.
 """

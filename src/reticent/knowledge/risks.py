@@ -1,4 +1,4 @@
-"""The risk of a loss on a public hypothesis, in whatever form the hypothesis holds its marginals.
+"""The risk of a loss on a public hypothesis, for every representation of its marginals.
 
 What a private minimiser shows: a public function of the record whose mean differs on data and hypothesis.
 

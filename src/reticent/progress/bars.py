@@ -1,4 +1,4 @@
-"""Bars with the time left: on a terminal's standard error and in notebooks, without ipywidgets; silent elsewhere.
+"""Progress bars with the remaining time, on a terminal's standard error and in notebooks, without ipywidgets.
 
 `RETICENT_PROGRESS=off` turns them off, as `progress=False` does for one call. Where output is a file or a pipe there is
 never a bar.

@@ -1,4 +1,4 @@
-"""The pages: what was spent, what is guaranteed, what was measured, how to use it and how not to.
+"""The pages of a report: spending, guarantees, measurements, and advice on using the synthetic rows.
 
 The look of every page we write to a file: one sheet, light and dark, no network.
 

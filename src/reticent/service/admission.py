@@ -1,4 +1,4 @@
-"""Who is let in and how often: one decision for every door, by token, by rate, and by failures from one address.
+"""Admission by token, by rate, and by failures from one address: one decision for HTTP and PostgreSQL.
 
 Limits protect the server: requests per second by token bucket, bytes by counting, never an answer by the clock.
 

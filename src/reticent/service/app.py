@@ -1,4 +1,4 @@
-"""The application: the served tables, the routes, the page, and the middleware before them all."""
+"""The application: the served tables, the routes, the web page, and the middleware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A token says who asks and in which role; the file keeps only its hash, and only its owner can read the file.
+"""Tokens identify a user and a role; the token file keeps only hashes, and only its owner can read it.
 
 What verifies a token in a SCRAM-SHA-256 exchange (RFC 5802): salted keys from which no token can be computed.
 """

@@ -1,4 +1,4 @@
-"""Counts from the texts of their parts: a new combination of known comparisons is not parsed again.
+"""Counts assembled from the texts of their parts: a new combination of cached comparisons is not parsed again.
 
 A body is cut into its comparisons, which are the innermost objects of its JSON, and the arrangement around them. Each
 comparison and each arrangement is parsed once, by the parser of whole bodies. Cutting at braces is safe: a brace inside

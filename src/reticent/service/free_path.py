@@ -1,4 +1,4 @@
-"""The short way to a free answer: a question without a key is answered before any route is looked for.
+"""The free path: a question without a key is answered, if it is free, before any route is looked up.
 
 Finding a route and resolving its dependencies took three quarters of the time of a free answer. What may be paid for,
 and everything else, still goes through the routes.

@@ -1,4 +1,4 @@
-"""Paid answers are kept in the ledger as they left: the same key returns the same bytes, whatever happened since.
+"""Paid answers, stored in the ledger as they were sent: the same key always returns the same bytes.
 
 Paid answers leave at fixed ticks, and fits not before a time that their public work determines.
 """

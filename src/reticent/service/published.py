@@ -1,4 +1,4 @@
-"""Published releases: what the custodian made public, in files that are ready to download."""
+"""Published releases: files that the custodian has made public, ready for download."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shortest way to a free answer: from the bytes of a whole request to those of its response, in one step.
+"""The quick path: from the bytes of a whole request to those of its free answer, in one step.
 
 It answers what is plain, free and little work, and declines everything else, before anything is counted or told: then
 the long way (middleware, free path, routes) reads the same bytes again and says what is to be said. So this way knows

@@ -1,4 +1,4 @@
-"""From a result to bytes: the document a client gets, and the last free answers as they left."""
+"""Replies: from a result to the bytes of a response, and a cache of free replies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From bytes to a request: bodies become checked questions with their work weighed; no step looks at a row.
+"""Requests from bytes: bodies become checked questions with limited work; no step reads a row.
 
 How much work a question is, from the question and the public domain alone: never from the clock, never from rows.
 """

@@ -1,4 +1,4 @@
-"""Running a server: one writer that holds the tables, and readers beside it that share its public socket."""
+"""Runs a server: one writer that holds the tables, and readers that share its public socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings are all an operator decides: tables, budgets, limits; from a TOML file or the command line.
+"""Settings of a server: tables, budgets and limits, from a TOML file or the command line.
 
 Bounds of what clients may send and get, each in this one place; what an operator may change is in `settings`.
 """

@@ -1,4 +1,4 @@
-"""One table as it is served: free answers at once from what is known, paid ones in a queue of their own."""
+"""One served table: free answers at once from knowledge, paid answers in a separate queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A declared batch is one question: its largest error is audited at once, and only if that fails it is asked singly."""
+"""Declared batches: one audit of the largest error certifies all questions; if it fails, they are asked singly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The convex engines: losses as they come, each within one excess risk, by private multiplicative weights (spec 8.3).
+"""The convex engines: each loss within one excess risk, by private multiplicative weights (spec 8.3).
 
 `convex-textbook` and `convex-tuned` are two plans of one mechanism (`sessions/convex_epochs.py`; 001, Fig. 3). All
 answers of a session hold together. A loss is free while a noisy test finds the hypothesis' own minimiser good enough;

@@ -1,4 +1,4 @@
-"""Online multiplicative weights for convex losses: a public hypothesis answers until a noisy test says it errs (001).
+"""Online multiplicative weights for convex losses: a public hypothesis answers until a noisy test rejects it (001).
 
 A loss is answered by the hypothesis' own minimiser while a noisy test finds its excess risk small; else a private
 minimiser answers, and what it shows about the hypothesis becomes a linear query that moves it (spec 8.3).

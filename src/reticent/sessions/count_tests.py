@@ -1,4 +1,4 @@
-"""What every online mechanism does with a count: guess it, test the guess, measure it, remember what was measured.
+"""Common parts of all online mechanisms for counts: guess, test, measure, and store the measurement.
 
 `sessions/epochs.py` runs them by themselves, `sessions/convex_counts.py` in the epochs of a run for losses.
 """

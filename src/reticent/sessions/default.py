@@ -1,4 +1,4 @@
-"""The default engine: answer from what is known, measure only what is not known well enough (spec online.md 2)."""
+"""The default engine: answers from knowledge, and measures only if the known error is too large (spec online.md 2)."""
 
 from __future__ import annotations
 

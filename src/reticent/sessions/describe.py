@@ -1,4 +1,4 @@
-"""A session in public facts: what is guaranteed, spent, certified and publishable, and how far answers generalise."""
+"""A session's public facts: guarantee, spending, certificates, releases, and generalisation to the population."""
 
 from __future__ import annotations
 

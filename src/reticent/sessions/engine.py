@@ -1,4 +1,4 @@
-"""An engine decides how questions are answered and does it: `quote` makes the decision, `carry_out` pays and answers.
+"""`SessionEngine`: `quote` decides how a request is answered and at what price, `carry_out` pays and answers.
 
 Whatever consists of several questions is taken apart here, the same way for all engines; an engine itself quotes and
 buys single questions. Which one a session has is decided once, when its ledger is first opened (`sessions/open.py`).

@@ -1,4 +1,4 @@
-"""Selling means and sums of the rows' own numbers, where bins of a column hide most of the error that is wanted.
+"""Sales of means and sums of the rows' own numbers, if binning causes most of the requested error.
 
 One charge buys the sum of the clipped numbers and, where that is not public, the count of its records; for SQL those of
 all groups. The noise is written down before it is paid for, so that a retry asks for the same and is charged once.

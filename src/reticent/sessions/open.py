@@ -1,4 +1,4 @@
-"""Opening a session: its first terms are written before anything is spent, and rule every later opening."""
+"""Opening a session: its first terms are recorded before anything is spent, and apply to every later opening."""
 
 from __future__ import annotations
 

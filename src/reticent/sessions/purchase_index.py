@@ -1,4 +1,4 @@
-"""An index of purchases says where a ledger holds what was bought and asked, in segments that are merged as they grow.
+"""Index of purchases: the events of a ledger that hold what was bought and asked, in segments that are merged.
 
 A segment covers the events between two notes in the ledger. A new one takes in its neighbours as long as they are not
 twice as large, like the digits of a counter: a purchase is written a logarithmic number of times, and no opening reads

@@ -1,4 +1,4 @@
-"""Resuming: what earlier runs of a session learned, read back from the public events of its ledger.
+"""Resuming: the knowledge of earlier runs of a session, restored from the public events of its ledger.
 
 No row is read and nothing is written. Sessions resume by it, and so do the readers of the service, which have no rows.
 """

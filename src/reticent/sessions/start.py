@@ -1,4 +1,4 @@
-"""What a new session buys first: decided once, from public facts, and written down with its terms (spec answers 4).
+"""What a new session buys first: decided once from public facts, and recorded with its terms (spec answers 4).
 
 A session that was told nothing buys a start where that is predicted to certify something useful, and else keeps its
 budget for the questions. One that was told what comes buys what the planner says.

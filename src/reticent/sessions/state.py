@@ -1,4 +1,4 @@
-"""The state of a session: curator, ledger, journal, what is known, and the lock that guards them, in one place.
+"""The state of a session: curator, ledger, journal, knowledge, and the lock that guards them.
 
 Readers take `knowledge` once and work on that value; it never changes under them. Whoever pays holds `lock` from the
 decision to the purchase, and only `learn` and `pay` replace what is known.

@@ -1,4 +1,4 @@
-"""The threshold engines: a free test first, a measurement when the hypothesis fails it (spec 6).
+"""The threshold engines: a noisy test first, and a measurement if the hypothesis fails it (spec 6).
 
 `TestedCounts` is what they share with the convex engines, whose runs answer counts as well.
 

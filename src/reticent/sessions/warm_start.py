@@ -1,4 +1,4 @@
-"""Warming up spends a share of the budget once: measure a workload, fit, audit, and answer from it for ever."""
+"""Warm starts: a share of the budget is spent once to measure, fit and audit a workload."""
 
 from __future__ import annotations
 

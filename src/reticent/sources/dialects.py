@@ -1,4 +1,4 @@
-"""A dialect is the handful of words in which one engine's SQL differs from another's; the rule for codes is common."""
+"""Dialects: the parts in which the SQL of engines differs; the encoding rule is common to all."""
 
 from __future__ import annotations
 

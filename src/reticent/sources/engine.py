@@ -1,4 +1,4 @@
-"""An engine is where rows live: it knows its columns and runs grouping statements; rows leave it as counts only."""
+"""`Engine`: the place that holds the rows; it runs grouping statements and returns only counts."""
 
 from __future__ import annotations
 

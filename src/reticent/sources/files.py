@@ -1,4 +1,4 @@
-"""Files become DuckDB relations; their format is told by their name, never guessed from their rows."""
+"""Files as DuckDB relations; the format follows from the file name, never from the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What did not fit a domain, counted exactly: for the custodian's eyes, never for publication."""
+"""Exact counts of values that do not fit a domain, for the custodian only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames in memory become Arrow tables; a column whose cells have no common declared type is coded cell by cell.
+"""Data frames in memory as Arrow tables; a column without a common declared type is encoded cell by cell.
 
 Letting a library infer one type from all cells would let one cell recode every other one (docs/proofs/reading.md).
 """

@@ -1,4 +1,4 @@
-"""Grouping packs a row's codes into few 62-bit keys, which the engine counts; unpacking happens here."""
+"""Grouping: a row's codes are packed into a few 62-bit keys, which the engine counts; unpacking happens here."""
 
 from __future__ import annotations
 

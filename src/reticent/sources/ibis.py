@@ -1,4 +1,4 @@
-"""An Ibis expression names rows in a backend; its compiled SQL is the relation of that backend's own engine.
+"""Ibis expressions: the compiled SQL becomes a relation of the backend's own engine.
 
 Rows of any other backend that Ibis speaks come as Arrow batches; DuckDB in this process bins and groups them.
 

@@ -1,4 +1,4 @@
-"""Counts on demand: where distinct records are too many to hold, the engine stays open and counts covering sets."""
+"""Counting on demand: if the distinct records do not fit in memory, the engine stays open and counts covering sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL bins, weighs and groups in one read-only snapshot; keys and weights come back as binary COPY."""
+"""PostgreSQL bins, weights and groups in one read-only snapshot; keys and weights come back as binary COPY."""
 
 from __future__ import annotations
 

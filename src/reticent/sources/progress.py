@@ -1,4 +1,4 @@
-"""Progress of a read is its stage, its seconds and the share of its input already scanned: nothing about values.
+"""Progress of a read: its stage, elapsed seconds and the share of the input scanned; nothing about values.
 
 The engine works in a helper thread, so that the caller's own thread stays free to report and to be interrupted.
 """

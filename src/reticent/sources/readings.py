@@ -1,4 +1,4 @@
-"""A reading is a column's value as a number, text, truth value or time, in SQL; null where there is none.
+"""Readings: a column's value as a number, text, truth value or time, in SQL; null if there is none.
 
 The mirror of `reticent.domain.values`, which says the same for single Python values.
 

@@ -1,4 +1,4 @@
-"""Spark bins, weighs and groups on its cluster; only distinct keys and their weights are collected."""
+"""Spark bins, weights and groups on its cluster; only distinct keys and their weights are collected."""
 
 from __future__ import annotations
 

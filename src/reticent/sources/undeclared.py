@@ -1,4 +1,4 @@
-"""Columns that nobody declared: their different values with weights, for the kernel's private discovery only."""
+"""Undeclared columns: their distinct values with weights, for the kernel's private discovery only."""
 
 from __future__ import annotations
 

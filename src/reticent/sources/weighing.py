@@ -1,4 +1,4 @@
-"""How much rows weigh: each one alike, each person alike, or some rows of each person (spec 1.2, answers 6).
+"""Weights of rows: each row alike, each person alike, or a bounded number of rows of each person (spec 1.2, answers 6).
 
 What a person's rows weigh, and which of them are kept, follows from that person's rows alone.
 """

@@ -1,4 +1,4 @@
-"""A statement put to knowledge: the errors its parts need, its table from their answers, its table for nothing.
+"""Statements asked of knowledge: the errors of their parts, their result from the parts' answers, and free results.
 
 Statistics asked from Python, answered as the SQL aggregate of the same name.
 

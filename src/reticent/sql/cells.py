@@ -1,4 +1,4 @@
-"""Expressions over one record, evaluated on the cells of the columns they name: every possible record is in one cell.
+"""Expressions over one record, evaluated on the cells of their columns; every possible record is in one cell.
 
 A column of categories has one value in a cell, a column of bins an interval. So an expression has a value, an interval
 or several possible outcomes in each cell, and that decides what it can be used for: a condition, a key of GROUP BY, or

@@ -1,4 +1,4 @@
-"""What records are grouped by: columns of the domain, and expressions that divide records into a few classes."""
+"""Keys of GROUP BY: columns of the domain, and expressions that divide records into a few classes."""
 
 from __future__ import annotations
 

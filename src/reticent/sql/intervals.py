@@ -1,4 +1,4 @@
-"""Interval arithmetic on columns of noisy numbers: stated errors stay true bounds whatever is computed from them."""
+"""Interval arithmetic on columns of noisy numbers, so that stated errors are valid bounds for all derived numbers."""
 
 from __future__ import annotations
 

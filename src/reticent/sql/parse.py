@@ -1,4 +1,4 @@
-"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line."""
+"""Parsing SQL text to syntax trees with sqlglot; every failure becomes one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result table about the population: the same rows, with what sampling adds to their errors (population.md 3)."""
+"""Result tables about the population: the same rows, with the sampling error added (population.md 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates over the rows of a small table, whose numbers are bounded and whose rows may or may not be there."""
+"""Aggregates over the rows of a small table with bounded numbers and rows whose presence may be uncertain."""
 
 from __future__ import annotations
 

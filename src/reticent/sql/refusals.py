@@ -1,4 +1,4 @@
-"""A refusal says in one line why a piece of SQL cannot be answered and what comes nearest that can.
+"""Refusals: one line with the reason why a piece of SQL cannot be answered and the closest form that can.
 
 The work of a statement, weighed before it is done, from its text and the domain alone: never from the clock.
 

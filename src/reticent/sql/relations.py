@@ -1,4 +1,4 @@
-"""Relations: small tables with public rows, whose columns are expressions over what is answered.
+"""Relations: small tables with public rows, whose columns are expressions over answers.
 
 Synthetic rows as a table of SQL: a function of the certified snapshot, so they are public and stay the same.
 """

@@ -1,4 +1,4 @@
-"""A result table is a frozen public value: rows, the error of every aggregate, and with what confidence they hold.
+"""`ResultTable`: a frozen public value with rows, the error of every aggregate, and their joint confidence.
 
 What the numbers of a statement are of: values clipped to their declared range, and each person's own mean.
 """

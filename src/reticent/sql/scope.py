@@ -1,4 +1,4 @@
-"""A scope is the protected table as a FROM clause shows it: names for its columns, and a selection of its records.
+"""`Scope`: the protected table as a FROM clause shows it, with names for its columns and a selection of its records.
 
 Which records a condition selects: those where it is true, and those where bins leave it open.
 """

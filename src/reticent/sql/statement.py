@@ -1,4 +1,4 @@
-"""A statement is compiled once per text and domain, and run on any answers: a release's, a session's, a server's.
+"""`Statement`: SQL compiled once per text and domain, and evaluated on the answers of a release, a session or a server.
 
 Compiled, it is a list of linear questions (`queries`, and `tightening`, whose free answers only make bounds smaller)
 and a pure function of their answers (`run`).

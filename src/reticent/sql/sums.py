@@ -1,4 +1,4 @@
-"""What is summed per record: a number linear in columns, possibly another one in disjoint pieces of the records."""
+"""Sums over records: a number that is linear in columns, possibly different in disjoint pieces of the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Window functions over the rows of a result: shares of a total, running totals, ranks, the row before and after."""
+"""Window functions over the rows of a result: shares of a total, running totals, ranks, neighbouring rows."""
 
 from __future__ import annotations
 

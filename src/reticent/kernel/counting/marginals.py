@@ -1,4 +1,4 @@
-"""Counts turn one primitive, a table per covering set, into cached marginals and exact weighted sums.
+"""Counts: cached marginals and exact weighted sums from one primitive, a table per covering set.
 
 Counting is one pass over byte planes per covering set; smaller marginals are sums of a covering table.
 """

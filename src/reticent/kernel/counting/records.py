@@ -1,4 +1,4 @@
-"""Records are distinct encoded rows with integer weights, held in memory as byte planes.
+"""Records: distinct encoded rows with integer weights, held in memory as byte planes.
 
 A secret sample of a table, drawn without replacement: smaller and faster, but no more private (spec 7.4).
 """

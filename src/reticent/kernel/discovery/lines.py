@@ -1,4 +1,4 @@
-"""A line is the public list of all values that an edge may have, in order, each with a whole number of copies.
+"""`Line`: the public, ordered list of all values that an edge may have, each with a whole number of copies.
 
 Copies are a prior: an edge is drawn with a probability in proportion to them. Round values have more, so that they are
 preferred where they serve as well, and a value that many records share is found among hundreds of millions.

@@ -1,4 +1,4 @@
-"""How many units have each text of a column that nobody declared; every unit counts for a bounded number of texts."""
+"""Counts of units by text of an undeclared column; every unit counts for a bounded number of texts."""
 
 from __future__ import annotations
 

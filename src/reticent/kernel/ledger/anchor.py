@@ -1,4 +1,4 @@
-"""An anchor remembers, outside the ledger's file, how far the ledger had come and what it had spent.
+"""The anchor: a second file that records the position and the spending of the ledger.
 
 It belongs on another volume: a file restored from a copy is then behind its anchor. Two slots are overwritten
 in turn, each with its own hash: a torn write loses only the new mark, and a mark costs one flush of one

@@ -1,4 +1,4 @@
-"""A chain is a store with what its events add up to: opened from the newest checkpoint, followed event by event.
+"""`Chain`: a store with the state after its events, opened from the newest checkpoint and followed event by event.
 
 A checkpoint is never trusted more than the events: it is named by an event of the chain, so whoever changes it changes
 the head of the chain, which the anchor holds. Events before it are checked when they are read: up to the next milestone

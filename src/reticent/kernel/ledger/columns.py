@@ -1,4 +1,4 @@
-"""Columns keep a million keys in a few dozen megabytes: sorted texts in one buffer, numbers in arrays.
+"""Columns: compact tables of keys, as sorted texts in one buffer and numbers in arrays.
 
 What was added since waits in a dictionary and is merged when that has grown by a half, or a checkpoint is written. Both
 together behave as a dictionary by key; order of insertion is that of the events' sequences.

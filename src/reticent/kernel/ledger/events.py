@@ -1,4 +1,4 @@
-"""An event is one public fact in the ledger's hash chain; a history is what all events so far add up to.
+"""Events: public facts in the ledger's hash chain; a history is the state after all events so far.
 
 The same fold (`History.apply`) serves the live ledger and the replay of a file, so the two cannot disagree,
 and a file that breaks a rule (a settlement without reservation, a charge beyond the limit) is refused.

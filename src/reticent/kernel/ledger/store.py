@@ -1,4 +1,4 @@
-"""A store keeps the ledger's events and blobs; what was appended survives a crash of the machine."""
+"""The store of the ledger's events and blobs; appended data survives a crash of the machine."""
 
 from __future__ import annotations
 

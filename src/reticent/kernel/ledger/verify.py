@@ -1,4 +1,4 @@
-"""A statement is what a ledger's file says, checked from first event to last, without opening it to write."""
+"""`verify`: checks a ledger's file from the first event to the last, without opening it for writing."""
 
 from __future__ import annotations
 

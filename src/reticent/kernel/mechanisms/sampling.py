@@ -1,4 +1,4 @@
-"""Exact integer noise from operating-system entropy; no float decides anything it cannot prove.
+"""Exact integer noise from operating-system entropy; floats are used only where their rounding is provably harmless.
 
 Every comparison `U < t` with a real threshold reveals 32 bits of the uniform U and decides by proven float
 bounds; in the rare open case it goes on with more bits and integer arithmetic (docs/proofs/sampler.md).

@@ -1,4 +1,4 @@
-"""Counts of values that nobody declared: noise, and only what passes a threshold is shown (docs/proofs/values.md)."""
+"""Counts of undeclared values with noise; only values above a threshold are released (docs/proofs/values.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A private minimiser answers one convex loss with noise it prices itself (spec 8.4).
+"""`Minimizer`: the base of private minimisers, each of which draws and prices its own noise (spec 8.4).
 
 Each is a frozen public declaration. `records` is the public number the sums are divided by: it scales the answer. No
 privacy rests on it being the true number: sensitivities hold for any, and floats are allowed to err as on the largest

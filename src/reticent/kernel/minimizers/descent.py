@@ -1,4 +1,4 @@
-"""Accelerated descent on cells or second moments, compiled: a step takes microseconds and the same work on every table.
+"""Compiled accelerated descent on cells or second moments, with the same number of operations on every table.
 
 Sums are compensated (Kahan), so that their error does not grow with the number of cells (docs/proofs/float-sums.md).
 """

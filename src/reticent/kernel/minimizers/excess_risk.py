@@ -1,4 +1,4 @@
-"""Excess risk: how much worse public parameters do on the rows than the best ones (spec 8.2)."""
+"""Excess risk: the risk of public parameters on the rows minus the smallest possible risk (spec 8.2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Empirical risk minimisation in phases: each starts from the noisy answer of the last and may stray less from it."""
+"""Empirical risk minimisation in phases: each starts from the preceding noisy answer with a smaller search radius."""
 
 from __future__ import annotations
 

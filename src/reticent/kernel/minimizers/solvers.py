@@ -1,4 +1,4 @@
-"""What private minimisers share: exact sums on the grid, their sensitivity, and minima with a guaranteed gap.
+"""Parts that private minimisers share: exact sums on the grid, sensitivities, and minima with a guaranteed gap.
 
 Trusted. A minimum is sought by a method whose error after a number of steps is known in advance (spec 8.2), and all of
 these steps are taken on every table: gap, number of steps and the work of each step are public. Nothing here stops

@@ -1,4 +1,4 @@
-"""The head of a request arrives in time and within bounds, or the connection ends; bodies have their own limits."""
+"""Limits on the head of a request, in bytes and time; a connection that exceeds them is closed."""
 
 from __future__ import annotations
 

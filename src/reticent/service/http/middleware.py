@@ -1,4 +1,4 @@
-"""The front meets every request: headers, size, token, rate; then counts and logs how it ended."""
+"""The middleware of every request: checks headers, size, token and rate, then counts and logs the outcome."""
 
 from __future__ import annotations
 

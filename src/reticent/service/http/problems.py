@@ -1,4 +1,4 @@
-"""A problem is what a client sees when something is refused: one line, a stable type, never a value from the table."""
+"""Problem documents: the refusals that a client sees, one line with a stable type and no value from the table."""
 
 from __future__ import annotations
 

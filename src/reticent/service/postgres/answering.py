@@ -1,4 +1,4 @@
-"""One statement of one person, answered: the same parsing, limits, payment and audit trail as over HTTP."""
+"""Answers one SQL statement of one user, with the parsing, limits, payment and history of the HTTP service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statement wants, told from its first words and the names after FROM; nothing is parsed here."""
+"""Classifies a statement by its first words and the names after FROM; nothing is parsed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One client's connection: bytes in and out, TLS, signing in, and the patience that everybody gets."""
+"""One client's connection: bytes in and out, TLS, sign-in, and time limits."""
 
 from __future__ import annotations
 

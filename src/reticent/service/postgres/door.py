@@ -1,4 +1,4 @@
-"""The PostgreSQL door of a server: its listener, its connections, and whom a cancel request is for."""
+"""The PostgreSQL port of a server: its listener, its connections, and the targets of cancel requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals as PostgreSQL states them: severity, SQLSTATE, one line; the text is a problem's own and public."""
+"""Refusals in PostgreSQL's form: severity, SQLSTATE, one line; the text is that of a problem document and public."""
 
 from __future__ import annotations
 

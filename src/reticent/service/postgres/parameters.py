@@ -1,4 +1,4 @@
-"""Types and examples of parameters that a client has not stated: told from the columns they are compared with."""
+"""Types and examples of parameters whose type a client has not stated, inferred from the compared columns."""
 
 from __future__ import annotations
 

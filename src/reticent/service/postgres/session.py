@@ -1,4 +1,4 @@
-"""What a signed-in client may say and in which order: simple and extended queries, portals, transactions."""
+"""The protocol state of a signed-in client: simple and extended queries, portals, transactions."""
 
 from __future__ import annotations
 

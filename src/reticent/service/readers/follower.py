@@ -1,4 +1,4 @@
-"""A follower knows what the ledger's file says, read-only: readers answer from it and never see a row."""
+"""A follower reads the ledger's file read-only; readers answer from it and have no access to rows."""
 
 from __future__ import annotations
 

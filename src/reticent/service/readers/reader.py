@@ -1,4 +1,4 @@
-"""A reader answers what is free from the ledger's public past and passes everything else to the writer.
+"""A reader gives free answers from the ledger's public events and forwards all other requests to the writer.
 
 It runs in a process of its own that never opens a table:
 `python -m reticent.service.readers.reader SETTINGS FD PIPE ROW`.

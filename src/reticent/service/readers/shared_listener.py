@@ -1,4 +1,4 @@
-"""Readers share one public socket and take turns: whoever serves most connections lets the others accept first.
+"""Readers share one public socket and accept in turn: the reader with the most connections waits for the others.
 
 Left to themselves the busiest reader wakes first and takes the most: of fifty connections one had 37 and the other 14.
 """

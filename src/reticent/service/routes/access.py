@@ -1,4 +1,4 @@
-"""Who may do what, said by structure: a route stands in a router that declares its role, and gets its table through it.
+"""Roles of routes: each router declares the role of its routes and resolves their table.
 
 A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads them back, so that a route without
 one is found by a test and not by an attacker.

@@ -1,4 +1,4 @@
-"""What analysts may do: see the public domain, ask, learn the price before paying, look back, download."""
+"""Routes of analysts: the public domain, questions, prices, history, downloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a custodian may do besides: tokens, caps, spending over time, ledger verification, publishing."""
+"""Routes of custodians: tokens, caps, spending over time, ledger verification, publishing."""
 
 from __future__ import annotations
 
