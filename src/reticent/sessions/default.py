@@ -48,7 +48,7 @@ MOSTLY = 0.84
 
 
 class DefaultEngine(SessionEngine):
-    """Every question has its own error; measurements are kept and answer whatever they tell about."""
+    """Every question has its own error; measurements are kept and answer all questions that they determine."""
 
     name: ClassVar[str] = "default"
     audits_batches: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class DefaultEngine(SessionEngine):
             self.investments.free(quote.request, quote.result, quote.known)
 
     def may_audit(self, key: str, cost: int) -> bool:
-        """A session that keeps its budget for questions invests in audits by the rule; others by their price alone."""
+        """Whether an unrequested audit may be bought: under the rule of investments, or by its price alone."""
         rule = self.investments
         return rule is None or not rule.audits or self.state.charged(key) or rule.allows(key, cost)
 
@@ -94,7 +94,7 @@ class DefaultEngine(SessionEngine):
         return quote_models(self.state, request, self.investments, self.losses)
 
     def quote_part(self, request: Request) -> Quote:
-        """A mean may be of the rows' own numbers, where bins hide most of the wanted error."""
+        """The quote of a part; a mean may use the rows' own numbers if binning causes most of the requested error."""
         if request.numbers:
             return quote_sums(self, request)
         found = quote_mean(self, request) if isinstance(request.question, (Mean, Ratio)) else None
@@ -120,7 +120,7 @@ class DefaultEngine(SessionEngine):
         return Measure(request, known, 0 if self.state.charged(self._key(bought, request)) else bought.cost, (bought,))
 
     def buy(self, quote: Measure) -> Answer:
-        """Buy the answer, or read again what its key bought: same key, same bytes."""
+        """Buy the answer, or read again what its key bought: the same key returns the same bytes."""
         request, known = quote.request, quote.known
         query = request.question
         assert isinstance(query, Single), "single questions are bought"
@@ -149,7 +149,7 @@ class DefaultEngine(SessionEngine):
             return True
 
     def _paid(self, quote: Measure) -> Payment:
-        """The last purchase of the quote is the one to report on."""
+        """The last purchase of the quote, which the answer reports."""
         *former, last = quote.bought
         for bought in former:
             with suppress(QueryError, KeyReusedError):
@@ -166,9 +166,11 @@ class DefaultEngine(SessionEngine):
         return self.state.question_key(bought.queries, bought.noises, key=request.key, analyst=request.analyst)
 
     def _affordable(self, request: Request, query: Single, share: float) -> Purchase:
-        """A cell with cells that later questions may ask for, where the rule of investments allows that; else alone.
+        """A cell with further cells that later questions may ask for, if the rule of investments allows it; otherwise
+        the cell alone.
 
-        What was charged before goes on as it was begun. Of what pays for itself and is affordable, the best is bought.
+        A purchase that was charged before is completed as it was begun. Otherwise the best affordable purchase that is
+        expected to pay for itself is chosen.
         """
         whole = self._purchase(request, query, share)
         if self.investments is None or whole.query is query:
@@ -185,10 +187,10 @@ class DefaultEngine(SessionEngine):
         return alone
 
     def _ways(self, request: Request, alone: Purchase, whole: Purchase, share: float) -> list[Purchase]:
-        """Purchases of a cell that are investments, too: those that save most for their price come first.
+        """Purchases of a cell that include an investment, ordered by expected saving per price.
 
-        Expected are as many different cells as the budget would buy, all sets of up to `ORDER` attributes alike. What
-        is not expected to save its price is left out.
+        The expectation assumes as many different cells as the budget would buy, evenly on all sets of up to `ORDER`
+        attributes. Purchases that are not expected to save their price are left out.
         """
         domain, names = self.state.domain, whole.query.attributes
         order = min(len(domain), max(ORDER, len(names)))
@@ -203,11 +205,11 @@ class DefaultEngine(SessionEngine):
         return [way for rate, way in sorted(rated, key=lambda pair: -pair[0]) if rate >= 1]
 
     def _beside(self, request: Request, alone: Purchase, share: float) -> Iterator[Purchase]:
-        """A cell with a marginal of some of its attributes beside it.
+        """A cell together with a marginal of some of its attributes.
 
-        A cell is at most the cell of fewer attributes that holds it. So one that is known to be below twice the error
-        answers every part of it: half of that, give or take half of that. The noise is such that this comes out for a
-        cell of average size, also where the noise is one standard deviation above zero.
+        A cell is at most the cell of fewer attributes that contains it. If that one is known to be below twice the
+        error, it answers every part of itself: half of its bound, plus or minus half. The noise is chosen so that this
+        succeeds for a cell of average size even if the noise is one standard deviation above zero.
         """
         state, known = self.state, self.state.knowledge
         failure = chosen_failure(request.confidence, known.records_error, known.shares, 1 + len(known.marginals))
@@ -228,7 +230,7 @@ class DefaultEngine(SessionEngine):
                 yield replace(bought, cost=cost, invested=cost - alone.cost)
 
     def _within_rule(self, quote: Measure, query: Single) -> Measure:
-        """The quote, or one for the cell alone where something else was invested since it was made."""
+        """The quote, or a quote for the cell alone if other investments were made since."""
         rule, (*_, last) = self.investments, quote.bought
         if rule is None or not last.invested or rule.allows(self._key(last, quote.request), last.invested):
             return quote
@@ -239,7 +241,7 @@ class DefaultEngine(SessionEngine):
         return purchase(self.state.curator, self.state.knowledge, query, share, request.confidence, whole=False)
 
     def _bought(self, request: Request, query: Single, error: float) -> tuple[Purchase, ...]:
-        """What this key may have bought; ledgers of earlier versions bought means as if their bins hid nothing."""
+        """Purchases that this key may have made; ledgers of earlier versions bought means without binning error."""
         unbinned = error / abs(query.units(self.state.domain)[1]) if isinstance(query, Linear) else error
         found = []
         if query.binning(self.state.domain)[0] > 0:
@@ -252,7 +254,7 @@ class DefaultEngine(SessionEngine):
         return (*found, whole)
 
     def _begun_beside(self, request: Request, alone: Purchase) -> Iterator[Purchase]:
-        """What a key was charged for together with its question."""
+        """The marginal that a key was charged for together with its question."""
         reservation = self.state.ledger.reservation(ASK + str(request.key))
         begun = None if reservation is None else self.state.journal.purchase(reservation)
         if (
@@ -267,19 +269,19 @@ class DefaultEngine(SessionEngine):
 
 
 def _supersets(attributes: int, held: int, order: int) -> int:
-    """Sets of up to `order` attributes that hold so many given ones; the empty set is none."""
+    """The number of non-empty sets of up to `order` attributes that contain a given number of attributes."""
     return sum(comb(attributes - held, size - held) for size in range(max(1, held), order + 1))
 
 
 def _expected(asked: float, cells: int) -> float:
-    """How many cells of a marginal beyond the first are expected to be asked for, in so many questions about it."""
+    """The expected number of further cells of a marginal among a given number of questions about it."""
     return (cells - 1) * -expm1(-asked / cells)
 
 
 def purchase(
     curator: Curator, knowledge: Knowledge, query: Single, error: float, confidence: float, *, whole: bool = True
 ) -> Purchase:
-    """The widest noise that meets `error`; a `whole` marginal is bought for one of its cells."""
+    """The purchase with the widest noise that meets `error`; a `whole` marginal is bought for one of its cells."""
     domain, failure = knowledge.domain, noise_failure(confidence, knowledge.records_error) * knowledge.shares.own
     if not failure > 0:
         raise QueryError(f"confidence {confidence:.9g} is beyond what the noisy number of records allows; ask for less")
@@ -301,7 +303,7 @@ def purchase(
 
 
 def _room(knowledge: Knowledge, error: float, *, binary: bool) -> float:
-    """What the noise may stray, in records: the number of records and rounding take their part of the error first."""
+    """The error left for noise, in records, after the number of records and rounding have taken their parts."""
     least = error_floor(knowledge, binary=binary)
     if not error > least:
         refuse_unknown_size(knowledge, least)

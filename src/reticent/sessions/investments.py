@@ -34,7 +34,7 @@ NAMED = 16
 
 
 class Investments:
-    """What may still be invested, in ledger units; any number of threads may give free answers."""
+    """The amount that may still be invested, in ledger units; any number of threads may give free answers."""
 
     def __init__(self, journal: Journal, curator: Curator, allowance: int, *, audits: bool) -> None:
         self._journal = journal
@@ -51,15 +51,15 @@ class Investments:
 
     @property
     def left(self) -> int:
-        """What the rule allows now."""
+        """The amount that the rule allows now."""
         return self.allowance + self.saved - self.invested
 
     def allows(self, key: str, units: int) -> bool:
-        """Whether so much may be invested under a key of the ledger; what was begun goes on."""
+        """Whether an amount may be invested under a ledger key; an investment that was begun continues."""
         return units <= self.left or self._journal.invested(key)
 
     def invest(self, key: str, units: int, question: str = "") -> None:
-        """Write an investment down, before it is paid for; once for each key."""
+        """Record an investment before it is paid for; once for each key."""
         with self._lock:
             if self._journal.invested(key):
                 return
@@ -70,7 +70,7 @@ class Investments:
                 self._counted.add(question)
 
     def free(self, request: Request, answer: Answer, known: Knowledge) -> None:
-        """Count what an answer saved that investments made free: its price with plain noise, the first time."""
+        """Count the saving of an answer that investments made free: its price with plain noise, the first time."""
         query, error = request.question, request.error
         if answer.origin not in WIDE or not isinstance(error, float) or not isinstance(query, Single):
             return
@@ -80,7 +80,7 @@ class Investments:
         self.count_saved(name, self._plain_price(known, query, error, request.confidence))
 
     def count_saved(self, name: str, units: int) -> None:
-        """Count what a question, named by its digest, cost less than it would have by itself; the first time only."""
+        """Count the saving of a question, named by its digest, against its price by itself; the first time only."""
         name = name[:NAMED]
         with self._lock:
             if name not in self._counted and len(self._counted) < MOST_COUNTED:
@@ -89,7 +89,7 @@ class Investments:
                 self.saved += units
 
     def write(self) -> None:
-        """Write down what was saved since the last investment, as when a session is closed."""
+        """Record the savings since the last investment, as when a session is closed."""
         with self._lock:
             self._write_savings()
 
@@ -99,7 +99,7 @@ class Investments:
             self._new = []
 
     def _plain_price(self, known: Knowledge, query: Single, error: float, confidence: float) -> int:
-        """What one measurement within the error costs that shares its failure probability with nothing."""
+        """The price of one measurement within the error that has its failure probability for itself."""
         try:
             share = share_of(query, error, known.domain)
         except QueryError:
@@ -121,12 +121,12 @@ class Investments:
 
 
 def question_name(query: Single) -> str:
-    """A question as savings and investments name it."""
+    """The name of a question in savings and investments."""
     return query.digest[:NAMED]
 
 
 def _parts(query: Single, known: Knowledge) -> int:
-    """Numbers that one measurement of a question releases."""
+    """The number of values that one measurement of a question releases."""
     if isinstance(query, Linear):
         return 1
     if isinstance(query, Groups):

@@ -60,7 +60,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, eq=False)
 class RiskAudit:
-    """One noisy largest excess risk, ready to be paid, or paid for already; `cost` is what it would still charge."""
+    """One noisy largest excess risk, ready to be paid for or already paid; `cost` is the remaining charge."""
 
     key: str
     statistic: ExcessRisk
@@ -70,7 +70,7 @@ class RiskAudit:
 
 
 class RiskAudits:
-    """Audits of the models that one request begins with, decided on one value of knowledge."""
+    """Audits of the models with which one request begins, decided on one value of knowledge."""
 
     def __init__(
         self, state: State, knowledge: Knowledge, request: Request, error: float, guesses: dict[ConvexLoss, Model]
@@ -86,22 +86,22 @@ class RiskAudits:
         return [(model.snapshot, loss) for loss, model in self._guesses.items()]
 
     def key(self, attempt: int) -> str:
-        """Names the audit with this number, counted from 1."""
+        """The key of the audit with this number, counted from 1."""
         asked = f"{self._error:.17g}:{self._request.confidence:.17g}:{self._request.analyst or ''}"
         return self._state.journal.usable(f"{OWN_AUDIT}{attempt}:{audited_state(self._models)[:NAMED]}:{asked}")
 
     @property
     def attempt(self) -> int:
-        """Of the next audit: one more than any of the losses has had."""
+        """The number of the next audit: one more than any of the losses has had."""
         known = self._knowledge.models
         had = [model.proof for loss in self._guesses for model in known.get(loss.digest, ())]
         return 1 + max((proof.attempt for proof in had if isinstance(proof, ExcessReading)), default=0)
 
     def made(self, key: str, most: int | None = None) -> RiskAudit | None:
-        """The audit with this key; None where a loss has a kink, no noise serves, or it would take too long.
+        """The audit with this key; None if a loss has a kink, no noise suffices, or it would take too long.
 
-        The minimum of a loss with a kink is not computed to a public gap in a feasible number of steps. `most` is what
-        it may cost, in ledger units. What was charged before stays as it was ordered.
+        The minimum of a loss with a kink cannot be computed to a public gap in a feasible number of steps. `most` is
+        its largest cost, in ledger units. An audit that was charged before is unchanged.
         """
         state, knowledge, losses = self._state, self._knowledge, tuple(self._guesses)
         if not all(isfinite(loss.on(state.domain).smoothness) for loss in losses):
@@ -133,7 +133,7 @@ class RiskAudits:
         return audit
 
     def read(self, audit: RiskAudit) -> ExcessReading:
-        """Pays for the audit, or reads again what was paid for."""
+        """Pay for the audit, or read its result again."""
         state = self._state
         settled = state.curator.measure([audit.statistic], audit.noise, key=audit.key, analyst=self._request.analyst)
         return excess_reading(state.journal, self._knowledge, audit.statistic, audit.noise, settled, audit.key)
@@ -160,7 +160,7 @@ ten times as much; after a quarter of it hardly more than half (`benchmarks/audi
 
 
 def unmeasured(knowledge: Knowledge, sets: Iterable[Iterable[str]]) -> bool:
-    """Whether a pair of attributes within one of the sets is covered by no measured marginal."""
+    """Whether some pair of attributes within one of the sets is in no measured marginal."""
     domain, measured = knowledge.domain, [set(marginal.attributes) for marginal in knowledge.marginals]
     for attributes in sets:
         names = domain.canonical(attributes)
@@ -173,9 +173,10 @@ def unmeasured(knowledge: Knowledge, sets: Iterable[Iterable[str]]) -> bool:
 def late_units(
     state: State, rule: Investments | None, losses: Sequence[ConvexLoss], singly: int | None, analyst: str | None
 ) -> int:
-    """What a start would cost that is worth buying before these losses are audited, in ledger units; 0 for none.
+    """The price of a late start that is worth buying before these losses are audited, in ledger units; 0 for none.
 
-    At most what their minimisers cost, if these can be had (`singly`), and what the rule and the analyst's cap allow.
+    It is at most the price of their minimisers, if these are available (`singly`), and what the rule of investments and
+    the analyst's cap allow.
     """
     settings = state.journal.settings() or {}
     if rule is None or settings.get("share") or "late" in settings or state.journal.start() is not None:
@@ -189,9 +190,9 @@ def late_units(
 def start_late(
     state: State, rule: Investments, units: int, *, key: str | None, analyst: str | None, limit: int
 ) -> None:
-    """Buy the start for whoever asked first, and go on from it.
+    """Buy the late start for the first request that needs it, and continue from it.
 
-    `limit` is what the rest of the request may cost: after a crash its key goes on within the same quote.
+    `limit` is the largest cost of the rest of the request: after a crash its key continues within the same quote.
     """
     settings = state.journal.settings() or {}
     rule.invest(LATE, units)
@@ -201,7 +202,7 @@ def start_late(
 
 
 def bought_for(state: State, key: str | None) -> tuple[tuple[str, ...], int | None]:
-    """Keys of the late start that the request with this key has paid for, and what the rest of it may cost."""
+    """Keys of the late start that the request with this key has paid for, and the largest cost of its rest."""
     settings = state.journal.settings() or {}
     if key is None or settings.get("late key") != key or not state.ledger.charged(LATE):
         return (), None
@@ -209,9 +210,9 @@ def bought_for(state: State, key: str | None) -> tuple[tuple[str, ...], int | No
 
 
 def finish_late(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """Buy the late start that was written down, or read again what it bought; the same where it is finished.
+    """Buy the recorded late start, or read its results again; no effect if it is finished.
 
-    Where it cannot be finished, what it has measured is learned all the same.
+    If it cannot be finished, its measurements are learned nevertheless.
     """
     settings = journal.settings() or {}
     units = settings.get("late", 0)

@@ -67,7 +67,7 @@ OWN_LOSSES = {"losses": f"but with {' and '.join(map(repr, ('default', *CONVEX_E
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """What the caller of `Session.open` chose; only the first opening of a ledger counts."""
+    """The arguments of `Session.open`; only the first opening of a ledger uses them."""
 
     engine: str = "default"
     warm_start: float | None = None
@@ -102,12 +102,12 @@ class Opening:
 
     @property
     def told(self) -> bool:
-        """Whether anything was said about what comes, or what to start from: then the planner decides."""
+        """Whether the caller stated how the budget will be used or what to start from; the planner then decides."""
         said = (self.warm_start, self.workload, self.start, self.queries, self.error, self.losses)
         return any(one is not None for one in said)
 
     def _unused(self) -> dict[str, str]:
-        """Arguments that nothing would look at, and why."""
+        """Arguments without effect, and the reason."""
         untold = ("purpose", "useful")
         if self.engine in CONVEX_ENGINES:
             why = f"with engine={self.engine!r}, which starts from uniform"
@@ -129,9 +129,9 @@ class Opening:
 
 
 def open_engine(curator: Curator, journal: Journal, opening: Opening, progress: Report) -> SessionEngine:
-    """The engine of this ledger's session with all that it knows; a new session spends its warm start here.
+    """The engine of this ledger's session with all its knowledge; a new session buys its warm start here.
 
-    Here, and nowhere else, is it decided which engine answers: by the terms of the first opening.
+    The engine is chosen only here, by the terms of the first opening.
     """
     check_rules(curator.domain)
     settings = journal.settings()
@@ -162,7 +162,7 @@ def _default(
 def _threshold(
     curator: Curator, journal: Journal, settings: dict[str, Any], opening: Opening, progress: Report
 ) -> ThresholdEngine:
-    """The mechanism with every update made again; an epoch that was open counts as spent (spec 2.1)."""
+    """The mechanism with every update repeated; an epoch that was open counts as spent (spec 2.1)."""
     knowledge = untouched(curator, journal, _uniform(curator, settings))
     epochs = Epochs(
         curator,
@@ -187,7 +187,7 @@ def _threshold(
 def _convex(
     curator: Curator, journal: Journal, settings: dict[str, Any], opening: Opening, progress: Report
 ) -> ConvexEngine:
-    """The mechanism with every update made again from the parameters written down; an open epoch counts as spent."""
+    """The mechanism with every update repeated from the recorded parameters; an open epoch counts as spent."""
     knowledge = untouched(curator, journal, _uniform(curator, settings))
     epochs = ConvexEpochs(
         curator,
@@ -234,7 +234,7 @@ def _settled_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
 
 
 def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
-    """What is bought first, and what may be invested later (spec answers 4)."""
+    """The terms of the default engine: what is bought first, and what may be invested later (spec answers 4)."""
     told: dict[str, Any] = {}
     count = None if opening.losses is None else opening.queries or USUAL_LOSSES
     if opening.start is not None:
@@ -266,7 +266,7 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
 
 
 def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
-    """The plan for losses like the declared ones; refused where it would certify less than parameters of zero have."""
+    """The plan for losses like the declared ones; refused if it would certify less than zero parameters achieve."""
     if curator.budget.pure:
         raise QueryError(f"engine={opening.engine!r} adds Gaussian noise: give the budget a delta, or state it in rho")
     losses, count = opening.losses, opening.queries or USUAL_LOSSES
@@ -287,7 +287,7 @@ def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[
 
 
 def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
-    """Queries, support and plan; on a declared smooth table the support's size and gamma (003, Lemmas 3.5 and 3.6)."""
+    """Queries, support and plan; for a declared smooth table the support's size and gamma (003, Lemmas 3.5 and 3.6)."""
     queries, support = opening.queries or USUAL_QUERIES, opening.support
     terms: dict[str, Any] = {"queries": queries, "support": support, "tree_cells": TREE_CELLS}
     gamma, share = 0.0, 1.0
@@ -336,7 +336,7 @@ def _fitting(start: Release, curator: Curator) -> Release:
 
 
 def _uniform(curator: Curator, settings: dict[str, Any]) -> Hypothesis:
-    """Sessions older than the choice of a tree had the largest, and replay on it."""
+    """The uniform hypothesis; sessions of earlier versions always used the largest tree and are replayed on it."""
     domain, support = curator.domain, settings["support"]
     generator = np.random.default_rng(settings.get("support_seed", PUBLIC_SEED))
     if support is not None:

@@ -47,7 +47,7 @@ PURPOSES = ("unlimited", "few")
 
 @dataclass(frozen=True)
 class Start:
-    """The decision of an untold session."""
+    """The decision of a default opening."""
 
     purpose: Literal["unlimited", "few"]
     predicted: float | None
@@ -64,7 +64,9 @@ class Start:
 
 
 def untold_start(curator: Curator, journal: Journal, purpose: str | None, useful: float, confidence: float) -> Start:
-    """The start is bought where its predicted bound is useful; a private number of records is counted first."""
+    """The decision of a default opening: the warm start is bought if its predicted bound is useful; a private number of
+    records is measured first.
+    """
     known = None if curator.records is None else (float(curator.records), 0.0)
     if known is None and purpose != "unlimited":
         # On a spent ledger there is nothing to decide: the session answers from what was published.
@@ -79,10 +81,12 @@ def untold_start(curator: Curator, journal: Journal, purpose: str | None, useful
 def told_share(
     curator: Curator, warm_start: float | None, queries: int | None, error: float | None, confidence: float
 ) -> float:
-    """What the caller said; else half the budget, or nothing where plain answers should do better.
+    """The share that the caller stated; by default half the budget, or none if plain answers are expected to be more
+    accurate.
 
-    Plain answers do better when so few are coming that all of them err less than a fit is expected to; with a wanted
-    error, when all of them cost less than a fit, or when no fit can be relied on to be that good (online.md 4).
+    Plain answers are more accurate if so few questions are announced that all of them have smaller errors than a fit;
+    with a requested error, if all of them cost less than a fit, or if no fit is certain enough to reach it (online.md
+    4).
     """
     if warm_start is not None:
         return warm_start
@@ -99,10 +103,10 @@ def told_share(
 def losses_share(
     curator: Curator, losses: Sequence[ConvexLoss], count: int, error: float | None, confidence: float
 ) -> float:
-    """What so many losses like these leave for a start: all of the budget but an audit of each, within limits.
+    """The share left for a warm start if the budget must pay one audit for each announced loss, within limits.
 
-    Audits are priced in the losses' range, which is about as much more than what they cost as is paid for those that
-    are repeated. At least what any session may invest, at most half.
+    Audits are priced by the losses' range, which exceeds their true price by about the price of repeated audits. The
+    share is at least what any session may invest, and at most half.
     """
     failure = noise_failure(confidence, 0.0) * audit_share(1)
     if curator.records is None or error is None or not failure > 0:
@@ -129,10 +133,10 @@ def _setting(curator: Curator, records: int, queries: int, confidence: float) ->
 
 
 def predicted_bound(curator: Curator, records: float, confidence: float, share: float) -> float:
-    """What the first certificate of a start with this share is expected to bound, as a share of the table.
+    """The expected bound of the first certificate of a warm start with this share, as a share of the table.
 
-    This is known before anything is bought. It is rather too high: starts of Adult and of nine generated tables
-    obtained .5 to .95 of it, one whose columns interact by threes 1.8. Callers take it as it is.
+    It is known before anything is bought, and rather too high: warm starts of Adult and of nine generated tables
+    obtained .5 to .95 of it, one whose columns interact by threes 1.8. Callers use it unchanged.
     """
     domain, budget, units = curator.domain, curator.budget, warm_units(curator.remaining, share)
     sets = measured_sets(domain, target_sets(default_workload(domain).on(domain), domain), LARGEST_MARGINAL)
@@ -151,7 +155,7 @@ def predicted_bound(curator: Curator, records: float, confidence: float, share: 
 
 
 def investable(curator: Curator, journal: Journal, terms: Mapping[str, Any]) -> int:
-    """What the rule of investments allows from the beginning, in ledger units; a noisy total is the first of them."""
+    """The initial limit of the rule of investments, in ledger units; a noisy total is the first investment."""
     ledger = journal.ledger
     reserved = [ledger.reservation(key) for key in ledger.keys(TOTAL)]
     total = sum(reservation.cost for reservation in reserved if reservation is not None)
