@@ -21,10 +21,10 @@ from reticent.queries.distribution import Questions, Ranges, Selection
 
 @dataclass(frozen=True, eq=False)
 class ErrorQuantile:
-    """The smallest number that the errors of questions of weight `rank` do not exceed.
+    """The smallest number that is at least the errors of questions with a total weight of `rank`.
 
     `guesses[i]` is the guessed marginal of `questions.sets[i]` in records. An enumerated question has its own weight, a
-    drawn one weighs 1. The list and the rank are public; one record moves each error by at most one.
+    drawn one the weight 1. The list and the rank are public; one record changes each error by at most one.
     """
 
     questions: Questions
@@ -68,9 +68,10 @@ class ErrorQuantile:
 
 
 def weighted_quantile(errors: np.ndarray, weights: np.ndarray | None, rank: int) -> int:
-    """The smallest t with weight at least `rank` on errors of at most t; the largest int64 where all weigh less.
+    """The smallest t with weight at least `rank` on errors of at most t; the largest int64 if the total weight is
+    smaller.
 
-    Bisection over all of int64: the same 63 passes over whatever errors there are.
+    Bisection over all of int64: the same 63 passes for all errors.
     """
     low, high = -1, 2**63 - 1
     while high - low > 1:

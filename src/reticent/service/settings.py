@@ -27,7 +27,7 @@ WRITER_IDLE_SECONDS = 120
 
 @dataclass(frozen=True)
 class TableSettings:
-    """One table: where its rows are, what is public about it, and its one ledger."""
+    """One table: its rows, its public facts, and its ledger."""
 
     name: str
     table: str
@@ -82,7 +82,7 @@ class TableSettings:
 
     @property
     def opening(self) -> dict[str, Any]:
-        """How `Session.open` is to be called."""
+        """The arguments of `Session.open`."""
         sampled = stated_support(self.support, self.smoothness, self.gamma, self.distance)
         decided = self.engine != "default" or self.purpose is not None or self.useful is not None
         share = WARM_SHARE if self.warm_start is None and not decided else self.warm_start
@@ -96,7 +96,7 @@ class TableSettings:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How `Table.read` is to be called."""
+        """The arguments of `Table.read`."""
         names = ("query", "person", "most", "records", "neighbours", "version")
         given = {name: getattr(self, name) for name in names}
         rows: dict[str, Any] = {} if self.most is None else {"rows": "bounded"}
@@ -108,7 +108,7 @@ class TableSettings:
 class Settings:
     """One server; times in seconds, sizes in bytes and cells.
 
-    `rate` and `burst` are requests per token and second, `wrong_tokens` refused ones per address; 0: no limit.
+    `rate` and `burst` are requests per token and second, `wrong_tokens` refused tokens per address; 0 means no limit.
     """
 
     tables: tuple[TableSettings, ...]

@@ -42,7 +42,7 @@ class Records(Counts):
     """The in-memory source; a code of 300 values takes two byte planes, so one compiled kernel serves all.
 
     `positions` holds, for each attribute that has them, every record's sum of weight times position in its bin. `room`
-    is how many distinct records would have been held, whatever they are.
+    is the number of distinct records that would have been held.
     """
 
     __slots__ = ("_layout", "_planes", "_positions", "_weights", "room")
@@ -82,11 +82,12 @@ class Records(Counts):
         return cls(domain, planes, np.asarray(weights, dtype=np.int64), positions)
 
     def sampled(self, records: int, size: int) -> Records:
-        """`size` of so many declared records; every set of places is equally likely, equal records have their own.
+        """`size` of the declared records; every set of places is equally likely, and equal records have separate
+        places.
 
-        Where fewer records were read than declared, the places behind them are persons without rows: drawn like the
-        others, they weigh nothing. Where more were read, all of them have a place. So for every two neighbours, also
-        where one person's rows appear or vanish, samples can be coupled to differ in one record
+        If fewer records were read than declared, the remaining places are persons without rows: they are drawn like the
+        others and have no weight. If more were read, all of them have a place. For every two neighbours, also if one
+        person's rows appear or vanish, samples can therefore be coupled to differ in one record
         (docs/proofs/dualquery.md).
         """
         ends = np.cumsum(self._weights)
@@ -168,7 +169,7 @@ class Records(Counts):
 
 
 def narrow(sums: np.ndarray) -> np.ndarray:
-    """Non-negative integers in the fewest bytes that hold them: most records occur once or twice."""
+    """Non-negative integers in the fewest bytes that hold them, because most records occur once or twice."""
     largest = int(sums.max(initial=0))
     return sums.astype(np.uint16 if largest < 2**16 else np.uint32 if largest < 2**32 else np.int64)
 
@@ -181,9 +182,9 @@ def write_planes(layout: Layout, columns: Mapping[str, np.ndarray], planes: np.n
 
 
 class Subsample(Table):
-    """`size` records of a table; which ones stays secret, and lives as long as this object.
+    """`size` records of a table; the selection stays secret and exists as long as this object.
 
-    What is asked of it is priced for `size` records and charged unamplified to the ledger of the whole table. The
+    Its releases are priced for `size` records and charged without amplification to the ledger of the whole table. The
     smaller epsilon of a stand-alone run (`dualquery_analysis.amplified`) holds for one sample and one run.
     """
 
@@ -215,5 +216,5 @@ class Subsample(Table):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The whole table's: its ledger pays."""
+        """The identity of the whole table, whose ledger pays."""
         return dict(self._identity)

@@ -16,10 +16,12 @@ LONGEST = 200
 
 
 class TextSource(Protocol):
-    """The different texts of a column that nobody declared, with the number of units that have them."""
+    """The distinct texts of an undeclared column, with the number of units that have them."""
 
     def texts(self, name: str, most: int, key: str) -> tuple[list[str], np.ndarray]:
-        """Of a unit with more than `most` texts those with the smallest hash under `key` count."""
+        """The texts with their units; of a unit with more than `most` texts, those with the smallest hash under `key`
+        count.
+        """
         ...
 
 

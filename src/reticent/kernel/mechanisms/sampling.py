@@ -65,7 +65,7 @@ def uniform_integer(bound: int) -> int:
 
 
 class LazyUniform:
-    """A uniform real in [0, 1] known to its first bits; reveals more only when a comparison needs them."""
+    """A uniform real in [0, 1] of which only the first bits are drawn; comparisons draw more if they need them."""
 
     def __init__(self, revealed: int, bits: int) -> None:
         self._revealed, self._bits = revealed, bits
@@ -219,7 +219,7 @@ def _integer_kind(scale: Fraction) -> type:
 
 
 def _block(scale: Fraction) -> int:
-    """An eighth of the scale: 94% of the proposals are kept, and the table of `_powers` stays short."""
+    """An eighth of the scale: 94% of the proposals are accepted, and the table of `_powers` stays short."""
     return math.ceil(scale / 8)
 
 

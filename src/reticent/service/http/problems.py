@@ -86,7 +86,7 @@ class HttpProblem(Exception):
 
 
 def storage_problem(error: OSError) -> HttpProblem | None:
-    """A disk that is full or broken is the operator's concern, not the question's; other failures are ours."""
+    """A full or broken disk is a problem `storage`; other failures are internal errors."""
     if error.errno not in _DISK:
         return None
     return HttpProblem(
@@ -109,7 +109,7 @@ _KINDS: tuple[tuple[type[ReticentError], str], ...] = (
 
 
 def problem_of(error: ReticentError) -> HttpProblem:
-    """The problem behind one of our own errors; their messages are public by contract."""
+    """The problem document of one of the library's errors, whose messages are public."""
     detail = str(error)
     if isinstance(error, BudgetError):
         return HttpProblem("budget", detail, requested=error.requested, remaining=error.remaining)

@@ -26,7 +26,7 @@ REST_SECONDS = 1.0
 
 
 class SharedListenerServer(uvicorn.Server):
-    """uvicorn on a listener that other processes accept from, too."""
+    """uvicorn on a listener from which other processes accept too."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, metrics: Metrics) -> None:
         super().__init__(config)
@@ -54,7 +54,7 @@ class SharedListenerServer(uvicorn.Server):
         return len(self.server_state.connections) + len(self._opening)
 
     def _tell(self) -> None:
-        """Connections also end: the others hear of it within a moment."""
+        """Report the number of connections, which also changes when connections end."""
         self._metrics.holds(self._held)
         self._telling = self._loop.call_later(TELL_SECONDS, self._tell)
 
