@@ -122,7 +122,7 @@ def epsilon_of(rho: Real, delta: Real) -> float:
     r = max(float(exact(rho, "rho")), 1e-300)
 
     # epsilon = min over a > 1 of  a rho + ln(1/(a delta))/(a - 1) + ln(1 - 1/a)
-    # every a gives a valid bound, so an imperfect minimiser errs to the safe side
+    # every a gives a valid bound, so an imperfect minimiser errs in the safe direction
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
         return (1 + excess) * r + (log_inverse_delta - math.log1p(excess)) / excess + (log_excess - math.log1p(excess))
@@ -357,7 +357,7 @@ class Budget:
     def _whole(self) -> Price:
         if self.rho is None:
             return Price.of_pure(self.epsilon or Fraction(0))
-        # What may fail with some probability is not known to be Gaussian.
+        # A mechanism that may fail has no GDP price.
         gaussian = self.rho if self.gaussian and not self.approximate else None
         return Price(None, self.rho, self.approximate, gaussian)
 
@@ -387,7 +387,7 @@ class Budget:
         if self.rho is None:
             assert self.epsilon is not None, "a pure budget"
             return Budget(epsilon=self.epsilon / size)
-        # The rho of a Gaussian budget is half of mu squared, which as plain zCDP would promise less than this one does.
+        # The rho of a Gaussian budget is half of mu squared; as plain zCDP it would give a weaker guarantee.
         noise = GAUSSIAN if self.gaussian else None
         return self if size == 1 else Budget(rho=self.rho / size**2, noise=noise)
 

@@ -242,7 +242,7 @@ class Curator:
         _of_the_kernel(mechanism, Exponential)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": draws}
         if getattr(scores, "state", None) is not None:
-            # Which of two nearly equal lists of scores an index was drawn from is nothing that anybody certifies.
+            # No certificate depends on which of two nearly equal lists of scores an index was drawn from.
             request = self._as_begun(key, request, lambda: {**request, "scores": _stateless(scores).describe()}, True)
         sensitivity = self.sensitivity(scores).l1
 
@@ -332,7 +332,7 @@ class Curator:
             raise QueryError("this epoch has ended; open and pay for a new one")
         refuse_long(work := _work(error))
         if os.getpid() != epoch._process:
-            # Parent and child would each end the epoch once: two positive answers for one charge.
+            # Parent and child could each end the epoch once: two positive answers for one charge.
             raise LedgerError("the epoch was opened by a parent process: use it in that process only")
         grid = error.resolution(self._table.grid) * self._table.grid
         own = math.ceil(self.sensitivity(error).l1 * grid)
@@ -342,7 +342,7 @@ class Curator:
                 f"one person moves this statistic by {own / grid:g}, in this epoch at most {step / grid:g}:"
                 " open an epoch for it"
             )
-        # Two threads that both met a fresh epoch would draw two thresholds for one charge.
+        # Two threads that use a new epoch at once would draw two thresholds for one charge.
         with epoch._lock:
             if epoch._watch is None:
                 epoch._watch = epoch.mechanism.open(round(epoch.threshold * grid), step)
@@ -461,7 +461,7 @@ class Curator:
         `work` is the number of steps on any table. Too much work is refused, except for a key that has paid.
         """
         cost = self.budget.cost(price)
-        # What cannot be redeemed cannot be read again either: a settled epoch would get a second threshold for free.
+        # A non-redeemable result cannot be read again either: a settled epoch would get a second threshold for free.
         earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
         if earlier is not None:
             return earlier

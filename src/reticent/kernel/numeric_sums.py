@@ -101,7 +101,7 @@ class ClippedSums:
             total = np.moveaxis(cells, -1, self._names.index(self.column))
         else:
             total = np.asarray(cells.sum(axis=-1))
-        # The divisor divides what one record moves a total by, so rounding adds nothing (numeric-sums.md, Claim 3).
+        # The divisor divides one record's change of a total, so rounding adds nothing (numeric-sums.md, Claim 3).
         return np.asarray(total // (RANGE * STEPS // self.resolution(person_grid)), dtype=np.int64)
 
     def _chosen(self, source: CountSource) -> tuple[np.ndarray, np.ndarray]:

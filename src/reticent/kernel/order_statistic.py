@@ -78,7 +78,7 @@ def weighted_quantile(errors: np.ndarray, weights: np.ndarray | None, rank: int)
         middle = (low + high) // 2
         within = errors <= middle
         weight = int(np.count_nonzero(within)) if weights is None else int(weights @ within)
-        # Looked up, not branched on: the same instructions whatever the errors are.
+        # Looked up without a branch: the same instructions for all errors.
         low, high = ((middle, high), (low, middle))[int(weight >= rank)]
     return high
 

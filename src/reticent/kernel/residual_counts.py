@@ -85,7 +85,7 @@ def joint_price(measured: Sequence[tuple[ResidualCounts, Gaussian]], neighbours:
     separate worst cases is too large. Residuals are taken in the given order; each joins the first group that then has
     at most TOGETHER attributes, and the worst pair of records is found for every group.
     """
-    # What noise costs on one number that moves by one; excess over continuous noise included where it is known.
+    # The price of noise on one number of sensitivity one, including the excess over continuous noise if it is known.
     prices = [noise.price(Sensitivity.scalar()) for _, noise in measured]
     rho = _worst(measured, [2 * price.rho for price in prices], neighbours)
     exact = [2 * price.gaussian for price in prices if price.gaussian is not None]

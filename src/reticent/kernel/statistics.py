@@ -367,7 +367,7 @@ class CellScores(Scores):
         return self._scores(counts, np.concatenate([np.ravel(o) for o in self.offsets]), person_grid)
 
     def describe(self) -> dict[str, object]:
-        # A digest: a run of DualQuery asks for the same thousands of sets in every round.
+        # A digest, because a run of DualQuery uses the same thousands of sets in every round.
         sets = hashlib.sha256(repr(self.sets).encode()).hexdigest()
         return {"cells of": len(self.sets), "sets": sets, **self.bound_offsets(*self.offsets)}
 

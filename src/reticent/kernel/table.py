@@ -29,7 +29,7 @@ the allowance for float sums depend on it."""
 MOST_ROWS = 1 << 20
 """The largest `most`; noise grows with it."""
 
-# Highly composite numbers: a person with 2, 3, 4, ... rows weighs each of them alike, with no remainder to hand out.
+# Highly composite numbers: 2, 3, 4, ... rows of a person have equal weights without a remainder.
 PERSON_GRIDS = (1, 2, 12, 60, 120, 360, 840, 2520, 5040, 7560, 15120, 27720, 55440, 110880, 166320, 332640, 720720)
 
 

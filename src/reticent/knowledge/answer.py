@@ -243,7 +243,7 @@ class Answer(Framed):
         certified = self.certified and self.error is not None and self.confidence is not None
         parts = [f"±{self.error:.3g} at {self.confidence:.4g}"] if certified else []
         if self.typical is not None:
-            # What bounds every question bounds most of them.
+            # A bound on every question also bounds most of them.
             usual = min(self.typical, self.error) if certified and self.error is not None else self.typical
             parts.append(f"typically ±{usual:.3g}")
         return ", ".join(parts if certified else [*parts, "uncertified"])

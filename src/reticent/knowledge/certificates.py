@@ -193,7 +193,7 @@ def pay_audit(
         snapshot=snapshot,
         reading=float(settled.values[0]) / records,
         noise=noise.describe(),
-        # Guesses are rounded to the grid, cell by cell, and discrete noise may stray one step further.
+        # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * largest + 1) * step / records,
         records=records,
         records_error=records_error,

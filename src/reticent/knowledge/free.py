@@ -148,12 +148,12 @@ def free_ratio(
         wanted = ratio_part_error(knowledge, query, error, confidence) if before is None else before[0]
     found = [knowledge.free(part, half, wanted) for part in parts_of(query)]
     if knowledge.shares.joint:
-        # Session-wide statements hold together: only what was bought singly must share the confidence.
+        # Session-wide statements hold jointly: only single purchases must share the failure probability.
         whole = [knowledge.free(part, confidence, wanted) for part in parts_of(query)]
         if _joint(whole[0], whole[1], knowledge):
             found, half = whole, confidence
     elif None in found and error is None:
-        # A theorem speaks at its own confidence only, but of both parts together.
+        # A theorem holds at its own confidence only, but for both parts jointly.
         whole = [knowledge.free(part, confidence, None) for part in parts_of(query)]
         found = whole if _joint(whole[0], whole[1], knowledge) else found
     if None in found and (strict or error is not None):
@@ -252,7 +252,7 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
     interval = None if bounds is None else (bounds.low, bounds.high)
     if certified and isinstance(query, Count) and type(share) is float:
-        # A count has no unit and no bins: most answers by far come this way.
+        # A count has no unit and no bins; most answers take this path.
         value, count = share, share * knowledge.records
     elif isinstance(query, Linear):
         offset, scale = query.units(domain)

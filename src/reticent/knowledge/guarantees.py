@@ -100,7 +100,7 @@ class Guarantee:
         weight = self._weight_of(asked)
         if weight > 0:
             return bound / weight
-        # A sum of cells of one listed marginal errs at most the sum of their bounds.
+        # The error of a sum of cells of one listed marginal is at most the sum of their bounds.
         weight = self._sets.get(asked.attributes, 0.0)
         return bound / weight * outline(asked).cells if weight > 0 else inf
 

@@ -423,12 +423,12 @@ class Knowledge:
         low, high = bounds.low, bounds.high
         bounds = Bounds(low, high, fitted)
         if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
-            # Most questions by far: one number, for which the best there is will do.
+            # The common case: one number without a requested error.
             value = low if fitted < low else high if fitted > high else fitted
             error = max(value - low, high - value)
         elif bounds.empty:
             if logical != WHOLE:
-                # What wholes say may itself be contradictory: its ends are the wrong way round then.
+                # Intervals from fewer attributes may contradict each other; their ends are then in the wrong order.
                 stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
             nearest = Bounds(*WHOLE, fitted).value()  # a marginal that speaks for itself may be below zero
             return Reading(inf, "conflict", lambda: nearest, self.current.digest, None, hull(stated, fitted))
@@ -536,7 +536,7 @@ class Knowledge:
     def _sorted(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
         sources = self._sources(asked, confidence)
         own = [source for source in sources if asked.bought(source.held)]
-        # A theorem's bound has a failure probability of its own: it is not intersected.
+        # A theorem's bound has a separate failure probability, so it is not intersected.
         others = (s for s in sources if not asked.bought(s.held) and s.origin != "theorem")
         wide = sorted((s for s in others if s.error < VACUOUS), key=lambda s: s.error)
         return own, [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]

@@ -111,7 +111,7 @@ def cheapest_within(
                 high, fitting = middle, trial
             else:
                 low = middle
-        # Less rho is never more work: fewer noisy rounds, a larger ridge.
+        # Less rho never means more work: fewer noisy rounds, a larger ridge.
         able = fitting.bound(failure, spread) <= error and _feasible(fitting)
         if able and (best is None or fitting.rho < best.rho):
             best = fitting
@@ -221,7 +221,7 @@ def crossing(
             if last is not None and (slope := (found - last[1]) / (at - last[0])) < -1e-3:
                 power = slope
             last = at, found
-            # A little beyond where the secant ends, so that the next place lies on the other side.
+            # Slightly beyond the secant's root, so that the next point lies on the other side.
             at = at - found / power + math.copysign(within / 3, found)
         if not (math.isfinite(found) and left < at < right):
             at = (left + right) / 2

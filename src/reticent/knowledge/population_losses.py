@@ -90,7 +90,7 @@ def uniform_deviation(problem: Problem, records: float, failure: float) -> float
     Symmetrisation and contraction bound its mean by the size of a ball of linear functions, without the dimension;
     one record moves it by twice the loss' range over n (McDiarmid).
     """
-    # Of several outputs, a vector contraction (Maurer 2016) over all of them.
+    # For several outputs, a vector contraction (Maurer 2016) over all of them.
     contraction = 1.0 if problem.outputs == 1 else sqrt(2 * problem.outputs)
     mean = 2 * contraction * problem.lipschitz * problem.radius / sqrt(records)
     return mean + 2 * problem.scale * sqrt(log(1 / failure) / (2 * records))

@@ -219,7 +219,7 @@ def measure_typical(
         snapshot=snapshot,
         reading=float(settled.values[0]) / records,
         noise=noise.describe(),
-        # Guesses are rounded to the grid, cell by cell, and discrete noise may stray one step further.
+        # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * max(guess.size for guess in guesses) + 1) / fine(1) / records,
         records=records,
         records_error=records_error,

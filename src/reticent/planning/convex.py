@@ -176,7 +176,7 @@ def _tuned_parts(task: Task, error: float) -> _Parts | None:
     if usable <= doubt * scale:
         return None
     found = None
-    # What a doubtful number of records hides from a minimiser, at any price; beyond it prices fall as a power.
+    # The error due to an uncertain number of records, at any price; above it prices fall as a power.
     floor = doubt * scale
     at = floor + (usable - floor) / 4
     for _ in range(2):

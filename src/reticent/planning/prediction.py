@@ -120,7 +120,7 @@ def refitted_largest(
         excess, own = misfit.draw(shapes, generator), errors[place % len(errors)]
         field = {names: own[names] + table_with(excess, names, own[names].shape) for names in boxes}
         drawn.append(_worst_box(field, boxes))
-    # Cells add up whatever their signs: of them only the root mean square error is larger than that of refits.
+    # Absolute errors of cells add up: only their root mean square is larger than that of refits.
     variations = [
         misfit.growth.get(len(sets[0]), 1.0) * fmean(_variation(own, sets) for own in errors) for sets in predicates
     ]

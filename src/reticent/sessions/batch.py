@@ -154,7 +154,7 @@ def _worthwhile(state: State, unknown: Sequence[Linear], singly: int, error: flo
     if index > LAST_INDEX or room <= 1:
         return None
     one: Noise = Laplace(1) if state.budget.pure else Gaussian(1)
-    # Tails scale with the noise: so wide that its one-sided reach is the room.
+    # Tails scale with the noise: it is as wide as its one-sided bound allows.
     width = room / reach(one, (1 - confidence) * knowledge.shares.certificate(index))
     noise: Noise = Laplace(width) if state.budget.pure else Gaussian(width)
     cost = _audit_cost(state, unknown, noise)
@@ -186,7 +186,7 @@ def _audit(state: State, plan: AuditPlan, request: Request) -> int:
         snapshot=plan.snapshot.digest,
         reading=float(settled.values[0]) / knowledge.records,
         noise=plan.noise.describe(),
-        # Guesses and discrete noise stray a step each; values of fractional queries were rounded before.
+        # Guesses and discrete noise are off by up to one step each; values of fractional queries were rounded before.
         slack=2 / fine(1) / knowledge.records + VALUE_ROUNDING,
         records=knowledge.records,
         records_error=knowledge.records_error,

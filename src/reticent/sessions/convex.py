@@ -102,7 +102,7 @@ class ConvexEngine(TestedCounts):
                 if request.strict:
                     raise
                 reply = self.epochs.guess(loss)
-        # As the ledger has it, epochs included that a crash ended: the same whenever the key comes back.
+        # The price in the ledger, including epochs that a crash ended: the same for every repetition of the key.
         reply = reply._replace(cost=state.ledger.charged(named))
         if reply.origin == "measured":
             self._learn(loss, reply)

@@ -121,7 +121,7 @@ class ConvexCounts:
     def noise(self, query: Linear | Marginal) -> Noise:
         """The noise of a measurement: it stays within `_reach` in all planned updates together."""
         failure = self.plan.minimizer_failure
-        # The kernel's values lie on a grid: at most one record, for draws and rounding together.
+        # The kernel's values lie on a grid: one record covers discrete draws and rounding together.
         within = noise_within(self._reach(query) * self.plan.records - 1, failure, pure=False)
         return noise_for(query, within, failure, self._curator.domain)
 

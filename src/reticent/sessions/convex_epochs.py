@@ -84,7 +84,7 @@ class ConvexEpochs:
         self.plan = plan
         self.updates, self.opened, self.tests = 0, opened, tests
         if entropy is None:
-            # Of a record that violates a declared rule the entropy to the hypothesis is infinite, too.
+            # If a record violates a declared rule, the entropy to the hypothesis is infinite too.
             bounded = snapshot.kind != SupportHypothesis.kind and not snapshot.domain.impossible
             entropy = plan.log_size if bounded else math.inf
         self._position = Position(snapshot, entropy)
@@ -125,7 +125,7 @@ class ConvexEpochs:
         if not above:
             return self._keep(loss, guess._replace(error=self.plan.error, origin="tested", cost=opening))
         if key is not None:
-            # Before the minimiser is paid: whoever resumes makes the update from these parameters, to the bit.
+            # Recorded before the minimiser is paid, so that a resumed run makes the same update, bit for bit.
             self._log_guess(key, loss, guess)
         bought = self.measure(minimizer, guess.theta, key=key, analyst=analyst)
         return bought._replace(cost=opening + bought.cost)
@@ -293,9 +293,9 @@ class ConvexEpochs:
         self._curator.affordable(cost, key=key, analyst=analyst)
 
     def _begin(self, key: str | None, analyst: str | None) -> Epoch:
-        # Numbered by all epochs of the ledger: a key that comes back after a crash opens, and pays, another one.
+        # Numbered by all epochs of the ledger: a key that is used again after a crash opens and pays another epoch.
         named = None if key is None else f"{key}:epoch:{self.opened}"
-        # Of all that is tested, excess risks move most with one record; counts share the epoch with them.
+        # Excess risks have the largest sensitivity of all tested values; counts share the epoch with them.
         moved = excess_moved(self._curator.neighbours, self.plan.hidden)
         self._epoch = self._curator.watch(
             self.plan.compared, self.plan.mechanism, moved=moved, key=named, analyst=analyst

@@ -133,10 +133,10 @@ class DefaultEngine(SessionEngine):
             found = free_single(known, query, None, request.confidence, strict=False)
             assert found is not None, "without a wanted error there is an answer"
             return found
-        # From this purchase alone, so that a repeated key yields the same bytes whatever else is known.
+        # From this purchase alone, so that a repeated key returns the same bytes, independent of other knowledge.
         bare = Knowledge(known.current, known.records, known.records_error, unit=known.unit, shares=known.shares)
         alone = learn(bare, measured, fitted=True)
-        # Not `best`, which knows no bound beyond a half: whoever wanted less than that has paid for less.
+        # Not `best`, which ignores bounds above one half: a request with such an error has paid for it.
         found = min(alone.readings(query, request.confidence), key=lambda reading: reading.error)
         return answered(alone, query, found._replace(origin="measured"), request.confidence, settled.cost)
 
@@ -288,7 +288,7 @@ def purchase(
     form = query.form(domain) if isinstance(query, Groups) else None
     if isinstance(query, Linear):
         form = knowledge.form(query)
-        # A cell is bought with all cells of its marginal, as long as the kernel counts so many.
+        # A cell is bought with all cells of its marginal, if the kernel can count so many.
         held = whole and is_cell(form) and domain.cells(form.attributes) <= HELD_CELLS
         query = Marginal(form.attributes) if held else query
     room = _room(knowledge, error, binary=form is None or form.binary)

@@ -73,7 +73,7 @@ class SessionEngine(ABC):
         self.confidence = confidence
         """Of answers to those who state none."""
 
-    # -- what every engine does alike ------------------------------------------------------------------------
+    # -- common to all engines -------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Any:
         return self.finish(self.quote(request))
@@ -231,7 +231,7 @@ class SessionEngine(ABC):
         knowledge = self.state.knowledge
         return answered(knowledge, query, knowledge.guess(query), None)
 
-    # -- what makes an engine --------------------------------------------------------------------------------
+    # -- defined by each engine ------------------------------------------------------------------------------
 
     @abstractmethod
     def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:

@@ -69,7 +69,7 @@ class Epochs:
         self._seen: dict[str, Verdict] = {}
         self._absorbed: set[int] = set()
         self.notes: list[str] = []
-        # Rules are declared, not known: where a record violates one, no number of updates need suffice.
+        # Rules are declared, not certified: if a record violates one, no number of updates need suffice.
         self._whole = not isinstance(self._hypothesis, SupportHypothesis) and not self._hypothesis.domain.impossible
         self._measured = MeasuredCounts(knowledge.domain)
 
@@ -214,7 +214,7 @@ class Epochs:
         return self._epoch if self._epoch is not None and self._epoch.open else None
 
     def _begin(self, key: str, analyst: str | None) -> Epoch:
-        # Numbered by all epochs of the ledger: a key that comes back after a crash opens, and pays, another one.
+        # Numbered by all epochs of the ledger: a key that is used again after a crash opens and pays another epoch.
         named = f"{epoch_key(key)}:{self.opened}"
         threshold = self.plan.threshold * self._records
         self._epoch = self._curator.watch(threshold, self.plan.mechanism, key=named, analyst=analyst)

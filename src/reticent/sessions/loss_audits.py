@@ -121,7 +121,7 @@ class RiskAudits:
         kinds = {"replace-one", state.curator.neighbours}  # the statistic itself asks for the former under either
         facts = zip(losses, thetas, strict=True)
         scale = max(least_scale(loss.on(state.domain), theta, kind) for loss, theta in facts for kind in kinds)
-        # One unit for all, so that the largest score is of the largest excess.
+        # One unit for all, so that the largest score belongs to the largest excess.
         hidden = min(HIDDEN_SHARE * self._error / scale, LARGEST_HIDDEN)
         statistic = self._statistic(losses, thetas, [scale] * len(losses), hidden)
         if statistic.work > MOST_WORK:
@@ -232,7 +232,7 @@ def finish_late(curator: Curator, journal: Journal, knowledge: Knowledge) -> Kno
     for bought in found:
         knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=True)
     if found:
-        # Of an unfinished start no hypothesis has seen anything.
+        # No hypothesis was fitted to an unfinished start.
         knowledge = refitted(replace(knowledge, unfitted=int(bool(waiting) or outcome is None)))
         journal.save_snapshot(knowledge)
     journal.save_settings({**settings, "late fitted": True})

@@ -120,7 +120,7 @@ class ModelFitting:
         """What is left of the price that was quoted before that start, in nano-units."""
         self._paid_here = 0
         if request.key is not None:
-            # The same key asked again has the same limit, and has paid part of it.
+            # A repeated key has the same limit and has already paid part of it.
             self._paid_here = state.ledger.charged(ASK + request.key) + _charged_audits(state, request.key)
         self.state = state
         self.knowledge = state.knowledge
@@ -194,7 +194,7 @@ class ModelFitting:
     def run(self) -> Model | list[Model]:
         """Buy a late start if nothing is known, run worthwhile audits, then buy the models that they do not certify."""
         if self.start and self.rule is not None:
-            # Models after the start differ from those whose audit was priced: theirs may cost more, the whole may not.
+            # Models after the start differ from those that were priced: their audit may cost more, the total may not.
             limit = self.most() - self.start
             asker = {"key": self.request.key, "analyst": self.request.analyst}
             start_late(self.state, self.rule, self.start, **asker, limit=limit)
@@ -265,7 +265,7 @@ class ModelFitting:
         limits = [] if self.limit is None else [self.limit]
         due = 0 if self.promised is None else self.promised - len(self.knowledge.models)
         if due > 0:
-            # A batch has the parts of its losses.
+            # A batch has the sum of its losses' shares.
             limits.append(self.state.ledger.remaining * min(due, len(self.unknown)) // due)
         return min(limits, default=None)
 
@@ -281,7 +281,7 @@ class ModelFitting:
             return 0
         return late_units(self.state, self.rule, self.unknown, self._price_of_all, self.request.analyst)
 
-    # -- what is known, and what a request begins with -------------------------------------------------------
+    # -- knowledge, and the models with which a request begins -----------------------------------------------
 
     def _known(self) -> dict[ConvexLoss, Model]:
         """Models that are free within the error; a purchase that a key has begun continues."""
@@ -385,7 +385,7 @@ class ModelFitting:
         if short and self._has_paid and not self.ended:
             self.state.journal.save_passed({"key": self.request.key, "asked": self._all_losses})
 
-    # -- audits of them all ----------------------------------------------------------------------------------
+    # -- joint audits ----------------------------------------------------------------------------------------
 
     @cached_property
     def audits(self) -> RiskAudits:
@@ -427,7 +427,7 @@ class ModelFitting:
             return None
         if audit.cost > LARGEST_SHARE * self.state.ledger.remaining:
             return None
-        # Where not all of them can be bought at any price, the audit is the only way.
+        # If some model cannot be bought at any price, the audit is the only way to certify it.
         prices = self._singly
         saves = len(prices) < len(self.unknown) or audit.cost <= WORTH * sum(prices.values())
         return audit if saves else None

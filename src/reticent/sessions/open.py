@@ -252,12 +252,12 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
         share, told = decided.share, decided.to_dict()
     terms = {"share": share, "attempt": 0, "joint": True, **told, **warm_units(curator.remaining, share)}
     if opening.error is not None:
-        # Questions will ask for that error, each for itself.
+        # Each question will request that error and pay for itself.
         terms |= {"typical": 0, "error": opening.error}
         if share == 0 and opening.start is None:
             terms["plain"] = True
     if count is not None:
-        # Audits of classes of questions say nothing about models.
+        # Certificates for classes of questions do not bound models.
         terms |= {"losses": count, "audit": 0, "typical": 0}
     if share and placed_columns(curator):
         taken = terms["warm"] + terms["audit"] + terms["typical"]
@@ -278,7 +278,7 @@ def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[
     knowledge = untouched(curator, journal, _uniform(curator, terms))
     facts = (losses, curator.domain, curator.neighbours, knowledge.records, count, 1 - opening.confidence)
     task = Task(*facts, log(2), knowledge.records_error, WITHIN)
-    # Of the universe only what the losses look at: updates move nothing else (spec 8.5).
+    # Only the attributes of the losses: updates change nothing else (spec 8.5).
     sampled = opening.support is not None
     universe = knowledge.current.log_size if sampled else log(curator.domain.cells(task.attributes))
     task = replace(task, log_size=max(universe, log(2)))
@@ -296,7 +296,7 @@ def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> di
             raise QueryError("rt.Smooth draws from the whole universe: leave the domain's impossible rules out with it")
         gamma, share = support.error, 0.5  # the other half of the failures is that of the sample
         records = support.records(curator.domain, queries=queries, failure=(1 - opening.confidence) / 2)
-        # Questions fixed in advance are independent of records that are drawn now; a seed known before is not.
+        # Questions fixed in advance are independent of records drawn now, but not of a seed known before.
         terms |= {"support": records, "support_seed": secrets.randbits(63), "smooth": asdict(support)}
     knowledge = untouched(curator, journal, _uniform(curator, terms))
     failure = noise_failure(1 - share * (1 - opening.confidence), knowledge.records_error)
@@ -304,7 +304,7 @@ def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> di
         raise QueryError(f"confidence {opening.confidence:.9g} is beyond what a noisy number of records allows")
     delta, most = curator.budget.delta, curator.most or 1
     setting = Setting(
-        # A person with so many rows moves a count by as much: the plan is that of a smaller table.
+        # A person with `most` rows changes a count by `most`: the plan is that of a table with fewer records.
         records=max(1, int(knowledge.records) // most),
         log_universe=max(knowledge.current.log_size, log(2)),
         queries=queries,

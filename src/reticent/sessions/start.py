@@ -69,7 +69,7 @@ def untold_start(curator: Curator, journal: Journal, purpose: str | None, useful
     """
     known = None if curator.records is None else (float(curator.records), 0.0)
     if known is None and purpose != "unlimited":
-        # On a spent ledger there is nothing to decide: the session answers from what was published.
+        # On a spent ledger there is nothing to decide: the session answers from published releases.
         with suppress(BudgetError):
             known = pay_record_count(curator, journal)
     predicted = None if known is None else predicted_bound(curator, known[0], confidence, WARM_SHARE)
@@ -147,7 +147,7 @@ def predicted_bound(curator: Curator, records: float, confidence: float, share: 
     noise = {names: noise_costing(budget, moved, paid).sd for names, paid in shares.items()}
     records_error = 0.0
     if curator.records is None:
-        # Every marginal tells the number of records: the sum of its cells.
+        # Every marginal measures the number of records, as the sum of its cells.
         precision = sum(1 / (domain.cells(names) * sd**2) for names, sd in noise.items())
         _, records_error = tails.counted(records, precision**-0.5, pure=budget.pure)
     largest = expected_largest(domain, {names: sd / records for names, sd in noise.items()}, default_order(domain))

@@ -213,13 +213,13 @@ def _warmed(
     if settings["warm"] == 0:
         return None
     if journal.forfeited(warm_key(settings)):
-        # Two crashes lost what was paid for: the same share of what is left starts anew, under another key.
+        # Two crashes forfeited the payment: the same share of the remaining budget starts again, under another key.
         units = warm_units(curator.remaining, settings["share"])
         typical = units["typical"] if settings.get("typical") else 0  # terms of version 0.1 bought none
         settings = {**settings, **units, "typical": typical, "attempt": settings["attempt"] + 1}
         journal.save_settings(settings)
     asked = (workload or default_workload(curator.domain)).on(curator.domain)
-    # No histogram: a session sums and refits what it measured, and few attributes are asked about more than all.
+    # No histogram: a session sums and refits its measurements, and questions about few attributes are more common.
     warm = Adaptive(audit_share=Fraction(0), histogram_cells=0, at_once=True)
     try:
         return warm.run(curator, asked, allowance=settings["warm"], key=warm_key(settings), report=progress)
@@ -256,7 +256,7 @@ def certify(
         raise QueryError(f"order={order}: an audit covers sets of 1 to {len(domain)} attributes")
     begun = journal.unfinished(kind, order, units)
     if begun is not None:
-        # On another processor the same measurements need not give the snapshot again that was paid for.
+        # On another processor the same measurements may give a snapshot other than the audited one.
         key, snapshot = begun
     else:
         journal.save_snapshot(knowledge)
@@ -286,7 +286,7 @@ def certify_typical(
     domain, snapshot = curator.domain, knowledge.current
     if not 1 <= order <= len(domain):
         raise QueryError(f"order={order}: questions are about 1 to {len(domain)} attributes")
-    # The snapshot is stored, then the questions are drawn: nobody could fit it to them.
+    # The questions are drawn after the snapshot is stored, so it cannot have been fitted to them.
     journal.save_snapshot(knowledge)
     key = journal.usable(f"{TYPICAL}{order}:{snapshot.digest[:NAMED]}:{units}")
     questions = journal.questions(key, domain)

@@ -225,7 +225,7 @@ def _grow(member: np.ndarray, chosen: np.ndarray, bits: np.ndarray, room: float)
     missing = (member & ~chosen).sum(axis=1)
     while True:
         free = ~chosen & (bits <= room - bits[chosen].sum())
-        # A set that lacks one attribute counts fully, one that lacks two an eighth: they may be next.
+        # A set that lacks one attribute counts fully, one that lacks two an eighth: it may be covered next.
         urgency = np.where(missing > 0, 8.0 ** (1 - missing.astype(float)), 0.0)
         gain = np.where(free, (urgency @ member) / np.maximum(bits, 0.1), 0.0)
         best = int(np.argmax(gain))

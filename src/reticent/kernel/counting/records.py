@@ -57,7 +57,7 @@ class Records(Counts):
     ) -> None:
         super().__init__(domain, positions or ())
         if weights.size and (int(weights.min()) < 0 or float(weights.sum(dtype=float)) >= WEIGHT_LIMIT):
-            # Met only by the custodian while loading, before any session exists (docs/proofs/person-weights.md).
+            # Raised only while the custodian loads the table, before any session (docs/proofs/person-weights.md).
             raise SourceError(
                 "the table is too large for its integer grid: declare a larger records= and read it again"
             )
@@ -99,7 +99,7 @@ class Records(Counts):
         return Records(self._domain, np.ascontiguousarray(self._planes[:, kept]), weights[kept].astype(np.int64))
 
     def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
-        # The compiled kernel lets go of the interpreter, so large tables are counted by every core, one set each.
+        # The compiled kernel releases the interpreter lock, so large tables are counted on all cores, one set each.
         threads = (os.cpu_count() or 1) if len(self._weights) > SMALL_ROWS else 1
         with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(attribute_sets), threads):
@@ -121,7 +121,7 @@ class Records(Counts):
 
     def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
         sums = self._known_positions(name).astype(np.int64)
-        # In two parts: where tallies add doubles, 2^27 records of 24 bits stay exact, and so does all the rest.
+        # In two parts: tallies that add doubles are exact for 2^27 records of 24 bits, and so are the others.
         high, low = (self._tally(attributes, part) for part in (sums >> 24, sums & (2**24 - 1)))
         return (high << 24) + low
 
@@ -153,7 +153,7 @@ class Records(Counts):
         return result
 
     def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray:
-        # Imported late: it brings Numba, which a small table never needs.
+        # Imported late, because it imports Numba, which small tables do not need.
         from reticent.kernel.counting.conjunctions import conjunction_counts
 
         def column(attribute: int) -> np.ndarray:
@@ -196,7 +196,7 @@ class Subsample(Table):
         if table.neighbours != "replace-one" or table.unit != "record" or table.records is None:
             raise SourceError("sampling needs a replace-one table whose unit is the record; use the whole table")
         source = exact_counts(table)
-        # A table that is held only because many of its rows are alike is refused too: that is no public fact.
+        # A table that fits only because many rows are equal is refused too: that is not a public fact.
         if not isinstance(source, Records) or source.room < table.records:
             raise SourceError(
                 f"sampling needs the rows in memory: read the table with hold={table.records} or more, or use all of it"

@@ -208,7 +208,7 @@ class CalendarLine:
         return (self._days[0] * self._per_day + place) * self._step
 
     def located(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # A day's later seconds belong to the day itself where days are counted.
+        # The later seconds of a day belong to that day if days are the places.
         steps = np.clip(np.floor(values / self._step), -1e15, 1e15)
         exact = np.ones(len(values), dtype=bool) if not self.minutes else steps * self._step == values
         places = steps.astype(np.int64) - self._days[0] * self._per_day

@@ -36,7 +36,7 @@ class ValueCounts:
         whole_number(self.most, "most", 1, 2**20)
 
     def evaluate(self, source: TextSource) -> tuple[np.ndarray, np.ndarray]:
-        # Which texts of a unit count is drawn anew each time; the key never leaves.
+        # The choice of a unit's texts is random at each call; the key is never released.
         texts, counts = source.texts(self.name, self.most, secrets.token_hex(16))
         kept = [place for place, text in enumerate(texts) if can_be_shown(text)]
         if len({texts[place] for place in kept}) < len(kept):

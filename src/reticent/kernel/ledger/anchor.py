@@ -62,10 +62,10 @@ class Anchor:
             try:
                 if create:
                     _refuse_other_file(path)
-                    # Also where it is there already: who made it may have been killed before its name was flushed.
+                    # Also for an existing file: its creator may have been killed before the name was flushed.
                     os.ftruncate(self._descriptor, 2 * SLOT)
-                # Who wrote the newest mark may have been killed before it was flushed. The next one overwrites the
-                # other slot: if it is torn and the power fails, both would be gone.
+                # The writer of the newest mark may have been killed before flushing it. The next mark overwrites the
+                # other slot: if that write is torn by a power failure, both marks would be lost.
                 os.fsync(self._descriptor)
                 if create:
                     flush_directory(path.parent)
@@ -164,8 +164,8 @@ def breach(history: History, store: LedgerStore, mark: Mark | None, *, moving: b
         )
     last = stored_event(store, count) if count else None
     if last is not None and last.kind == "rollback" and last.payload["head"] == mark.head:
-        # A recovery that crashed before its mark. It never charges less than the anchor saw, so this event is not a
-        # way around the anchor for whoever can write the file alone: hashes need no key.
+        # A recovery that crashed before its mark. It never charges less than the anchor records, so an attacker who
+        # can write only the ledger's file cannot use this event to bypass the anchor (hashes need no key).
         if history.spent >= mark.spent:
             return None
         return f"the ledger claims a recovery that forgets charges: restore it, {accept} all that remains"

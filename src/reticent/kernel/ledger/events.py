@@ -221,8 +221,8 @@ class History:
         elif event.kind == "cap":
             self.caps[str(event.analyst)] = event.payload["cap"]
         elif event.kind == "rollback":
-            # What was lost may have settled: no pending key may buy a second sample for one charge.
-            # The anchor does not say what they may fail with, so all that is left of it counts as used.
+            # The lost part may contain settlements: no pending key may draw a second sample for one charge.
+            # The anchor does not record their deltas, so the whole remaining delta counts as used.
             self.spent += event.cost
             self.delta = self.opening["budget"].get("approximate", "0")
             for old in self.pending():

@@ -213,13 +213,13 @@ class Ledger:
         problem = None if anchor is None else breach(history, self._store, mark)
         if problem is not None and not accept_rollback:
             raise LedgerError(problem)
-        # Only a mark ahead of the file bounds what was lost; otherwise all that remains counts as spent.
+        # Only a mark ahead of the file bounds the loss; otherwise the whole remaining budget counts as spent.
         seen = mark.spent if mark is not None and (created or mark.sequence > history.sequence) else None
         self.require(identity)
         if problem is not None:
             charge = max((history.limit if seen is None else seen) - history.spent, 0)
             self._append("rollback", {"head": mark and mark.head}, cost=charge)
-        # No mark was overwritten so far: a crash during recovery finds the old one, and recovers again.
+        # No mark has been overwritten yet: after a crash during recovery, the old mark starts it again.
         self._anchor = anchor
         self._write_mark()
         for reservation in history.pending():

@@ -33,7 +33,7 @@ def io_errors(what: object) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-        # SQLite quotes a damaged name in its message as it is, and the message then is no text.
+        # SQLite quotes a damaged name in its message unchanged, so the message may not be valid text.
         damaged = isinstance(error, UnicodeDecodeError)
         reason = "the file is damaged" if damaged else getattr(error, "strerror", None) or error
         raise LedgerError(f"{what} cannot be read or written ({reason}): check path, disk and permissions") from error
@@ -228,7 +228,7 @@ def reading(path: Path) -> Iterator[SqliteStore]:
     log, shared = companions(path)
     with ExitStack() as undo, io_errors(path):
         if not log.exists() or log.stat().st_size == 0:
-            # Whoever begins to write meanwhile appends to a log; our file changes only when that is moved into it.
+            # A process that begins to write appends to a log; the file changes only when the log is moved into it.
             before = _stamp(path)
             changed = LedgerError(f"{path} changed while it was read: run the same command again")
             try:

@@ -47,7 +47,7 @@ def verify(
                 kept.append(event)
         if not history.sequence:
             raise NoEventsError(f"{file} {NO_EVENTS}")
-        # A running writer moves the mark while we read; then the older mark need only be part of the chain.
+        # A running writer may move the mark meanwhile; the older mark must then only be part of the chain.
         problem = breach(history, store, mark, moving=newest(marks)[1] != mark)
         found = tuple(damaged.found())
     if problem is not None and marks.exists():
@@ -99,7 +99,7 @@ class _Blobs:
         present = set()
         for digest, data in self._store.blobs():
             present.add(digest)
-            # Looked up as an opening does: a damaged index may lead past what a scan finds.
+            # Looked up as at an opening: a damaged index may miss events that a scan finds.
             if not isinstance(data, bytes) or sha256(data) != digest or self._store.blob(digest) != data:
                 yield (self._replaceable | self._wanted).get(digest, f"blob {digest[:12]}")
         for digest, what in self._wanted.items():

@@ -144,7 +144,7 @@ class Gaussian(Noise):
         sigma = root_above(sensitivity.l2_squared / (2 * price))
         if not exactly:
             return cls(sigma)
-        # The factor falls with sigma, so that of a smaller sigma is enough.
+        # The factor decreases with sigma, so the factor of a smaller sigma suffices.
         sigma = max(sigma, SMALLEST_GAUSSIAN)
         return cls(_double_above(sigma * _excess(sigma)))
 

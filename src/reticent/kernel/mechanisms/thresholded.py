@@ -90,7 +90,7 @@ def tail_above(sigma: Fraction, least: int) -> Fraction:
     """
     square = 2 * sigma**2
     bits = _BITS + math.ceil(2 * least * least / square)  # a term has as many zeros before its first digit
-    # Term j + 1 is term j times ratio j, which falls by a constant factor: integers over 2^bits, all rounded up.
+    # Term j + 1 is term j times ratio j, which decreases by a constant factor: integers over 2^bits, all rounded up.
     term, ratio, factor = (exp_between(e / square, bits)[1] for e in (least * least, 2 * least + 1, 2))
     total = 0
     for _ in range(min(_TERMS, 12 * math.ceil(sigma))):

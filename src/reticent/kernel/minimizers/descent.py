@@ -239,7 +239,7 @@ def descend_noisily(
             pull = 0.0
             for place in range(len(labels)):
                 slope = _slope(slopes, margin, small, labels[place], place) / limit
-                # |slope| * norm <= 1: clipped to the limit, whatever the loss claims
+                # |slope| * norm <= 1: clipped to the limit, even if the loss' bounds were wrong
                 slope /= max(abs(slope) * norms[cell], 1.0)
                 pull += weights[place, cell] * slope
             for column in range(dimension):

@@ -99,7 +99,7 @@ class ExcessRisks:
             _refuse_small(scale, least_scale(problem, theta, "replace-one"))
             refuse_slow(self._descent(problem, scale).steps)
             refuse_wide(problem)
-        # A declared number may be wrong: twice as many records are allowed for.
+        # A declared number may be wrong, so twice as many records are allowed.
         self._refuse_inexact(2 * self.records)
         if not 0 < self.records <= MOST_RECORDS:
             raise QueryError(f"records={self.records!r}: excess risk is exact up to {MOST_RECORDS} records; use fewer")

@@ -151,7 +151,7 @@ class NoisyGradientDescent(Minimizer):
         drift = problem.smoothness * problem.radius**2 / (2 * rounds)
         stray = noise * chi_square_reach(problem.dimension * rounds, failure / 2) / (rounds * problem.smoothness)
         walk = 2 * problem.radius * math.sqrt(noise * 2 * math.log(2 / failure) / rounds)
-        # Rows heavier than planned curve more than the step allows for: by (weight - 1) smoothness/2 |step|^2 a round.
+        # Heavier rows than planned add (weight - 1) smoothness/2 |step|^2 per round.
         steps = min(slope**2 / problem.smoothness + stray, 2 * problem.smoothness * problem.radius**2)
         return drift + stray + walk + (weight - 1) * steps
 
@@ -187,11 +187,11 @@ class LongDescent(NoisyGradientDescent):
 
     @property
     def work(self) -> int:
-        # Compiled: a round costs its cells with their features, and the noise of one vector.
+        # Compiled: the cost of a round is its cells with their features, and the noise of one vector.
         return self.rounds * (self.domain.cells(self.problem.attributes) * (8 + self.problem.dimension) + DRAWN)
 
     def release(self, exact: np.ndarray) -> np.ndarray:
-        # Imported late: it brings Numba.
+        # Imported late, because it imports Numba.
         from reticent.kernel.minimizers import descent
 
         problem, shape = self.smooth, (self.rounds, self.problem.dimension)
@@ -440,7 +440,7 @@ class SufficientStatistics(Minimizer):
         return (
             sum_sensitivity(gram, d * (d + 1) // 2, slack),
             sum_sensitivity(Fraction(records_moved(self.neighbours)), d, slack),
-            # An eigenvalue is a float of its own: eigh errs by far less than the entries' slack times d.
+            # The eigenvalue is computed in floats: the error of eigh is far below the entries' slack times d.
             sum_sensitivity(Fraction(1), 1, slack * d),
         )
 
@@ -487,7 +487,7 @@ class SufficientStatistics(Minimizer):
 
     def _excess(self, failure: float, weight: float) -> float:
         problem, (square, product) = self.problem, self._units
-        # The operator norm errs on both sides: a quarter of the failure for each.
+        # The operator norm may err in both directions: a quarter of the failure probability for each.
         gram = self._gram_reach(failure / 4) * square
         cross = float(self.noises[1].sigma) * math.sqrt(chi_square_reach(problem.dimension, failure / 2)) * product
         lift = self._gram_reach(0.05) * square

@@ -78,7 +78,7 @@ class PhasedERM(Minimizer):
         rest = tether + 2 * GROWTH * energy / first
         steep = self.problem.lipschitz + self.problem.strong_convexity * self.problem.radius
         last = steep * math.sqrt(energy) / first
-        # A phase more: four times the convexity, half the price.
+        # One more phase has four times the convexity and half the price.
         needed = math.log(max(1.0, last / (LAST * rest))) / math.log(GROWTH / math.sqrt(2))
         first_unit = self.problem.lipschitz / (first * float(self.records))
         room = math.log(max(1.0, first_unit / (FINEST * self.problem.radius))) / math.log(GROWTH)

@@ -152,7 +152,7 @@ def guaranteed_minimum(risk: Risk, descent: Descent) -> np.ndarray:
     size = problem.dimension if isinstance(own, QuadraticRisk) else _cells(problem)
     ball, taken = (descent.smoothness, descent.radius), (descent.steps, descent.momentum)
     if size * problem.dimension <= LISTED:
-        # Imported late: it brings Numba.
+        # Imported late, because it imports Numba.
         from reticent.kernel.minimizers import descent as kernels
 
         if isinstance(own, QuadraticRisk):
