@@ -1,8 +1,8 @@
 """`Curator`: the only access to rows, by four verbs, each of which pays before it samples.
 
 Every call runs: validate on public facts -> price -> budget check -> exact integers -> durable reservation -> noise ->
-durable settlement -> return (docs/ledger.md). What comes back is read from the settled event, so that a live answer and
-a replayed one are the same bytes.
+durable settlement -> return (docs/ledger.md). The result is read from the settled event, so that a live answer and a
+replayed one are the same bytes.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Statistics: public descriptions of integers that the kernel computes from rows, with their sensitivities.
 
-Everything an algorithm may learn is one of these. Values live on an integer grid (spec 1.3): a statistic's exact
-integers divided by `grid` are records. Guesses are public numbers computed outside; they are rounded to the same grid,
-so a difference of a count and a guess moves by exactly what the count moves.
+Algorithms can learn only these. Values lie on an integer grid (spec 1.3): a statistic's exact integers divided by
+`grid` are records. Guesses are public numbers computed outside the kernel; they are rounded to the same grid, so a
+difference of a count and a guess has the sensitivity of the count.
 
-All groups of a GROUP BY with a condition as one statistic: a record counts in at most one of them.
-
-Counts of blocks of consecutive codes: a marginal whose attributes are read more coarsely.
+`GroupCounts` measures all groups of a GROUP BY with a condition as one statistic: a record counts in at most one of
+them. `BlockCounts` counts blocks of consecutive codes: a marginal of coarser attributes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Answer`: a frozen public value with the question, its value, its error and confidence, and its price.
 
-How results reach data frames: Arrow's C stream, the interchange protocol, and named rows for everything else.
+Results convert to data frames by Arrow's C stream, the interchange protocol, or named rows.
 
 A missing value is None (NaN in a row's numbers), a truth value True or False, in results as in synthetic rows; text
 shows NULL, true and false.

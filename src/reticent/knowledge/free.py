@@ -1,11 +1,11 @@
 """Free answers: plain functions of knowledge and request.
 
-`free_answer` is the whole way for a session, a release and a reader of the service alike. `answered` is where the value
-and the stated error of an answer are put together from a certified reading.
+`free_answer` is the whole path for a session, a release and a reader of the service. `answered` computes the value and
+the stated error of an answer from a certified reading.
 
-Before a column is measured, free answers about it are the same for every table: whoever reads them is told so.
+Before a column is measured, free answers about it are the same for every table; a note says so.
 
-The synthetic table of a snapshot: a function of its digest, so it is public and stays the same.
+The synthetic table of a snapshot is a function of its digest, so it is public and constant.
 """
 
 from __future__ import annotations

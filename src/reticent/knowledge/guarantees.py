@@ -1,6 +1,6 @@
 """Guarantees: bounds on the errors of a workload's queries, by an algorithm's theorem or by an audit.
 
-An outcome is what an offline algorithm leaves behind: a hypothesis, what was measured, and what is certified.
+An outcome is the result of an offline algorithm: a hypothesis, its measurements and its certificates.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`Knowledge`: everything that was learned, as one frozen value; free answers are functions of it and the request.
 
-A session's knowledge grows with every purchase; a release is knowledge with one certified snapshot. One ladder leads
-from a question to its certified readings, for counts, marginals and groups alike: what was asked before, what a
-certificate covers, what sums of measured cells tell (spec online.md 2).
+A session's knowledge grows with every purchase; a release is knowledge with one certified snapshot. The certified
+readings of a question are found in the same order for counts, marginals and groups: earlier answers, certificates, sums
+of measured cells (spec online.md 2).
 """
 
 from __future__ import annotations

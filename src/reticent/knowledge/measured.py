@@ -1,11 +1,12 @@
 """Measurements with their noise: single queries, marginals and groups, each of which answers further questions.
 
 Measured cells answer every sum of themselves for free, with a bound that holds for the whole class of sums. Measured
-queries and groups are held by what they ask, in layers of growing size that are merged like the digits of a counter, so
-an addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
-for: opening a long ledger parses none of it.
+queries and groups are indexed by question, in layers of growing size that are merged like the digits of a counter, so
+an addition costs the logarithm of their number. Purchases covered by an index stay in the ledger and are read on
+demand: opening a long ledger parses none of them.
 
-Marginals that measured residuals make, with noise that bounds their sums (docs/proofs/residuals.md, claim 8).
+`combined_marginals` computes marginals from measured residuals, with noise that bounds their sums
+(docs/proofs/residuals.md, claim 8).
 """
 
 from __future__ import annotations

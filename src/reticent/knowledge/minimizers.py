@@ -1,6 +1,7 @@
 """Choice of a private minimiser for a loss: the families of spec 8.4, compared by their own bounds.
 
-Where a falling function meets a level: plans and prices are solved for with a few evaluations of their formulas.
+`crossing` finds where a decreasing function reaches a level: plans and prices are solved with a few evaluations of
+their formulas.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Statements about the population from answers about the table (spec population.md 3).
 
-`estimated` intervals come from the spread of replicates; `certified` ones from the table's certified interval and an
-exact inequality for independent records. Proofs: docs/proofs/population.md. Simple random samples only.
+`estimated` intervals come from the spread of replicates; `certified` intervals from the table's certified interval and
+an exact inequality for independent records. Proofs: docs/proofs/population.md. Simple random samples only.
 
-How far adaptively asked answers stray from the population: privacy itself limits overfitting (spec 8.7).
+`generalisation` bounds the distance of adaptively chosen answers from the population: differential privacy limits
+overfitting (spec 8.7).
 """
 
 from __future__ import annotations

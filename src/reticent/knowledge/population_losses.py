@@ -1,7 +1,7 @@
 """Excess risk on the population from the excess risk on the table (docs/proofs/population.md, 15, 16).
 
-Simple random samples only. For a loss that was chosen beforehand the bound holds whatever the parameters are; for one
-chosen after seeing answers it is the transfer theorem's, which says something at small epsilon only.
+Simple random samples only. For a loss that was chosen beforehand the bound holds for all parameters; for a loss chosen
+after seeing answers it is that of the transfer theorem, which is not vacuous at small epsilon only.
 """
 
 from __future__ import annotations

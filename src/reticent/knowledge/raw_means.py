@@ -1,7 +1,7 @@
 """Means of the rows' own numbers, bought as clipped sums without binning error (spec answers 5.3).
 
-A sum is of (value - middle of the declared range) / range over the records that count, so that
-mean = middle + range * sum / count. docs/proofs/numeric-sums.md proves how far one record moves it.
+The sum is that of (value - middle of the declared range) / range over the records that count, so that mean = middle +
+range * sum / count. docs/proofs/numeric-sums.md proves its sensitivity.
 """
 
 from __future__ import annotations

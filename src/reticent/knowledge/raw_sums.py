@@ -1,11 +1,10 @@
 """Sums of the rows' own numbers for SQL, one for each group, without binning error (answers 5.3).
 
-A statement adds up shares (value - lower) / (upper - lower) of records, of which the kernel releases the part around
-the middle of the range: share = released sum / n + present / (2 n). Statements ask for the counts themselves, so that
-one count serves all that needs it. Means that Python bought have counts of their own, and so have statements of
-earlier ledgers.
+A statement adds up shares (value - lower) / (upper - lower) of records; the kernel releases the part around the middle
+of the range: share = released sum / n + present / (2 n). Statements ask for the counts separately, so that one count
+serves all uses. Means bought from Python, and statements of earlier ledgers, have their own counts.
 
-Means of the rows' own numbers that somebody paid for: as means, or as sums for SQL whose records are known, too.
+`bought_mean` finds purchased means of the rows' own numbers: as means, or as sums for SQL whose records are known.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Request`: one frozen value with the question, the requested error with its unit, the confidence, key and analyst.
 
-Every way in (session, SQL, service, command line, client) builds it once; from there on nothing is checked again.
+Every interface (session, SQL, service, command line, client) builds it once; it is not checked again afterwards.
 """
 
 from __future__ import annotations

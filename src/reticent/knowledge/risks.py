@@ -1,8 +1,7 @@
 """The risk of a loss on a public hypothesis, for every representation of its marginals.
 
-What a private minimiser shows: a public function of the record whose mean differs on data and hypothesis.
-
-A hypothesis that moves along it comes nearer to the data (spec 8.3; 001, Fig. 3).
+The result of a private minimiser gives a public function of the record whose mean differs on data and hypothesis.
+Moving the hypothesis along it brings it closer to the data (spec 8.3; 001, Fig. 3).
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
-"""How far released noise strays: bounds that hold with a stated probability, rounded to the safe side.
+"""Bounds on released noise that hold with a stated probability, rounded in the safe direction.
 
-How the probability of failure is shared out, so that every answer holds singly with its confidence (answers 1).
+The module also divides the failure probability, so that every answer holds with its confidence (answers 1). Statements
+that a session makes for all questions at once (certificates of classes, typical errors, sums of measured cells) have a
+twentieth of it together; a question's own purchase has the rest. All of them may therefore be intersected.
+docs/budget.md adds up the shares. A session that was opened with the error of its questions and without a warm start
+sells each of them separately: there statements for all questions have a five-hundredth, and prices rise by less than a
+thousandth instead of a fiftieth. In ledgers of version 0.1 each kind of statement has the whole failure probability,
+and no two are combined.
 
-Statements that a session makes for all questions at once (certificates of classes, typical errors, sums of measured
-cells) have a twentieth of it together; what one question buys for itself has the rest. So all of them may be
-intersected. docs/budget.md adds the shares up. A session that was told the error of its questions and buys no start
-sells each of them for itself: there statements for all questions have a five-hundredth, and prices rise by less than a
-thousandth instead of a fiftieth.
-
-Ledgers of version 0.1 shared otherwise: each kind of statement had all of it, and no two were ever combined.
-
-One interval, then one value: certified statements about a question intersected, and the fit moved into them.
-
-Spec answers 1. Numbers are fractions of the table, single ones or one per cell.
+`Bounds` intersects certified statements about a question and moves the fitted value into the intersection (spec answers
+1). Numbers are fractions of the table, single ones or one per cell.
 """
 
 from __future__ import annotations

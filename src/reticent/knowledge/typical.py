@@ -1,6 +1,6 @@
-"""A typical error bounds most questions of a declared distribution; a certificate bounds the worst (answers 2).
+"""Typical errors bound most questions of a declared distribution; a certificate bounds the worst (answers 2).
 
-An estimate says how far a released marginal probably is from the truth; it is no bound, the audit is.
+`expected_variation` estimates how far a released marginal is from the true one; it is an estimate, not a bound.
 """
 
 from __future__ import annotations

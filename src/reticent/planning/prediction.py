@@ -55,12 +55,12 @@ class Largest(NamedTuple):
 def expected_largest(domain: Domain, noise: Mapping[Set, float], order: int) -> float:
     """The largest error over all boxes on `order` attributes of the least-squares fit to measured marginals.
 
-    `noise` is the standard deviation of each measured marginal's cells, as a share of the table. A marginal S tells the
-    interaction A inside it with the variance of its cells times cells(S) / cells(A) in each cell of A, and what several
-    marginals tell about A adds up. A box that takes half of each of k columns has 4^-k cells(A) times that variance
-    from every A inside it, and of N about independent boxes the largest error is about sqrt(2 ln N) of their standard
-    deviations. Of an interaction that is smaller than its noise a fit that shrinks keeps nothing: then the interaction
-    itself is the error, and of three or more columns it is assumed to be small.
+    `noise` is the standard deviation of each measured marginal's cells, as a share of the table. A marginal S
+    determines the interaction A inside it with the variance of its cells times cells(S) / cells(A) in each cell of A,
+    and the precisions of several marginals add up. A box that takes half of each of k columns has 4^-k cells(A) times
+    that variance from every A inside it, and the largest error of N approximately independent boxes is about sqrt(2 ln
+    N) standard deviations. A fit with shrinkage drops an interaction that is smaller than its noise: the interaction
+    itself is then the error, and for three or more columns it is assumed to be small.
     """
     precision: dict[Set, float] = {}
     for names, sd in noise.items():

@@ -1,8 +1,9 @@
 """Admission by token, by rate, and by failures from one address: one decision for HTTP and PostgreSQL.
 
-Limits protect the server: requests per second by token bucket, bytes by counting, never an answer by the clock.
+Limits protect the server: requests per second by token bucket, bytes by counting. No limit stops an answer by the
+clock.
 
-Work that takes its time leaves the event loop; each asker has one place in the line, so nobody stops the others.
+Long work runs outside the event loop; each user has one place in the queue, so that nobody blocks the others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tokens identify a user and a role; the token file keeps only hashes, and only its owner can read it.
 
-What verifies a token in a SCRAM-SHA-256 exchange (RFC 5802): salted keys from which no token can be computed.
+It also keeps verifiers of tokens for SCRAM-SHA-256 (RFC 5802): salted keys from which no token can be computed.
 """
 
 from __future__ import annotations

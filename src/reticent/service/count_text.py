@@ -1,8 +1,8 @@
 """Counts assembled from the texts of their parts: a new combination of cached comparisons is not parsed again.
 
-A body is cut into its comparisons, which are the innermost objects of its JSON, and the arrangement around them. Each
-comparison and each arrangement is parsed once, by the parser of whole bodies. Cutting at braces is safe: a brace inside
-of a text would leave a piece that is no JSON object, because the quotes around an object's keys would be escaped there.
+A body is divided into its comparisons, which are the innermost objects of its JSON, and the structure around them. Each
+comparison and each structure is parsed once, by the parser of whole bodies. Dividing at braces is safe: a brace inside
+a text would leave a piece that is not a JSON object, because the quotes around an object's keys would be escaped there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The free path: a question without a key is answered, if it is free, before any route is looked up.
 
-Finding a route and resolving its dependencies took three quarters of the time of a free answer. What may be paid for,
-and everything else, still goes through the routes.
+Finding a route and resolving its dependencies took three quarters of the time of a free answer. All other requests
+still go through the routes.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Every process adds to its own row of one small file, so that readers and writer report together.
 
-Logs are one JSON object a line: who asked what kind of thing and how it ended; no token, question, answer or row.
+Logs have one JSON object per line: user, kind of request and outcome; no token, question, answer or row.
 """
 
 from __future__ import annotations

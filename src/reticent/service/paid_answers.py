@@ -1,6 +1,6 @@
 """Paid answers, stored in the ledger as they were sent: the same key always returns the same bytes.
 
-Paid answers leave at fixed ticks, and fits not before a time that their public work determines.
+Paid answers are sent at fixed ticks, and models not before a time that their public work determines.
 """
 
 from __future__ import annotations

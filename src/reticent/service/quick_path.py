@@ -1,8 +1,8 @@
 """The quick path: from the bytes of a whole request to those of its free answer, in one step.
 
-It answers what is plain, free and little work, and declines everything else, before anything is counted or told: then
-the long way (middleware, free path, routes) reads the same bytes again and says what is to be said. So this way knows
-no error and no refusal, and whatever it sends is what the long way would have sent.
+It answers plain free questions that need little work and declines everything else before anything is counted or logged.
+The regular path (middleware, free path, routes) then reads the same bytes again. The quick path therefore has no errors
+or refusals of its own, and its responses are those that the regular path would send.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requests from bytes: bodies become checked questions with limited work; no step reads a row.
 
-How much work a question is, from the question and the public domain alone: never from the clock, never from rows.
+The work of a question is estimated from the question and the public domain alone, never from the clock or from rows.
 """
 
 from __future__ import annotations

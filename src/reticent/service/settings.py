@@ -1,6 +1,6 @@
 """Settings of a server: tables, budgets and limits, from a TOML file or the command line.
 
-Bounds of what clients may send and get, each in this one place; what an operator may change is in `settings`.
+All limits on what clients may send and get are defined here; `Settings` holds those that an operator may change.
 """
 
 from __future__ import annotations

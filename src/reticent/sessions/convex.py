@@ -1,9 +1,9 @@
 """The convex engines: each loss within one excess risk, by private multiplicative weights (spec 8.3).
 
 `convex-textbook` and `convex-tuned` are two plans of one mechanism (`sessions/convex_epochs.py`; 001, Fig. 3). All
-answers of a session hold together. A loss is free while a noisy test finds the hypothesis' own minimiser good enough;
-whether a test may be made is decided by the plan, the budget and public state, never by the rows. Counts are tested and
-bought in the same run (`sessions/convex_counts.py`).
+answers of a session hold jointly. A loss is free while a noisy test accepts the hypothesis' own minimiser. Whether a
+test is allowed depends on the plan, the budget and public state, never on the rows. Counts are tested and bought in the
+same run (`sessions/convex_counts.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Counts in a run for convex losses: the same hypothesis, epochs, tests and budget (spec 8.6).
 
-A test compares numbers of records, and one record moves a count's error by no more than an excess risk over the losses'
-range: so counts are answered within the plan's error divided by that range (docs/proofs/online-convex.md, claim 9).
+A test compares numbers of records. One record changes a count's error by no more than an excess risk divided by the
+losses' range, so counts are answered within the plan's error divided by that range (docs/proofs/online-convex.md, claim
+9).
 """
 
 from __future__ import annotations

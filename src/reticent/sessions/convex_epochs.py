@@ -1,7 +1,7 @@
 """Online multiplicative weights for convex losses: a public hypothesis answers until a noisy test rejects it (001).
 
-A loss is answered by the hypothesis' own minimiser while a noisy test finds its excess risk small; else a private
-minimiser answers, and what it shows about the hypothesis becomes a linear query that moves it (spec 8.3).
+The hypothesis' own minimiser answers a loss while a noisy test finds its excess risk small. Otherwise a private
+minimiser answers, and its result becomes a linear query that updates the hypothesis (spec 8.3).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Common parts of all online mechanisms for counts: guess, test, measure, and store the measurement.
 
-`sessions/epochs.py` runs them by themselves, `sessions/convex_counts.py` in the epochs of a run for losses.
+`sessions/epochs.py` runs counts alone, `sessions/convex_counts.py` in the epochs of a run for losses.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """`SessionEngine`: `quote` decides how a request is answered and at what price, `carry_out` pays and answers.
 
-Whatever consists of several questions is taken apart here, the same way for all engines; an engine itself quotes and
-buys single questions. Which one a session has is decided once, when its ledger is first opened (`sessions/open.py`).
+A quote is decided once, from public facts alone. `cost` reads its price, `ask` carries it out. A quote is made on one
+value of knowledge; if knowledge has grown before it is carried out, it is made again, so that nobody pays for what
+another thread has bought meanwhile.
 
-A quote says how a request will be answered and what that costs at most: decided once, from public facts alone.
+Questions with several parts (SQL statements, quotients, and groups that must be asked one by one) are split here in the
+same way for all engines; an engine quotes and buys single questions. The engine of a session is chosen once, when its
+ledger is first opened (`sessions/open.py`).
 
-`cost` reads its price, `ask` carries it out. A quote is made on one value of knowledge; where more is known by the time
-it is carried out, it is made again, so that nobody pays for what another thread has bought meanwhile.
-
-Questions that are several at once: SQL statements, quotients, and groups that must be asked one by one.
-
-Free results for every kind of question, from knowledge alone: what the service's readers answer by.
+`free_result` gives free results for every kind of question from knowledge alone; the service's readers use it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The textbook online mechanism: a public hypothesis answers until a noisy threshold test says that it errs (spec 6).
+"""The textbook online mechanism: a public hypothesis answers until a noisy threshold test rejects it (spec 6).
 
-Plans are never mixed (spec 6.2): `textbook` (004) and `hardt-rothblum` (003) take the papers' constants with plain
+Plans are never mixed (spec 6.2): `textbook` (004) and `hardt-rothblum` (003) use the papers' constants with plain
 steps, `tuned` has one-sided noise and projects to a conservative target.
 """
 

@@ -1,11 +1,12 @@
 """The rule of investments: what a session may spend beyond the questions it is asked (spec answers 4).
 
-A start, audits that nobody ordered, offsets within bins, a noisy total, the part of a whole marginal beyond the cell
-that was asked and a marginal that is measured beside it are investments. Together they never exceed a fortieth of the
-budget plus what free answers have saved so far: what each question would have cost with plain noise, repeats not
-counted, which a cache has for nothing. So a session answers about 0.95 of what plain noise with a cache does, whatever
-is asked, and more where questions overlap.
-All of it is public, and written down before it is spent: a session that goes on after a crash keeps to the same rule.
+Investments are a warm start, audits that no question requested, offsets within bins, a noisy total, the part of a whole
+marginal beyond the requested cell, and a marginal measured together with a cell. Their total never exceeds a fortieth
+of the budget plus the savings from free answers: the price of each such question with plain noise, without repeated
+questions, which a cache answers for free. A session therefore answers at least about 0.95 of the questions that plain
+noise with a cache answers, and more if questions overlap.
+
+All of this is public and recorded before it is spent: a session that resumes after a crash follows the same rule.
 """
 
 from __future__ import annotations

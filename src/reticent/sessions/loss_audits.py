@@ -1,14 +1,13 @@
-"""Audits that losses order for themselves: a noisy largest excess risk of the hypothesis' minimisers (online.md 1).
+"""Audits that losses request for themselves: a noisy largest excess risk of the hypothesis' minimisers (online.md 1).
 
-Such an audit is the request's own purchase, as a private minimiser would be: it shares its failure probability with
-further audits of the same losses only, so the hundredth loss of a session pays no more than the first. One that fails
-though its reading lies within the wanted error is tried again, as long as that is cheaper than a minimiser.
+Such an audit is the request's own purchase, like a private minimiser: it shares its failure probability only with
+further audits of the same losses, so the hundredth loss of a session pays no more than the first. An audit that fails
+although its reading lies within the requested error is repeated, as long as that is cheaper than a minimiser.
 
-A late start: what losses look at is learned before their models are audited, where a session has bought no start.
-
-A hypothesis that has seen no pair of a loss' attributes is far from its minimiser, and an audit of it is money lost. A
-private minimiser answers that one loss; a start at its price makes audits pass for this loss and for others. It is an
-investment (spec answers 4), within what the rule allows, bought once, and written down before anything is paid.
+A late start measures the attributes of losses before their models are audited, if a session has no warm start. A
+hypothesis without measurements of any pair of a loss' attributes is far from its minimiser, and its audit would fail. A
+private minimiser answers only one loss; a start at the same price makes audits pass for this loss and for others. It is
+an investment (spec answers 4) within the rule, bought once, and recorded before anything is paid.
 """
 
 from __future__ import annotations

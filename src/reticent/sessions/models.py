@@ -1,9 +1,9 @@
-"""How a session answers convex losses: the hypothesis' own minimiser is free; certainty is audited or bought.
+"""Models of convex losses in a session: the hypothesis' own minimiser is free; certified models are audited or bought.
 
-What the hypothesis knows nothing of is learned first; then its minimisers are audited, again where a reading is good
-but noisy; what that does not certify is bought singly. Where a number of losses was announced, none costs more than its
-part of what is left. A request with a key goes on from the models it began with: a retry knows more, but audits the
-same ones and buys alike. A key that has paid and got an answer, within its error or not, pays nothing more.
+Unmeasured attributes are measured first; then the minimisers are audited, repeatedly if a reading is good but noisy;
+models that audits do not certify are bought singly. If a number of losses was announced, none costs more than its share
+of the remaining budget. A request with a key continues with the models with which it began: a retry audits and buys the
+same. A key that has paid and received an answer, within its error or not, pays nothing more.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sales of means and sums of the rows' own numbers, if binning causes most of the requested error.
 
-One charge buys the sum of the clipped numbers and, where that is not public, the count of its records; for SQL those of
-all groups. The noise is written down before it is paid for, so that a retry asks for the same and is charged once.
+One charge buys the sum of the clipped numbers and, if it is not public, the count of its records; for SQL, those of all
+groups. The noise is recorded before it is paid for, so that a retry asks for the same and is charged once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Index of purchases: the events of a ledger that hold what was bought and asked, in segments that are merged.
 
-A segment covers the events between two notes in the ledger. A new one takes in its neighbours as long as they are not
+A segment covers the events between two notes in the ledger. A new segment absorbs preceding ones that are less than
 twice as large, like the digits of a counter: a purchase is written a logarithmic number of times, and no opening reads
-again what a segment covers. All of it is public, and can be made anew from the events.
+again what a segment covers. The index is public and can be rebuilt from the events.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Resuming: the knowledge of earlier runs of a session, restored from the public events of its ledger.
 
-No row is read and nothing is written. Sessions resume by it, and so do the readers of the service, which have no rows.
+No row is read and nothing is written. Sessions and the readers of the service, which have no rows, use it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a new session buys first: decided once from public facts, and recorded with its terms (spec answers 4).
 
-A session that was told nothing buys a start where that is predicted to certify something useful, and else keeps its
-budget for the questions. One that was told what comes buys what the planner says.
+A default opening buys a warm start if it is predicted to certify a useful bound, and otherwise keeps its budget for the
+questions. An opening that states the number or error of its questions follows the planner.
 """
 
 from __future__ import annotations

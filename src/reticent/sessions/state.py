@@ -1,7 +1,7 @@
 """The state of a session: curator, ledger, journal, knowledge, and the lock that guards them.
 
-Readers take `knowledge` once and work on that value; it never changes under them. Whoever pays holds `lock` from the
-decision to the purchase, and only `learn` and `pay` replace what is known.
+Readers take `knowledge` once and work on that immutable value. A payer holds `lock` from the decision to the purchase,
+and only `learn` and `pay` replace the knowledge.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The threshold engines: a noisy test first, and a measurement if the hypothesis fails it (spec 6).
 
-`TestedCounts` is what they share with the convex engines, whose runs answer counts as well.
+`TestedCounts` is common to them and to the convex engines, whose runs answer counts as well.
 
 `textbook` (004), `hardt-rothblum` (003) and `tuned` are plans of one mechanism (`sessions/epochs.py`). Every answer is
-within the plan's error, and all of them hold together.
+within the plan's error, and all of them hold jointly.
 """
 
 from __future__ import annotations

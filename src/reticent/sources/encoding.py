@@ -1,7 +1,7 @@
 """The rule of `Attribute.encode` as SQL: one expression per attribute, the same in every engine.
 
-Numbers are compared as doubles, times in the column's own type against edges moved to it, text byte by byte.
-A binary tree of comparisons finds the bin or category, so a hundred of them cost seven comparisons a row.
+Numbers are compared as doubles, times in the column's own type against converted edges, text byte by byte. A binary
+tree of comparisons finds the bin or category, so a hundred of them cost seven comparisons per row.
 """
 
 from __future__ import annotations

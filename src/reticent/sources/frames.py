@@ -1,6 +1,6 @@
 """Data frames in memory as Arrow tables; a column without a common declared type is encoded cell by cell.
 
-Letting a library infer one type from all cells would let one cell recode every other one (docs/proofs/reading.md).
+If a library inferred one type from all cells, one cell could change the codes of all others (docs/proofs/reading.md).
 """
 
 from __future__ import annotations

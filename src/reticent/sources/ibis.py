@@ -1,8 +1,7 @@
 """Ibis expressions: the compiled SQL becomes a relation of the backend's own engine.
 
-Rows of any other backend that Ibis speaks come as Arrow batches; DuckDB in this process bins and groups them.
-
-Its SQL is not proven to compare and cast like ours, so it is asked for plain columns only, and the codes are right.
+Rows of other Ibis backends arrive as Arrow batches; DuckDB in this process bins and groups them. The SQL of these
+backends is not proven to compare and cast as ours does, so they only deliver plain columns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Readings: a column's value as a number, text, truth value or time, in SQL; null if there is none.
 
-The mirror of `reticent.domain.values`, which says the same for single Python values.
-
-Reading rules in SQL: the mirror of `reticent.domain.rules`, one expression for each text column.
+It mirrors `reticent.domain.values`, which defines the same for single Python values, and `reticent.domain.rules`, with
+one expression for each text column.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Weights of rows: each row alike, each person alike, or a bounded number of rows of each person (spec 1.2, answers 6).
 
-What a person's rows weigh, and which of them are kept, follows from that person's rows alone.
+The weights of a person's rows, and the choice of those that are kept, depend on that person's rows alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Statements asked of knowledge: the errors of their parts, their result from the parts' answers, and free results.
 
-Statistics asked from Python, answered as the SQL aggregate of the same name.
+Statistics asked from Python are answered as the SQL aggregate of the same name.
 
-A list of SQL statements is a workload: the questions behind them are what a release should answer well.
+A list of SQL statements is a workload: the queries behind them, which a release should answer well.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`ResultTable`: a frozen public value with rows, the error of every aggregate, and their joint confidence.
 
-What the numbers of a statement are of: values clipped to their declared range, and each person's own mean.
+The module also states the basis of numbers: values clipped to their declared range, or each person's own mean.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Exact counts of a million conjunctions: one bitmap per literal, then AND and popcount.
 
-The work depends on the table's total weight, never on which rows are equal or satisfy what (docs/threat-model.md).
+The work depends on the table's total weight, never on which rows are equal or satisfy a condition
+(docs/threat-model.md).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Records: distinct encoded rows with integer weights, held in memory as byte planes.
 
-A secret sample of a table, drawn without replacement: smaller and faster, but no more private (spec 7.4).
+`Subsample` is a secret sample of a table, drawn without replacement: smaller and faster, but no more private (spec
+7.4).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`Line`: the public, ordered list of all values that an edge may have, each with a whole number of copies.
 
-Copies are a prior: an edge is drawn with a probability in proportion to them. Round values have more, so that they are
-preferred where they serve as well, and a value that many records share is found among hundreds of millions.
+Copies are a prior: the probability of an edge is proportional to them. Round values have more copies, so that they are
+preferred among equally good edges, and a value that many records share is found among hundreds of millions.
 """
 
 from __future__ import annotations

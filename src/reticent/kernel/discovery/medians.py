@@ -1,8 +1,8 @@
 """Medians of the pieces of a column, as scores for the exponential mechanism (docs/proofs/medians.md).
 
-Positions divide every place of a line into 32: records that share a value exactly are spread over its positions as
-evenly as whole numbers allow, so that a median may fall among them. A candidate is a position; what lies before it is
-below. Its score is minus the difference between what is below and what is not, within the piece.
+Every place of a line is divided into 32 positions: records with exactly the same value are spread over its positions as
+evenly as whole numbers allow, so that a median may fall among them. A candidate is a position; records before it are
+below. Its score is minus the difference between the weights below and not below, within the piece.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`Chain`: a store with the state after its events, opened from the newest checkpoint and followed event by event.
 
-A checkpoint is never trusted more than the events: it is named by an event of the chain, so whoever changes it changes
-the head of the chain, which the anchor holds. Events before it are checked when they are read: up to the next milestone
-of the history, whose digest the checkpoint holds. `verify` adds everything up anew.
+A checkpoint is never trusted more than the events: an event of the chain names it, so changing it changes the head of
+the chain, which the anchor holds. Events before it are checked when they are read, up to the next milestone of the
+history, whose digest the checkpoint holds. `verify` folds everything again.
 """
 
 from __future__ import annotations

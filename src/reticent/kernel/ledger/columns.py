@@ -1,7 +1,7 @@
 """Columns: compact tables of keys, as sorted texts in one buffer and numbers in arrays.
 
-What was added since waits in a dictionary and is merged when that has grown by a half, or a checkpoint is written. Both
-together behave as a dictionary by key; order of insertion is that of the events' sequences.
+New entries are kept in a dictionary, which is merged when it has grown by a half, or when a checkpoint is written. Both
+together behave as a dictionary by key; the order of insertion is that of the events' sequence numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A self-test of the samplers at first use: frequencies, adjacent ratios, symmetry and mean size, with stated power.
 
-It costs some tens of milliseconds once per process and sees no data. A right sampler fails it with probability below
-1e-8; docs/proofs/sampler.md states what it sees with near certainty.
+It takes some tens of milliseconds once per process and reads no data. A correct sampler fails it with probability below
+1e-8; docs/proofs/sampler.md states the errors that it detects with near certainty.
 """
 
 from __future__ import annotations

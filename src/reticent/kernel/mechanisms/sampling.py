@@ -1,7 +1,7 @@
 """Exact integer noise from operating-system entropy; floats are used only where their rounding is provably harmless.
 
-Every comparison `U < t` with a real threshold reveals 32 bits of the uniform U and decides by proven float
-bounds; in the rare open case it goes on with more bits and integer arithmetic (docs/proofs/sampler.md).
+Every comparison `U < t` with a real threshold draws 32 bits of the uniform U and decides by proven float bounds; in the
+rare undecided case it continues with more bits and integer arithmetic (docs/proofs/sampler.md).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`Minimizer`: the base of private minimisers, each of which draws and prices its own noise (spec 8.4).
 
-Each is a frozen public declaration. `records` is the public number the sums are divided by: it scales the answer. No
-privacy rests on it being the true number: sensitivities hold for any, and floats are allowed to err as on the largest
-table that can be loaded. `bound(failure)` says how large the excess risk can be.
+Each is a frozen public declaration. `records` is the public number by which the sums are divided: it scales the answer.
+Privacy does not depend on it being the true number: sensitivities hold for any number, and the allowance for float
+errors is that of the largest table that can be loaded. `bound(failure)` bounds the excess risk.
 """
 
 from __future__ import annotations

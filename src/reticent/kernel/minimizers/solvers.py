@@ -1,8 +1,8 @@
 """Parts that private minimisers share: exact sums on the grid, sensitivities, and minima with a guaranteed gap.
 
-Trusted. A minimum is sought by a method whose error after a number of steps is known in advance (spec 8.2), and all of
-these steps are taken on every table: gap, number of steps and the work of each step are public. Nothing here stops
-early, because how long a paid call takes is seen by whoever asked (docs/threat-model.md).
+Trusted code. A minimum is computed by a method whose error after a number of steps is known in advance (spec 8.2), and
+all of these steps are taken on every table: gap, number of steps and the work of each step are public. No loop stops
+early, because the duration of a paid call is visible to the analyst (docs/threat-model.md).
 """
 
 from __future__ import annotations

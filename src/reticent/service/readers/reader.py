@@ -1,7 +1,7 @@
 """A reader gives free answers from the ledger's public events and forwards all other requests to the writer.
 
-It runs in a process of its own that never opens a table:
-`python -m reticent.service.readers.reader SETTINGS FD PIPE ROW`.
+It runs in a separate process that never opens a table: `python -m reticent.service.readers.reader SETTINGS FD PIPE
+ROW`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Readers share one public socket and accept in turn: the reader with the most connections waits for the others.
 
-Left to themselves the busiest reader wakes first and takes the most: of fifty connections one had 37 and the other 14.
+Without this, the busiest reader wakes first and accepts most: of fifty connections one had 37 and the other 14.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Roles of routes: each router declares the role of its routes and resolves their table.
 
-A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads them back, so that a route without
-one is found by a test and not by an attacker.
-
-What a route needs: the tables and the tokens.
+A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads the roles, so that a test finds a
+route without one.
 """
 
 from __future__ import annotations
