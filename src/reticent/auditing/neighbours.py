@@ -73,7 +73,7 @@ def neighbourhood(
 
 
 def undeclared(rng: random.Random, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
-    """Columns that nobody declared: numbers and texts, rare and common, of records or of persons with several rows."""
+    """Undeclared columns: numbers and texts, rare and common, of records or of persons with several rows."""
     rows = ROWS if unit == "person" else (1,)
     people = [_loose_rows(rng, rng.choice(rows)) for _ in range(rng.choice(UNDECLARED))]
     place = rng.randrange(len(people))

@@ -104,7 +104,7 @@ def serve(
         for entry in settings.tables:
             told.enter_context(telling_anchor(entry.ledger, entry.anchor))
         tables = running.open_tables(settings, report)
-    # Measured before the first answer; without ticks nobody hides how long a fit takes.
+    # Measured before the first answer; without ticks the duration of a fit is not hidden.
     seconds = longest() if settings.tick else None
     scheme = "https" if settings.tls_certificate else "http"
     address = f"[{settings.host}]" if ":" in settings.host else settings.host

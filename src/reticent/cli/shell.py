@@ -88,7 +88,9 @@ def shell(target: str, error: str | None, yes: bool, as_json: bool, **options: A
 
 
 def _piped(prompt: Prompt) -> int:
-    """A refused statement is told and the next one asked; the exit code is that of the first refusal."""
+    """Run statements; a refusal is printed, and the next statement is asked. The exit code is that of the first
+    refusal.
+    """
     code = 0
     for statement in statements(sys.stdin):
         try:
@@ -282,7 +284,7 @@ KEYWORDS = (
 COMMANDS = {
     "\\cost": "price of a statement at the wanted error, without asking it",
     "\\error": "wanted error from now on: records for counts, or 1%; `\\error off` for free answers only",
-    "\\budget": "what is spent and what is left",
+    "\\budget": "the amounts spent and left",
     "\\domain": "columns and their values; `\\domain COLUMN` for one",
     "\\help": "this list",
     "\\quit": "leave",

@@ -59,7 +59,7 @@ class Check:
     declared: int | None
     limit: float = LIMIT
     violations: tuple[tuple[str, int], ...] = ()
-    """Each impossible rule of the domain, and the rows that satisfy it all the same."""
+    """Each impossible rule of the domain, and the number of rows that satisfy it."""
     discovered: tuple[str, ...] = ()
     """Categories that may have been found privately: the rare ones are not among them."""
 

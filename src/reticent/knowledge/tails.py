@@ -118,7 +118,7 @@ def box_reach(sd: float, chosen: float, shape: tuple[int, ...], failure: float) 
 SESSION_WIDE = Fraction(1, 20)
 """Of an answer's failure probability: for all statements about whole classes of questions, jointly."""
 PLAIN_WIDE = Fraction(1, 500)
-"""The same of a `plain` session, which was told the error of its questions and buys no start."""
+"""The same for a `plain` session, opened with the error of its questions and without a warm start."""
 
 Kind = Literal["certificates", "typical", "derived"]
 KINDS: dict[Kind, Fraction] = {"certificates": Fraction(1, 3), "typical": Fraction(1, 3), "derived": Fraction(1, 3)}

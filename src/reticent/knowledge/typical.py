@@ -44,7 +44,7 @@ LONGEST = 2e9
 
 MOST_SETS = 4096
 MOST_CELLS = 2**22
-"""Attribute sets of a distribution that is chosen for somebody, and their cells: a few seconds."""
+"""Limits on the attribute sets of a default distribution, and on their cells: a few seconds of work."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Mixture:
     weights: np.ndarray
     """Of sets that were not measured."""
     own: Mapping[Set, np.ndarray]
-    """Of each set, given what is left over of it."""
+    """The distribution of each set's excess, given its residuals."""
 
     @classmethod
     def likeliest(cls, sets: Sequence[Set], counts: np.ndarray, squares: np.ndarray, noise: np.ndarray) -> Self:

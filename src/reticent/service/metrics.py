@@ -171,7 +171,7 @@ class Log:
             self._stream.write(json.dumps(line) + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            pass  # nobody reads the log; answering goes on
+            pass  # the log cannot be written; answering continues
 
 
 class Forward(logging.Handler):

@@ -35,7 +35,7 @@ _JSON = b"application/json"
 _READ = frozenset({b"authorization", b"content-length", b"content-type"})
 _CONNECTION = (b"connection", b"proxy-connection")
 _DECLINED = frozenset({b"idempotency-key", b"transfer-encoding", b"expect", b"upgrade", *_CONNECTION})
-"""Headers that may change what becomes of a request; all others are read by nobody on the long way either."""
+"""Headers that may affect a request; the regular path ignores all others too."""
 HEADS = 4096
 """Heads that are remembered."""
 LONGEST_HEAD = 2048

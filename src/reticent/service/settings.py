@@ -20,7 +20,7 @@ from reticent.planning.smooth import stated_support
 WARM_SHARE = 0.5
 """Of the budget, for the warm start of a served table."""
 IDLE_SECONDS = 75
-"""An idle connection stays open longer than clients and proxies keep theirs: whoever closes first is not surprised."""
+"""Idle connections stay open longer here than at clients and proxies, so that those close first."""
 WRITER_IDLE_SECONDS = 120
 """The same between readers and writer."""
 

@@ -217,7 +217,7 @@ class TableService:
         }
 
     def close(self) -> None:
-        """Whoever is paying finishes first."""
+        """Close the table after the current payment has finished."""
         self._paying.close()
         self._working.close()
         self.session.close()

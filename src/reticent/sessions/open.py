@@ -58,9 +58,9 @@ from reticent.sessions.warm_start import (
 )
 
 USUAL_QUERIES = 10_000
-"""How many questions a threshold engine is planned for when nobody says."""
+"""The default number of questions for which a threshold engine is planned."""
 USUAL_LOSSES = 400
-"""How many losses a convex engine is planned for when nobody says."""
+"""The default number of losses for which a convex engine is planned."""
 
 OWN_LOSSES = {"losses": f"but with {' and '.join(map(repr, ('default', *CONVEX_ENGINES)))}"}
 
@@ -331,7 +331,7 @@ def _fitting(start: Release, curator: Curator) -> Release:
     for name, (theirs, ours) in compared.items():
         if theirs != ours:
             raise QueryError(f"the release was made for another {name}; start from one of the same table")
-    budget_of([PublishedBudget("", curator.budget, 0), *behind(start.facts)])  # refuses what together protects nobody
+    budget_of([PublishedBudget("", curator.budget, 0), *behind(start.facts)])  # refuses vacuous sums
     return start
 
 

@@ -189,7 +189,7 @@ class Session:
             else real_number(useful, "useful", "a share of the table, above 0 and below 1"),
         )
         found = discovered(table.domain, table.neighbours, table.unit)
-        budget_of([PublishedBudget("", budget, 0), *found])  # refuses what together protects nobody
+        budget_of([PublishedBudget("", budget, 0), *found])  # refuses vacuous sums
         if path is None:
             ledger = Ledger.memory(identity=table.identity, budget=budget)
         else:

@@ -52,7 +52,7 @@ TOTAL = "session:total"
 NOISE_PART = 0.25
 """Of a predicted largest error: what the noise of a cheap audit adds to it."""
 CHEAP_SHARE = Fraction(1, 40)
-"""Of what is left: an audit that costs no more is cheap. The rule of investments has the same share."""
+"""The share of the remaining budget below which an audit is cheap; the same as in the rule of investments."""
 USEFUL = 0.02
 """A class bound of at most this share of the table is worth a start, unless another is stated."""
 TOO_LOW = 1.3

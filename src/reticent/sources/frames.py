@@ -25,7 +25,7 @@ class ArrowFrame:
     table: pa.Table
     coded: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
-    """Names of columns that nobody asked for; a message may list them."""
+    """Names of columns that the domain does not use; a message may list them."""
     read: tuple[str, ...] = ()
     """Names of columns that hold readings of undeclared attributes, one cell by one."""
 

@@ -166,7 +166,7 @@ def _comparison(node: exp.Expr, scope: Scope) -> Selection:
 
 
 def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
-    """A comparison as it stands, unless it cuts a bin or orders text."""
+    """A plain comparison as a predicate, unless it cuts a bin or orders text."""
     assert isinstance(predicate, Comparison), "one column is compared"
     attribute = scope.domain[predicate.name]
     try:

@@ -22,7 +22,7 @@ class Interval:
     low: np.ndarray
     high: np.ndarray
     null: np.ndarray | None = None
-    """Rows with a value whose truth may be NULL all the same; None where there are none."""
+    """Mask of rows with a value whose true value may be NULL; None if there are none."""
 
     @classmethod
     def exactly(cls, number: float, rows: int) -> Interval:

@@ -155,7 +155,7 @@ def _similar(name: str) -> str:
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
-    """Refuse a node with an argument nobody looks at: an ignored word could change the meaning."""
+    """Refuse a node with an unused argument, because an ignored word could change the meaning."""
     for name, value in node.args.items():
         if value and name not in allowed:
             if name in CLAUSES:

@@ -65,7 +65,7 @@ class ResultTable(Framed):
             raise QueryError("a result table needs one value and one error per row and column")
 
     def drawn_from(self, sample: Any) -> ResultTable:
-        """The same table, which now knows what it came from; whoever makes a result calls it."""
+        """The same table with a reference to its origin, which `population` needs."""
         self.__dict__["_sample"] = sample
         return self
 

@@ -483,7 +483,7 @@ def statement_of(
     except ReticentError:
         raise
     except Exception:
-        # Trees of a foreign parser may have shapes nobody foresaw; that is a refusal, never a traceback.
+        # Trees of the parser library may have unexpected shapes; they are refused, without a traceback.
         raise refused("the statement has a form that is not understood", ONLY_SELECT) from None
 
 

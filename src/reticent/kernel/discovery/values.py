@@ -12,7 +12,7 @@ from reticent.domain.attribute import NULL_LABEL, OTHER_LABEL
 from reticent.errors import QueryError, whole_number
 
 LONGEST = 200
-"""Characters of a text that can be shown; longer ones are left out, whoever has them."""
+"""The longest text that can be released; longer ones are left out."""
 
 
 class TextSource(Protocol):

@@ -91,7 +91,7 @@ class Event:
                 if all(type(getattr(event, name)) in kinds for name, kinds in _KINDS.items()):
                     return event
         except (AttributeError, TypeError, ValueError, RecursionError):
-            pass  # not an event at all: somebody computed a hash for a text of their own
+            pass  # not an event: the hash was computed for a foreign text
         raise LedgerError("the ledger was edited: an event does not match its hash; restore the file")
 
     @property

@@ -55,7 +55,7 @@ Row = tuple[int, str, str]
 LAST = 2**62
 """Above every sequence."""
 CHUNK = 1000
-"""Events read at once: nobody waits longer for the store than that takes."""
+"""Events read at once; it bounds how long other threads wait for the store."""
 BUSY_SECONDS = 10
 """How long one connection waits for what another one holds."""
 
@@ -273,7 +273,7 @@ def _copied(path: Path, folder: Path) -> Path:
 class SqliteStore:
     """One SQLite file, WAL and synchronous=FULL: one device flush per append; one writer at a time.
 
-    `mode` is "rw", "ro" for a file that another process may be writing, or "immutable" for one that nobody writes.
+    `mode` is "rw", "ro" for a file that another process may be writing, or "immutable" for one that no process writes.
     """
 
     def __init__(self, path: Path, *, mode: str = "rw", lock: int | None = None) -> None:

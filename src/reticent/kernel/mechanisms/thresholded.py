@@ -99,7 +99,7 @@ def tail_above(sigma: Fraction, least: int) -> Fraction:
     one = 1 << bits
     if ratio >= one:
         return Fraction(1)
-    rest = Fraction(term * one, one - ratio)  # a geometric series bounds what is left
+    rest = Fraction(term * one, one - ratio)  # a geometric series bounds the remainder
     return min(Fraction(1), (total + rest) / one / max(Fraction(1), sigma * _ROOT_TWO_PI))
 
 

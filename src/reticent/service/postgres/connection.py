@@ -239,7 +239,7 @@ class WireConnection(asyncio.Protocol):
             self._write(messages.SSL_NO)
             return
         if self._decoder.held:
-            # Bytes from before the handshake could have been put there by somebody else (CVE-2021-23214).
+            # Bytes from before the handshake could have been injected by an attacker (CVE-2021-23214).
             raise ProtocolViolation("unexpected data after the request for TLS")
         self._write(messages.SSL_YES)
         try:

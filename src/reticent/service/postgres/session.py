@@ -117,7 +117,7 @@ class WireSession:
         return found + messages.READY[self._status]
 
     async def handle(self, message: Message) -> None:
-        """One message; what is refused is told to the client and, in the extended protocol, skips to the next Sync."""
+        """Handle one message; a refusal is sent to the client and, in the extended protocol, skips to the next Sync."""
         if isinstance(message, QueryMessage):
             self._skipping = False
             await self._query(message.text)

@@ -17,7 +17,7 @@ from reticent.service.metrics import Metrics
 YIELD_SECONDS = 0.001
 """For each connection that a reader is ahead of the least busy one."""
 LONGEST = 0.02
-"""By then it accepts all the same: the others may be busy, or gone."""
+"""After this time it accepts in any case, because the others may be busy or have ended."""
 TELL_SECONDS = 0.1
 HANDSHAKE_SECONDS = 10.0
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -96,7 +96,7 @@ class SharedListenerServer(uvicorn.Server):
                 self._protocol, client, ssl=self.config.ssl, ssl_handshake_timeout=patience
             )
         except OSError:
-            client.close()  # a handshake that failed concerns nobody else
+            client.close()  # a failed handshake affects only this client
 
     def _protocol(self) -> asyncio.Protocol:
         kind: Any = self.config.http_protocol_class
