@@ -106,7 +106,7 @@ ORIGINS = {
 
 
 JOINT_ORIGINS = ("certificate", "theorem")
-"""All answers of one of these origins hold together with the confidence of any of them."""
+"""Origins whose answers all hold jointly with the confidence of any of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,25 +128,25 @@ class Answer(Framed):
     snapshot: str | None = None
     ledger_id: int | None = None
     labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """For a marginal: the attributes in the order asked, each with the text of its codes."""
+    """For a marginal: the attributes in the order asked, each with the labels of its codes."""
     keys: tuple[tuple[Any, ...], ...] = ()
-    """What these codes are in a data frame: categories, texts of bins, None for a missing value."""
+    """The keys of these codes in a data frame: categories, labels of bins, None for a missing value."""
     wanted: float | None = None
-    """The error asked for, where it was not reached."""
+    """The requested error, if it was not reached."""
     note: str = ""
-    """Why it was not."""
+    """The reason why it was not reached, or another remark."""
     basis: str = ""
-    """What the value is of, where that is not plain from the question: clipped values, persons' means."""
+    """The values that the answer refers to, if that does not follow from the question: clipped values, persons'
+    means."""
     interval: tuple[float, float] | tuple[np.ndarray, np.ndarray] | None = None
-    """Where the truth lies with probability `confidence`: all certified statements and logical bounds intersected."""
+    """An interval that contains the true value with probability `confidence`: the intersection of all certified
+    statements and logical bounds."""
     fitted: float | np.ndarray | None = None
-    """What the hypothesis says by itself; fitted values of parts add up to that of the whole, `value` need not."""
+    """The hypothesis' own value; fitted values of parts add up to that of the whole, `value` need not."""
     typical: float | None = field(default_factory=lambda: None)
-    """The error of most questions like this one: 19 of 20 questions of the declared distribution err at most as much.
-
-    `error` bounds the worst of millions of questions; this bounds all but a twentieth of them. A question that was
-    searched for because its answer looks wrong is not a typical one.
-    """
+    """The typical error: 19 of 20 questions of the declared distribution are within it. `error` bounds the worst of
+    millions of questions; this bounds all but a twentieth of them. A question that was chosen because its answer looks
+    wrong is not a typical one."""
 
     @classmethod
     def built(cls, asked: Any, typical: Callable[[], float | None] | None, **fields: Any) -> Answer:

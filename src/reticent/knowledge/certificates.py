@@ -31,7 +31,7 @@ class ErrorBound(Protocol):
 
 
 KEPT_BOUNDS = 2**12
-"""Analysts choose confidences, so what is remembered about them is limited."""
+"""The size of the cache of bounds by confidence, which analysts choose."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Certificate:
     ledger_id: int | None = None
     joint: bool = False
     plain: bool = False
-    """Of a session in which statements about classes have a small share (`Shares.plain`)."""
+    """Whether the session gives statements about classes a small share (`Shares.plain`)."""
 
     origin = "certificate"
 
@@ -142,11 +142,12 @@ def tightest(certificates: Iterable[Bound], form: Form, confidence: float | None
 
 
 LONGEST_AUDIT = 4e9
-"""Steps of the search for the worst range that an unasked audit may take: some seconds."""
+"""The largest number of steps of the search for the worst range in an unrequested audit: some seconds."""
 NOISE_SHARE = 0.5
-"""Of a wanted error: an audit passes more often than not when the true errors are at most the other half."""
+"""The share of a requested error for the noise of an audit: it passes more often than not if the true errors are at
+most the other half."""
 WORTH = 0.5
-"""Such an audit is tried when it costs at most this share of buying singly: then it saves more often than it loses."""
+"""Such an audit is tried if it costs at most this share of single purchases: it then saves more often than it loses."""
 LAST_INDEX = 200
 """Later audits of a session would need a failure probability below 1e-60."""
 

@@ -47,10 +47,10 @@ from reticent.queries.linear import Count, Marginal, OfColumn, Ratio, Residual, 
 from reticent.queries.literals import readable_name
 
 WIDE = frozenset({"certificate", "derived", "batch"})
-"""Origins of statements that a session makes for all questions at once, and which hold together."""
+"""Origins of statements that a session makes for all questions at once, and which hold jointly."""
 
 Recall = Callable[[str], Sequence[float] | None]
-"""The errors wanted of a question's parts when it was asked before, by `part_name`; None if it was not."""
+"""The errors recorded for a question's parts when it was asked before, by `part_name`; None if it was not."""
 
 
 def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> Answer | None:
@@ -552,7 +552,7 @@ def _columns(query: Query | Residual, knowledge: Knowledge) -> Iterable[str]:
 
 
 ROWS = 10_000
-"""Enough to look at, quick to draw; a release's `synthesize` draws as many as wanted."""
+"""The number of rows of the synthetic table; a release's `synthesize` draws any number."""
 
 _DRAWN: WeakKeyDictionary[Snapshot, np.ndarray] = WeakKeyDictionary()
 _LOCK = Lock()

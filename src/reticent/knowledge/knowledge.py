@@ -47,20 +47,20 @@ from reticent.queries.groups import ONE_BY_ONE, Groups
 from reticent.queries.linear import Marginal
 
 VACUOUS = 0.5
-"""A fraction is never farther than that from one half: a larger bound certifies nothing."""
+"""No fraction is farther than this from one half: a larger bound certifies nothing."""
 ROUNDING = 1 + 1e-9
-"""Of an error that was just met."""
+"""A relative tolerance for an error that was just met."""
 KEPT_CHOICES = 2**16
-"""Analysts choose what is asked, so what is remembered about it is limited."""
+"""The size of the cache of choices, because analysts choose the questions."""
 WHOLE = (0.0, 1.0)
-"""Where any share of the table lies."""
+"""The range of shares of the table."""
 MOST_PARTS = 32
-"""Sets of fewer attributes whose statements are read for one question."""
+"""The largest number of sets of fewer attributes whose statements are read for one question."""
 FEW_ATTRIBUTES = 4
-"""All subsets of so many are looked at."""
+"""Up to this number of attributes, all subsets are considered."""
 
 Single = Linear | Marginal | Groups
-"""A question that one measurement answers; everything else is put together from several of them."""
+"""A question that one measurement answers; all others are combined from several of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Certified:
     snapshot: Snapshot
     certificates: tuple[Certificate, ...]
     guarantees: tuple[Guarantee, ...] = ()
-    """Of the queries of a release's workload."""
+    """Guarantees for the queries of a release's workload."""
 
     @property
     def bounds(self) -> tuple[Certificate | Guarantee, ...]:
@@ -105,7 +105,7 @@ class AnswerSource(Protocol):
 
 
 Held = Snapshot | MeasuredMarginal | MeasuredQuery | MeasuredGroups
-"""What a question can be read from."""
+"""The objects from which a question can be read."""
 
 
 class AskedNumber:
@@ -236,7 +236,7 @@ class Knowledge:
     certified: tuple[Certified, ...] = ()
     marginals: tuple[MeasuredMarginal, ...] = ()
     queries: MeasuredQueries = field(default_factory=ByDigest)
-    """By digest of the compiled form: one question in two wordings is one question."""
+    """By digest of the compiled form, so that equivalent questions are one question."""
     batches: Mapping[str, CertifiedBatch] = field(default_factory=dict)
     groups: MeasuredTables = field(default_factory=MeasuredTables)
     models: Mapping[str, tuple[PaidModel, ...]] = field(default_factory=dict)
@@ -244,23 +244,23 @@ class Knowledge:
     means: Mapping[str, tuple[RawMean, ...]] = field(default_factory=dict)
     """Of the rows' own numbers, by digest of the question."""
     residuals: tuple[Measurement, ...] = ()
-    """What releases measured of residuals."""
+    """Residuals that releases measured."""
     sums: Mapping[str, tuple[RawSums, ...]] = field(default_factory=dict)
     """Of the rows' own numbers, by digest of the groups."""
     bin_means: Mapping[str, BinMeans] = field(default_factory=dict)
-    """Where in their bins the numbers of a column lie, by column."""
+    """Measured offsets of numbers within their bins, by column."""
     unfitted: int = 0
-    """Purchases since the working hypothesis was last fitted to everything."""
+    """The number of purchases since the working hypothesis was last fitted."""
     fitted: int = 0
-    """Measured marginals that it was fitted to: the first so many."""
+    """The number of measured marginals, from the first, to which it was fitted."""
     typical: tuple[Typical, ...] = ()
-    """What was bought about most questions of a distribution, oldest first."""
+    """Typical errors, oldest first."""
     notes: tuple[str, ...] = ()
-    """Where learning did not fit: what became of the working hypothesis."""
+    """Notes about learning that did not fit in memory."""
     unit: str = "record"
-    """What weighs one: a record, a person with all of theirs, or a row of a person."""
+    """The unit of weight one: a record, a person with all rows, or a row of a person."""
     shares: Shares = SINGLE
-    """How statements share the probability of failure; only joint ones are intersected."""
+    """The division of the failure probability; only joint statements are intersected."""
 
     @cached_property
     def domain(self) -> Domain:

@@ -29,18 +29,19 @@ class ExcessReading:
     value: float
     noise: Noise
     index: int
-    """Of the audit: the j-th of a ledger may fail 2^-j as often. Own audits of a question have an `attempt` instead."""
+    """The index of the audit: the j-th of a ledger has the share 2^-j of the failure probability. A question's own
+    audits have an `attempt` instead."""
     scale: float
     records: float
     records_error: float
     cost: int
     ledger_id: int
     vacuous: float
-    """What parameters of zero are within on any table: a bound from here on says nothing."""
+    """The excess risk of zero parameters on any table: a bound from here on is vacuous."""
     hidden: float = 0.0
     """Share of `scale` by which the excess may lie above what was read (`ExcessRisks.hidden`)."""
     attempt: int = 0
-    """Which audit of these losses it is, counted from 1, where they ordered it themselves (`audit_share`)."""
+    """The number of the audit among those of these losses, from 1, if they requested it themselves (`audit_share`)."""
 
     def high(self, confidence: float) -> float:
         """An upper bound on every excess risk; infinite if the noise bound or the result is vacuous."""
@@ -97,7 +98,7 @@ class LossCertificate:
     losses: tuple[ConvexLoss, ...]
     thetas: tuple[np.ndarray, ...]
     gaps: tuple[float, ...]
-    """How far each lies above the minimum of the hypothesis' own risk, at most."""
+    """Upper bounds on the distance of each model from the minimum of the hypothesis' own risk."""
     snapshot: str
     reading: ExcessReading
 

@@ -50,7 +50,7 @@ BEFOREHAND = "if this question was chosen beforehand"
 SAMPLED = "for a simple random sample"
 BISECTIONS = 60
 TELLING = 0.5
-"""A transfer bound of half the range or more says nothing."""
+"""A transfer bound of half the range or more is vacuous."""
 
 
 class Sample(NamedTuple):
@@ -60,7 +60,7 @@ class Sample(NamedTuple):
     query: Query
     replicates: Replicates | None = None
     budget: Callable[[], Budget] | None = None
-    """Of all that was published about the table; looked up where it is needed."""
+    """The budget of all publications about the table, computed on demand."""
     neighbours: str = "replace-one"
 
 

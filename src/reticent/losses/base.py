@@ -32,9 +32,9 @@ HALVINGS = 60
 """Of an interval of margins, after which its ends are neighbouring floats."""
 
 Task = Literal["number", "sign", "class", "margin", "mean"]
-"""A number, one of two values, one of several, nothing but a margin, or nothing at all."""
+"""The kind of prediction: a number, one of two values, one of several, a margin only, or nothing."""
 Labels = tuple[np.ndarray, np.ndarray, tuple[float, float]]
-"""The number that each label code stands for, which codes have one, and (offset, scale) of the label as declared."""
+"""The number of each label code, a mask of usable codes, and (offset, scale) of the label as declared."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,7 +68,7 @@ class Design:
     label: str | None
     label_values: np.ndarray
     labelled: np.ndarray
-    """Which label codes say what is to be learned; records with another (null, say) count as zero loss, as in AVG."""
+    """Mask of usable label codes; records with another code (null, for example) count as zero loss, as in AVG."""
     label_units: tuple[float, float]
     """(offset, scale): the label as declared is offset + scale * value."""
 
@@ -289,7 +289,7 @@ def _classes(label: str, attribute: Attribute, positive: Any) -> tuple[np.ndarra
 
 
 AFFIRMATIVE = frozenset({"true", "t", "yes", "y", "1", "1.0", "on", "present", "positive"})
-"""How a class is written that everyone takes for the one to predict."""
+"""Texts of a class that readers expect to be the predicted one."""
 
 
 def refuse_unnamed_class(domain: Domain, label: str | None, positive: Any) -> None:

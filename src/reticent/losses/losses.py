@@ -364,7 +364,7 @@ LOSSES: Mapping[str, type[ConvexLoss]] = {
     kind.kind: kind
     for kind in (Squared, Ridge, Logistic, Hinge, Huber, MeanVector, Quantile, Poisson, Multinomial, Margin)
 }
-"""All losses there are: the kernel accepts these exact types and no other."""
+"""The closed list of losses: the kernel accepts exactly these types."""
 
 
 def loss_from_dict(description: Any) -> ConvexLoss:

@@ -18,14 +18,14 @@ from reticent.queries.predicate import Predicate, all_of, any_of, negated, predi
 KEPT_COMPARISONS = 4096
 LONGEST_COMPARISON = 256
 KEPT_ARRANGEMENTS = 1024
-"""Analysts choose both, so what is remembered of them is limited; bodies are short, so these are a few MB."""
+"""The size of both caches, because analysts choose the bodies; bodies are short, so these are a few MB."""
 _COMPARISON = re.compile(rb"(\{[^{}]*\})")
 _COUNT_KEYS = {"query", "where"}
 
 Sides = tuple[Predicate, Predicate]
 """A comparison and its negation."""
 Signed = tuple[int, int]
-"""The place of a comparison in the body, and which of its sides is meant."""
+"""The position of a comparison in the body, and whether it is negated."""
 
 
 class Arrangement(NamedTuple):
@@ -33,7 +33,7 @@ class Arrangement(NamedTuple):
 
     where: Any
     conjunction: list[Signed] | None
-    """Of which all must be true, where no more is asked."""
+    """The comparisons of a conjunction, if the condition is one."""
 
     def over(self, sides: list[Sides]) -> Predicate:
         if self.conjunction is not None:

@@ -41,29 +41,30 @@ class TableSettings:
     query: str | None = None
     person: str | None = None
     most: int | None = None
-    """With `person`: every row weighs one, of at most so many rows a person."""
+    """With `person`: every row has weight one, with at most this many rows of each person."""
     records: int | None = None
     neighbours: str = "replace-one"
     version: str | None = None
     warm_start: float | None = None
     """Half of the budget, unless another share, a purpose or a useful bound is stated."""
     purpose: str | None = None
-    """"unlimited" or "few": what the first opening does with the budget, instead of a stated share."""
+    """"unlimited" or "few": how the first opening uses the budget, instead of a stated share."""
     useful: float | None = None
-    """The largest predicted bound for which the start is bought, instead of a stated share."""
+    """The largest predicted bound at which the warm start is bought, instead of a stated share."""
     engine: str = "default"
     queries: int | None = None
     losses: str | None = None
-    """For the convex engines: a file of losses like those to come."""
+    """For the convex engines: a file with examples of the losses to come."""
     error: float | None = None
-    """For the convex engines: the excess risk within which they answer; by default the least they can certify."""
+    """For the convex engines: the excess risk of their models; by default the smallest that they can certify."""
     support: int | None = None
     smoothness: float | None = None
     gamma: float | None = None
     distance: float | None = None
     confidence: float = 0.95
     numbers: bool = False
-    """Whether to keep where in its bin each number lies, so that AVG and SUM of the rows' own numbers can be sold."""
+    """Whether to store the position of each number within its bin, so that AVG and SUM of the rows' own numbers can be
+    sold."""
     accept_misfits: bool = False
     synthetic_rows: bool = False
     """Whether `SELECT *` in SQL shows synthetic rows instead of being refused."""
@@ -131,10 +132,10 @@ class Settings:
     waiting_each: int = 16
     log_level: str = "info"
     postgres: int | None = None
-    """Port of the PostgreSQL door; None opens none."""
+    """The PostgreSQL port; None for none."""
     postgres_connections: int = 100
     postgres_plaintext: bool = False
-    """Lets other machines connect without TLS, for a tunnel or proxy that encrypts."""
+    """Allows other machines to connect without TLS, for a tunnel or proxy that encrypts."""
     tls_certificate: str | None = None
     tls_key: str | None = None
 
@@ -240,7 +241,7 @@ LONGEST_PAGE = 200
 LONGEST_TOKEN_DAYS = 3650
 MOST_TOKEN_TABLES = 100
 HEAD_LIMIT = 32_768
-"""Bytes of a head that may arrive piecemeal; what arrives at once is bounded by the socket's buffer."""
+"""Bytes of a head that may arrive in pieces; the socket's buffer limits what arrives at once."""
 LARGEST_NUMBER = 2**53
 """Of events and answers; beyond it JSON's numbers are not exact."""
 LONGEST_TICK = 60.0
@@ -250,4 +251,4 @@ RELEASE_NAME = r"r[0-9]{4,8}"
 PERSON_NAME = r"[a-z0-9][a-z0-9._-]{0,39}"
 KEY = r"[A-Za-z0-9._~-]{1,64}"
 LONGEST_DETAIL = 500
-"""Characters of a problem's detail; what a client sent is not sent back at length."""
+"""Characters of a problem's detail, so that long client input is not sent back."""

@@ -30,11 +30,11 @@ from reticent.losses.public import Problem
 from reticent.planning.convex import SOLVED, ConvexPlan
 
 WITHIN = tuple(kind for kind in MINIMIZERS if kind is not UnconstrainedGLM)
-"""Minimisers whose answers lie in the ball: an update compares them with the hypothesis' own minimiser there."""
+"""Minimisers whose answers lie in the ball, so that an update can compare them with the hypothesis' own minimiser."""
 KEPT = 1 << 14
 """Losses whose replies are kept."""
 BLOCKS = 64
-"""The planned tests are logged in so many blocks, ahead of use: a restart forgets at most one block."""
+"""The planned tests are recorded in this many blocks, ahead of use: a restart loses at most one block."""
 
 
 class EpochReply(NamedTuple):

@@ -23,7 +23,7 @@ from reticent.queries.forms import Form, Product
 from reticent.queries.linear import Marginal
 
 KEPT = 1 << 17
-"""Questions whose verdicts are kept, so that a repeat costs no test."""
+"""The number of questions whose verdicts are cached, so that a repetition needs no test."""
 
 
 class Verdict(NamedTuple):

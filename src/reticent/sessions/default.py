@@ -31,20 +31,20 @@ from reticent.sessions.numbers import quote_mean, quote_sums, sells_sums
 from reticent.sessions.state import Payment, State
 
 ROUNDED = 1 - 1e-9
-"""So that the same question asked again finds its own answer good enough."""
+"""A relative tolerance, so that a repeated question finds its own answer accurate enough."""
 
 ORDER = 3
-"""Questions are expected to be about at most so many attributes, as the classes that a session certifies."""
+"""The largest number of attributes of expected questions, as for the classes that a session certifies."""
 HARDLY_BETTER = 1.1
-"""Times the noise of another measurement: what is known so well already is not measured again.
-
-Noise is such that a cell of average size comes out below the limit unless it strays one standard deviation, which
-`MOSTLY` do not. With r times that noise it may stray (1 + k) / r - k, k the reach in standard deviations. Up to r = 1.1
-that is above 0 for every k below 10: more than half of the cells are known already, and a second price would buy the
-lesser half. It decides little: with 1, 1.1, 1.5 and 3, one stream of 1,500 questions spent within a hundredth of the
-same budget."""
+"""A marginal is not measured again if its known noise is at most this multiple of the new measurement's. The noise is
+chosen so that a cell of average size is below the limit unless its noise exceeds one standard deviation, which holds
+for `MOSTLY` of the cells. With r times that noise the allowed deviation is (1 + k) / r - k, where k is the bound in
+standard deviations. Up to r = 1.1 that is above 0 for every k below 10: more than half of the cells are already known,
+and a second purchase would add the smaller half. The value matters little: with 1, 1.1, 1.5 and 3, one stream of 1,500
+questions spent the same budget to within a hundredth."""
 MOSTLY = 0.84
-"""Cells of average size or less that come out below a limit which is one standard deviation above them."""
+"""The share of cells of average size or less whose measured value is below a limit one standard deviation above
+them."""
 
 
 class DefaultEngine(SessionEngine):

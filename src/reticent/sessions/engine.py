@@ -61,10 +61,10 @@ class SessionEngine(ABC):
 
     name: ClassVar[str] = ""
     audits_batches: ClassVar[bool] = False
-    """Whether a declared batch may be certified by one audit; else its questions are asked singly."""
+    """Whether a declared batch may be certified by one audit; otherwise its questions are asked singly."""
 
     reads_knowledge: ClassVar[bool] = False
-    """Whether free answers are functions of knowledge alone, as those of readers are."""
+    """Whether free answers are functions of knowledge alone, as readers require."""
 
     def __init__(self, state: State, confidence: float) -> None:
         self.state = state
@@ -282,7 +282,7 @@ class Purchase:
     noise: Noise
     cost: int
     invested: int = 0
-    """Of the cost, what goes beyond the question asked: a cell may be bought with its whole marginal."""
+    """The part of the cost beyond the question asked: a cell may be bought with its whole marginal."""
     beside: tuple[Marginal, Noise] | None = None
     """A marginal that is measured in the same charge, for later questions."""
 
@@ -341,7 +341,7 @@ class Split:
     join: Callable[[list[Any]], Any]
     begin: Callable[[], bool] = lambda: True
     between: int = 0
-    """What one part may make the next ones pay beyond their own prices."""
+    """An upper bound on what one part may add to the prices of the next ones."""
 
     @cached_property
     def price(self) -> int:

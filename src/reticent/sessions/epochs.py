@@ -33,7 +33,7 @@ from reticent.sessions.count_tests import (
 )
 
 BLOCKS = 64
-"""The planned tests are logged in so many blocks, ahead of use: a restart forgets at most one block."""
+"""The planned tests are recorded in this many blocks, ahead of use: a restart loses at most one block."""
 
 
 class Epochs:

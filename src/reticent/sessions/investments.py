@@ -27,9 +27,10 @@ from reticent.queries.groups import Groups
 from reticent.sessions.journal import Journal
 
 INVESTED_SHARE = Fraction(1, 40)
-"""Of the budget: with it and the 2% that shared failure probabilities add to prices, 0.95 of plain noise is left."""
+"""The share of the budget for investments: with it, and the 2% that shared failure probabilities add to prices, 0.95 of
+the answers of plain noise remain."""
 MOST_COUNTED = 2**16
-"""Analysts choose what is asked, so how many free answers are remembered is limited; later ones save nothing."""
+"""The largest number of free answers whose savings are counted, because analysts choose the questions."""
 NAMED = 16
 """Digits of a question's digest."""
 

@@ -31,21 +31,23 @@ from reticent.releases.release import PUBLISHED, Release
 from reticent.sessions.purchase_index import Learned, Segment, joined_segments
 
 ASK = "ask:"
-"""Keys of what analysts paid for."""
+"""Keys of analysts' purchases."""
 SUM = "sum:"
 """Keys of means of the rows' own numbers."""
 AUDIT = "session:audit:"
-"""Keys of audits, of classes and of batches: all of them share one failure probability."""
+"""Keys of audits of classes and of batches, which all share one failure probability."""
 OWN_AUDIT = "session:own audit:"
-"""Keys of audits that losses ordered for themselves, with their attempt: each loss has its own failure probability."""
+"""Keys of audits that losses requested for themselves, with their attempt: each loss has its own failure
+probability."""
 TYPICAL = "session:typical:"
-"""Keys of what is bought about most questions of a distribution: these share another."""
+"""Keys of typical errors, which share another failure probability."""
 LEAST_INDEXED = 512
-"""So many purchases are learned again in a second or two; a segment of the index covers at least as many."""
+"""The least number of purchases in a segment of the index; so many are read again in a second or two."""
 STATE = b"working hypothesis\n"
-"""Before the bytes of one that an index keeps until the next: they must not be those of a stored snapshot."""
+"""A prefix of the bytes of a hypothesis that an index keeps until the next, so that they differ from a stored
+snapshot."""
 LEAST_CLOSED = 64
-"""When a session that has an index is closed, so many are worth a segment of their own."""
+"""The least number of new purchases for which closing a session adds a segment."""
 
 
 @dataclass(frozen=True, eq=False)

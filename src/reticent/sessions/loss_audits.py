@@ -43,18 +43,18 @@ from reticent.sessions.state import State
 from reticent.sessions.warm_start import default_workload
 
 NOISE_SHARE = 2 / 3
-"""Of a wanted error, what the noise of an audit may reach. With shares of `audit_share`, three attempts and then a
-minimiser at ten times the price, this costs least where the true excess is at most a tenth of the error, and within a
-tenth of the least up to a fifth (docs/convex.md)."""
+"""The share of a requested error that the noise of an audit may reach. With the shares of `audit_share`, three
+attempts, and then a minimiser at ten times the price, this minimises the cost if the true excess is at most a tenth of
+the error, and is within a tenth of the minimum up to a fifth (docs/convex.md)."""
 HIDDEN_SHARE = 1 / 40
-"""Of a wanted error: so much is added to every bound, for a ridge with which the private minimum takes four tenths of
-the steps (docs/proofs/excess-risk.md, claim 5). A certified model costs a twentieth more; half as much would save half
-of that and take two fifths more steps, twice as much costs a tenth (`benchmarks/audit_constants.py`)."""
+"""The share of a requested error that is added to every bound, for a ridge with which the private minimum takes four
+tenths of the steps (docs/proofs/excess-risk.md, claim 5). A certified model costs a twentieth more; half as much would
+save half of that and take two fifths more steps, twice as much costs a tenth (`benchmarks/audit_constants.py`)."""
 WIDEST_SHARE = 1 - HIDDEN_SHARE - 1 / 20
-"""Where only so much may be spent on a loss, noise may reach up to this: there a model whose excess is a twentieth of
-the error passes every second time, and with more noise an audit would sooner fail than pass."""
+"""The largest share of the error that noise may reach if the budget of a loss is limited: a model whose excess is a
+twentieth of the error then passes every second time, and with more noise an audit would fail more often than pass."""
 ATTEMPTS = 3
-"""Audits that one request may order of the same models."""
+"""The largest number of audits of the same models in one request."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,10 +152,10 @@ class RiskAudits:
 
 
 LATE = f"{WARM}:late"
-"""Key of what a late start buys."""
+"""The key of a late start."""
 LEAST_SHARE = Fraction(1, 100)
-"""Of the budget: after a late start for as much, seven audits in ten of generated tables pass, nearly as many as after
-ten times as much; after a quarter of it hardly more than half (`benchmarks/audit_constants.py`)."""
+"""The share of the budget for a late start. After it, seven audits in ten of generated tables pass, nearly as many as
+after ten times as much; after a quarter of it hardly more than half (`benchmarks/audit_constants.py`)."""
 
 
 def unmeasured(knowledge: Knowledge, sets: Iterable[Iterable[str]]) -> bool:

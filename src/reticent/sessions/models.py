@@ -38,7 +38,7 @@ from reticent.sessions.loss_audits import ATTEMPTS, LATE, RiskAudit, RiskAudits,
 from reticent.sessions.state import State
 
 LARGEST_SHARE = 0.5
-"""An audit is tried when it costs at most this share of what remains."""
+"""An audit is tried if it costs at most this share of the remaining purchases."""
 
 
 def quote_models(

@@ -47,14 +47,14 @@ if TYPE_CHECKING:
     from reticent.sessions.default import DefaultEngine
 
 DOMINATES = 0.5
-"""Bins that hide more than this share of a wanted error leave noise less than the rest: then the numbers themselves are
-cheaper."""
+"""If the binning error exceeds this share of a requested error, the rows' own numbers are cheaper."""
 SMALLEST_ROOM = 2.0
-"""Records that noise must be allowed: one of them covers the grid of a count."""
+"""The least noise allowed, in records: one record covers the grid of a count."""
 
 
 COUNT_PART = 2 ** (1 / 3) / 2
-"""What a count may stray of a share that is half of it, beside the sum: least for both when they are paid alike."""
+"""The part of a share's error for the count, half of which enters the share, besides the sum: it minimises their total
+price."""
 
 
 class SumPurchase(NamedTuple):

@@ -213,7 +213,7 @@ OPENERS: dict[str, Callable[[Curator, Journal, dict[str, Any], Opening, Report],
     **dict.fromkeys(ENGINES, _threshold),
     **dict.fromkeys(CONVEX_ENGINES, _convex),
 }
-"""A new engine is one more line here: how it is opened, and resumed from what the journal holds."""
+"""How each engine is opened and resumed from the journal; a new engine is one more line."""
 
 
 def _settled_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:

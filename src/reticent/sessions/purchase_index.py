@@ -16,7 +16,7 @@ from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.measured import Index, MeasuredGroups, MeasuredQuery
 
 GROWTH = 2
-"""A segment at most so many times as large as a new one is merged with it."""
+"""A segment is merged with a new one if it is at most this many times as large."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,8 @@ class Learned:
     unfitted: int
     sequence: int
     targets: int
-    """The event up to which wanted errors are covered; 0 for an index of earlier versions, which lists counts alone."""
+    """The event up to which requested errors are covered; 0 for an index of earlier versions, which lists only
+    counts."""
 
     @property
     def covered(self) -> tuple[type, ...]:

@@ -47,9 +47,9 @@ from reticent.sessions.journal import ASK, Bought, Journal
 from reticent.sessions.purchase_index import Learned
 
 WARM = "session:warm"
-"""Keys of what a warm start buys."""
+"""Keys of a warm start's purchases."""
 OFFSETS = "session:offsets"
-"""Key of what a start measures of where in their bins the numbers of a table lie (spec answers 5.2)."""
+"""The key of the offsets of numbers within their bins, measured by a warm start (spec answers 5.2)."""
 
 
 def resumed(journal: Journal) -> Knowledge:

@@ -40,7 +40,7 @@ from reticent.sessions.warm_start import (
 )
 
 WARM_SHARE = 0.5
-"""Of the budget, for a warm start (online.md 3)."""
+"""The share of the budget for a warm start (online.md 3)."""
 PURPOSES = ("unlimited", "few")
 """Any number of questions within one bound, or a number of questions each within its own."""
 
@@ -51,7 +51,7 @@ class Start:
 
     purpose: Literal["unlimited", "few"]
     predicted: float | None
-    """Of the class bound, as a share of the table; None where the number of records is not known."""
+    """The predicted class bound, as a share of the table; None if the number of records is unknown."""
     useful: float
 
     @property

@@ -57,7 +57,7 @@ class TestedCounts(SessionEngine):
     """An engine that tests counts. Payments are serialised: every test belongs to the one running epoch."""
 
     __test__ = False
-    """Of pytest, which takes the name for that of tests."""
+    """Tells pytest that this class is not a test."""
 
     def __init__(self, state: State, confidence: float, counts: CountMechanism) -> None:
         # The constants were chosen for the confidence of the first opening.

@@ -44,25 +44,26 @@ from reticent.sessions.resume import OFFSETS, WARM, with_certificates, with_offs
 
 AUDIT_SHARE = Fraction(1, 20)
 TYPICAL_SHARE = Fraction(1, 20)
-"""Of the budget, for a first typical error: its noise is then far below the error itself (docs/budget.md)."""
+"""The share of the budget for a first typical error: its noise is then far below the error itself (docs/budget.md)."""
 OFFSET_SHARE = Fraction(1, 100)
-"""Of the budget, for offsets within bins: their noise is then a few records in a bin (docs/budget.md)."""
+"""The share of the budget for offsets within bins: their noise is then a few records in a bin (docs/budget.md)."""
 TOTAL = "session:total"
 """Key of a private number of records."""
 NOISE_PART = 0.25
-"""Of a predicted largest error: what the noise of a cheap audit adds to it."""
+"""The share of a predicted largest error that the noise of a cheap audit adds to it."""
 CHEAP_SHARE = Fraction(1, 40)
 """The share of the remaining budget below which an audit is cheap; the same as in the rule of investments."""
 USEFUL = 0.02
-"""A class bound of at most this share of the table is worth a start, unless another is stated."""
+"""A warm start is bought if its class bound is at most this share of the table, unless `useful=` is given."""
 TOO_LOW = 1.3
-"""How far a predicted bound may be below the obtained one (spec answers 3): who relies on it leaves as much room."""
+"""The largest ratio of the obtained bound to the predicted one (spec answers 3); decisions leave this margin."""
 PUBLIC_SEED = 20240301
-"""Draws a support: public post-processing, the same at every opening."""
+"""The seed of a support: public post-processing, the same at every opening."""
 HELD_COPIES = 3
-"""Of a session's hypothesis: the working one, its snapshot, and the one that an update makes."""
+"""Copies of a session's hypothesis in memory: the working one, its snapshot, and the one that an update creates."""
 LARGEST_WORKLOAD = 2**22
-"""Cells of the default workload: all triples while they fit, else all pairs, else single attributes."""
+"""The largest number of cells of the default workload: all triples if they fit, else all pairs, else single
+attributes."""
 
 
 def warm_up(
