@@ -62,7 +62,7 @@ def check(
         click.echo(str(found))
     if problem is not None:
         raise problem
-    found.refuse("mend the domain or the rows; `release` and `serve` stop there too, unless given --accept-misfits")
+    found.refuse("correct the domain or the rows; `release` and `serve` also stop, unless --accept-misfits is given")
 
 
 def _declared(path: str) -> tuple[Domain, DomainError | None]:

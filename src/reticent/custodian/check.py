@@ -99,7 +99,9 @@ class Check:
             if fit.beyond:
                 lines.append(f"{fit.attribute}: outside its edges, such as {', '.join(fit.beyond)}")
         for rule, count in self.violations:
-            remedy = ": mend them or the rule, for no synthetic row will be like them" if count else ""
+            remedy = (
+                ": correct the rows or the rule, because synthetic rows will not have such records" if count else ""
+            )
             lines.append(f"{count} rows satisfy {rule}, which is declared impossible{remedy}")
         return "\n".join(lines)
 
@@ -211,7 +213,7 @@ def refuse_misfits(rows: Any, domain: Domain, *, query: str | None = None, perso
     Sessions, releases and services never call it, because a refusal would reveal facts about rows to an analyst.
     """
     check(rows, domain, query=query, person=person, examples=0).refuse(
-        "see `reticent check`, mend the domain or the rows, or go on with --accept-misfits"
+        "see `reticent check`, correct the domain or the rows, or continue with --accept-misfits"
     )
 
 
