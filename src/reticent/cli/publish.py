@@ -199,7 +199,7 @@ def release(
         return
     show_release(published, written)
     if ledger is None:
-        console.print("[dim]no --ledger: nothing but you remembers that this was spent[/dim]")
+        console.print("[dim]no --ledger: this spending is not recorded in any file[/dim]")
 
 
 def _write_custodian_copy(published: Any, private: Any, path: Path) -> Path:
