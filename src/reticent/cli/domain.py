@@ -66,8 +66,8 @@ def new(
     """Draft a domain from names and declared types: a Parquet schema, a CSV header, a database's catalogue.
 
     Truth values, enumerations and check constraints are filled in. Keys that depend on the rows stay empty, with a
-    comment that says what to enter. A CSV file has no types: --number, --whole and --date name the columns of each
-        type.
+    comment that says what to enter. A CSV file has no types, so --number, --whole and --date name the columns of each
+    type.
 
     \b
     Example:  reticent domain new census.parquet --out census.toml
