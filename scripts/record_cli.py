@@ -10,6 +10,7 @@ import runpy
 import shlex
 import sys
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +22,20 @@ WIDTH = 80
 OPENING = """\
 # Command line
 
-Every command has `--help` with an example. Those that answer print JSON alone with `--json`. On a terminal a bar shows
-what is being done and the time left; elsewhere nothing but the result is printed; `RETICENT_PROGRESS=off` turns bars
-off. Exit codes: 0 done, 1 an audit found a broken promise, 2 bad input (one line on stderr says what and how to mend
-it), 3 the budget cannot pay, 130 interrupted.
+Every command has `--help` with an example. Commands that print results print only JSON with `--json`. On a terminal, a
+progress bar shows the current step and the remaining time; otherwise only the result is printed.
+`RETICENT_PROGRESS=off` turns progress bars off.
 
-The outputs below were recorded with the invented census that `python examples/tiny_census.py` writes. Noise is fresh in
-every run, so your numbers differ; a test keeps everything else true.
+| exit code | meaning |
+|---:|---|
+| 0 | done |
+| 1 | an audit found a violated claim |
+| 2 | bad input; one line on stderr states the problem and the remedy |
+| 3 | the budget cannot pay |
+| 130 | interrupted |
+
+The outputs below were recorded with the invented census that `python examples/tiny_census.py` writes. Noise is drawn
+afresh in every run, so your numbers differ. A test compares everything else with the program's output.
 """
 
 
@@ -44,74 +52,92 @@ class Step:
 
 
 STEPS = (
-    Step("demo", "The whole job on a real public table, offline: measure, certify, ask, publish.", "reticent demo"),
+    Step(
+        "demo",
+        "Runs the whole process on a real public table, offline: measure, certify, ask, publish.",
+        "reticent demo",
+    ),
     Step(
         "domain new",
-        "A draft of the domain from names and declared types alone: no value is read. What is open has to be stated, "
-        "or discovered; a CSV has no types, so `--number`, `--whole` and `--date` name such columns, and `--codebook` "
-        "reads a Frictionless Table Schema or SDV metadata. See [domains](domain.md).",
+        "Writes a draft of the domain from column names and declared types. It reads no values. You fill in the "
+        "empty lists, or `domain discover` finds them. A CSV file has no types, so `--number`, `--whole` and "
+        "`--date` name the columns of these types. `--codebook` reads a Frictionless Table Schema or SDV "
+        "metadata. See [domains](domain.md).",
         "reticent domain new census.parquet --out draft.toml",
     ),
     Step(
         "domain discover",
-        "Finds what a draft leaves open, privately, for a budget of its own; whatever uses the domain adds it.",
+        "Fills the empty lists of a draft privately. It has a separate budget, which is added to the budget of "
+        "every session or release that uses the domain.",
         "reticent domain discover census.parquet --draft draft.toml --epsilon 0.2 --delta 1e-9 "
         "--ledger census.discovery --out discovered.toml",
     ),
     Step(
         "domain show",
-        "What a domain file declares: columns, codes, and [rules](domain.md) about impossible records.",
+        "Prints what a domain file declares: columns, codes, and [rules](domain.md) about impossible records.",
         "reticent domain show census.toml",
     ),
     Step(
         "check",
-        "For the custodian, before anything else: what in the table does not fit the declared domain, with examples "
-        "and hints. Exact, so nothing of this may be published. Fails where more than a quarter of a column "
-        "(`--limit`) fits nowhere; `release` and `serve` then stop before they spend, unless given `--accept-misfits`.",
+        "Counts the values of the table that do not fit the declared domain, with examples and hints. This "
+        "command is for the custodian: its output is exact and must not be published. It fails if more than a "
+        "quarter of a column (`--limit`) does not fit. `release` and `serve` make the same check and stop before "
+        "they spend, unless `--accept-misfits` is given.",
         "reticent check census.parquet --domain census.toml",
     ),
     Step(
         "plan",
-        "What a budget buys, from public facts alone: no table is read.",
+        "Computes what accuracy a budget buys, from public facts alone. It reads no table.",
         "reticent plan --records 20000 --domain census.toml --epsilon 1 --delta 1e-9 --queries 10000 --error 0.01",
     ),
     Step(
         "release",
-        "Spends the budget on a public distribution. `--out` writes synthetic rows, `--save` the whole release for "
-        "`reticent shell` and `rt.Release.load`, `--report` a page for a board, "
-        "`--custodian-copy` the same page with scores against the true rows (SDMetrics' column shapes and pair trends, "
-        "NIST's k-marginal, training on what is published and testing on the rows), which are exact and for the "
-        "custodian alone. With `--ledger` every measurement is durable: after Ctrl-C or a crash the same command goes "
-        "on with what was measured, and one budget may serve "
-        "several releases and sessions. A workload is `marginals:3`, `ranges:age`, `prefixes:age`, "
-        "`ranges:age*hours` (all boxes of two columns), several joined by `+`, or a file: "
-        "attribute sets in JSON or CSV, or SQL statements. `--replicates 80` adds what tells the distance from the "
-        "population ([guide](guide/population.md)): to the file of `--save`, and as columns `repwt1` to `repwt80` to "
-        "the rows of `--out`, of which there are then four for each record.",
+        "Spends the budget on a public distribution.\n\n"
+        "- `--out` writes synthetic rows. `--save` writes the whole release for `reticent shell` and "
+        "`rt.Release.load`. `--report` writes a page for a board.\n"
+        "- `--custodian-copy` writes the same page with scores against the true rows: SDMetrics' column shapes "
+        "and pair trends, NIST's k-marginal score, and models trained on the published data and tested on the "
+        "rows. These scores are exact and for the custodian alone.\n"
+        "- With `--ledger` every measurement is stored: after Ctrl-C or a crash the same command continues with "
+        "the measurements already made, and several releases and sessions may share one budget.\n"
+        "- A workload is `marginals:3`, `ranges:age`, `prefixes:age`, `ranges:age*hours` (all boxes of two "
+        "columns), several of these joined by `+`, or a file with attribute sets (JSON or CSV) or SQL statements.\n"
+        "- `--replicates 80` adds replicates, which estimate the distance from the population "
+        "([guide](guide/population.md)): to the file of `--save`, and as columns `repwt1` to `repwt80` to the "
+        "rows of `--out`. There are then four rows for each record.",
         "reticent release census.parquet --domain census.toml --workload marginals:2 --epsilon 1 --delta 1e-9 "
         "--out synthetic.parquet --save census.release --report report.html --ledger census.ledger",
     ),
     Step(
         "fit",
-        "Fits models by minimising convex losses, which a file describes ([regressions](convex.md)). A release answers "
-        "for free. On your own table `--error` is the largest excess risk wanted: what is not known well enough is "
-        "audited or bought from the ledger. `--engine convex-tuned` answers all losses to come within one error.\n\n"
-        "```sh\nreticent fit census.release losses.toml\n```",
+        "Fits models by minimising the convex losses that a file describes ([regressions](convex.md)). Models "
+        "from a release are free. On your own table `--error` is the largest acceptable excess risk; if the free "
+        "model is not certified for it, the command pays for an audit or a private minimiser from the ledger. "
+        "`--engine convex-tuned` answers all later losses within one common error."
+        "\n\n"
+        "```sh\n"
+        "reticent fit census.release losses.toml\n"
+        "```",
     ),
     Step(
         "estimate",
-        "Fits a distribution to noisy measurements that somebody else has made and paid for: a JSON list of objects "
-        'with `query`, `values` (shares of the table) and `sd`, for example `[{"query": {"query": "marginal", '
-        '"attributes": ["sex"]}, "values": [0.48, 0.52], "sd": 0.01}]`. Nothing is measured or charged, nothing is '
-        "certified, and the result states no privacy: that of the measurements holds for it as well.\n\n"
-        "```sh\nreticent estimate measured.json --domain census.toml --records 20000 --save fitted.release\n```",
+        "Fits a distribution to noisy measurements that another tool has made and paid for. The input is a JSON "
+        'list of objects with `query`, `values` (shares of the table) and `sd`, for example `[{"query": {"query": '
+        '"marginal", "attributes": ["sex"]}, "values": [0.48, 0.52], "sd": 0.01}]`. Nothing is measured, charged '
+        "or certified. The result states no privacy guarantee of its own; the guarantee of the measurements "
+        "extends to it."
+        "\n\n"
+        "```sh\n"
+        "reticent estimate measured.json --domain census.toml --records 20000 --save fitted.release\n"
+        "```",
     ),
     Step(
         "shell",
-        "SQL at a prompt, with history and completion of columns and values. On a saved release every answer is free; "
-        "`reticent shell URL` asks a server (its token in `RETICENT_TOKEN`); `reticent shell TABLE --domain D --ledger "
-        "L --epsilon 1` opens a session of your own. `\\error 0.01` asks for better answers from then on: the price is "
-        "shown first and only paid after a yes, or with `--yes`. Statements may also come through a pipe.",
+        "Opens an SQL prompt with history and completion of columns and values. On a saved release every answer "
+        "is free. `reticent shell URL` asks a server; the token is in `RETICENT_TOKEN`. `reticent shell TABLE "
+        "--domain D --ledger L --epsilon 1` opens a session on your own table. `\\error 0.01` requests this error "
+        "for all following statements: the shell shows each price and pays only after you confirm, or with "
+        "`--yes`. Statements may also come through a pipe.",
         "reticent shell census.release",
         typed="SELECT education, COUNT(*) FROM census WHERE smoker = 'yes' GROUP BY education;\n"
         "SELECT sex, AVG(income) FROM census GROUP BY sex;\n"
@@ -119,40 +145,49 @@ STEPS = (
     ),
     Step(
         "ledger show",
-        "Every event of a budget's account, what it cost, and what is left.",
+        "Lists every event of a ledger with its price, and the amounts spent and left.",
         "reticent ledger show census.ledger",
     ),
     Step(
         "ledger verify",
-        "Checks the hash chain, the anchor and everything stored: exit code 2 if the file was edited, cut, rolled back "
-        "or damaged. It needs no right to write. `reticent ledger backup` copies a ledger in use, `restore` puts a "
-        "copy back, and `accept-rollback` goes on after a real loss.",
+        "Checks the hash chain, the anchor and all stored data. The exit code is 2 if the file was edited, "
+        "truncated, rolled back or damaged. The command needs no write permission. `reticent ledger backup` "
+        "copies a ledger in use, `restore` restores a copy, and `accept-rollback` continues after a real loss.",
         "reticent ledger verify census.ledger",
     ),
     Step(
         "audit",
-        "Tries to catch this installation breaking its promises. Every mechanism and every algorithm runs on made-up "
-        "neighbouring tables; an event that tells them apart is chosen on some runs and counted on others; "
-        "Clopper-Pearson bounds turn the counts into a loss that is certainly there. Chosen events and the number of "
-        "lines are accounted for: correct mechanisms show a red line in at most one audit of 1,000. Bookkeeping "
-        "(sensitivities, rounding, order of charge and noise) is checked exactly. About two minutes of processor time; "
-        "`--deep` takes an hour and proves more, `--minutes 20` takes about that long in all. No table is read.",
+        "Tests empirically whether this installation keeps its privacy claims. It runs every mechanism and every "
+        "algorithm on generated neighbouring tables. It chooses an event that distinguishes the tables on some "
+        "runs and counts it on others. Clopper-Pearson bounds turn the counts into a lower bound on the privacy "
+        "loss. The bounds account for the choice of events and the number of checks: if all mechanisms are "
+        "correct, at most one audit of 1,000 shows a red line. Sensitivities, rounding, and the order of charge "
+        "and noise are checked exactly. The audit takes about two minutes of processor time; `--deep` takes an "
+        "hour and proves tighter bounds, and `--minutes 20` takes about that long in all. It reads no table.",
         "reticent audit --seconds 0.01",
         shown="reticent audit --minutes 1",
     ),
     Step(
         "serve",
-        "Puts a table behind HTTP and a web page; see [operations](operations.md). With `--json` it prints its "
-        "address, its tables and where the custodian's token is, once it listens.\n\n```sh\nreticent serve "
-        "census.parquet --domain census.toml --ledger census.ledger --epsilon 1 --delta 1e-9 --port 8000\n```",
+        "Serves a table over HTTP with a web page; see [operations](operations.md). With `--json` it prints its "
+        "address, its tables and the file with the custodian's token as soon as it listens."
+        "\n\n"
+        "```sh\n"
+        "reticent serve census.parquet --domain census.toml --ledger census.ledger --epsilon 1 --delta 1e-9 "
+        "--port 8000\n"
+        "```",
     ),
     Step(
         "ask",
-        "One question to a server; the token comes from `RETICENT_TOKEN`.\n\n```sh\nreticent ask http://localhost:8000 "
-        '"SELECT sex, COUNT(*) FROM census GROUP BY sex"\n```\n\n'
-        'A saved release is asked the same way, `reticent ask census.release "SELECT ..."`. With `--population 0.95` '
-        "the errors shown are those of\nintervals for the population ([guide](guide/population.md)): estimated where "
-        "the release has replicates, or `--mode certified`.",
+        "Sends one question to a server. The token is taken from `RETICENT_TOKEN`."
+        "\n\n"
+        "```sh\n"
+        'reticent ask http://localhost:8000 "SELECT sex, COUNT(*) FROM census GROUP BY sex"\n'
+        "```\n\n"
+        'A saved release is asked in the same way: `reticent ask census.release "SELECT ..."`. With '
+        "`--population 0.95` the errors shown belong to\n"
+        "intervals for the population ([guide](guide/population.md)): estimated if the release has "
+        "replicates, or certified with `--mode certified`.",
     ),
 )
 
@@ -213,14 +248,13 @@ def _folded(command: str) -> str:
 
 
 def _wrapped(prose: str) -> str:
-    lines, line = [], ""
+    """Each paragraph and each item of a list wrapped by itself; from the first code block on as it stands."""
     head, fence, rest = prose.partition("\n\n```")
-    for word in head.split():
-        if len(line) + len(word) >= 120:
-            lines.append(line)
-            line = ""
-        line = f"{line} {word}".strip()
-    return "\n".join([*lines, line]) + fence + rest
+    wrapped = [
+        textwrap.fill(line, 120, subsequent_indent="  " * line.startswith("- "), break_on_hyphens=False)
+        for line in head.split("\n")
+    ]
+    return "\n".join(wrapped) + fence + rest
 
 
 if __name__ == "__main__":

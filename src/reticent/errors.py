@@ -1,4 +1,4 @@
-"""Every error a user can meet: one line with the value, the bound and the remedy, never a value from the table."""
+"""All errors that users see: one line with the value, the bound and the remedy, never a value from the table."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _LONGEST_MESSAGE = 600
 
 
 def one_line(text: str, longest: int = _LONGEST_MESSAGE) -> str:
-    """Without line breaks, and cut in the middle where it is longer than anybody reads."""
+    """The text without line breaks, abbreviated in the middle if it is too long."""
     if len(text) > longest:
         text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
     return text if text.isprintable() else " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 class ReticentError(Exception):
-    """Base of all errors that are the caller's to mend; the command line exits with `exit_code`.
+    """Base of all errors that the caller can fix; the command line exits with `exit_code`.
 
     Its text is one line of readable length, whatever a caller's name or value in it looks like.
 
@@ -59,7 +59,7 @@ class CapacityError(DomainError):
 
 
 class QueryError(ReticentError, ValueError):
-    """A question cannot be asked as it stands; judged on the domain alone, before anything is spent.
+    """A question cannot be answered in this form; decided from the domain alone, before anything is spent.
 
     Example:
         >>> import reticent as rt
@@ -96,7 +96,7 @@ class LedgerError(ReticentError):
 
 
 class EntryError(LedgerError):
-    """The ledger does not take such a name or amount; it is well and nothing was written."""
+    """The ledger refuses a name or amount; the ledger is intact and nothing was written."""
 
 
 class KeyReusedError(LedgerError):
@@ -104,15 +104,15 @@ class KeyReusedError(LedgerError):
 
 
 class KeyBusyError(LedgerError):
-    """The key is being answered right now."""
+    """A request with the same key is in progress."""
 
 
 class KeyForfeitedError(LedgerError):
-    """The key was charged, and two crashes later nothing can be answered for it."""
+    """The key was charged, and two crashes have forfeited its answer."""
 
 
 class ResourceError(ReticentError):
-    """This machine has too little memory; what was measured is kept in the ledger."""
+    """This machine has too little memory; measurements are kept in the ledger."""
 
 
 class BudgetError(ReticentError):
@@ -121,7 +121,7 @@ class BudgetError(ReticentError):
     Args:
         message: One line for the user.
         requested: The price, in the budget's own unit.
-        remaining: What is left, in the same unit.
+        remaining: The remaining amount, in the same unit.
 
     Example:
         >>> import reticent as rt
@@ -142,16 +142,16 @@ class BudgetError(ReticentError):
 
 
 def require(value: object, kind: type | UnionType, name: str, example: str) -> None:
-    """QueryError with a remedy where an argument is of another kind: before anything is opened or spent.
+    """Raise QueryError with a remedy if an argument has the wrong type, before anything is opened or spent.
 
-    It names the kind only: what was given may be a frame of rows, and its text would show some.
+    The message names only the type: the argument may be a frame of rows, whose text would show some of them.
     """
     if not isinstance(value, kind):
         raise QueryError(f"{name} is of type {type(value).__name__}; give {example}")
 
 
 def has_items(value: object) -> bool:
-    """Whether it can be gone through; an array of no dimensions only looks as if it could."""
+    """Whether the object is iterable; a zero-dimensional array only appears to be."""
     try:
         iter(value)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
     except TypeError:
@@ -160,28 +160,28 @@ def has_items(value: object) -> bool:
 
 
 def has_type(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """Whether an argument is of a kind, whatever its annotation promises: not every caller checks types."""
+    """Whether an argument has a type, checked at run time, because not every caller uses a type checker."""
     return isinstance(value, kinds)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Whether plain values that nobody has checked are a list."""
+    """Whether unchecked plain values are a list."""
     return isinstance(value, list)
 
 
 def is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
-    """Whether a value is a list, a tuple or the like; text is none."""
+    """Whether a value is a list, a tuple or another sequence except text."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
 def is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether plain values that nobody has checked are an object of JSON, whose keys are text."""
+    """Whether unchecked plain values are a JSON object, whose keys are text."""
     # `dict` first: the test of an abstract class is slow, and JSON has no other mapping.
     return isinstance(value, (dict, Mapping))
 
 
 def given(value: object) -> str:
-    """An argument as messages repeat it: one short line, and the kind alone of what may hold rows."""
+    """An argument as messages show it: one short line; for an object that may hold rows, only its type."""
     scalar = (str, Real, date, type(None))
     if isinstance(value, Integral) and abs(int(value)).bit_length() > _LONGEST_BITS:
         return "(too long to show)"
@@ -198,7 +198,7 @@ def given(value: object) -> str:
 
 
 def real_number(value: object, name: str, wanted: str, *, error: type[ReticentError] = QueryError) -> float:
-    """A number of any real type as a plain float; not a truth value, and not one that no float reaches."""
+    """A number of any real type as a plain float; truth values and numbers beyond the range of floats are refused."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise error(f"{name} is of type {type(value).__name__}; give {wanted}")
     try:
@@ -210,7 +210,7 @@ def real_number(value: object, name: str, wanted: str, *, error: type[ReticentEr
 def whole_number(
     value: object, name: str, least: int, most: int | None = None, *, error: type[ReticentError] = QueryError
 ) -> int:
-    """A whole number of any type, NumPy's too, as a plain int: it may end in JSON or in a ledger."""
+    """A whole number of any type, including NumPy's, as a plain int, because it may be written to JSON or a ledger."""
     wanted = (
         f"a whole number, at least {least}" if most is None else f"a whole number, at least {least} and at most {most}"
     )

@@ -30,18 +30,18 @@ def test_budget_shares_are_those_of_the_code() -> None:
     assert page["session, first typical error"] == TYPICAL_SHARE
     assert page["session, offsets within bins"] == OFFSET_SHARE
     assert page["session, number of records"] == TOTAL_SHARE
-    assert page["session told nothing, investments"] == INVESTED_SHARE
-    assert page["session told nothing, a start for losses"] == INVESTED_SHARE
-    assert page["session told nothing, certificate for predicates"] == CHEAP_SHARE
+    assert page["default session, investments"] == INVESTED_SHARE
+    assert page["default session, a start for losses"] == INVESTED_SHARE
+    assert page["default session, certificate for predicates"] == CHEAP_SHARE
     assert page["release, certificates"] == Adaptive().audit_share
     assert page["release, typical error"] == RELEASED_SHARE
-    assert page["release, columns that are not asked about"] == UNASKED_SHARE
+    assert page["release, columns outside the workload"] == UNASKED_SHARE
 
 
 def test_failure_shares_are_those_of_the_code() -> None:
     page = stated()
-    assert page["what a question buys for itself"] == 1 - SESSION_WIDE
-    own = page["the r-th audit that a loss orders for itself"]
+    assert page["a purchased answer"] == 1 - SESSION_WIDE
+    own = page["the r-th audit purchased for one loss"]
     assert (float(own), audit_share(2)) == (audit_share(1), float(1 - SESSION_WIDE - own) / 2)
     kinds = dict(
         zip(

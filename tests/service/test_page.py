@@ -154,7 +154,7 @@ def test_ask_in_sql_and_look_back(window: Browser, server: Server, analyst: str)
     window.sees("north", ".result table")
     window.type("textarea", "SELECT * FROM survey")
     window.click_text("Ask", "form button")
-    window.sees("cannot be asked as it stands")
+    window.sees("cannot be answered in this form")
     window.console()
     paid = {"sql": "SELECT COUNT(*) FROM survey WHERE region = 'west'", "error": "1.2%"}
     ask = f"{server.url}/v1/tables/survey/ask"
@@ -175,7 +175,7 @@ def test_names_of_columns_stay_as_they_are_written(window: Browser, server: Serv
     shown = window.script("return document.querySelector('.result').innerText")
     assert "Age clipped" not in shown
     assert "Note: rows are chosen by estimate" in shown
-    assert "Less precise than wanted" not in shown, "no error was wanted"
+    assert "Less precise than requested" not in shown, "no error was requested"
 
 
 def test_running_out_of_budget_is_told_before_paying(window: Browser, server: Server, analyst: str) -> None:

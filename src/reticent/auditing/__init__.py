@@ -1,4 +1,4 @@
-"""An audit tries to catch the mechanisms lying: it runs them on neighbouring tables and counts what tells these apart.
+"""`reticent audit`: runs mechanisms on neighbouring tables and counts events that distinguish the tables.
 
 Whole runs are also recorded on one table and replayed on its neighbours (`replay`).
 

@@ -1,4 +1,4 @@
-"""Whole algorithms, run as users run them on tiny neighbouring tables; what each release tells apart is summed."""
+"""Whole algorithms, run as users run them on tiny neighbouring tables; their privacy losses are summed."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A case is one release on two neighbouring tables: what it claims, and runs of it reduced to one number each.
+"""`Case`: one release on two neighbouring tables, its claim, and runs reduced to one number each.
 
-Made-up tables of a few records: an audit reads nobody's rows.
+The tables are generated and have a few records: an audit reads no user data.
 """
 
 from __future__ import annotations

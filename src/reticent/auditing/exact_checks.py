@@ -1,4 +1,4 @@
-"""What needs no sampling: sensitivities over every pair of tiny tables, and the order in which the ledger is used.
+"""Exact checks without sampling: sensitivities over all pairs of tiny tables, and the order of ledger operations.
 
 Private minimisers without sampling: what is released moves no further than its price assumes, on every neighbour.
 """

@@ -1,4 +1,4 @@
-"""Each mechanism on the neighbours that tell most, drawn by the objects that the kernel draws with.
+"""Cases for each mechanism on its worst neighbours, drawn by the kernel's own objects.
 
 Private minimisers of convex losses on the neighbours whose one changed label turns the fit most.
 """

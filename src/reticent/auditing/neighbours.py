@@ -1,4 +1,4 @@
-"""Made-up tables of many shapes, each with tables that differ from it by one record or one person.
+"""Generated tables of many shapes, each with neighbours that differ by one record or one person.
 
 Made-up losses of every kind for record and replay.
 """
@@ -73,7 +73,7 @@ def neighbourhood(
 
 
 def undeclared(rng: random.Random, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
-    """Columns that nobody declared: numbers and texts, rare and common, of records or of persons with several rows."""
+    """Undeclared columns: numbers and texts, rare and common, of records or of persons with several rows."""
     rows = ROWS if unit == "person" else (1,)
     people = [_loose_rows(rng, rng.choice(rows)) for _ in range(rng.choice(UNDECLARED))]
     place = rng.randrange(len(people))

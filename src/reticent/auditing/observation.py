@@ -1,4 +1,4 @@
-"""What a run does, seen from outside: every draw of noise, every charge, every event and every read of rows.
+"""Observation of a run from outside: every draw of noise, every charge, every event and every read of rows.
 
 The kernel has no hook for this: for the time of a run its own classes are wrapped where exact numbers meet noise. A
 recorder lets the run happen and keeps it. A replayer hands a second run, on a neighbouring table, the values that the

@@ -1,4 +1,4 @@
-"""A witness is a curator that also knows the neighbouring table: it weighs how far each release tells the two apart."""
+"""`Witness`: a curator that also knows the neighbouring table and computes how far a release distinguishes the two."""
 
 from __future__ import annotations
 

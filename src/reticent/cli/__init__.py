@@ -1,4 +1,4 @@
-"""The command line: thin shells around the library; bad input is one line and exit code 2, an empty budget 3.
+"""The command line: thin shells around the library; bad input gives one line and exit code 2, an empty budget 3.
 
 No traceback reaches a user: a fault of this program is one line with a report id, and exit code 70.
 """
@@ -23,27 +23,27 @@ from reticent.domain.files import reason, shown_path
 from reticent.errors import ReticentError
 
 COMMANDS = {
-    "demo": ("demo", "Publish a real public table: the whole job in a few seconds, offline."),
+    "demo": ("demo", "Publish a real public table offline, in a few seconds."),
     "domain": ("domain", "Draft the description of a table, or find missing parts privately."),
-    "check": ("data", "Show the custodian what does not fit the domain. Not private."),
+    "check": ("data", "Show the values that do not fit the domain, for the custodian. Not private."),
     "plan": ("data", "Show what each mechanism would certify, before anything is spent."),
     "release": ("publish", "Publish synthetic rows, a report and free answers under one budget."),
-    "fit": ("fit", "Fit models by minimising convex losses: a release, a server or a table of your own."),
-    "estimate": ("estimate", "Fit a distribution to noisy measurements that were made elsewhere."),
-    "serve": ("serve", "Put a table behind HTTP and a web page."),
+    "fit": ("fit", "Fit models by minimising convex losses, on a release, a server or your own table."),
+    "estimate": ("estimate", "Fit a distribution to noisy measurements made with another tool."),
+    "serve": ("serve", "Serve a table over HTTP with a web page."),
     "ask": ("online", "Ask a server one question in SQL."),
-    "shell": ("shell", "Ask in SQL at a prompt: a release, a server or a table of your own."),
-    "ledger": ("ledger", "Show, verify, back up or recover the account of a budget."),
+    "shell": ("shell", "Ask a release, a server or your own table at an SQL prompt."),
+    "ledger": ("ledger", "Show, verify, back up or recover a ledger."),
     "audit": ("audit", "Attack the mechanisms of this installation and measure their privacy loss."),
 }
 """Each command's module, and its line in the help."""
 INTERRUPTED = 130
 INTERNAL = 70
-"""The exit code of a fault of this program, as sysexits.h has it."""
+"""The exit code of an internal error, as in sysexits.h."""
 KEPT = "what was measured is kept in the ledger, if one was given: run the same command again"
 SPELLED = "reticent-spelled"
 PLAIN = {"±": "+-", "≥": ">=", "≤": "<=", "ρ": "rho", "ε": "eps", "█": "#", "▓": "+", "░": "-", "…": "..."}
-"""For terminals that know only ASCII."""
+"""Replacements for terminals without these characters."""
 
 
 ARGUMENTS = {
@@ -54,7 +54,7 @@ ARGUMENTS = {
     "or leave anchor= out": "or leave --anchor out",
     "give the right one with anchor=": "give the right one with --anchor",
 }
-"""What the library's remedies say, and what they are called here."""
+"""Remedies in the library's messages, and their form on the command line."""
 
 
 class _Lazy(Group):
@@ -84,7 +84,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point: every failure, the caller's or our own, ends in one line on stderr."""
+    """Entry point: every failure, bad input or internal error, ends in one line on stderr."""
     _hold_streams()
     _spell_out()
     try:
@@ -131,7 +131,7 @@ def _require_text(words: list[str]) -> None:
 
 
 def _failed(problem: Exception) -> int:
-    """Says what went wrong in one line; returns the exit code."""
+    """Print the problem in one line and return the exit code."""
     if isinstance(problem, click.exceptions.Abort):
         fail(f"interrupted; {KEPT}")
         return INTERRUPTED
@@ -156,14 +156,14 @@ def _failed(problem: Exception) -> int:
 
 
 def _as_options(message: str) -> str:
-    """Remedies of the library, in the words of the command line."""
+    """The message with the library's remedies replaced by those of the command line."""
     for argument, option in ARGUMENTS.items():
         message = message.replace(argument, option)
     return message
 
 
 def report_id(problem: BaseException) -> str:
-    """Names the fault by where it happened and of what type it is: values are not in it, for some are private."""
+    """An identifier of an internal error from its place and type, without values, because some are private."""
     frames = traceback.extract_tb(problem.__traceback__)
     ours = [frame for frame in frames if "reticent" in Path(frame.filename).parts] or frames
     named = type(problem).__name__
@@ -173,7 +173,7 @@ def report_id(problem: BaseException) -> str:
 
 
 def fail(message: str) -> None:
-    """One line on stderr, if anybody can be told."""
+    """Print one line on stderr, unless stderr is closed."""
     try:
         click.echo(f"reticent: {' '.join(message.split())}", err=True)
     except OSError:
@@ -181,7 +181,7 @@ def fail(message: str) -> None:
 
 
 def _spell_out() -> None:
-    """A terminal that knows few characters gets others for the rest: an answer that was paid for must be shown."""
+    """Replace characters that the terminal cannot show, so that a paid answer is always printed."""
     codecs.register_error(SPELLED, _spelled)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -196,7 +196,7 @@ def _spelled(problem: UnicodeError) -> tuple[str, int]:
 
 
 def _let_go(stream: Any) -> None:
-    """What cannot be written any more is not tried again when Python ends."""
+    """Prevent Python from writing to a closed output again when it exits."""
     try:
         stream.flush()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`audit`: does this installation keep its promises?"""
+"""`audit`: tests whether this installation keeps its privacy claims."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ VIOLATED = 1
 @click.option("--minutes", type=float, help="Processor minutes for all of them together, instead of --seconds.")
 @json_option
 def audit(deep: bool, seconds: float | None, minutes: float | None, as_json: bool) -> int:
-    """Run every mechanism and algorithm on invented neighbouring tables and measure how well results tell them apart.
+    """Run every mechanism and algorithm on generated neighbouring tables and measure how well results distinguish them.
 
-    Each line gives the privacy loss that was claimed and the loss that the runs prove (Clopper-Pearson, corrected for
-    the number of lines). Exit code 1 if any is above its claim. No table is needed and none is read.
+    Each line shows the claimed privacy loss and the loss that the runs prove (Clopper-Pearson, corrected for the number
+    of lines). The exit code is 1 if a proven loss exceeds its claim. The command reads no table.
 
     \b
     Example:  reticent audit

@@ -1,4 +1,4 @@
-"""Copies of a ledger: taken whole while it is in use, put back without touching its anchor."""
+"""Backups of a ledger, made while it is in use, and restored without changing its anchor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reticent.kernel.ledger.verify import LedgerStatement, verify
 
 
 def back_up(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> LedgerStatement:
-    """A whole copy of the ledger as of one moment, readable by its owner only; never over another file."""
+    """Copy the whole ledger at one moment; only the owner can read the copy, and it never replaces a file."""
     (file, _), (copy, _) = places(path, None), places(target, None)
     if not file.exists():
         raise LedgerError(f"{file} does not exist: check the path")

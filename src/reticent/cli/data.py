@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--domain", "domain_file", required=True, help="Public description of the columns: .toml or .json.")
 @click.option("--query", help="SQL that selects the rows; for a file, write FROM rows.")
 @click.option("--person", help="Column that identifies the person.")
-@click.option("--records", type=int, help="The number you mean to declare.")
+@click.option("--records", type=int, help="The number of records that you will declare.")
 @click.option(
     "--limit", type=float, help="Fail if more than this share of a column does not fit the domain.  [default: 0.25]"
 )
@@ -37,7 +37,7 @@ def check(
     examples: int | None,
     as_json: bool,
 ) -> None:
-    """Show the custodian what does not fit the domain. Exact counts: never for publication.
+    """Show the values that do not fit the domain. The counts are exact: for the custodian, never for publication.
 
     \b
     Example:  reticent check census.parquet --domain census.toml
@@ -62,11 +62,11 @@ def check(
         click.echo(str(found))
     if problem is not None:
         raise problem
-    found.refuse("mend the domain or the rows; `release` and `serve` stop there too, unless given --accept-misfits")
+    found.refuse("correct the domain or the rows; `release` and `serve` also stop, unless --accept-misfits is given")
 
 
 def _declared(path: str) -> tuple[Domain, DomainError | None]:
-    """The domain of a file; of a draft what can be checked of it, and what it lacks."""
+    """The domain of a file; for a draft, the part that can be checked, and the missing keys."""
     from reticent.custodian.check import readable_part
     from reticent.domain import Undeclared
     from reticent.domain.draft import read_draft
@@ -93,7 +93,7 @@ def _declared(path: str) -> tuple[Domain, DomainError | None]:
 @click.option(
     "--error",
     type=float,
-    help="Also print the budget each mechanism would need for this error. With --losses: the excess risk wanted; state"
+    help="Also print the budget that each mechanism needs for this error. With --losses: the excess risk; give"
     " two of --records, --error and a budget.",
 )
 @budget_options
@@ -158,7 +158,7 @@ def plan(
 
 
 def show_plan(made: Plan) -> None:
-    """Mechanisms by error, smallest first; what is expected but not promised is marked."""
+    """Mechanisms by error, smallest first; predicted errors are marked."""
     setting = made.setting
     console.print(
         f"{setting.queries:,} questions, {setting.records:,} records, {float(made.domain.size):.3g} possible records,"

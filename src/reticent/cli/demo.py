@@ -1,4 +1,4 @@
-"""`demo`: the main job on real public data that a package ships, offline, in less than a minute."""
+"""`demo`: publishes a real public table from an installed package, offline, in less than a minute."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GROUPED = (
 
 
 def domain() -> Any:
-    """Public facts about the experiment, declared before looking: bins and categories, never learned from rows."""
+    """Public facts about the experiment: declared bins and categories, not learned from the rows."""
     return rt.Domain(
         # More than 30 visits a year count as 30: a mean is only as exact as its range is short.
         doctor_visits=rt.Numeric(edges=[0, 1, 2, 3, 5, 8, 13, 31], whole=True, other=False),
@@ -138,7 +138,7 @@ def show_answers(release: Any) -> None:
 
 
 def command() -> str:
-    """How this shell calls `reticent`: by name where that finds it, else by the path it was called with."""
+    """The command that starts `reticent`: its name if the shell finds it, otherwise its path."""
     called = Path(sys.argv[0])
     if shutil.which("reticent") or called.name != "reticent":
         return "reticent"

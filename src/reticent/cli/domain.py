@@ -1,4 +1,4 @@
-"""`domain`: a draft of the public description of a table, and the private discovery of what nobody declared."""
+"""`domain`: drafts and shows domain files, and discovers undeclared columns privately."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS: Mapping[str, Kind] = {"numbers": "number", "wholes": "number", "dates": "
 
 @click.group(cls=Group)
 def domain() -> None:
-    """Draft the domain of a table from names and types, find what is missing privately, or show what one declares.
+    """Draft the domain of a table from names and types, complete it privately, or show what it declares.
 
     \b
     Example:  reticent domain new census.csv --out census.toml
@@ -41,13 +41,13 @@ def domain() -> None:
 
 @domain.command()
 @click.argument("source", metavar="FILE|URL")
-@click.option("--out", type=click.Path(path_type=Path), help="Where the draft goes: a new .toml; default: the screen.")
-@click.option("--query", help="For a database: SQL whose columns are drafted; no row is read.")
+@click.option("--out", type=click.Path(path_type=Path), help="New .toml file for the draft; default: the screen.")
+@click.option("--query", help="For a database: SQL that selects the columns; no row is read.")
 @click.option("--codebook", type=click.Path(path_type=Path), help="Frictionless Table Schema or SDV metadata (JSON).")
 @click.option(
     "--dictionary-is-public",
     is_flag=True,
-    help="List the values in dictionaries of Arrow and Parquet and in tables that foreign keys point to.",
+    help="List the values in Arrow and Parquet dictionaries and in tables referenced by foreign keys.",
 )
 @click.option("--number", "numbers", multiple=True, metavar="COLUMN", help="A column of numbers; may be repeated.")
 @click.option("--whole", "wholes", multiple=True, metavar="COLUMN", help="A column of whole numbers.")
@@ -63,10 +63,11 @@ def new(
     as_json: bool,
     **kinds: tuple[str, ...],
 ) -> None:
-    """Draft a domain from names and declared types alone: a Parquet schema, a CSV header, a database's catalogue.
+    """Draft a domain from names and declared types: a Parquet schema, a CSV header, a database's catalogue.
 
-    Truth values, enumerations and check constraints are filled in; what only the rows could tell is left open, with a
-    comment that says what to state. A CSV has no types: --number, --whole, --date say which columns are which.
+    Truth values, enumerations and check constraints are filled in. Keys that depend on the rows stay empty, with a
+    comment that says what to enter. A CSV file has no types, so --number, --whole and --date name the columns of each
+    type.
 
     \b
     Example:  reticent domain new census.parquet --out census.toml
@@ -170,15 +171,21 @@ def _label(source: str) -> str:
 
 @domain.command()
 @click.argument("table", metavar="FILE|URL")
-@click.option("--draft", required=True, help="The draft with open columns, as `reticent domain new` writes it.")
-@click.option("--ledger", required=True, type=click.Path(path_type=Path), help="The account of this budget.")
+@click.option("--draft", required=True, help="The draft with empty lists, as `reticent domain new` writes it.")
+@click.option("--ledger", required=True, type=click.Path(path_type=Path), help="File of the ledger of this budget.")
 @click.option(
     "--out", type=click.Path(path_type=Path), help="The finished domain: .toml or .json; default: the screen."
 )
 @budget_options
 @click.option("--edges", type=int, default=7, show_default=True, help="Edges of a number or a date: 1, 3, 7, 15, ...")
-@click.option("--values", type=int, default=1, show_default=True, help="With --person: values that one may count for.")
-@click.option("--query", help="SQL that selects the rows; of a file FROM rows.")
+@click.option(
+    "--values",
+    type=int,
+    default=1,
+    show_default=True,
+    help="With --person: number of values that count for each person.",
+)
+@click.option("--query", help="SQL that selects the rows; for a file, write FROM rows.")
 @click.option("--person", help="Column that identifies the person; each person then counts as one.")
 @click.option("--records", type=int, help="Public number of records, if the source does not state it.")
 @click.option(
@@ -204,9 +211,9 @@ def discover(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Find the edges and categories that a draft leaves open, privately, paid from a ledger.
+    """Find the missing edges and categories of a draft privately, paid from a ledger.
 
-    Numbers and dates get edges at their quantiles; texts the values that enough people share, which needs --delta.
+    Numbers and dates get edges at their quantiles. Texts get the values that enough records share, which needs --delta.
     Sessions and releases on the domain state the sum of this budget and theirs.
 
     \b

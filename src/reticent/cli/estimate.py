@@ -1,4 +1,4 @@
-"""`estimate`: fit a distribution to noisy measurements that were made elsewhere."""
+"""`estimate`: fits a distribution to noisy measurements made with another tool."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def estimate(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Fit a distribution to noisy measurements that somebody else has made and paid for.
+    """Fit a distribution to noisy measurements made with another tool.
 
     MEASUREMENTS is a JSON list of objects with "query", "values" (shares of the table) and "sd". Nothing is measured or
-    charged, and the result states no privacy: that of the measurements holds for it as well.
+    charged. The result states no privacy guarantee of its own; that of the measurements extends to it.
 
     \b
     Example:  reticent estimate measured.json --domain census.toml --records 48842 --out synthetic.parquet

@@ -1,4 +1,4 @@
-"""`fit`: models of convex losses, from a release, a server or a table of one's own."""
+"""`fit`: models of convex losses, from a release, a server or the user's own table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHOWN = 40
 @click.command()
 @click.argument("target", metavar="TABLE|URL|FILE.release")
 @click.argument("losses", metavar="LOSSES")
-@click.option("--error", type=float, help="Largest excess risk wanted, in the unit of the loss; may cost.")
+@click.option("--error", type=float, help="Largest acceptable excess risk, in the unit of the loss; may cost.")
 @click.option("--confidence", type=float, help="Probability that the bound holds.")
 @click.option("--key", help="Idempotency key: the same key is charged once and gets the same models.")
 @click.option("--max-price", type=float, help="For a server: refuse if the price is higher.")
@@ -43,7 +43,7 @@ SHOWN = 40
 @click.option("--out", type=click.Path(path_type=Path), help="Write the models to this JSON file.")
 @click.option("--table", "served", help="For a server: name of the table, if the token may ask several.")
 @reading_options(domain_required=False)
-@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: file of its ledger.")
 @anchor_option
 @click.option("--warm-start", type=float, help="For a table: share of the budget spent when the session opens.")
 @click.option(
@@ -70,8 +70,8 @@ def fit(
 ) -> None:
     """Fit models by minimising the convex losses of a file, LOSSES, in TOML or JSON.
 
-    A release answers for free. A server or a table of your own answers for free too, uncertified, unless --error is
-    stated or the engine is a convex one.
+    Models from a release are free. Models from a server or your own table are free and uncertified, unless you give
+    --error or use a convex engine.
 
     \b
     Example:  reticent fit census.release losses.toml

@@ -1,4 +1,4 @@
-"""A group of commands: without arguments it shows its help, and a misspelt command is met with the nearest one."""
+"""A group of commands: without arguments it shows its help, and for a misspelt command it suggests the nearest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 class Group(click.Group):
-    """As click's, but what it says fits `reticent: one line`."""
+    """As click's group, but its messages fit the form `reticent: one line`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:

@@ -1,4 +1,4 @@
-"""`ledger`: read an account without opening it for writing, copy it, put a copy back, accept a loss."""
+"""`ledger`: shows, verifies, copies and restores a ledger, and accepts a rollback."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COLUMNS = ("event", "time (UTC)", "what", "for", "price", "key")
 PAGE = 1000
 """Events shown at once: their columns are as wide as the longest so far."""
 
-anchor_option = click.option("--anchor", help="Where the anchor is kept, if not beside the ledger.")
+anchor_option = click.option("--anchor", help="File of the anchor, if it is not in the ledger's folder.")
 
 
 @ledger.command()
@@ -94,12 +94,17 @@ def _print_events(facts: dict[str, Any], events: Iterator[Event]) -> None:
 @ledger.command()
 @click.argument("file")
 @anchor_option
-@click.option("--release", "release_file", type=click.Path(path_type=Path), help="Also: did this ledger publish it?")
+@click.option(
+    "--release",
+    "release_file",
+    type=click.Path(path_type=Path),
+    help="Also check that this ledger published the release.",
+)
 @json_option
 def verify(file: str, anchor: str | None, release_file: Path | None, as_json: bool) -> None:
-    """Check the hash chain, the anchor and everything stored; exit code 2 if the file was edited, cut or damaged.
+    """Check the hash chain, the anchor and all stored data; exit code 2 if the file was edited, truncated or damaged.
 
-    Needs no right to write and leaves no file behind.
+    It needs no write permission and creates no files.
 
     \b
     Example:  reticent ledger verify census.ledger
@@ -152,7 +157,7 @@ def _published(path: Path, events: Iterator[Event]) -> int:
 @click.argument("copy")
 @json_option
 def backup(file: str, copy: str, as_json: bool) -> None:
-    """Copy a whole ledger, even while it is in use. Leave the anchor out of the backup: it must not come back with it.
+    """Copy a whole ledger, even while it is in use. Leave the anchor out: it must not be restored with the ledger.
 
     \b
     Example:  reticent ledger backup census.ledger /backup/census-monday.ledger
@@ -174,7 +179,7 @@ def backup(file: str, copy: str, as_json: bool) -> None:
 def restore(copy: str, file: str, anchor: str | None, as_json: bool) -> None:
     """Replace a lost or damaged ledger by a backup. The old file is kept under another name.
 
-    A backup forgets what was charged since: where its anchor remembers more, the ledger opens only after
+    A backup lacks later charges. If the anchor records more charges than the backup, the ledger opens only after
     `reticent ledger accept-rollback`.
 
     \b
@@ -210,9 +215,10 @@ def restore(copy: str, file: str, anchor: str | None, as_json: bool) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def accept_rollback(file: str, anchor: str | None, yes: bool, as_json: bool) -> None:
-    """Go on with a ledger that is at odds with its anchor, or whose anchor is lost. Nothing is ever refunded.
+    """Continue with a ledger that disagrees with its anchor, or whose anchor is lost. Nothing is refunded.
 
-    What the anchor saw spent stays spent; where nothing bounds what was spent, all that remains is charged.
+    The amount spent is raised to that in the anchor. If the amount spent is unknown, the whole remaining budget is
+    charged.
 
     \b
     Example:  reticent ledger accept-rollback census.ledger --anchor /mnt/other/census.anchor

@@ -1,4 +1,4 @@
-"""What several commands share: options, the table they name, the budget they state, and a progress bar."""
+"""Parts that several commands share: options, the table, the budget and a progress bar."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from reticent.kernel.accounting import Budget
 from reticent.progress.bars import Report, bar, listening
 
 console = Console(highlight=False, soft_wrap=False, emoji=False)
-"""Names of columns and values are shown as they are: `:station:` is no picture of a train."""
+"""Names of columns and values are shown literally: `:station:` is not replaced by an emoji."""
 
 
 version_option = click.option(
-    "--version", help="Version of the rows, as stated when the ledger was made; it refuses another one."
+    "--version", help="Version of the rows; the ledger refuses any other than the version of its first opening."
 )
 most_option = click.option("--most", type=int, help="With --person: count rows, at most this many of each person.")
 
@@ -106,21 +106,21 @@ START_NAMES = ("numbers", "purpose", "useful")
 
 
 def start_options(function: Callable) -> Callable:
-    """What a session that is told nothing else does with its budget, and whether it can sell what bins hide."""
+    """Options of a session's opening: its purpose, and whether it sells means of the rows' own numbers."""
     for option in reversed(
         [
             click.option(
                 "--numbers",
                 is_flag=True,
                 default=None,
-                help="Keep where in its bin each number lies, to sell AVG and SUM.",
+                help="Store the position of each number in its bin, to sell AVG and SUM of the rows' own numbers.",
             ),
             click.option(
                 "--purpose",
                 type=click.Choice(["unlimited", "few"]),
-                help="Spend half at first for any number of answers, or keep it for few.  [default: what suits]",
+                help="Buy a warm start for any number of answers, or keep the budget for few.  [default: predicted]",
             ),
-            click.option("--useful", type=float, help="Largest predicted bound that such a start is worth."),
+            click.option("--useful", type=float, help="Largest predicted bound at which the warm start is bought."),
         ]
     ):
         function = option(function)
@@ -136,7 +136,7 @@ def engine_from(
     gamma: float | None,
     distance: float | None,
 ) -> dict[str, Any]:
-    """What `engine_options` say, as arguments of `Session.open`."""
+    """The values of `engine_options` as arguments of `Session.open`."""
     from reticent.losses.losses import read_losses
     from reticent.planning.smooth import stated_support
 
@@ -152,7 +152,7 @@ anchor_option = click.option(
 
 @contextmanager
 def telling_anchor(ledger: str | Path | None, anchor: str | Path | None) -> Iterator[None]:
-    """Around what may make a ledger: says afterwards what an anchor beside it cannot protect from."""
+    """Context manager for code that may create a ledger: warns afterwards if the anchor is in the same folder."""
     new = ledger is not None and anchor is None and not Path(ledger).exists()
     yield
     if new:
@@ -172,7 +172,7 @@ misfits_option = click.option(
 
 
 def check_fit(table: str, accept: bool, domain_file: str, **reading: Any) -> None:
-    """Stop before anything is spent on a column that fits nowhere; the custodian's own command decides, no session."""
+    """Stop before anything is spent if much of a column does not fit; only custodians' commands check this."""
     if not accept:
         from reticent.custodian.check import refuse_misfits
 
@@ -186,7 +186,7 @@ def budget_from(epsilon: float | None, delta: float | None, rho: float | None) -
 
 
 def wanted_error(text: str) -> float | str:
-    """What --error says: a number in the unit of the column shown, or a percentage as it stands."""
+    """The value of --error: a number in the unit of the shown column, or a percentage as text."""
     from reticent.knowledge.request import checked_error
 
     try:
@@ -201,7 +201,7 @@ def wanted_error(text: str) -> float | str:
 
 
 def refuse_unused(why: str, *names: str) -> None:
-    """An option that would have no effect is a misunderstanding: it is refused before anything is read or spent."""
+    """Refuse an option without effect, before anything is read or spent."""
     ctx = click.get_current_context()
     for name in names:
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
@@ -210,7 +210,7 @@ def refuse_unused(why: str, *names: str) -> None:
 
 
 def refuse_overwriting(*names: str) -> None:
-    """An output may replace an older one, but nothing that this command reads, its ledger or another output of it."""
+    """Refuse an output that would overwrite an input, the ledger or another output of the same command."""
     ctx = click.get_current_context()
     options = {p.name: p.opts[0] if isinstance(p, click.Option) else "the input" for p in ctx.command.params if p.name}
     given = {name: ctx.params[name] for name in options if isinstance(ctx.params.get(name), str | Path)}
@@ -245,7 +245,7 @@ def _same_file(one: str | Path, other: str | Path) -> bool:
 
 
 def read_table(table: str, domain_file: str, **reading: Any) -> Any:
-    """The table with its domain; quiet about values."""
+    """Read the table with its domain; messages contain no values."""
     from reticent.sources import Table
 
     domain = Domain.read(domain_file)
@@ -272,13 +272,13 @@ def print_json(value: Any) -> None:
 
 @contextmanager
 def progress_bar(quiet: bool) -> Iterator[Report]:
-    """A bar on a terminal with round, spent share and time left; silent elsewhere. Public quantities only."""
+    """A progress bar on a terminal with round, spent share and remaining time; public quantities only."""
     with listening(not quiet) as report:
         yield report
 
 
 @contextmanager
 def bar_on_terminal(quiet: bool) -> Iterator[Callable[[str, int, int, str], None]]:
-    """`update(message, done, total, note)`; the bar is gone when the work is done."""
+    """Yield `update(message, done, total, note)`; the bar disappears when the work is done."""
     with bar(not quiet) as update:
         yield update or (lambda message, done, total, note: None)

@@ -123,12 +123,10 @@ def algorithm_options(function: Any) -> Any:
 @click.option(
     "--custodian-copy",
     type=click.Path(path_type=Path),
-    help="The report with scores against the true rows. NOT PRIVATE: for your eyes only.",
+    help="The report with scores against the true rows. NOT PRIVATE: for the custodian only.",
 )
 @misfits_option
-@click.option(
-    "--ledger", type=click.Path(path_type=Path), help="File of the budget's account; a crashed run resumes from it."
-)
+@click.option("--ledger", type=click.Path(path_type=Path), help="File of the ledger; a crashed run resumes from it.")
 @anchor_option
 @json_option
 def release(
@@ -201,11 +199,11 @@ def release(
         return
     show_release(published, written)
     if ledger is None:
-        console.print("[dim]no --ledger: nothing but you remembers that this was spent[/dim]")
+        console.print("[dim]no --ledger: this spending is not recorded in any file[/dim]")
 
 
 def _write_custodian_copy(published: Any, private: Any, path: Path) -> Path:
-    """Exact scores, so it is written beside the report, never into it, and only the owner may read it."""
+    """Write the custodian's copy with exact scores to a separate file that only its owner may read."""
     from reticent.custodian.scores import score
     from reticent.report import Cover, write_release
 
@@ -237,7 +235,7 @@ def _check_replicates(count: int | None) -> None:
 
 
 def _widths(certificate: Any) -> str:
-    """How many columns: a range on many holds those on fewer, the cells of many do not."""
+    """The number of columns in words: ranges on many columns include those on fewer, cells do not."""
     found = sorted(set(map(len, certificate.sets)))
     if certificate.kind != "cells" or found == list(range(1, found[-1] + 1)):
         return f"up to {found[-1]} columns" if found[-1] > 1 else "1 column"
@@ -262,7 +260,7 @@ def write_outputs(
     report: Path | None,
     replicates: int | None = None,
 ) -> dict[str, str]:
-    """Writes what was asked for; returns what was written where."""
+    """Write the requested files; return what was written where."""
     written = {}
     if out is not None:
         synthetic = published.synthesize(rows, replicates=replicates)
@@ -283,7 +281,7 @@ def write_rows(synthetic: Any, out: Path) -> None:
 
 
 def show_release(published: Any, written: dict[str, str]) -> None:
-    """What was spent and what is guaranteed in a few lines, then the first columns as bars."""
+    """Print the amount spent and the guarantees in a few lines, then the first columns as bars."""
     from reticent.queries.linear import Marginal
 
     facts = published.facts

@@ -1,4 +1,4 @@
-"""`serve`: put tables behind HTTP and a web page."""
+"""`serve`: serves tables over HTTP with a web page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TABLE_NAMES = (
 @click.argument("table", metavar="[TABLE]", required=False)
 @click.option("--config", "config_file", help="TOML file with [server] and one [tables.NAME] for each table.")
 @click.option("--domain", help="Public description of the columns.")
-@click.option("--ledger", help="File of the budget's account; made on the first start.")
+@click.option("--ledger", help="File of the ledger; created on the first start.")
 @click.option("--anchor", help="File of the ledger's anchor; keep it on another volume.")
 @click.option("--query", help="SQL that selects the rows when TABLE is a database URL.")
 @click.option("--person", help="Column that identifies the person; each person then counts as one.")
@@ -50,12 +50,12 @@ TABLE_NAMES = (
 @click.option(
     "--neighbours", type=click.Choice(["replace-one", "add-remove"]), default="replace-one", show_default=True
 )
-@click.option("--name", help="Name of the table in SQL and in addresses; default: the ledger's, without its ending.")
-@click.option("--title", default="", help="Name of the table on the page.")
+@click.option("--name", help="Name of the table in SQL and in URLs; default: the ledger's name without its suffix.")
+@click.option("--title", default="", help="Title of the table on the web page.")
 @budget_options
 @start_options
 @engine_options
-@click.option("--error", type=float, help="For convex engines: the excess risk to answer within.")
+@click.option("--error", type=float, help="For convex engines: the excess risk of all models.")
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=int, help="Port to listen on.  [default: 8000]")
 @click.option("--postgres", type=int, metavar="PORT", help="Also accept PostgreSQL clients, on this port.")
@@ -66,7 +66,7 @@ TABLE_NAMES = (
 @click.option("--tls-certificate", help="PEM file; with --tls-key the server speaks HTTPS.")
 @click.option("--tls-key", help="PEM file of the certificate's key.")
 @click.option("--log-level", type=click.Choice(["debug", "info", "warning", "error"]))
-@click.option("--new-custodian-token", is_flag=True, help="Make a new first custodian token, if it was lost.")
+@click.option("--new-custodian-token", is_flag=True, help="Create a new first custodian token, if it was lost.")
 @misfits_option
 @json_option
 def serve(
@@ -104,7 +104,7 @@ def serve(
         for entry in settings.tables:
             told.enter_context(telling_anchor(entry.ledger, entry.anchor))
         tables = running.open_tables(settings, report)
-    # Measured before the first answer; without ticks nobody hides how long a fit takes.
+    # Measured before the first answer; without ticks the duration of a fit is not hidden.
     seconds = longest() if settings.tick else None
     scheme = "https" if settings.tls_certificate else "http"
     address = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -144,6 +144,6 @@ def _settings(table: str | None, config_file: str | None, options: dict[str, Any
 
 
 def _stated(options: dict[str, Any]) -> dict[str, Any]:
-    """What the options say of the table; an engine that is not named is the default one."""
+    """The table's settings from the options; without --engine, the default engine."""
     stated = {key: options[key] for key in TABLE_NAMES} | {"numbers": bool(options["numbers"])}
     return stated if stated["engine"] is not None else stated | {"engine": "default"}

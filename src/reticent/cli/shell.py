@@ -47,7 +47,7 @@ FREE_ONLY = "Every answer is free until you set a wanted error: \\error 1%, or \
 @click.command()
 @click.argument("target", metavar="TABLE|URL|FILE.release")
 @reading_options(domain_required=False)
-@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: the account of its budget.")
+@click.option("--ledger", type=click.Path(path_type=Path), help="For a table: file of its ledger.")
 @anchor_option
 @click.option(
     "--warm-start",
@@ -58,14 +58,14 @@ FREE_ONLY = "Every answer is free until you set a wanted error: \\error 1%, or \
 @engine_options
 @budget_options
 @click.option("--table", "served", help="For a server: name of the table, if the token may ask several.")
-@click.option("--error", help="Wanted error from the start: records for counts, the column's unit for AVG, or 1%.")
+@click.option("--error", help="Requested error from the start: records for counts, the column's unit for AVG, or 1%.")
 @click.option("--yes", is_flag=True, help="Pay without asking.")
 @json_option
 def shell(target: str, error: str | None, yes: bool, as_json: bool, **options: Any) -> None:
-    """Ask in SQL: a saved release (free), a server, or a table of your own with a budget.
+    """Ask a saved release (free), a server, or your own table with a budget, in SQL.
 
-    Without --error answers are free and carry the bound that is certified already. With it, what is not known well
-    enough is bought, after its price was shown and agreed to.
+    Without --error answers are free and have the bounds that are already certified. With --error, the shell shows the
+    price of a more accurate answer and pays after you confirm.
 
     \b
     Example:  reticent shell census.release
@@ -88,7 +88,9 @@ def shell(target: str, error: str | None, yes: bool, as_json: bool, **options: A
 
 
 def _piped(prompt: Prompt) -> int:
-    """A refused statement is told and the next one asked; the exit code is that of the first refusal."""
+    """Run statements; a refusal is printed, and the next statement is asked. The exit code is that of the first
+    refusal.
+    """
     code = 0
     for statement in statements(sys.stdin):
         try:
@@ -282,7 +284,7 @@ KEYWORDS = (
 COMMANDS = {
     "\\cost": "price of a statement at the wanted error, without asking it",
     "\\error": "wanted error from now on: records for counts, or 1%; `\\error off` for free answers only",
-    "\\budget": "what is spent and what is left",
+    "\\budget": "the amounts spent and left",
     "\\domain": "columns and their values; `\\domain COLUMN` for one",
     "\\help": "this list",
     "\\quit": "leave",

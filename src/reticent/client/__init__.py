@@ -1,4 +1,4 @@
-"""A connection asks a server the way a Session asks a table: same calls, same values, same errors."""
+"""`rt.connect`: a connection to a server with the methods, values and errors of a Session."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ _ERRORS: dict[str, type[ReticentError]] = {
 def connect(url: str, token: str, *, table: str | None = None, timeout: float = 60.0) -> Connection:
     """A session on a server's table, with the methods of `rt.Session` that analysts need.
 
-    SQL names its table: where the token sees several, the name after FROM chooses the one that answers.
+    If the token gives access to several tables, the name after FROM in SQL selects one.
 
     Args:
         url: The server, such as `https://stats.example:8080`.
-        token: What the custodian gave to this analyst.
-        table: The table's name; may be left out where the token sees only one, or for SQL alone.
+        token: The token that the custodian gave to this analyst.
+        table: The table's name; optional if the token gives access to only one table, or for SQL alone.
         timeout: Seconds to wait for an answer.
 
     Returns:
@@ -75,7 +75,7 @@ def connect(url: str, token: str, *, table: str | None = None, timeout: float = 
 
     Raises:
         QueryError: The address or the token is malformed.
-        SourceError: Nobody answers there.
+        SourceError: The server cannot be reached.
 
     Example:
         >>> import reticent as rt
@@ -118,7 +118,7 @@ class Connection:
 
     @cached_property
     def _tables(self) -> list[str]:
-        """All that this token sees."""
+        """All tables to which this token gives access."""
         tables: Any = self._sent("GET", "/v1/me")["tables"]
         named = cast("list[object]", tables) if isinstance(tables, list) else [None]
         if not all(isinstance(name, str) for name in named):
@@ -139,7 +139,7 @@ class Connection:
 
     @property
     def confidence(self) -> float:
-        """With which probability a stated error holds, unless another is asked for."""
+        """The probability with which a stated error holds, unless a question states another."""
         return self._facts["confidence"]
 
     @overload
@@ -176,7 +176,7 @@ class Connection:
         max_price: float | None = None,
         promise: Promise = "certified",
     ) -> Answer | ResultTable:
-        """As `Session.ask`; a lost connection is tried again with the same key, so nothing is paid twice."""
+        """As `Session.ask`; after a lost connection it retries with the same key, so nothing is paid twice."""
         asked: Any = question if isinstance(question, (str, StatisticQuery)) else checked_query(question)
         reply = self._send("/ask", asked, error, confidence, key, max_price, promise)
         if reply["kind"] == "answer":
@@ -197,9 +197,9 @@ class Connection:
         confidence: float | None = None,
         key: str | None = None,
     ) -> list[Answer]:
-        """Each within `error`, one after the other, as a server knows no joint audit of questions.
+        """Ask each question within `error`, one after another, because a server has no joint audit of questions.
 
-        The first refusal ends it. With the same `key`, what was answered before it is not paid again.
+        The first refusal ends the call. With the same `key`, questions answered before are not paid again.
         """
         require(questions, Sequence, "questions", "a list of queries")
         key = key or secrets.token_hex(8)
@@ -215,7 +215,7 @@ class Connection:
         error: float | Records | str,
         confidence: float | None = None,
     ) -> float:
-        """The most that `ask` or `minimize` with the same arguments would charge now; asking for it costs nothing."""
+        """An upper bound on the charge of `ask` or `minimize` with the same arguments now; `cost` itself is free."""
         body = self._body(_request(question, error, confidence), error, confidence)
         return self._sent("POST", self._path("/cost", self._table_of(question)), body)["price"]
 
@@ -250,7 +250,7 @@ class Connection:
         key: str | None = None,
         max_price: float | None = None,
     ) -> Model | list[Model]:
-        """As `Session.minimize`: one model, or one per loss of a list. What cannot be certified says so."""
+        """As `Session.minimize`: one model, or one per loss of a list. Models without a certificate say so."""
         from reticent.releases.models import Model
 
         reply = self._send("/minimize", loss, error, confidence, key, max_price)
@@ -264,7 +264,7 @@ class Connection:
 
     @property
     def remaining(self) -> float:
-        """What this token's owner can still spend, under cap and budget."""
+        """The amount that this token's owner can still spend, under cap and budget."""
         return self._get("/budget")["own_remaining"]
 
     @property
@@ -272,15 +272,15 @@ class Connection:
         return self._get("/certificates")["certificates"]
 
     def set_cap(self, analyst: str, amount: float) -> None:
-        """The most this analyst may spend in all; for a custodian's token."""
+        """Limit the total that an analyst may spend; needs a custodian's token."""
         self._call("PUT", self._path(f"/caps/{analyst}"), {"amount": amount})
 
     def spent_by(self, analyst: str) -> float:
-        """What one analyst has spent; for a custodian's token."""
+        """The amount that one analyst has spent; needs a custodian's token."""
         return sum(entry["spent"] for entry in self._get("/caps")["caps"] if entry["analyst"] == analyst)
 
     def describe(self) -> dict[str, Any]:
-        """Public facts: what is guaranteed, what is spent, what is certified."""
+        """Public facts: the guarantee, the amount spent, the certificates."""
         budget = self._get("/budget")
         return {
             "table": self.name,
@@ -337,7 +337,9 @@ class Connection:
         max_price: float | None,
         promise: Promise = "certified",
     ) -> dict[str, Any]:
-        """Whatever may cost has a key, so that a lost connection can be tried again and is charged once."""
+        """Send a request; one that may cost has a key, so that it can be retried after a lost connection and is charged
+        once.
+        """
         request = _request(question, error, confidence, key)
         body = self._body(request, error, confidence)
         if max_price is not None:
@@ -348,9 +350,10 @@ class Connection:
         return self._sent("POST", self._path(path, self._table_of(question)), body, key=key)
 
     def _body(self, request: Request, error: float | Records | str | None, confidence: float | None) -> dict[str, Any]:
-        """The request as the server takes it, in the words of the caller: a key is bound to them.
+        """The request body with the caller's own texts, because a key is bound to them.
 
-        SQL counts records, a query takes a share of the table; a confidence that nobody stated is left to the server.
+        The error is in records for SQL and a share of the table for a query; an unstated confidence is left to the
+        server.
         """
         question: Any = request.question
         wanted: Any = error if isinstance(error, str) else request.error
@@ -368,7 +371,9 @@ class Connection:
         return {"loss": question.to_dict(), **body}
 
     def _table_of(self, question: Any) -> str | None:
-        """The table after FROM, if this token sees it; else the connection's own, and the server says what is wrong."""
+        """The table after FROM, if this token gives access to it; otherwise the connection's own, and the server
+        refuses.
+        """
         from reticent.sql.parse import table_of
 
         named = table_of(question) if isinstance(question, str) else None
@@ -392,14 +397,14 @@ class Connection:
         return self._sent("GET", self._path(rest))
 
     def _sent(self, method: str, path: str, body: Any = None, key: str | None = None) -> dict[str, Any]:
-        """The fields of the reply; another program's page is named as such, and so is a field that is missing."""
+        """The fields of the reply; a reply of another program, or a missing field, raises an error that says so."""
         response = self._call(method, path, body, key)
         with self._reading():
             return _Fields(self._not_ours(), json.loads(response.content) | {})
 
     @contextmanager
     def _reading(self) -> Generator[None, None, None]:
-        """What is no reply of this interface is one error of the source, not one of whatever trips over it."""
+        """Raise SourceError for a reply that is not of this interface."""
         try:
             yield
         except SourceError:
@@ -436,7 +441,7 @@ class Connection:
 
 
 def _request(question: Any, error: Any, confidence: float | None, key: str | None = None) -> Request:
-    """Checked as a session checks it; SQL stays text, for the server knows the table."""
+    """The request, checked as a session checks it; SQL stays text, because the server knows the table."""
     asked: Any = question
     if isinstance(question, (Query, Predicate)):
         asked = checked_query(question)
@@ -449,7 +454,7 @@ def _request(question: Any, error: Any, confidence: float | None, key: str | Non
 
 
 class _Fields(dict[str, Any]):
-    """A reply's fields; one that is missing shows that another program, or another version, wrote it."""
+    """A reply's fields; a missing one indicates another program or version."""
 
     def __init__(self, problem: SourceError, fields: dict[str, Any]) -> None:
         super().__init__(fields)
@@ -460,7 +465,7 @@ class _Fields(dict[str, Any]):
 
 
 def _wait(stated: str, otherwise: float) -> float:
-    """Seconds as the server states them; a date, which proxies may send, counts as not stated."""
+    """Seconds as the server states them; a date, which proxies may send, is ignored."""
     return float(stated) if stated.isascii() and stated.isdecimal() else otherwise
 
 

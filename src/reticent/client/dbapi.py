@@ -67,7 +67,7 @@ class Error(Exception):
 
 
 class InterfaceError(Error):
-    """The module was used in a way that it cannot be, for example after `close`."""
+    """The module was used incorrectly, for example after `close`."""
 
 
 class DatabaseError(Error):
@@ -91,11 +91,11 @@ class InternalError(DatabaseError):
 
 
 class ProgrammingError(DatabaseError):
-    """The statement cannot be answered as it stands; the message says what can."""
+    """The statement cannot be answered in this form; the message suggests one that can."""
 
 
 class NotSupportedError(DatabaseError):
-    """What this interface does not offer."""
+    """The function is not supported by this interface."""
 
 
 STRING, BINARY, NUMBER, DATETIME, ROWID = "STRING", "BINARY", "NUMBER", "DATETIME", "ROWID"
@@ -120,9 +120,9 @@ def connect(
         token: The text of a token.
         table: The table to ask about; SQL may name another after FROM.
         errors: Whether each aggregate is followed by a column with its error.
-        error: The accuracy that answers must have, for example `rt.records(80)` or `"1%"`; what is not known that
-            well is bought. None buys nothing.
-        confidence: With which probability the errors of a result hold; None leaves it to the server.
+        error: The error that answers must meet, for example `rt.records(80)` or `"1%"`; answers that are not known so
+            well are bought. None buys nothing.
+        confidence: The probability with which the errors of a result hold; None leaves it to the server.
         max_price: The most that one statement may cost, in the budget's unit.
         timeout: Seconds to wait for the server.
 
@@ -131,14 +131,14 @@ def connect(
 
     Raises:
         OperationalError: The server cannot be reached.
-        ProgrammingError: The address is none, or the token sees no such table.
+        ProgrammingError: The address is invalid, or the token gives no access to the table.
     """
     client = _translated(connect_client, url, token, table=table, timeout=timeout)
     return Connection(client, errors=errors, error=error, confidence=confidence, max_price=max_price)
 
 
 class Connection:
-    """A session on a server; nothing is written, so `commit` and `rollback` have nothing to do."""
+    """A connection to a server; nothing is written, so `commit` and `rollback` have no effect."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Connection:
         """Nothing to do."""
 
     def rollback(self) -> None:
-        """Nothing to do: what was bought stays bought."""
+        """No effect: purchases are not undone."""
 
     def close(self) -> None:
         if self._client is not None:
@@ -184,7 +184,7 @@ class Connection:
 
 
 class Cursor:
-    """Runs statements and hands out their rows; `result` is the last one as a `rt.ResultTable` with all it states."""
+    """Runs statements and returns their rows; `result` is the last result as a `ResultTable`."""
 
     arraysize = 1
 
@@ -254,7 +254,7 @@ class Cursor:
 
 
 def sql_literal(value: Any) -> str:
-    """A value as a SQL literal; text is quoted with every quote doubled, so that it can end nothing.
+    """A value as an SQL literal; text is quoted with every quote doubled, so that it cannot end the literal.
 
     Args:
         value: None, a truth value, a number, text, a date or time, or a list of them.

@@ -1,4 +1,4 @@
-"""Private models as scikit-learn estimators: pipelines, searches and scores work as with any other.
+"""Private models as scikit-learn estimators, for pipelines, searches and scores.
 
 `fit` asks a session, a connection or a release for the model; what it learns from is the private table behind it. Rows
 given to `fit` are checked for their columns and otherwise left alone, so that nothing private need be at hand:

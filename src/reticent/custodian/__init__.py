@@ -1,1 +1,1 @@
-"""The custodian's own views: exact, never private, unreachable from sessions and services."""
+"""Exact, non-private functions for the custodian; sessions and services cannot import them."""

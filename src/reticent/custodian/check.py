@@ -1,4 +1,4 @@
-"""The custodian's own views of a table: exact, not private, unreachable from sessions and services."""
+"""`reticent check`: exact counts of values that do not fit a domain, for the custodian only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HINTED = 30
 
 @dataclass(frozen=True)
 class Fit:
-    """How many rows of one attribute are null, fit nowhere, or lie outside the edges."""
+    """The numbers of rows of one attribute that are null, fit no code, or lie outside the edges."""
 
     attribute: str
     null: int
@@ -48,7 +48,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Check:
-    """Exact counts of what did not fit a domain; its text says that it is not private."""
+    """Exact counts of values that do not fit a domain; its text says that it is not private."""
 
     rows: int
     units: int
@@ -59,17 +59,19 @@ class Check:
     declared: int | None
     limit: float = LIMIT
     violations: tuple[tuple[str, int], ...] = ()
-    """Each impossible rule of the domain, and the rows that satisfy it all the same."""
+    """Each impossible rule of the domain, and the number of rows that satisfy it."""
     discovered: tuple[str, ...] = ()
     """Categories that may have been found privately: the rare ones are not among them."""
 
     @property
     def over(self) -> tuple[str, ...]:
-        """Attributes of which more than the limit fits nowhere."""
+        """Attributes in which more values than the limit fit no code."""
         return tuple(fit.attribute for fit in self.attributes if fit.unplaced > self.limit * self.rows)
 
     def refuse(self, remedy: str) -> None:
-        """SourceError where an attribute is over the limit; no count and no value is in it, as logs may keep it."""
+        """Raise SourceError if an attribute exceeds the limit; the message has no count and no value, because it may be
+        logged.
+        """
         for first in self.over[:1]:
             others = len(self.over) - 1
             more = f", and of {others} more {'column' if others == 1 else 'columns'}," if others else ""
@@ -97,7 +99,9 @@ class Check:
             if fit.beyond:
                 lines.append(f"{fit.attribute}: outside its edges, such as {', '.join(fit.beyond)}")
         for rule, count in self.violations:
-            remedy = ": mend them or the rule, for no synthetic row will be like them" if count else ""
+            remedy = (
+                ": correct the rows or the rule, because synthetic rows will not have such records" if count else ""
+            )
             lines.append(f"{count} rows satisfy {rule}, which is declared impossible{remedy}")
         return "\n".join(lines)
 
@@ -116,17 +120,17 @@ def check(
     limit: float = LIMIT,
     examples: int = EXAMPLES,
 ) -> Check:
-    """Count what does not fit the domain, in a file, a database or an object; for the custodian only.
+    """Count the values of a file, a database or an object that do not fit the domain; for the custodian only.
 
     Args:
         rows: A file, a database URL with `query`, a data frame.
-        domain: What is declared.
-        query, person, records: As for `Table.read`; `records` is compared with what is counted.
-        limit: Share of a column that may fit nowhere.
-        examples: How many values of each column are shown that do not fit.
+        domain: The declared domain.
+        query, person, records: As for `Table.read`; `records` is compared with the counted number.
+        limit: The share of a column that may fit no code.
+        examples: The number of unfitting values of each column to show.
 
     Returns:
-        Exact counts, examples and hints. Nothing of it may be published.
+        Exact counts, examples and hints. They must not be published.
     """
     if not (isinstance(limit, (int, float)) and 0 <= limit <= 1):
         raise QueryError(f"limit={given(limit)} is a share of a column; it must lie between 0 and 1")
@@ -165,8 +169,8 @@ def check(
 
 
 def readable_part(draft: Mapping[str, Attribute]) -> Domain | None:
-    """Of a draft what can be checked before anything is paid: what is declared, and whether open numbers and dates
-    can be read at all, wherever they lie. Open texts can; None where there is nothing else.
+    """The part of a draft that can be checked before discovery is paid: declared columns, and whether cells of
+    undeclared columns can be read as numbers or dates. None if all columns are undeclared texts.
     """
     parts = {name: _widest(each) if isinstance(each, Undeclared) else each for name, each in draft.items()}
     known = {name: part for name, part in parts.items() if part is not None}
@@ -185,9 +189,10 @@ def _widest(attribute: Undeclared) -> Attribute | None:
 def refuse_unreadable(
     rows: Any, draft: Mapping[str, Attribute], *, query: str | None = None, person: str | None = None
 ) -> None:
-    """SourceError where the rules of a draft do not read the numbers or dates of an open column: before it is paid for.
+    """Raise SourceError if the rules of a draft cannot read the numbers or dates of an undeclared column, before
+    payment.
 
-    Missing values are no reason: discovery leaves them out.
+    Missing values are no reason, because discovery ignores them.
     """
     columns = {name: each for name, each in draft.items() if isinstance(each, Undeclared)}
     if (domain := readable_part(columns)) is None:
@@ -203,12 +208,12 @@ def refuse_unreadable(
 
 
 def refuse_misfits(rows: Any, domain: Domain, *, query: str | None = None, person: str | None = None) -> None:
-    """SourceError where more than the limit of a column fits nowhere: called before a custodian's command spends.
+    """Raise SourceError if more of a column than the limit fits no code; called before a custodian's command spends.
 
-    Never called by a session, a release or a service: there a refusal would tell an analyst about rows.
+    Sessions, releases and services never call it, because a refusal would reveal facts about rows to an analyst.
     """
     check(rows, domain, query=query, person=person, examples=0).refuse(
-        "see `reticent check`, mend the domain or the rows, or go on with --accept-misfits"
+        "see `reticent check`, correct the domain or the rows, or continue with --accept-misfits"
     )
 
 

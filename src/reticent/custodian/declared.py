@@ -1,4 +1,4 @@
-"""What a file or a database declares about its columns: names, types, constraints. Values are never read.
+"""Declarations of a file or a database about its columns: names, types, constraints. Values are never read.
 
 The dictionaries of Arrow and Parquet, and the tables that foreign keys point to, hold values that are *present*: they
 are read only where the custodian says that they are public.
@@ -52,7 +52,7 @@ _MIRRORED = {exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT}
 def declared_columns(
     source: str | Path, *, query: str | None = None, public_dictionaries: bool = False
 ) -> tuple[str, list[ColumnFacts]]:
-    """What was looked at, in words, and the columns; SourceError where the source cannot be read."""
+    """A description of the source, and its columns; SourceError if the source cannot be read."""
     if isinstance(source, str) and source.startswith(("postgresql://", "postgres://")):
         columns = _postgres(source, query, public_dictionaries)
         return _words("the catalogue of its database", public_dictionaries), columns
@@ -119,7 +119,7 @@ def _arrow_kind(held: pa.DataType) -> Kind:
 
 
 def _with_dictionary(column: ColumnFacts, schema: pa.Schema, path: Path, form: str) -> ColumnFacts:
-    """With the values of its dictionary, which the custodian has called public."""
+    """The column with the values of its dictionary, which the custodian has declared public."""
     held = schema.field(column.name).type
     if not (pa.types.is_dictionary(held) and column.kind == "text"):
         return column
@@ -160,7 +160,7 @@ def _postgres(url: str, query: str | None, public_dictionaries: bool) -> list[Co
 def _of_catalogue(
     engine: PostgresEngine, name: str, spelled: str, table: int, number: int, public_dictionaries: bool
 ) -> ColumnFacts:
-    """A column of the query; one that is computed has a type and nothing else."""
+    """A column of the query; a computed column has only a type."""
     facts = engine.catalogue(_CATALOGUE, (table, number)) if table else []
     if not facts:
         return ColumnFacts(
@@ -197,7 +197,7 @@ def _whole(spelled: str) -> bool:
 
 
 def constrained(column: ColumnFacts, check: str) -> ColumnFacts:
-    """With what a check constraint says about the column alone; what it does not understand it leaves out."""
+    """The column with the facts of check constraints about this column alone; other constraints are ignored."""
     try:
         condition = sqlglot.parse_one(check.removeprefix("CHECK").removesuffix("NOT VALID"), read="postgres")
     except SqlglotError:
@@ -221,7 +221,7 @@ def _parts(condition: exp.Expr) -> Iterable[exp.Expr]:
 
 
 def _told(part: exp.Expr) -> Mapping[str, Any] | None:
-    """`values`, `lower` or `upper` of one condition without AND; None where it says something else."""
+    """`values`, `lower` or `upper` of one condition without AND; None for any other condition."""
     if isinstance(part, exp.Between):
         low, high = _bound(part.args["low"]), _bound(part.args["high"])
         return None if low is None or high is None else {"lower": low, "upper": high}

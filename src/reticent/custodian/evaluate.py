@@ -1,4 +1,4 @@
-"""An evaluation compares what was published with the truth: for the custodian's eyes, never for publication."""
+"""`rt.evaluate`: true errors of a publication, for the custodian only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_RANGES = 2**26
 
 
 class Published(Protocol):
-    """A release, a session's snapshot, a hypothesis: anything that answers marginals and queries."""
+    """Anything that answers marginals and queries: a release, a session's snapshot, a hypothesis."""
 
     def marginals(self, sets: list[tuple[str, ...]]) -> list[np.ndarray]: ...
 
@@ -51,20 +51,20 @@ class Evaluation:
 
 
 def evaluate(published: Any, table: Table, workload: Workload) -> Evaluation:
-    """Largest and mean error of a release over a workload, from the true rows.
+    """Compute the largest and mean true error of a release over a workload.
 
-    The result is exact and not private: for the custodian's eyes only.
+    The result is exact and not private: it is for the custodian only.
 
     Args:
         published: A release, or synthetic rows.
         table: The private table.
-        workload: What to compare.
+        workload: The queries to compare.
 
     Returns:
-        The errors, by entry and in all.
+        The errors, for each entry and in total.
 
     Raises:
-        QueryError: An argument has another kind, or another domain.
+        QueryError: An argument has the wrong type or another domain.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -125,7 +125,7 @@ def _every_range(entry: AllRanges, table: Table, total: int, source: Any) -> np.
 
 
 def exact_rows(table: Table, what: str) -> int:
-    """The weight of all rows; QueryError where there is none."""
+    """The weight of all rows; QueryError if there are none."""
     total = exact_counts(table).total()
     if total == 0:
         raise QueryError(f"{what} has no rows, so no share of it is defined; compare tables with at least one")
@@ -133,7 +133,7 @@ def exact_rows(table: Table, what: str) -> int:
 
 
 def published_marginals(published: Any, domain: Domain) -> Published:
-    """Whatever answers marginals in a release, a snapshot or synthetic rows."""
+    """The object that answers marginals of a release, a snapshot or synthetic rows."""
     if hasattr(published, "hypothesis"):
         return published.hypothesis
     if hasattr(published, "marginals") and hasattr(published, "expect"):

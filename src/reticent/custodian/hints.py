@@ -1,4 +1,4 @@
-"""What values that fit nowhere look like, and which reading rule would read them: judged by their form alone."""
+"""Hints for values that fit no code: what they look like, and which reading rule would read them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ _DATES = {
 
 
 class Likeness(NamedTuple):
-    """What a text looks like, the rules that read it, and the kind of such texts, which share one hint."""
+    """The form of a text, the rules that read it, and the group of texts that share one hint."""
 
     kind: str
     what: str
@@ -79,7 +79,7 @@ class Likeness(NamedTuple):
 
 
 def hint_for(attribute: Attribute, texts: Iterable[Any]) -> str | None:
-    """What the texts look like, commonest first, and what to write into the domain; None where no form is known.
+    """The forms of the texts, commonest first, and the rules to add to the domain; None if no form is known.
 
     Texts of one likeness share a hint whose rules read all of them, beside what the attribute's own rules read.
     """
@@ -163,7 +163,7 @@ def _differences(text: str, label: str) -> dict[str, bool]:
 
 
 def _number_hint(text: str) -> Likeness | None:
-    """How a number is written that plain reading does not understand."""
+    """The hint for a number in a form that needs rules."""
     found = _NUMBER.match(text)
     if found is None:
         return None
@@ -195,7 +195,7 @@ def _number_hint(text: str) -> Likeness | None:
 
 
 def _marks(digits: str) -> tuple[str, str]:
-    """Marks between thousands and before decimals; empty where there is none."""
+    """The marks between thousands and before decimals; empty if there is none."""
     marks = [c for c in digits if not c.isdigit()]
     if not marks:
         return "", ""
@@ -217,9 +217,9 @@ def _plain_space(mark: str) -> str:
 
 
 def _date_hint(attribute: Attribute, texts: list[str]) -> str | None:
-    """The formats that read most of the texts, beside those that are declared.
+    """The formats that read most of the texts, in addition to the declared ones.
 
-    Of day and month the order that reads more of them: where both were declared, one would be guessed.
+    The order of day and month is the one that reads more texts; with both orders a date would be ambiguous.
     """
     left = [text.strip() for text in texts if text.strip().casefold() not in _MISSING]
     seen: list[str] = []
@@ -256,7 +256,7 @@ def _days(form: str) -> str:
 
 
 def _swapped(form: str) -> str:
-    """The format with day and month the other way round; of those that name the month, nothing."""
+    """The format with day and month exchanged; None for formats that name the month."""
     return "" if "%m" not in form or form.startswith("%Y") else form.translate({ord("d"): "m", ord("m"): "d"})
 
 

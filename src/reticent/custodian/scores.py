@@ -1,4 +1,4 @@
-"""Scores that other tools print, from the true rows: for the custodian's eyes, never for publication.
+"""Exact scores that other tools print, computed from the true rows, for the custodian only.
 
 Every score compares marginals of what was published with those of the table, on the declared codes. The definitions are
 the published ones: column shapes and column pair trends as in SDMetrics' quality report, the k-marginal score of NIST's
@@ -32,7 +32,7 @@ MOST_LABELS = 8
 
 @dataclass(frozen=True)
 class Prediction:
-    """Of one label: how often a decision table is right on the true rows, by what it was trained on."""
+    """Accuracy of a decision table for one label on the true rows, by its training data."""
 
     label: str
     predictors: tuple[str, ...]
@@ -121,7 +121,7 @@ class _Both:
         return guess, np.asarray(truth, dtype=float) / self._total
 
     def by_label(self, label: str, others: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """The same with the label's codes down and all combinations of the other columns across."""
+        """The same as a matrix: one row for each label code, one column for each combination of the other columns."""
         names = self.domain.canonical((label, *others))
         place, size = names.index(label), self.domain[label].size
         guess, truth = (np.moveaxis(cells, place, 0).reshape(size, -1) for cells in self.marginals(names))
@@ -140,7 +140,7 @@ def _variation(guess: np.ndarray, truth: np.ndarray) -> float:
 
 
 def _shape(domain: Domain, name: str, guess: np.ndarray, truth: np.ndarray) -> float:
-    """One less Kolmogorov and Smirnov's distance for numbers and dates, less total variation for categories."""
+    """One minus the Kolmogorov-Smirnov distance for numbers and dates, one minus total variation for categories."""
     attribute = domain[name]
     if not isinstance(attribute, Numeric):
         return 1 - _variation(guess, truth)
@@ -149,7 +149,7 @@ def _shape(domain: Domain, name: str, guess: np.ndarray, truth: np.ndarray) -> f
 
 
 def _trend(domain: Domain, sides: tuple[str, str], guess: np.ndarray, truth: np.ndarray) -> float:
-    """One less half the difference of correlations for two numbers, less total variation for other pairs."""
+    """One minus half the difference of correlations for two numbers, one minus total variation for other pairs."""
     first, second = (domain[name] for name in sides)
     if isinstance(first, Numeric) and isinstance(second, Numeric):
         here, there = (_correlation(first, second, cells) for cells in (guess, truth))
@@ -159,7 +159,7 @@ def _trend(domain: Domain, sides: tuple[str, str], guess: np.ndarray, truth: np.
 
 
 def _correlation(down: Numeric, across: Numeric, cells: np.ndarray) -> float | None:
-    """Pearson's, of the middles of bins; None where a side does not vary."""
+    """Pearson's correlation of the middles of bins; None if a column is constant."""
     known = _normal(cells[: down.known, : across.known])
     sums = (known.sum(axis=1), known.sum(axis=0))
     middles = ((side.cuts[:-1] + side.cuts[1:]) / 2 for side in (down, across))
@@ -174,7 +174,9 @@ def _normal(shares: np.ndarray) -> np.ndarray:
 
 
 def _predict(both: _Both, label: str) -> Prediction | None:
-    """A table of the most likely label for each combination of the columns that tell most about it, as published."""
+    """A decision table trained on the publication: the likeliest label for each combination of the most informative
+    columns.
+    """
     others = [name for name in both.domain.names if name != label]
     told = {name: _information(both.by_label(label, (name,))[0]) for name in others}
     chosen: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""Private discovery: edges and categories of columns that nobody declared, paid from a ledger."""
+"""Private discovery of the edges and categories of undeclared columns, paid from a ledger."""

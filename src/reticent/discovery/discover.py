@@ -1,4 +1,4 @@
-"""`rt.discover`: the missing parts of a domain, found privately and charged in a ledger like everything else."""
+"""`rt.discover`: finds the missing parts of a domain privately and charges a ledger for them."""
 
 from __future__ import annotations
 
@@ -50,33 +50,33 @@ def discover(
     anchor: str | Path | None = None,
     progress: Report | bool = True,
 ) -> Domain:
-    """Find edges and categories that nobody declared, spending `budget`, and return the finished domain.
+    """Find undeclared edges and categories privately, spending `budget`, and return the complete domain.
 
-    Numbers and dates get edges at their quantiles, by private medians; texts the values that enough people share. The
-    budget is shared evenly between the columns that are open. What is found is recorded in the ledger: the same call
-    again is free and gives the same domain. The domain remembers what was paid, and every session and release on it
-    states the sum (docs/domain.md).
+    Numbers and dates get edges at their quantiles, by private medians. Texts get the values that enough records share.
+    The budget is divided evenly among the undeclared columns. The ledger records the result: the same call again is
+    free and gives the same domain. The domain records the price, and every session and release on it states the sum
+    (docs/domain.md).
 
     Args:
-        rows: A file, a database URL with `query`, a data frame: whatever `Table.read` and `Table.of` take.
+        rows: A file, a database URL with `query`, or a data frame, as for `Table.read` and `Table.of`.
         columns: For each column a kind ("number", "date", "datetime", "text"), an `Undeclared` with reading rules and
-            bounds, or an attribute that is declared already and is kept; or the file of a draft, as `reticent domain
-            new` writes it.
-        budget: All that may be spent. Categories need a delta: half of it is set aside for their thresholds.
-        ledger: The account of this budget; a new file, or one of the same call.
-        edges: How many edges to look for: 1, 3, 7, 15, ...; there is one bin more.
-        values: For persons of several rows: how many different values of one column each may count for.
-        query, person, records, neighbours, version: As for `Table.read`. What the domain is used for later must have
-            the same unit of privacy and neighbours, for prices to add.
-        anchor: Where the ledger's anchor is kept; by default beside it.
-        progress: Whether to show a bar on terminals and in notebooks; or a function that is called with each step.
+            bounds, or a declared attribute, which is kept; or the file of a draft, as `reticent domain new` writes it.
+        budget: The total that may be spent. Categories need a delta: half of it is set aside for their thresholds.
+        ledger: The ledger of this budget; a new file, or that of the same call.
+        edges: The number of edges to find: 1, 3, 7, 15, ...; there is one bin more.
+        values: For persons with several rows: the number of distinct values of one column that count for each person.
+        query, person, records, neighbours, version: As for `Table.read`. Sessions and releases on the domain must have
+            the same unit and neighbours, so that prices add up.
+        anchor: The file of the ledger's anchor; by default in the same folder.
+        progress: Whether to show a progress bar on terminals and in notebooks; or a function that is called with each
+            step.
 
     Returns:
-        The domain. Columns of text in which no value is common enough are left out of it.
+        The domain. It omits text columns in which no value is common enough.
 
     Raises:
-        DomainError: Nothing is open, or nothing was found.
-        QueryError: The budget has no delta and categories are wanted.
+        DomainError: No column is undeclared, or nothing was found.
+        QueryError: The budget has no delta, which categories need.
         BudgetError: The ledger cannot pay.
 
     Example:
@@ -135,7 +135,7 @@ def discover(
 
 
 class DiscoverySearch:
-    """One run: what each column may spend, and the keys under which the ledger knows its steps."""
+    """One run: the budget of each column, and the ledger keys of its steps."""
 
     def __init__(self, curator: Curator, budget: Budget, columns: int, levels: int, values: int) -> None:
         self._curator, self._budget, self._levels, self._values = curator, budget, levels, values
@@ -153,7 +153,7 @@ class DiscoverySearch:
         return self._listed(name, attribute) if attribute.kind == "text" else self._binned(name, attribute)
 
     def _binned(self, name: str, attribute: Undeclared) -> Attribute:
-        """Levels of medians: each divides every piece that the levels before have left."""
+        """Find edges by levels of medians: each level divides every piece of the preceding levels."""
         line = line_for(attribute)
         bounds = first_piece(line, attribute)
         for level, units in enumerate(self._shares()):
@@ -218,7 +218,7 @@ def _levels(edges: object) -> int:
 
 
 def _with_thresholds(budget: Budget, wanted: bool) -> Budget:
-    """With half of delta set aside, where categories are wanted and nothing was set aside by the caller."""
+    """The budget with half of delta set aside, if categories need it and the caller set nothing aside."""
     if not wanted or budget.approximate:
         return budget
     if budget.delta is None:
@@ -235,7 +235,7 @@ def _open(ledger: str | Path, table: Table, budget: Budget, anchor: str | Path |
 
 
 def _paid(ledger: Ledger, table: Table) -> dict[str, Any]:
-    """What a domain remembers of its discovery."""
+    """The record of a discovery's price in a domain."""
     return {
         "ledger": ledger.name,
         "budget": ledger.budget.to_dict(),

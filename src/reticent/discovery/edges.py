@@ -1,4 +1,4 @@
-"""From positions on a line to the edges of an attribute: post-processing of what was paid for."""
+"""Edges of an attribute from released positions on a line: post-processing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def line_for(attribute: Undeclared) -> Line:
-    """Where the edges of an undeclared column may lie."""
+    """The possible positions of an undeclared column's edges."""
     if attribute.kind == "number":
         return NumberLine(lowest=0) if attribute.whole else NumberLine()
     return CalendarLine(minutes=attribute.kind == "datetime")
 
 
 def first_piece(line: Line, attribute: Undeclared) -> list[int]:
-    """The first piece: the whole line, or what lies between public bounds."""
+    """The first piece: the whole line, or the part between public bounds."""
     first, last = 0, line.size - 1
     if attribute.bounds is not None:
         first, last = (int(place) for place in line.located(np.array(attribute.bounds))[0])
@@ -35,8 +35,8 @@ def first_piece(line: Line, attribute: Undeclared) -> list[int]:
 def edges_of(line: Line, positions: Sequence[int], attribute: Undeclared) -> list[Edge]:
     """Strictly increasing edges.
 
-    Medians that are equal tell of a value that many share: it becomes a bin of its own. Beyond the outer medians there
-    is one more bin on each side, up to the public bound if there is one; values further out are clipped into it.
+    Equal medians indicate a value that many records share: it becomes a separate bin. Beyond the outer medians there is
+    one more bin on each side, up to the public bound if there is one; values further out are clipped into it.
     """
     places = [
         _whole(line, position // POSITIONS) if attribute.whole else position // POSITIONS for position in positions
@@ -77,7 +77,7 @@ def _beyond(edge: Edge, sign: int) -> Edge:
 
 
 def _whole(line: Line, place: int) -> int:
-    """The place of the next whole number: between two of them an edge divides whole numbers as the upper one does."""
+    """The position of the next whole number; an edge between two whole numbers divides them as the upper one does."""
     value = math.ceil(line.value(place))
     return int(line.located(np.array([float(value)]))[0][0])
 

@@ -1,4 +1,4 @@
-"""An attribute is a finite list of codes and a rule that sends every possible value to exactly one of them."""
+"""An attribute is a finite list of codes and a rule that maps every possible value to exactly one of them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEGATED = {"!=": "==", "<": ">=", "<=": ">"}
 
 
 class Status(enum.IntEnum):
-    """How one value fits an attribute; for the custodian's eyes."""
+    """How one value fits an attribute; for the custodian only."""
 
     FITS = 0
     NULL = 1
@@ -43,7 +43,7 @@ class Status(enum.IntEnum):
 
 
 class CodeTruth:
-    """Where a comparison is true and where it is false, over the codes; neither holds where it is unknown (SQL)."""
+    """The codes for which a comparison is true and those for which it is false; for the others it is unknown (SQL)."""
 
     __slots__ = ("false", "true", "vectors")
 
@@ -57,8 +57,8 @@ class CodeTruth:
 class Attribute(ABC):
     """Codes 0..known-1 are declared values; then `(null)` if nullable, then `(other)` if there is one.
 
-    Nulls go to `(null)`, else to `(other)`, else to code 0; values that fit nowhere to `(other)`, else to
-    `(null)`, else to code 0. No row is ever dropped, because that would change the public number of records.
+    Nulls get the code `(null)` if it exists, else `(other)`, else code 0. Values that fit no code get `(other)`, else
+    `(null)`, else code 0. No row is ever dropped, because that would change the public number of records.
     """
 
     type: ClassVar[str]
@@ -90,12 +90,12 @@ class Attribute(ABC):
 
     @property
     def missing_code(self) -> int:
-        """Where nulls go."""
+        """The code of nulls."""
         return self.known if self.nullable or self.other else 0
 
     @property
     def misfit_code(self) -> int:
-        """Where values go that fit nowhere."""
+        """The code of values that fit no declared code."""
         return self.size - 1 if self.nullable or self.other else 0
 
     @cached_property
@@ -105,7 +105,7 @@ class Attribute(ABC):
 
     @cached_property
     def group_keys(self) -> tuple[Any, ...]:
-        """What each code is in a table of results: a category, the text of a bin, None for null."""
+        """The key of each code in a result table: a category, the label of a bin, None for null."""
         return tuple(self.value(code) for code in range(self.size))
 
     def value(self, code: int) -> Any:
@@ -118,7 +118,7 @@ class Attribute(ABC):
             A category or a bin's representative; None for null, `(other)` for other.
 
         Raises:
-            DomainError: There is no such code.
+            DomainError: The code does not exist.
 
         Example:
             >>> import reticent as rt
@@ -134,7 +134,7 @@ class Attribute(ABC):
 
     @cached_property
     def representatives(self) -> np.ndarray | None:
-        """A number for each code, NaN for `(null)` and `(other)`; None when values are not numbers."""
+        """A number for each code, NaN for `(null)` and `(other)`; None if values are not numbers."""
         numbers = self._known_numbers()
         if numbers is None:
             return None
@@ -142,17 +142,17 @@ class Attribute(ABC):
 
     @cached_property
     def radii(self) -> np.ndarray:
-        """How far a value of each code may lie from its representative; zero where a code is one value."""
+        """The largest distance of a value of each code from its representative; zero if a code is a single value."""
         return frozen(np.zeros(self.size))
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Declared smallest and largest number; None when values are not numbers."""
+        """Declared smallest and largest number; None if values are not numbers."""
         numbers = self._known_numbers()
         return None if numbers is None else (float(numbers.min()), float(numbers.max()))
 
     def encode(self, values: Any) -> np.ndarray:
-        """Codes of raw values. Every engine must give the same ones.
+        """The codes of raw values. Every engine must give the same codes.
 
         Args:
             values: A list, an array or an Arrow column; any value has a code.
@@ -170,7 +170,7 @@ class Attribute(ABC):
         return self.judge(values)[0]
 
     def judge(self, values: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Codes and statuses of raw values. Each value is judged alone, whatever stands beside it.
+        """The codes and statuses of raw values. Each value is encoded independently of all others.
 
         Args:
             values: A list, an array or an Arrow column; any value has a code.
@@ -191,7 +191,7 @@ class Attribute(ABC):
         return judged[:, 0], judged[:, 1]
 
     def _remembered(self, value: Any, seen: dict[tuple[type, Any], tuple[int, Status]]) -> tuple[int, Status]:
-        """The same verdict, read up for plain values met before; no other class is asked for its hash."""
+        """The same result from a cache, for plain values seen before; no method of another class is called."""
         if type(value) not in (str, int, float, bool):
             return self._judge_one(value)
         key = (type(value), value)
@@ -207,7 +207,7 @@ class Attribute(ABC):
 
         Args:
             op: One of == != < <= > >= in is_null is_known.
-            value: What is compared with; a list for "in".
+            value: The right side of the comparison; a list for "in".
             name: The column's name, for messages.
 
         Returns:
@@ -226,16 +226,16 @@ class Attribute(ABC):
     def truth(self, op: str, value: Any = None, name: str = "value") -> CodeTruth:
         """Both outcomes of one comparison: the codes for which it is true, and those for which it is false.
 
-        `(null)` makes every comparison unknown. `(other)` differs from each declared category, so there == is
-        false and != true; in an ordered attribute it may hold anything, and every comparison is unknown.
+        For `(null)` every comparison is unknown. `(other)` differs from each declared category, so == is false and !=
+        is true; in an ordered attribute it may stand for any value, and every comparison is unknown.
 
         Args:
             op: One of == != < <= > >= in is_null is_known.
-            value: What is compared with; a list for "in".
+            value: The right side of the comparison; a list for "in".
             name: The column's name, for messages.
 
         Returns:
-            Two masks over the codes; a code in neither is unknown.
+            Two masks over the codes; for a code in neither the comparison is unknown.
 
         Raises:
             QueryError: The value does not fit the attribute.
@@ -268,7 +268,7 @@ class Attribute(ABC):
         return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies and processes get the declaration, not the remembered masks."""
+        """Copies and other processes get the declaration, not the cached masks."""
         return {key: state for key, state in self.__dict__.items() if key not in ("_masks", "_masked")}
 
     def _truth(self, op: str, value: Any, name: str) -> CodeTruth:
@@ -336,7 +336,7 @@ class Attribute(ABC):
 
     @abstractmethod
     def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
-        """Declared codes whose value is among `values`; QueryError when that is not decided by the code."""
+        """Declared codes whose value is among `values`; QueryError if the code does not decide it."""
 
     @abstractmethod
     def _above(self, op: str, value: Any, name: str) -> np.ndarray:
@@ -352,7 +352,7 @@ class Attribute(ABC):
 
 
 def checked_extras(nullable: Any, other: Any) -> tuple[bool, bool]:
-    """Resolve `other=None`: a column that has no null code gets an automatic `(other)`."""
+    """Resolve `other=None`: a column without a null code gets an `(other)` code."""
     if not isinstance(nullable, bool):
         raise DomainError(f"nullable {given(nullable)} must be true or false")
     if other is not None and not isinstance(other, bool):
@@ -368,9 +368,9 @@ def checked_text(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """A declared or asked value as messages write it: text quoted, numbers short, all of it cut to 60 characters.
+    """A value as messages show it: text quoted, numbers short, everything truncated to 60 characters.
 
-    Of what may hold rows, a frame or an array given by mistake, the kind alone.
+    For a frame or an array given by mistake, which may hold rows, only its type is shown.
     """
     if isinstance(value, str):
         text = json.dumps(value, ensure_ascii=False)
@@ -382,7 +382,7 @@ def shown(value: Any) -> str:
 
 
 def key_texts(value: Any) -> Iterable[str]:
-    """The texts that a comparison names."""
+    """The texts in the right side of a comparison."""
     listed = value if isinstance(value, (tuple, list)) else (value,)
     return (item for item in listed if isinstance(item, str))
 
@@ -402,6 +402,6 @@ def _brief(text: str) -> str:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """The same array, read-only: it is shared by every caller."""
+    """The same array, read-only, because all callers share it."""
     array.flags.writeable = False
     return array

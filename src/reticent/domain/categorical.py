@@ -31,28 +31,28 @@ _READERS = {"text": text_of, "numbers": number_of, "truth values": truth_of}
 class Categorical(Attribute):
     """A declared list of values: all text, all numbers or all truth values.
 
-    Text matches exactly (whole numbers, truth values and dates by their text: 1 and 1.0 match "1"); numbers match
-    as 64-bit floats (text that reads as a decimal number counts); truth values match 1, 0, "true" and "false".
+    Text values match exactly (whole numbers, truth values and dates by their text: 1 and 1.0 match "1"). Numbers match
+    as 64-bit floats (text of a decimal number counts). Truth values match 1, 0, "true" and "false".
 
-    Reading rules change how a cell is read, never what is declared: `strip` takes off blanks, `casefold` ignores case,
-    `aliases` maps other spellings to declared values, `missing` lists marks that mean a missing value; for numbers
-    `decimal`, `thousands`, `units` and `negative` say how they are written (docs/domain.md).
+    Reading rules change how a cell is read, never the declared values: `strip` removes blanks, `casefold` ignores case,
+    `aliases` maps other spellings to declared values, `missing` lists marks of a missing value. For numbers, `decimal`,
+    `thousands`, `units` and `negative` describe how they are written (docs/domain.md).
 
     Args:
         values: The declared values, in the order of their codes.
-        nullable: Whether missing values have a code of their own; else they go with the misfits.
-        other: Whether values outside the list have a code of their own.
-        strip: Take blanks off both ends of a text.
+        nullable: Whether missing values have a separate code; otherwise they are treated as values outside the list.
+        other: Whether values outside the list have a separate code.
+        strip: Remove blanks at both ends of a text.
         casefold: Ignore case.
-        aliases: Other spellings and what they stand for.
-        missing: Marks that mean a missing value.
-        decimal: The decimal point of numbers.
-        thousands: What separates their thousands.
-        units: What may stand before or behind them.
+        aliases: A mapping from other spellings to declared values.
+        missing: Marks of a missing value.
+        decimal: The decimal mark of numbers.
+        thousands: The separator of thousands.
+        units: Texts that may stand before or after a number.
         negative: How negative numbers may be written: "parentheses" as in (5), "trailing" as in 5-.
 
     Raises:
-        DomainError: No value, repeated values or values of mixed kinds.
+        DomainError: There are no values, repeated values, or values of mixed types.
 
     Example:
         >>> import reticent as rt
@@ -111,14 +111,14 @@ class Categorical(Attribute):
             self._refuse_hidden(rules)
 
     def _refuse_hidden(self, rules: Rules) -> None:
-        """A declared value that its own rules read as something else could never be met."""
+        """Refuse a declared value that the rules read as something else, because no cell could match it."""
         for code, value in enumerate(self.values):
             if self._judge_one(value) != (code, Status.FITS):
                 raise DomainError(f"value {shown(value)} is also an alias or a mark of missing values; leave one out")
 
     @cached_property
     def kind(self) -> str:
-        """`text`, `numbers` or `truth values`: which reading decides equality."""
+        """`text`, `numbers` or `truth values`: the type that decides equality."""
         return _kind_of(self.values[0])
 
     def to_dict(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class Categorical(Attribute):
         return _READERS[self.kind](value)
 
     def _key(self, value: Any) -> Any:
-        """What cells are compared with: the reading of a declared value, without blanks and case where rules say so."""
+        """The comparison key of a declared value; without blanks and case if the rules say so."""
         reading = self._read(value)
         return self.rules.key(reading) if self.rules is not None and self.kind == "text" else reading
 
@@ -141,12 +141,12 @@ class Categorical(Attribute):
 
     @property
     def keys(self) -> tuple[Any, ...]:
-        """For each declared value what cells are compared with."""
+        """The comparison key of each declared value."""
         return tuple(self._key(value) for value in self.values)
 
     @cached_property
     def _listed(self) -> dict[Any, int]:
-        """Questions name declared values as they stand: rules are for cells."""
+        """Questions use declared values as written: rules apply to cells only."""
         return {self._read(value): code for code, value in enumerate(self.values)}
 
     def _known_labels(self) -> tuple[str, ...]:
@@ -195,13 +195,13 @@ class Categorical(Attribute):
 
 @dataclass(frozen=True, init=False, eq=False)
 class Integer(Attribute):
-    """Integers 0..size-1 that are their own codes; anything else goes to code 0.
+    """Integers 0..size-1 that are their own codes; every other value gets code 0.
 
     Args:
         size: The number of codes, at least 1.
 
     Raises:
-        DomainError: `size` is no whole number above 0.
+        DomainError: `size` is not a whole number above 0.
 
     Example:
         >>> import reticent as rt

@@ -48,17 +48,16 @@ RULES = "impossible"
 class Domain(Mapping[str, Attribute]):
     """The public description of a table: its columns, in order, and the values that each can take.
 
-    It is written without looking at the rows, because it is published. `Domain.read` and `write` keep it as a .toml or
-    .json file.
+    Write it without looking at the rows, because it is published. `Domain.read` and `write` use .toml or .json files.
 
     Args:
-        attributes: A mapping from names to attributes; for names that are no Python identifiers.
-        impossible: Conditions that no record can satisfy, as SQL text or from `rt.col`: hypotheses and synthetic rows
-            then hold exactly 0 there.
-        **named: Attributes by keyword. A plain integer means that many codes.
+        attributes: A mapping from names to attributes; for names that are not Python identifiers.
+        impossible: Conditions that no record can satisfy, as SQL text or from `rt.col`. Hypotheses have probability 0
+            there, and synthetic rows do not occur there.
+        **named: Attributes by keyword. A plain integer is a number of codes.
 
     Raises:
-        DomainError: No attribute, a name twice, a size below 1, or a rule that is always or never true.
+        DomainError: There is no attribute, a name occurs twice, a size is below 1, or a rule is always or never true.
 
     Example:
         >>> import reticent as rt
@@ -109,12 +108,12 @@ class Domain(Mapping[str, Attribute]):
 
     @cached_property
     def size(self) -> int:
-        """Cells of the universe, exact however many."""
+        """The number of cells of the universe, as an exact integer."""
         return math.prod(self.shape)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the canonical description, order included; a ledger is bound to it."""
+        """SHA-256 of the canonical description, including the order; a ledger records it."""
         text = json.dumps(self.to_dict(), ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -220,7 +219,7 @@ class Domain(Mapping[str, Attribute]):
 
     @cached_property
     def _counted(self) -> dict[Iterable[str], int]:
-        """Cells by set of names: every question about the same columns asks for them."""
+        """A cache of cell counts by set of names."""
         return {}
 
     def __getitem__(self, name: str) -> Attribute:
@@ -268,7 +267,7 @@ class Domain(Mapping[str, Attribute]):
         """The same attributes, with a record of the ledgers that paid for their discovery.
 
         Args:
-            paid: What each ledger paid, as `rt.discover` writes it; known ones are kept once.
+            paid: The payment of each ledger, as `rt.discover` records it; repeated ones are kept once.
 
         Returns:
             A new domain.
@@ -296,7 +295,7 @@ class Domain(Mapping[str, Attribute]):
             The domain.
 
         Raises:
-            DomainError: The description is no domain's.
+            DomainError: The description is not that of a domain.
 
         Example:
             >>> import reticent as rt
@@ -325,7 +324,7 @@ class Domain(Mapping[str, Attribute]):
             The domain.
 
         Raises:
-            DomainError: The file cannot be read, or describes no domain; the message names the file.
+            DomainError: The file cannot be read or does not describe a domain; the message names the file.
 
         Example:
             >>> import tempfile
@@ -342,10 +341,10 @@ class Domain(Mapping[str, Attribute]):
         """Write a .toml or .json file; `read` turns it back into the same domain.
 
         Args:
-            path: The file to write; its ending decides the format.
+            path: The file to write; its suffix decides the format.
 
         Raises:
-            DomainError: The file cannot be written, or has another ending.
+            DomainError: The file cannot be written, or has another suffix.
 
         Example:
             >>> import tempfile
@@ -369,7 +368,7 @@ class Domain(Mapping[str, Attribute]):
 
 
 def without_rules(description: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """The attributes of a description, and its rules; what discovery paid is left out."""
+    """The attributes of a description, and its rules; payments of discovery are left out."""
     rules: list[Any] = []
     for key in (IMPOSSIBLE, RULES):
         listed = description.get(key)
@@ -384,7 +383,7 @@ def without_rules(description: Mapping[str, Any]) -> tuple[dict[str, Any], list[
 
 
 def _for_people(description: dict[str, Any]) -> dict[str, Any]:
-    """Rules first and under their plain name, unless a column has it."""
+    """The description with rules first, under the name `impossible` unless a column has that name."""
     if IMPOSSIBLE not in description:
         return description
     rest = {name: entry for name, entry in description.items() if name != IMPOSSIBLE}
@@ -392,7 +391,7 @@ def _for_people(description: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_description(path: str | Path, read: Callable[[Any], T]) -> T:
-    """What `read` makes of the content of a .toml or .json file; refusals begin with the file's name."""
+    """The domain of the content of a .toml or .json file; error messages begin with the file's name."""
     path = _named(path)
     readers = {".toml": tomllib.loads, ".json": _loads_json}
     if path.suffix.lower() not in readers:
@@ -448,7 +447,7 @@ def _from_dict(entry: Any) -> Attribute:
 
 
 def unfinished(entry: Any) -> str | None:
-    """What a draft still has to state about a column: "values" or "edges"; None where it is complete."""
+    """The key that is still empty in a draft's column, "values" or "edges"; None if the column is complete."""
     if not is_mapping(entry):
         return None
     kind: Any = entry.get("type")
@@ -478,7 +477,7 @@ def _first_of(names: list[str], most: int = 5) -> str:
 
 
 def _paid(entry: Any) -> dict[str, Any]:
-    """One payment of discovery, checked for its form; amounts are checked where they are added."""
+    """One payment of discovery, with its form checked; amounts are checked when they are added."""
     wanted: dict[str, type] = {"ledger": str, "budget": Mapping, "spent": int, "neighbours": str, "unit": str}
     if not is_mapping(entry) or set(entry) != set(wanted):
         raise DomainError(f"{DISCOVERED} has {', '.join(wanted)} for each ledger; leave it as discovery wrote it")
@@ -523,7 +522,7 @@ def _unique_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def dumps_toml(description: Mapping[str, Any]) -> str:
-    """Only what `to_dict` yields: tables of text, numbers, truth values, flat lists and flat tables."""
+    """TOML of what `to_dict` returns: tables of text, numbers, truth values, flat lists and flat tables."""
     lines: list[str] = []
     description = dict(description)
     for name in (IMPOSSIBLE, RULES):

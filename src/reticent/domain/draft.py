@@ -1,4 +1,4 @@
-"""A draft is a domain file that is not finished: what names and declared types tell is filled in, the rest is to state.
+"""Drafts of domain files: names and declared types are filled in, the other keys are left empty.
 
 It is written from public facts alone (`reticent domain new`), finished by hand, or by private discovery.
 """
@@ -47,7 +47,7 @@ _SAMPLES = {
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """What is public about a column before anybody looks at its values."""
+    """Public facts about a column, known without reading its values."""
 
     name: str
     kind: Kind = "unknown"
@@ -66,7 +66,7 @@ class ColumnFacts:
 
 
 def looks_like_an_identifier(name: str) -> bool:
-    """By its name alone."""
+    """Whether a column's name looks like that of an identifier."""
     return _IDENTIFIER.match(_snake(name)) is not None
 
 
@@ -76,7 +76,7 @@ def _snake(name: str) -> str:
 
 
 def draft_text(label: str, columns: Iterable[ColumnFacts], *, read: str) -> str:
-    """The draft of a domain file; `read` says in the header what was looked at."""
+    """The text of a draft; `read` is the header's statement of what was read."""
     listed = list(columns)
     lines = [
         f"# Domain of {_comment(label)}, drafted from {read}.",
@@ -169,7 +169,7 @@ def _key(name: str) -> str:
 
 
 def _comment(text: str) -> str:
-    """On one line, whatever a name or a title holds."""
+    """A comment on one line, whatever a name or a title contains."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:200]
 
 
@@ -178,7 +178,7 @@ def _aside(text: str, remark: str) -> str:
 
 
 def read_draft(path: str | Path) -> dict[str, Attribute]:
-    """The attributes of a draft; columns that are open are undeclared ones, with their rules and bounds."""
+    """The attributes of a draft; incomplete columns become `Undeclared`, with their rules and bounds."""
     return read_description(path, draft_from_dict)
 
 

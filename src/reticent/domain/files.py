@@ -1,4 +1,4 @@
-"""Files that users name: what the operating system refuses is one line, if possible before anything is spent."""
+"""Files named by users: an operating system error becomes one line, if possible before anything is spent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DATABASE = b"SQLite format 3\0"
 
 
 def named_path(path: object, example: str = "report.html") -> Path:
-    """A path from whatever names one; its text must be one the operating system can take."""
+    """A path from text or a path object; the operating system must accept it."""
     require(path, str | os.PathLike, "path", f'the name of a file, for example "{example}"')
     text = os.fspath(path)  # pyright: ignore[reportArgumentType, reportCallIssue]
     if not isinstance(text, str) or "\0" in text or not _encodable(text):
@@ -39,7 +39,7 @@ def reason(problem: OSError | ValueError) -> str:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Around whatever writes to `path`."""
+    """Context manager for code that writes to `path`: an operating system error becomes one line."""
     try:
         yield
     except OSError as problem:
@@ -49,7 +49,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading_file(path: Path) -> Iterator[None]:
-    """Around whatever reads `path` whole, which must have an end."""
+    """Context manager for code that reads all of `path`, which must be a file of finite size."""
     try:
         if path.is_char_device():
             raise ReticentError(f"{shown_path(path)}: a device, not a file; give the name of a file")
@@ -61,7 +61,7 @@ def reading_file(path: Path) -> Iterator[None]:
 
 
 def shown_path(path: str | Path) -> str:
-    """A path as a message shows it: a name of thousands of characters is cut in the middle."""
+    """A path as messages show it: a very long name is abbreviated in the middle."""
     text = str(path)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}...{text[-LONGEST // 2 :]}"
 
@@ -74,10 +74,10 @@ def write_file(path: Path, data: bytes) -> Path:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A draft beside `path` that takes its place, flushed, when the block ends; until then the old file stays whole.
+    """A temporary file that replaces `path`, flushed, when the block ends; until then the old file is unchanged.
 
-    What is no ordinary file (a device, a pipe), or lies in a folder where nothing can be created, is written in place.
-    A database is refused: results never take the place of a ledger.
+    A special file (a device, a pipe), or one in a folder where no file can be created, is written in place.
+    A database is refused, so that a result never replaces a ledger.
     """
     _refuse_database(path)
     target = path.resolve()
@@ -108,7 +108,7 @@ def _refuse_database(path: Path) -> None:
 
 
 def refuse_unwritable(path: Path) -> None:
-    """Nothing is created: a later crash must not leave an empty file that looks like a result."""
+    """Refuse a path that cannot be written, without creating an empty file that looks like a result."""
     path = named_path(path)
     with writing(path):
         folder = path.resolve().parent

@@ -1,7 +1,7 @@
-"""A date format is a pattern whose groups, put together again, are the ISO text of an instant.
+"""Date formats: a pattern whose groups are rearranged into the ISO text of an instant.
 
-The same pattern and the same pieces serve Python and SQL (`reticent.sources.readings`), so no engine's own parser, with
-its own idea of locales and of what is close enough, decides about a cell.
+Python and SQL (`reticent.sources.readings`) use the same pattern, so that no cell depends on an engine's own date
+parser with its own rules for locales and inexact matches.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _SAME = ("d", "mbB", "Yy", "HI", "M", "S", "f", "p", "z")
 
 @dataclass(frozen=True)
 class Format:
-    """A format such as `%d/%m/%Y`: its pattern, and which directive each group of it belongs to."""
+    """A format such as `%d/%m/%Y`: its pattern, and the directive of each group."""
 
     text: str
     pattern: str
     groups: tuple[str, ...]
 
     def iso(self, found: tuple[str, ...]) -> str:
-        """The ISO text of what the groups hold, in UTC if one is the offset; else the reader checks the calendar."""
+        """The ISO text of the groups, in UTC if one of them is the offset; otherwise the reader checks the calendar."""
         piece = dict(zip(self.groups, found, strict=True))
         year = piece["Y"] if "Y" in piece else ("19" if piece["y"] >= PIVOT else "20") + piece["y"]
         named = piece.get("b", piece.get("B"))
@@ -76,7 +76,7 @@ class Format:
         return _in_utc(iso, piece["z"]) if "z" in piece else iso
 
     def read(self, text: str) -> str | None:
-        """The ISO text of a cell in this format; None where it is in another one."""
+        """The ISO text of a cell in this format; None if the cell has another format."""
         found = _compiled(self.pattern).match(text)
         return None if found is None else self.iso(found.groups())
 
@@ -99,7 +99,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def parsed_format(text: Any) -> Format:
-    """The format of a text with strftime's directives; DomainError names what is not understood."""
+    """Parse a text with strftime's directives; DomainError names an unknown directive."""
     if not isinstance(text, str) or not 0 < len(text) <= 60:
         raise DomainError(f'format {shown(text)} must be a text such as "%d/%m/%Y"')
     pieces = re.findall(r"%.|[^%]|%", text, re.DOTALL)
@@ -130,5 +130,5 @@ def _piece(piece: str, fixed: bool) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text as a pattern that RE2, Java, PostgreSQL and Python read alike: ASCII signs get a backslash, nothing else."""
+    """Text as a pattern with the same meaning in RE2, Java, PostgreSQL and Python: only ASCII signs get a backslash."""
     return "".join(f"\\{c}" if c.isascii() and not c.isalnum() and c not in " _" else c for c in text)

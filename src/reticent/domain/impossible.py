@@ -1,7 +1,8 @@
-"""Rules that say which records cannot exist: public knowledge, such as that no child has an income.
+"""Rules about impossible records: public knowledge, for example that no child has an income.
 
-A rule is a condition on a few attributes; each combination of their codes for which it is true is impossible. Rules
-state what hypotheses and synthetic rows must not hold. They change neither how rows are read nor how they are counted.
+A rule is a condition on a few attributes; each combination of their codes for which it is true is impossible.
+Hypotheses and synthetic rows exclude these combinations. Rules change neither how rows are read nor how they are
+counted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Impossible:
 
 
 def read_rules(rules: Any, domain: Domain) -> tuple[Impossible, ...]:
-    """Each rule once, in the order given; DomainError names the one that is refused."""
+    """Each rule once, in the given order; DomainError names a refused rule."""
     if isinstance(rules, (str, bytes)) or not isinstance(rules, Iterable):
         raise DomainError(f'impossible={given(rules)} must be a list of conditions, such as ["age < 15 and pay > 0"]')
     listed = list(rules)
@@ -71,7 +72,7 @@ def _read(rule: Any, domain: Domain) -> Impossible:
 
 
 def impossible_cells(domain: Domain, names: Sequence[str]) -> np.ndarray | None:
-    """Cells over some attributes, in the domain's order, that a rule on them or on fewer excludes; None: no rule."""
+    """Mask of impossible cells over some attributes, in the domain's order; None if no rule applies to them."""
     inside = [rule for rule in domain.impossible if set(rule.attributes) <= set(names)]
     if not inside:
         return None
@@ -83,7 +84,7 @@ def impossible_cells(domain: Domain, names: Sequence[str]) -> np.ndarray | None:
 
 
 def impossible_rows(domain: Domain, codes: np.ndarray) -> np.ndarray:
-    """Which rows of codes, columns in the domain's order, satisfy a rule."""
+    """Mask of the rows of codes (columns in the domain's order) that satisfy a rule."""
     codes = np.asarray(codes)
     found = np.zeros(len(codes), dtype=bool)
     for rule in domain.impossible:

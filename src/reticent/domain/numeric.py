@@ -1,6 +1,6 @@
-"""Attributes whose values are numbers, dates or datetimes cut into bins.
+"""Attributes whose values are numbers, dates or datetimes in bins.
 
-A position says where in its bin a value lies, in whole steps from the bin's lower end: what bins hide, as integers.
+The position of a value is its distance from the lower end of its bin, in whole steps.
 
 Every engine computes the same integers (`reticent.sources.encoding`); this is the reference. Values are clipped to the
 declared edges, and floored where the attribute is whole.
@@ -47,9 +47,10 @@ _READERS = {"number": number_of, "date": day_of, "datetime": microsecond_of}
 class Numeric(Attribute):
     """Bins [e0, e1), [e1, e2), ..., the last one closed; edges may be dates or datetimes.
 
-    `whole`: values are floored, so bins hold integers and `age > 44` is `age >= 45`; dates are whole days. Finite
-    and infinite values beyond the edges are clamped into the end bins, or go with the misfits (`outside="other"`).
-    With `lower, upper, bins` the bins are equally wide (whole: the integers lower..upper split evenly).
+    With `whole`, values are rounded down, so bins hold integers and `age > 44` is `age >= 45`; dates are whole days.
+    Finite and infinite values beyond the edges are clamped into the end bins, or get the code of values that are not
+    numbers (`outside="other"`). With `lower, upper, bins` the bins are equally wide (with `whole`, the integers
+    lower..upper are divided evenly).
 
     Reading rules change how a cell is read: `format` of dates, `decimal`, `thousands`, `units` and `negative` of
     numbers, `missing` marks, `aliases`, `strip` and `casefold` (docs/domain.md).
@@ -58,23 +59,23 @@ class Numeric(Attribute):
         edges: The bins' edges, ascending.
         lower: With `upper` and `bins`, the first edge of equally wide bins.
         upper: The last edge.
-        bins: How many.
+        bins: The number of bins.
         whole: Whether values are whole numbers.
-        nullable: Whether missing values have a code of their own.
-        other: Whether values that are no numbers have a code of their own.
-        outside: "clamp" puts numbers beyond the edges into the end bins, "other" puts them with the misfits.
-        format: How dates are written; several are tried in order.
-        strip: Take blanks off both ends of a text.
+        nullable: Whether missing values have a separate code.
+        other: Whether values that are not numbers have a separate code.
+        outside: "clamp" counts numbers beyond the edges in the end bins, "other" as values that are not numbers.
+        format: The format of dates; several formats are tried in order.
+        strip: Remove blanks at both ends of a text.
         casefold: Ignore case.
-        aliases: Other spellings and what they stand for.
-        missing: Marks that mean a missing value.
-        decimal: The decimal point of numbers.
-        thousands: What separates their thousands.
-        units: What may stand before or behind them.
+        aliases: A mapping from other spellings to values.
+        missing: Marks of a missing value.
+        decimal: The decimal mark of numbers.
+        thousands: The separator of thousands.
+        units: Texts that may stand before or after a number.
         negative: How negative numbers may be written: "parentheses" as in (5), "trailing" as in 5-.
 
     Raises:
-        DomainError: Edges that do not ascend, or another combination.
+        DomainError: Edges do not ascend, or arguments contradict each other.
 
     Example:
         >>> import reticent as rt
@@ -165,7 +166,7 @@ class Numeric(Attribute):
             Both numbers.
 
         Raises:
-            DomainError: There is no such bin.
+            DomainError: The bin does not exist.
 
         Example:
             >>> import reticent as rt
@@ -178,13 +179,13 @@ class Numeric(Attribute):
         return float(self.cuts[code]), float(self.cuts[code + 1]) - last
 
     def read(self, value: Any) -> float | Unread:
-        """The number that one raw value stands for, neither clipped nor rounded.
+        """The number of one raw value, neither clipped nor rounded.
 
         Args:
             value: A cell.
 
         Returns:
-            Its number, or days or microseconds since 1970 for dates and times; otherwise why it has none.
+            Its number, or days or microseconds since 1970 for dates and times; otherwise the reason why it has none.
 
         Example:
             >>> import reticent as rt
@@ -202,7 +203,7 @@ class Numeric(Attribute):
 
     @cached_property
     def group_keys(self) -> tuple[Any, ...]:
-        """The text of each bin; a bin of one integer is that integer."""
+        """The label of each bin; a bin of one integer is that integer."""
         return tuple(None if code == self.null_code else _short(label) for code, label in enumerate(self.labels))
 
     def _known_labels(self) -> tuple[str, ...]:
@@ -240,7 +241,7 @@ class Numeric(Attribute):
 
     @cached_property
     def radii(self) -> np.ndarray:
-        """Of values clipped to the edges, and floored where `whole`."""
+        """The radii of values clipped to the edges, and rounded down with `whole`."""
         ends = np.array([self.bin(code) for code in range(self.known)])
         reach = np.maximum(self._middles - ends[:, 0], ends[:, 1] - self._middles)
         return frozen(np.concatenate([reach, np.zeros(self.size - self.known)]))
@@ -294,7 +295,7 @@ class Numeric(Attribute):
         return number
 
     def _members(self, op: str, values: list[Any], name: str) -> np.ndarray:
-        """A bin is in when all of its integers are listed, out when none is, else it would be cut."""
+        """A bin counts if all of its integers are listed and does not if none is; otherwise the list would cut it."""
         asked = {self._asked(op, value, name) for value in values}
         mask = np.zeros(self.known, dtype=bool)
         hits: dict[int, int] = {}
@@ -311,7 +312,7 @@ class Numeric(Attribute):
         return mask
 
     def _above(self, op: str, value: Any, name: str) -> np.ndarray:
-        """Spec of a cut: a bin counts as above or not above only if all of its values do (clamped to the edges)."""
+        """A bin counts as above, or as not above, only if all of its values (clamped to the edges) are."""
         number = self._asked(op, value, name)
         strict = op in (">", "<=")
         starts, ends = self.cuts[:-1], self.cuts[1:].copy()
@@ -434,9 +435,9 @@ SMALLEST_WIDTH = 1e-290
 
 
 def spans(attribute: Numeric) -> tuple[np.ndarray, np.ndarray]:
-    """Of each bin the smallest value, and how far the largest lies above it.
+    """The smallest value of each bin, and the distance of the largest value from it.
 
-    A bin of one value counts as one of width 1 around it, so that the value is its middle.
+    A bin of one value counts as a bin of width 1 around it, so that the value is its middle.
     """
     ends: np.ndarray = np.array([attribute.bin(code) for code in range(attribute.known)])
     low: np.ndarray = ends[:, 0]
@@ -455,7 +456,7 @@ def has_positions(attribute: Attribute) -> bool:
 
 
 def positions(attribute: Numeric, values: Any) -> np.ndarray:
-    """The position of each raw value; HALF for what has no number or no bin."""
+    """The position of each raw value; HALF if it has no number or no bin."""
     listed = list(values)
     readings = [attribute.read(value) for value in listed]
     numbers = np.array([np.nan if isinstance(number, Unread) else number for number in readings], dtype=np.float64)

@@ -1,8 +1,8 @@
-"""Reading rules: how one text cell is rewritten into the plain text that every engine reads already.
+"""Reading rules: they rewrite one text cell into the plain text that every engine can read.
 
-A rule looks at its own cell and at the declaration, at nothing else (docs/proofs/reading.md). Blanks are stripped
-first, then case is folded for comparisons, then marks of missing values and aliases are looked up, and what is left is
-read as a category, a number or a date. `reticent.sources.readings` says the same in SQL.
+A rule depends on its own cell and on the declaration only (docs/proofs/reading.md). Blanks are stripped first, then
+case is folded for comparisons, then marks of missing values and aliases are looked up. The result is read as a
+category, a number or a date. `reticent.sources.readings` implements the same rules in SQL.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ALLOWED = {
 
 
 def fold(text: str) -> str:
-    """Each character folded by itself (Unicode's simple case folding), so that SQL can do the same."""
+    """Fold each character separately (Unicode's simple case folding), as SQL can do too."""
     return "".join(map(_folded, text))
 
 
@@ -58,7 +58,7 @@ def _folded(character: str) -> str:
 
 @lru_cache(maxsize=1)
 def _unfolded() -> dict[str, list[str]]:
-    """For each folded character those that fold to it."""
+    """For each folded character, the characters that fold to it."""
     found: dict[str, list[str]] = {}
     for code in (*range(0xD800), *range(0xE000, 0x1F000)):  # no cased letter lies beyond
         character = chr(code)
@@ -68,7 +68,7 @@ def _unfolded() -> dict[str, list[str]]:
 
 
 def folding(keys: Iterable[str] | None) -> tuple[str, str]:
-    """Characters, and what they fold to, that can make a text equal to one of the folded keys; None: all of them.
+    """Characters that must be folded to compare a text with the folded keys, and their folded forms; None: all.
 
     Any other character is in none of the keys, folded or not, so it need not be folded to compare.
     """
@@ -94,7 +94,7 @@ class Rules:
 
     @classmethod
     def of(cls, kind: str, known: Callable[[Any], bool] | None = None, **given: Any) -> Rules | None:
-        """What was given, checked; None where there is no rule. `known` says whether an alias leads to a category."""
+        """The checked rules; None if there is no rule. `known` states whether the target of an alias is a category."""
         stated = {name: value for name, value in given.items() if not _left_out(name, value)}
         for name in stated:
             if name not in _ALLOWED[kind]:
@@ -138,7 +138,7 @@ class Rules:
                 raise DomainError(f"alias {shown(text)} leads to {shown(value)}, which is not a declared value")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as in a domain file; nothing for what was left out."""
+        """Plain values, as in a domain file, without omitted keys."""
         formats = [form.text for form in self.formats]
         written = {
             "strip": self.strip,
@@ -154,7 +154,7 @@ class Rules:
         return {name: value for name, value in written.items() if value}
 
     def key(self, text: str) -> str:
-        """What of a text is compared with categories, aliases and marks."""
+        """The part of a text that is compared with categories, aliases and marks."""
         stripped = self.stripped(text)
         return fold(stripped) if self.casefold else stripped
 
@@ -178,7 +178,7 @@ class Rules:
 
     @cached_property
     def alias_texts(self) -> dict[str, str]:
-        """Key of each alias, and the plain text that it stands for."""
+        """The key of each alias, and the plain text of its target."""
         return {self.key(text): self._plain_of(value) for text, value in self.aliases.items()}
 
     def _plain_of(self, value: Any) -> str:
@@ -188,7 +188,7 @@ class Rules:
 
     @cached_property
     def number_forms(self) -> tuple[tuple[str, Template], ...]:
-        """Patterns of numbers, and how sign and digits follow from their groups; empty where no rule rewrites numbers.
+        """Patterns of numbers, and the groups of sign and digits; empty if no rule rewrites numbers.
 
         No text matches two of them.
         """
@@ -221,7 +221,7 @@ class Rules:
         )
 
     def plain(self, value: Any) -> Any:
-        """A cell as it would have to be written without rules: text is rewritten, all else stays what it is.
+        """The cell as it would be written without rules: text is rewritten, other values are unchanged.
 
         Whole numbers count as their digits where categories are text, and where dates have a format.
         """
@@ -230,7 +230,7 @@ class Rules:
         return self.rewritten(text) if isinstance(text, str) else value
 
     def rewritten(self, text: str) -> str | None:
-        """The plain text of a text cell; None where it means a missing value."""
+        """The plain text of a text cell; None if it marks a missing value."""
         key = self.key(text)
         if key in self.missing_texts:
             return None
@@ -325,7 +325,7 @@ def _finite(value: Any) -> bool:
 
 
 def _number(value: Any) -> int | float:
-    """In its plain form: 9 and 9.0 are one declaration."""
+    """A number in its plain form: 9 and 9.0 are the same declaration."""
     number = float(value)
     return int(number) if number.is_integer() and abs(number) < EXACT_FLOAT else number
 

@@ -1,4 +1,4 @@
-"""A column that nobody has described yet: how its cells are read is known, which values it has is not."""
+"""`Undeclared`: a column whose reading rules are known but whose edges or categories are not."""
 
 # Arguments are checked at run time too, for callers without a type checker.
 # pyright: reportUnnecessaryIsInstance=false
@@ -24,18 +24,19 @@ _RULES = {"number": "numbers", "date": "dates", "datetime": "dates", "text": "te
 
 @dataclass(frozen=True, init=False, eq=False)
 class Undeclared(Attribute):
-    """All values share one code; private discovery (`rt.discover`) finds edges or categories for them.
+    """A column without edges or categories, which private discovery (`rt.discover`) can find. All values share one
+    code.
 
     Args:
-        kind: What the cells are: "number", "date", "datetime" or "text".
-        nullable, other: Codes that the discovered attribute shall have, as for `Numeric` and `Categorical`.
-        whole: Numbers are whole; edges then are, too.
-        lower, upper: Public bounds of numbers or dates, where they are known: fewer edges are possible, so they are
-            found with less error, and the end bins reach to the bounds.
+        kind: The type of the cells: "number", "date", "datetime" or "text".
+        nullable, other: Whether the discovered attribute has these codes, as for `Numeric` and `Categorical`.
+        whole: Whether numbers, and therefore edges, are whole.
+        lower, upper: Public bounds of numbers or dates, if they are known. They make discovery more accurate, because
+            fewer edges are possible, and the end bins extend to the bounds.
         format, strip, casefold, aliases, missing, decimal, thousands, units, negative: Reading rules (docs/domain.md).
 
     Raises:
-        DomainError: Another kind, or reading rules that do not go with it.
+        DomainError: The kind is unknown, or a reading rule does not apply to it.
 
     Example:
         >>> Undeclared("date", format="%d/%m/%Y").read("31/12/1999")
@@ -101,13 +102,13 @@ class Undeclared(Attribute):
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """Both public bounds, as numbers or seconds since 1970; None unless both are stated."""
+        """Both public bounds, as numbers or seconds since 1970; None unless both are given."""
         if self.lower is None or self.upper is None:
             return None
         return _seconds(self.lower), _seconds(self.upper)
 
     def found(self, edges: Iterable[Edge]) -> Numeric:
-        """The attribute that discovery found, with all else as it is stated here.
+        """The numeric attribute with the discovered edges and the other settings of this column.
 
         Args:
             edges: Edges of its bins.
@@ -127,7 +128,7 @@ class Undeclared(Attribute):
         return Numeric(edges=edges, whole=self.whole, **self.extras, **rules)
 
     def listing(self, texts: Iterable[str]) -> Categorical:
-        """The attribute that discovery found, with all else as it is stated here.
+        """The categorical attribute with the discovered categories and the other settings of this column.
 
         Args:
             texts: Its categories; aliases of other values are left out.
@@ -151,13 +152,13 @@ class Undeclared(Attribute):
         return Categorical(listed, **self.extras, **rules)
 
     def read(self, value: Any) -> str | float | None:
-        """The text or number that one raw value stands for.
+        """The text or number of one raw value.
 
         Args:
             value: A cell.
 
         Returns:
-            A text, a number, or seconds since 1970; None where the value has no such reading.
+            A text, a number, or seconds since 1970; None if the value cannot be read.
 
         Example:
             >>> import reticent as rt

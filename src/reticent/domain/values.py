@@ -1,7 +1,7 @@
-"""How one raw value reads: as a number, as text, as a truth value or as an instant, alike in every engine.
+"""Readers of one raw value as a number, a text, a truth value or an instant, with the same result in every engine.
 
-Nothing here raises on a value and nothing calls a method of an unknown class, so no row can cause an
-exception. Each reader returns `Unread.NULL` for a missing value and `Unread.MISFIT` for one it cannot read.
+No function here raises an error for a value or calls a method of an unknown class, so no row can cause an exception.
+Each reader returns `Unread.NULL` for a missing value and `Unread.MISFIT` for a value that it cannot read.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _PANDAS_NULLS = frozenset({"NAType", "NaTType"})
 
 
 class Unread(enum.Enum):
-    """Why a value has no reading."""
+    """The reason why a value cannot be read."""
 
     NULL = "null"
     MISFIT = "misfit"
 
 
 def plain(value: Any) -> Any:
-    """A Python scalar for a NumPy one; None for every spelling of a missing value."""
+    """A Python scalar for a NumPy scalar; None for every form of a missing value."""
     if isinstance(value, np.datetime64):
         return _plain_instant(value)
     if isinstance(value, np.generic):
@@ -65,7 +65,7 @@ def plain(value: Any) -> Any:
 
 
 def _plain_instant(value: np.datetime64) -> Any:
-    """A date for a NumPy day, else a datetime; a misfit when Python's calendar does not reach it."""
+    """A date for a NumPy day, otherwise a datetime; a misfit if Python's calendar does not include it."""
     if np.isnat(value):
         return None
     unit = "D" if np.datetime_data(value.dtype)[0] == "D" else "us"
@@ -150,9 +150,9 @@ def day_of(value: Any) -> float | Unread:
 
 
 def identity_of(value: Any) -> tuple[str, Any] | None:
-    """Whom a cell of a person column names, judged by this cell alone; None for nobody.
+    """The person that a cell of a person column names, from this cell alone; None if it names nobody.
 
-    Equal numbers of any type name one person. Cells of a type that cannot be compared name one person together:
+    Equal numbers of any type name one person. All cells of a type that cannot be compared name one common person:
     persons who share a name share one unit of weight.
     """
     value = plain(value)

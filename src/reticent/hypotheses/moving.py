@@ -39,20 +39,29 @@ def fit_and_move(
 ) -> tuple[SupportHypothesis, FitReport]:
     """Fit the weights of a support, and move its records where some of those that the model needs are missing.
 
-    That is so where a fit of some steps leaves a measured cell further off than noise does. The last fit goes on until
-    it converges or its steps are used up.
+    A fit of some steps that leaves a measured cell further off than noise does shows that records are missing. On moved
+    records the objective may be larger: parameters that fit the former records may favour others that no table has. The
+    former records are kept then. The last fit goes on until it converges or its steps are used up.
     """
     generator, furthest = np.random.default_rng(seed), furthest_noise(measurements)
+    fitted = hypothesis.fit(measurements, start=start, iterations=STEPS_BETWEEN_MOVES)
     for _ in range(MOVES):
-        fitted = hypothesis.fit(measurements, start=start, iterations=STEPS_BETWEEN_MOVES)
-        if fitted.converged:
-            return hypothesis, fitted
-        assert hypothesis.model is not None, "a fit leaves its model"
-        start = hypothesis.model
-        if fitted.misfit <= furthest:
+        if fitted.converged or fitted.misfit <= furthest:
             break
-        hypothesis = moved_records(hypothesis, start, rows, generator)
-    return hypothesis, hypothesis.fit(measurements, start=start)
+        moved = moved_records(hypothesis, model_of(hypothesis), rows, generator)
+        again = moved.fit(measurements, start=model_of(hypothesis), iterations=STEPS_BETWEEN_MOVES)
+        if again.objective >= fitted.objective:
+            break
+        hypothesis, fitted = moved, again
+    if fitted.converged:
+        return hypothesis, fitted
+    return hypothesis, hypothesis.fit(measurements, start=model_of(hypothesis))
+
+
+def model_of(hypothesis: SupportHypothesis) -> LogLinear:
+    """The model of its last fit."""
+    assert hypothesis.model is not None, "a fit leaves its model"
+    return hypothesis.model
 
 
 def log_density(domain: Domain, codes: np.ndarray, model: LogLinear) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""The kernel is the only code that sees rows or draws private noise; only priced numbers leave it."""
+"""The kernel: the only code that reads counts of rows or draws private noise; it releases only priced numbers."""

@@ -1,6 +1,6 @@
 """Prices, budgets and the conversion between them, in exact numbers (spec 3; docs/proofs/accounting.md).
 
-What every mechanism says about itself: its proof, and its parameters as exact text for the ledger.
+`Described` is the base of every mechanism: it names the proof and writes the parameters as exact text for the ledger.
 """
 
 # Arguments are checked at run time too, for callers without a type checker.
@@ -36,12 +36,12 @@ Real = int | float | Fraction | Decimal | np.integer | np.floating
 
 
 def is_zero(value: object) -> bool:
-    """Whether it is the number zero; an array or a frame given by mistake is not compared."""
+    """Whether the argument is the number zero; an array or a frame given by mistake is not compared."""
     return isinstance(value, Real) and value == 0
 
 
 def exact(value: Real, name: str, largest: int | None = None, *, remedy: str = "") -> Fraction:
-    """The positive number the caller wrote: 0.3 means 3/10, the decimal typed, not its binary neighbour."""
+    """The positive number that the caller wrote: 0.3 means 3/10, the decimal as typed, not the nearest double."""
     number = None
     if isinstance(value, Rational) and not isinstance(value, bool):
         number = Fraction(int(value.numerator), int(value.denominator))
@@ -58,20 +58,20 @@ def exact(value: Real, name: str, largest: int | None = None, *, remedy: str = "
 
 
 def written_fraction(text: object) -> Fraction:
-    """A number as `str(Fraction)` writes it, which is all that files hold: a text of few digits is never a huge one."""
+    """Parse a number as `str(Fraction)` writes it, the only form in files: a short text never yields a huge number."""
     if not isinstance(text, str) or _FRACTION.fullmatch(text) is None:
         raise QueryError("a stored number must be one integer, or two integers joined by a slash")
     return Fraction(text)
 
 
 def _shown(number: Fraction) -> str:
-    """Roughly, also beyond the range of floats."""
+    """A short approximate text, also for numbers beyond the range of floats."""
     return f"{float(number):.3g}" if number < 1e300 else "beyond 1e300"
 
 
 @dataclass(frozen=True)
 class Price:
-    """What a release costs; `pure` is None where no pure guarantee exists.
+    """The price of a release; `pure` is None if it has no pure guarantee.
 
     `delta` is the probability with which the release is not covered by `rho`: delta-approximate zCDP (Bun and Steinke
     2016, Def. 8.1). Deltas add like rho (docs/proofs/accounting.md). `gaussian` is half of mu squared where the release
@@ -122,7 +122,7 @@ def epsilon_of(rho: Real, delta: Real) -> float:
     r = max(float(exact(rho, "rho")), 1e-300)
 
     # epsilon = min over a > 1 of  a rho + ln(1/(a delta))/(a - 1) + ln(1 - 1/a)
-    # every a gives a valid bound, so an imperfect minimiser errs to the safe side
+    # every a gives a valid bound, so an imperfect minimiser errs in the safe direction
     def bound(log_excess: float) -> float:
         excess = math.exp(log_excess)
         return (1 + excess) * r + (log_inverse_delta - math.log1p(excess)) / excess + (log_excess - math.log1p(excess))
@@ -211,20 +211,20 @@ def _probability(delta: Real) -> Fraction:
 
 @dataclass(frozen=True, init=False, repr=False)
 class Budget:
-    """All that may ever be spent on one table.
+    """The total privacy budget of one table.
 
     Args:
-        epsilon: Pure epsilon; or epsilon at `delta`.
-        delta: The probability at which epsilon may fail, far below 1/records.
-        rho: Zero-concentrated differential privacy instead.
-        noise: "gaussian" pays for Gaussian noise only and composes it exactly: about a tenth more of an (epsilon,
-            delta) budget. Sessions, releases with default settings and models need no other noise; textbook algorithms
-            do.
-        approximate: The part of delta that mechanisms with a delta of their own may use up (private discovery of
-            categories); it is taken off delta before that is converted to rho.
+        epsilon: Pure epsilon, or epsilon at `delta`.
+        delta: The failure probability of epsilon; it should be far below 1/records.
+        rho: The parameter of zero-concentrated differential privacy, instead of epsilon and delta.
+        noise: "gaussian" allows only Gaussian noise and composes it exactly, which buys about a tenth more for an
+            (epsilon, delta) budget. Sessions, releases with default settings and models need no other noise; textbook
+            algorithms do.
+        approximate: The part of delta that is reserved for mechanisms with their own delta (private discovery of
+            categories); it is subtracted from delta before the conversion to rho.
 
     Raises:
-        QueryError: If the parameters contradict each other or protect nobody.
+        QueryError: The parameters contradict each other or give no protection.
 
     Example:
         >>> float(Budget(epsilon=1, delta=1e-9).rho), float(Budget(epsilon=1, delta=1e-9, noise="gaussian").rho)
@@ -287,7 +287,7 @@ class Budget:
 
     @property
     def pure(self) -> bool:
-        """Whether the guarantee is pure epsilon; then only mechanisms with a pure price run."""
+        """Whether the guarantee is pure epsilon; only mechanisms with a pure price are then allowed."""
         return self.rho is None
 
     @property
@@ -295,16 +295,16 @@ class Budget:
         return "epsilon" if self.pure else "rho"
 
     def cost(self, price: Price) -> int:
-        """Ledger units that a price takes from this budget.
+        """The cost of a price under this budget, in ledger units.
 
         Args:
-            price: What a mechanism costs.
+            price: The price of a mechanism.
 
         Returns:
-            Nano-units, rounded up. Its delta is counted beside them.
+            Nano-units, rounded up. The price's delta is counted separately.
 
         Raises:
-            QueryError: This kind of budget cannot pay for this kind of noise.
+            QueryError: This kind of budget does not allow this kind of noise.
 
         Example:
             >>> from fractions import Fraction
@@ -346,7 +346,7 @@ class Budget:
         return Price.of_pure(paid) if self.pure else Price(None, paid, gaussian=paid if self.gaussian else None)
 
     def __add__(self, other: Budget) -> Budget:
-        """What two budgets spent on one table guarantee together: pure only where both are (spec 3.2)."""
+        """The joint guarantee of two budgets spent on one table; pure only if both are (spec 3.2)."""
         total = self._whole + other._whole
         if total.pure is not None:
             return Budget(epsilon=total.pure)
@@ -357,24 +357,24 @@ class Budget:
     def _whole(self) -> Price:
         if self.rho is None:
             return Price.of_pure(self.epsilon or Fraction(0))
-        # What may fail with some probability is not known to be Gaussian.
+        # A mechanism that may fail has no GDP price.
         gaussian = self.rho if self.gaussian and not self.approximate else None
         return Price(None, self.rho, self.approximate, gaussian)
 
     def for_group(self, size: int) -> Budget:
-        """The budget to spend so that any `size` records together have the guarantee of this one (group privacy).
+        """The budget that gives any group of `size` records the guarantee of this one (group privacy).
 
         Neighbours `size` records apart are `size` steps apart: pure losses add, and rho grows with the square
         (Bun and Steinke 2016, Proposition 27), as mu^2 / 2 of Gaussian noise does (Dong, Roth, Su 2022, Thm 2.14).
 
         Args:
-            size: How many records protect each other, for example a household.
+            size: The number of records that are protected together, for example those of a household.
 
         Returns:
-            A pure budget of epsilon / size, or one of rho / size^2, for Gaussian noise only where this one is.
+            A pure budget of epsilon / size, or a budget of rho / size^2; for Gaussian noise only if this one is.
 
         Raises:
-            QueryError: `size` is no whole number from 1 on, or nothing would be left.
+            QueryError: `size` is not a whole number of at least 1, or the result would be zero.
 
         Example:
             >>> import reticent as rt
@@ -387,7 +387,7 @@ class Budget:
         if self.rho is None:
             assert self.epsilon is not None, "a pure budget"
             return Budget(epsilon=self.epsilon / size)
-        # The rho of a Gaussian budget is half of mu squared, which as plain zCDP would promise less than this one does.
+        # The rho of a Gaussian budget is half of mu squared; as plain zCDP it would give a weaker guarantee.
         noise = GAUSSIAN if self.gaussian else None
         return self if size == 1 else Budget(rho=self.rho / size**2, noise=noise)
 
@@ -395,7 +395,7 @@ class Budget:
         """Convert ledger units to epsilon (pure budgets) or rho, for display.
 
         Args:
-            units: Ledger units, of which a thousand million make one.
+            units: Ledger units; one thousand million units are an amount of 1.
 
         Returns:
             The amount.
@@ -408,7 +408,7 @@ class Budget:
         return units / NANO
 
     def guarantee(self, units: int | None = None) -> dict[str, Any]:
-        """What spending `units` guarantees: pure epsilon, or rho and epsilon at several deltas.
+        """The guarantee after spending `units`: pure epsilon, or rho and epsilon at several deltas.
 
         Each delta includes the failure probability of the mechanisms; deltas no larger than that are left out.
 
@@ -461,7 +461,7 @@ class Budget:
         return f"zCDP rho {facts['rho']:.6g}{curve}{approximate}: {pairs}"
 
     def to_dict(self) -> dict[str, str]:
-        """The parameters as the custodian wrote them, exact.
+        """The exact parameters as the custodian wrote them.
 
         Returns:
             The fields; `from_dict` restores an equal budget.
@@ -488,7 +488,7 @@ class Budget:
             The budget.
 
         Raises:
-            QueryError: A field is unknown or no number.
+            QueryError: A field is unknown or not a number.
 
         Example:
             >>> import reticent as rt
@@ -510,6 +510,6 @@ class Described:
     proof: ClassVar[str]
 
     def describe(self) -> dict[str, str]:
-        """Name and exact parameters; `mechanisms.restore` reads them back, so history can be priced again."""
+        """Name and exact parameters; `mechanisms.restore` reads them, so that past charges can be recomputed."""
         parameters = {field.name: str(getattr(self, field.name)) for field in fields(self)}  # pyright: ignore[reportArgumentType]
         return {"mechanism": type(self).__name__, **parameters}

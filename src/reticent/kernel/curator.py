@@ -1,8 +1,8 @@
-"""The Curator is the only way to the rows: four verbs, each paid before it is sampled.
+"""`Curator`: the only access to rows, by four verbs, each of which pays before it samples.
 
 Every call runs: validate on public facts -> price -> budget check -> exact integers -> durable reservation -> noise ->
-durable settlement -> return (docs/ledger.md). What comes back is read from the settled event, so that a live answer and
-a replayed one are the same bytes.
+durable settlement -> return (docs/ledger.md). The result is read from the settled event, so that a live answer and a
+replayed one are the same bytes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ NAMED = 24
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """What a verb released: noisy numbers in records, or indices; its cost in nano-units and its ledger event."""
+    """The release of a verb: noisy numbers in records, or indices; its cost in nano-units and its ledger event."""
 
     values: tuple[np.ndarray, ...]
     cost: int
@@ -96,7 +96,7 @@ class Settled:
 
 
 class Epoch:
-    """One AboveThreshold run, charged whole when it opened; its noisy threshold lives in memory only (spec 2.1)."""
+    """One AboveThreshold run, charged completely when it opens; its noisy threshold is in memory only (spec 2.1)."""
 
     def __init__(
         self, mechanism: AboveThreshold, threshold: float, settled: Settled, moved: Fraction | None = None
@@ -147,29 +147,29 @@ class Curator:
 
     @property
     def records(self) -> int | None:
-        """The public number of records (or persons); None where it is private."""
+        """The public number of records (or persons); None if it is private."""
         return self._table.records
 
     @property
     def unit(self) -> str:
-        """What is counted: records, persons, or rows of persons."""
+        """The unit of counting: records, persons, or rows of persons."""
         return self._table.unit
 
     @property
     def most(self) -> int | None:
-        """How many rows of one person count, where rows are the unit."""
+        """The number of rows of one person that count, if rows are the unit."""
         return self._table.most
 
     def has_numbers(self, column: str) -> bool:
-        """Whether the table holds what the bins of a column hide: a public fact of how it was read."""
+        """Whether the table holds the positions of a column's numbers within bins: a public fact of how it was read."""
         return self._table.has_numbers(column)
 
     def moved(self, sensitivity: Sensitivity) -> Sensitivity:
-        """The sensitivity of this table, given that of one record: a person may have several rows."""
+        """The sensitivity on this table, given that of one record: a person may have several rows."""
         return sensitivity.times(self._table.most or 1)
 
     def sensitivity(self, statistic: Statistic) -> Sensitivity:
-        """How far one neighbour can move a statistic of this table."""
+        """The largest change of a statistic of this table between neighbours."""
         return self.moved(statistic.sensitivity(self.neighbours))
 
     @property
@@ -191,7 +191,7 @@ class Curator:
         self._ledger.affordable(cost, key=key, analyst=analyst)
 
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
-        """What `measure` with the same arguments would charge."""
+        """The charge of `measure` with the same arguments."""
         _, _, price = self._priced(queries, mechanism)
         return price
 
@@ -203,9 +203,9 @@ class Curator:
         key: str | None = None,
         analyst: str | None = None,
     ) -> Settled:
-        """Noisy values in records, one array per query; several queries are one event and their prices add.
+        """Noisy values in records, one array per query; several queries are one event and their prices add up.
 
-        Residuals with normal noise have one price together, which is less (docs/proofs/residuals.md).
+        Residuals with Gaussian noise have a joint price, which is smaller (docs/proofs/residuals.md).
         """
         statistics, mechanisms, price = self._priced(queries, mechanism)
         request = {
@@ -242,7 +242,7 @@ class Curator:
         _of_the_kernel(mechanism, Exponential)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": draws}
         if getattr(scores, "state", None) is not None:
-            # Which of two nearly equal lists of scores an index was drawn from is nothing that anybody certifies.
+            # No certificate depends on which of two nearly equal lists of scores an index was drawn from.
             request = self._as_begun(key, request, lambda: {**request, "scores": _stateless(scores).describe()}, True)
         sensitivity = self.sensitivity(scores).l1
 
@@ -257,7 +257,9 @@ class Curator:
     def select_medians(
         self, scores: MedianScores, mechanism: Exponential, *, key: str | None = None, analyst: str | None = None
     ) -> Settled:
-        """A position for each piece; one price for all of them, for a unit moves all their scores by one together."""
+        """A position for each piece; one price for all of them, because a unit changes all their scores by one
+        together.
+        """
         _of_the_kernel(scores, MedianScores)
         _of_the_kernel(mechanism, Exponential)
         self._require_undeclared(scores.name)
@@ -309,10 +311,10 @@ class Curator:
         key: str | None = None,
         analyst: str | None = None,
     ) -> Epoch:
-        """Opens an epoch for `exceeds`: charged whole and never redeemed, whatever happens to it later.
+        """Open an epoch for `exceeds`: it is charged completely and never redeemed.
 
-        `moved` is the most that one person moves any value that will be tested, in records: noises are drawn for it.
-        `key` only names the charge; a second epoch under it is refused.
+        `moved` is the largest change of any tested value by one person, in records; it scales the noises. `key` only
+        names the charge; a second epoch under it is refused.
         """
         _of_the_kernel(mechanism, AboveThreshold)
         request = {"threshold": threshold, "mechanisms": [mechanism.describe()]}
@@ -330,7 +332,7 @@ class Curator:
             raise QueryError("this epoch has ended; open and pay for a new one")
         refuse_long(work := _work(error))
         if os.getpid() != epoch._process:
-            # Parent and child would each end the epoch once: two positive answers for one charge.
+            # Parent and child could each end the epoch once: two positive answers for one charge.
             raise LedgerError("the epoch was opened by a parent process: use it in that process only")
         grid = error.resolution(self._table.grid) * self._table.grid
         own = math.ceil(self.sensitivity(error).l1 * grid)
@@ -340,7 +342,7 @@ class Curator:
                 f"one person moves this statistic by {own / grid:g}, in this epoch at most {step / grid:g}:"
                 " open an epoch for it"
             )
-        # Two threads that both met a fresh epoch would draw two thresholds for one charge.
+        # Two threads that use a new epoch at once would draw two thresholds for one charge.
         with epoch._lock:
             if epoch._watch is None:
                 epoch._watch = epoch.mechanism.open(round(epoch.threshold * grid), step)
@@ -401,7 +403,7 @@ class Curator:
         return self._known(query)
 
     def _known(self, statistic: Statistic) -> Statistic:
-        """Only the kernel's own statistics reach the rows: their sensitivities are proven, a caller's are claimed."""
+        """Only the kernel's own statistics may read rows, because their sensitivities are proven."""
         if type(statistic) not in (*STATISTICS, *OTHER_STATISTICS):
             name = type(statistic).__name__
             raise QueryError(f"{name} is not a statistic of the kernel; use one of those it defines")
@@ -414,10 +416,10 @@ class Curator:
     def _as_begun(
         self, key: str | None, request: dict[str, object], former: Callable[[], dict[str, object]], named: bool
     ) -> dict[str, object]:
-        """The request as this key began it, where that is the same one in the words of earlier versions.
+        """The request as this key began it, if it is the same request as described by earlier versions.
 
-        Those bound requests to the bits of computed floats, which another processor need not reproduce. Where the key
-        is `named` after the state, equal words but for these bits are the same request.
+        Earlier versions bound requests to the bits of computed floats, which another processor need not reproduce. If
+        the key is `named` after the state, descriptions that differ only in these bits are the same request.
         """
         begun = None if key is None else self._ledger.requested(key)
         if begun is None or canonical(begun) == canonical(request):
@@ -425,15 +427,15 @@ class Curator:
         return begun if canonical(begun) in _wordings(former(), named, begun) else request
 
     def begun(self, key: str) -> dict[str, object] | None:
-        """The request that a key was charged for: what a run that was interrupted goes on with."""
+        """The request for which a key was charged, with which an interrupted run continues."""
         return self._ledger.requested(key)
 
     def successor(self, key: str) -> tuple[str, int]:
-        """This key or the first of its successors that is not forfeited, and the nano-units that were."""
+        """This key or the first of its successors that is not forfeited, and the charges of forfeited ones."""
         return self._ledger.successor(key)
 
     def keep(self, name: str, data: bytes) -> None:
-        """Public bytes that a run needs again after a crash, as they are: a fit need not come out the same."""
+        """Store public bytes that a run needs again after a crash, because a fit need not be bit-identical."""
         self._ledger.append(KEPT, {"name": name, "data": sha256(data)}, blobs=[data])
 
     def kept(self, name: str) -> bytes | None:
@@ -454,12 +456,12 @@ class Curator:
         redeemable: bool = True,
         work: int = 0,
     ) -> Event:
-        """Reserve, sample, settle; `prepare` touches the rows, what it returns draws the noise.
+        """Reserve, sample, settle; `prepare` reads the rows, and the function it returns draws the noise.
 
-        `work` is what it takes on any table. Too much is refused, but not to a key that has paid.
+        `work` is the number of steps on any table. Too much work is refused, except for a key that has paid.
         """
         cost = self.budget.cost(price)
-        # What cannot be redeemed cannot be read again either: a settled epoch would get a second threshold for free.
+        # A non-redeemable result cannot be read again either: a settled epoch would get a second threshold for free.
         earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
         if earlier is not None:
             return earlier
@@ -480,7 +482,7 @@ class Curator:
 
 
 def counted_statistic(query: Linear | Marginal | Groups | Residual, domain: Domain) -> Statistic:
-    """What the kernel counts to answer a question."""
+    """The statistic that the kernel counts to answer a question."""
     if isinstance(query, Marginal):
         return MarginalCounts(query, domain)
     if isinstance(query, Residual):
@@ -489,14 +491,14 @@ def counted_statistic(query: Linear | Marginal | Groups | Residual, domain: Doma
 
 
 def released(event: Event, statistics: Sequence[Statistic], grid: int) -> Settled:
-    """What a settled measurement has released, in records: read from its public event, from no row."""
+    """The values of a settled measurement, in records, read from its public event."""
     noisy = [unpack_array(text) for text in event.payload["values"]]
     grids = [statistic.resolution(grid) * grid for statistic in statistics]
     return Settled(tuple(v / g for v, g in zip(noisy, grids, strict=True)), event.cost, event.sequence)
 
 
 def _work(statistic: Statistic) -> int:
-    """What solving takes; counting is one pass for all other statistics."""
+    """The work of a solver; all other statistics take one pass of counting."""
     return statistic.work if isinstance(statistic, ExcessRisks) else 0
 
 
@@ -511,7 +513,9 @@ def _named(statistic: Any, key: str | None) -> bool:
 
 
 def _wordings(former: dict[str, object], named: bool, begun: dict[str, object]) -> tuple[str, ...]:
-    """What the request may have been written as, up to the bits of its floats where the key says what they are of."""
+    """Descriptions that the request may have had in earlier versions, up to the bits of its floats if the key names
+    their state.
+    """
     if not named:
         return (canonical(former),)
     return (canonical(former), canonical(_with_floats_of(begun, former)))
@@ -528,14 +532,14 @@ def _with_floats_of(begun: Any, former: Any) -> Any:
 
 
 def _of_the_kernel(mechanism: object, *kinds: type) -> None:
-    """Refuse what the kernel does not define: its price and noise would be unproven claims."""
+    """Refuse an object that the kernel does not define, because its price and noise would be unproven."""
     if not isinstance(mechanism, kinds):
         names = " or ".join(kind.__name__ for kind in kinds)
         raise QueryError(f"{type(mechanism).__name__} cannot be used here; use {names}")
 
 
 def pack_array(values: np.ndarray) -> dict[str, object]:
-    """An array as JSON-ready text, to the bit."""
+    """An array as text for JSON, bit for bit."""
     array = np.asarray(values, order="C")
     text = base64.b64encode(zlib.compress(array.tobytes(), 1)).decode()
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": text}

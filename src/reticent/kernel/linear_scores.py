@@ -22,10 +22,10 @@ BATCH_CELLS = 2**22
 
 @dataclass(frozen=True, eq=False)
 class LinearScores(Scores):
-    """As `CellScores`, over every scalar query of a workload: cells, intervals, conjunctions, single linear queries.
+    """As `CellScores`, for every scalar query of a workload: cells, intervals, conjunctions, single linear queries.
 
     A query's count is the sum over records of `floor(w rint(q steps))`, whole numbers from 0 to `steps`: one record
-    moves it by at most `steps`, which is one record on the grid. What one list counts is remembered by the source.
+    changes it by at most `steps`, which is one record on the grid. The source caches the counts of a list.
     """
 
     queries: ScalarQueries
@@ -72,7 +72,7 @@ class LinearScores(Scores):
         return found
 
     def _batches(self) -> Iterator[list[tuple[int, LinearCount]]]:
-        """Single queries, checked by the kernel, in groups whose marginals fit together."""
+        """Single queries, checked by the kernel, in groups whose marginals fit together in memory."""
         batch: list[tuple[int, LinearCount]] = []
         room, seen = BATCH_CELLS, set()
         counts = [LinearCount(query, self.domain) for query in self.queries.queries]

@@ -1,4 +1,4 @@
-"""Sums of numbers that bins hide: offsets from the middles of bins, and sums of values clipped to the declared range.
+"""Sums of the rows' own numbers: offsets from the middles of bins, and sums of values clipped to the declared range.
 
 Sources give exact integer sums of positions (`reticent.domain.numeric`); sensitivities are proven in
 docs/proofs/numeric-sums.md.
@@ -24,9 +24,10 @@ RANGE = 2**40
 
 
 def of_offsets(neighbours: str) -> Sensitivity:
-    """Vectors of which a record moves one entry by at most one half, up or down (docs/proofs/numeric-sums.md).
+    """The sensitivity of vectors of which a record changes one entry by at most one half, up or down
+    (docs/proofs/numeric-sums.md).
 
-    Replaced within its entry it moves that by one; from one entry to another it moves both by one half.
+    A replacement within one entry changes it by one; a replacement across two entries changes both by one half.
     """
     moved = Fraction(1) if neighbours == "replace-one" else Fraction(1, 2)
     return Sensitivity(l1=moved, l2_squared=moved**2)
@@ -35,7 +36,7 @@ def of_offsets(neighbours: str) -> Sensitivity:
 class BinOffsets:
     """For each bin of a numeric attribute the sum over its records of (value - middle of the bin) / width of the bin.
 
-    A released sum times the width, divided by the bin's count, is how far the mean of the bin lies from its middle.
+    A released sum times the width, divided by the bin's count, is the distance of the bin's mean from its middle.
     """
 
     def __init__(self, name: str, domain: Domain) -> None:
@@ -100,7 +101,7 @@ class ClippedSums:
             total = np.moveaxis(cells, -1, self._names.index(self.column))
         else:
             total = np.asarray(cells.sum(axis=-1))
-        # The divisor divides what one record moves a total by, so rounding adds nothing (numeric-sums.md, Claim 3).
+        # The divisor divides one record's change of a total, so rounding adds nothing (numeric-sums.md, Claim 3).
         return np.asarray(total // (RANGE * STEPS // self.resolution(person_grid)), dtype=np.int64)
 
     def _chosen(self, source: CountSource) -> tuple[np.ndarray, np.ndarray]:
@@ -120,8 +121,9 @@ class ClippedSums:
         return np.moveaxis(counts, place, -1), np.moveaxis(sums, place, -1)
 
     def _units(self) -> tuple[np.ndarray, np.ndarray]:
-        """Each code's smallest value, and how far its largest lies above, as whole numbers of 1 / RANGE of the declared
-        range, counted from its middle; zero for codes without a number."""
+        """Each code's smallest value, and the distance of its largest from it, as whole numbers of 1 / RANGE of the
+        declared range, counted from its middle; zero for codes without a number.
+        """
         attribute = self.domain[self.column]
         numbers, (lower, upper) = attribute.representatives, attribute.bounds or (0.0, 0.0)
         assert numbers is not None, "checked when it was declared"

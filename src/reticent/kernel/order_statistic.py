@@ -1,4 +1,4 @@
-"""The error that most of a list of questions do not exceed: an order statistic, which moves as little as one error.
+"""The error that a given share of questions do not exceed: an order statistic, with the sensitivity of one error.
 
 Errors are exact integers on the kernel's grid, as for the largest error (docs/proofs/order-statistic.md).
 """
@@ -21,10 +21,10 @@ from reticent.queries.distribution import Questions, Ranges, Selection
 
 @dataclass(frozen=True, eq=False)
 class ErrorQuantile:
-    """The smallest number that the errors of questions of weight `rank` do not exceed.
+    """The smallest number that is at least the errors of questions with a total weight of `rank`.
 
     `guesses[i]` is the guessed marginal of `questions.sets[i]` in records. An enumerated question has its own weight, a
-    drawn one weighs 1. The list and the rank are public; one record moves each error by at most one.
+    drawn one the weight 1. The list and the rank are public; one record changes each error by at most one.
     """
 
     questions: Questions
@@ -68,16 +68,17 @@ class ErrorQuantile:
 
 
 def weighted_quantile(errors: np.ndarray, weights: np.ndarray | None, rank: int) -> int:
-    """The smallest t with weight at least `rank` on errors of at most t; the largest int64 where all weigh less.
+    """The smallest t with weight at least `rank` on errors of at most t; the largest int64 if the total weight is
+    smaller.
 
-    Bisection over all of int64: the same 63 passes over whatever errors there are.
+    Bisection over all of int64: the same 63 passes for all errors.
     """
     low, high = -1, 2**63 - 1
     while high - low > 1:
         middle = (low + high) // 2
         within = errors <= middle
         weight = int(np.count_nonzero(within)) if weights is None else int(weights @ within)
-        # Looked up, not branched on: the same instructions whatever the errors are.
+        # Looked up without a branch: the same instructions for all errors.
         low, high = ((middle, high), (low, middle))[int(weight >= rank)]
     return high
 

@@ -27,7 +27,7 @@ PRICE_BITS = 60
 
 
 class ResidualCounts:
-    """A marginal's table with the mean along every axis taken off, times its number of cells: whole numbers.
+    """A marginal's table minus the mean along every axis, times its number of cells: whole numbers.
 
     One unit of its integers is a record divided by `cells`, so that values in records are the residual itself.
     """
@@ -49,7 +49,9 @@ class ResidualCounts:
         return self.cells
 
     def sensitivity(self, neighbours: str) -> Sensitivity:
-        """Of this residual alone. A record has the product over attributes of 1 - 1/d on its code, -1/d on others."""
+        """The sensitivity of this residual alone. A record contributes the product over attributes of 1 - 1/d on its
+        code, -1/d on others.
+        """
         kept = Fraction(self.freedom, self.cells)
         whole = kept * 2 ** len(self.shape)
         if neighbours == "add-remove":
@@ -61,7 +63,7 @@ class ResidualCounts:
 
     @property
     def freedom(self) -> int:
-        """How many of its cells are free: the squared length of what one record adds, times the cells."""
+        """The number of free cells: the squared length of one record's contribution, times the cells."""
         return prod(size - 1 for size in self.shape)
 
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
@@ -77,13 +79,13 @@ class ResidualCounts:
 
 
 def joint_price(measured: Sequence[tuple[ResidualCounts, Gaussian]], neighbours: str) -> Price:
-    """Of residuals with normal noise, released together: exact, or rounded up.
+    """The price of residuals with Gaussian noise, released together: exact, or rounded up.
 
-    Two records that differ in many attributes move some residuals far and others little, so that the sum of each
-    residual's own worst case is too much. Residuals are taken in the given order; each joins the first group that
-    then has no more than TOGETHER attributes, and of every group the worst pair of records is found.
+    Two records that differ in many attributes move some residuals far and others little, so the sum of the residuals'
+    separate worst cases is too large. Residuals are taken in the given order; each joins the first group that then has
+    at most TOGETHER attributes, and the worst pair of records is found for every group.
     """
-    # What noise costs on one number that moves by one; excess over continuous noise included where it is known.
+    # The price of noise on one number of sensitivity one, including the excess over continuous noise if it is known.
     prices = [noise.price(Sensitivity.scalar()) for _, noise in measured]
     rho = _worst(measured, [2 * price.rho for price in prices], neighbours)
     exact = [2 * price.gaussian for price in prices if price.gaussian is not None]
@@ -94,11 +96,11 @@ def joint_price(measured: Sequence[tuple[ResidualCounts, Gaussian]], neighbours:
 def _worst(
     measured: Sequence[tuple[ResidualCounts, Gaussian]], precisions: Sequence[Fraction], neighbours: str
 ) -> Fraction:
-    """Half of the most that two neighbours move all residuals, squared and weighted by precisions.
+    """Half of the largest squared movement of all residuals by two neighbours, weighted by precisions.
 
     In units of `2^-shift`, which keep all sums in int64; weights are rounded up, and no residual's part of a sum is
-    negative, so that the result is rounded up too. A number of records is only measured where it is private: it is
-    charged by itself.
+    negative, so the result is rounded up too. A number of records is measured only if it is private, and is charged
+    separately.
     """
     counted = [(statistic, t / statistic.cells) for (statistic, _), t in zip(measured, precisions, strict=True)]
     total = sum(ceil(2**PRICE_BITS * weight * statistic.freedom) for statistic, weight in counted)
@@ -129,7 +131,7 @@ def _groups(weights: Sequence[Weighted]) -> list[list[Weighted]]:
 
 
 def _largest_move(group: Sequence[Weighted]) -> int:
-    """The largest over all sets D of attributes in which two records differ of `sum w (k - k(D))`.
+    """The maximum of `sum w (k - k(D))` over all sets D of attributes in which two records differ.
 
     `k` is the product of d - 1 over a residual's attributes; `k(D)` has -1 in the place of those in D. One transform
     over {0, 1} for each attribute gives `sum w k(D)` for all D at once.

@@ -1,12 +1,11 @@
-"""A statistic is a public description of integers that the kernel computes from rows, with their sensitivity.
+"""Statistics: public descriptions of integers that the kernel computes from rows, with their sensitivities.
 
-Everything an algorithm may learn is one of these. Values live on an integer grid (spec 1.3): a statistic's exact
-integers divided by `grid` are records. Guesses are public numbers computed outside; they are rounded to the same grid,
-so a difference of a count and a guess moves by exactly what the count moves.
+Algorithms can learn only these. Values lie on an integer grid (spec 1.3): a statistic's exact integers divided by
+`grid` are records. Guesses are public numbers computed outside the kernel; they are rounded to the same grid, so a
+difference of a count and a guess has the sensitivity of the count.
 
-All groups of a GROUP BY with a condition as one statistic: a record counts in at most one of them.
-
-Counts of blocks of consecutive codes: a marginal whose attributes are read more coarsely.
+`GroupCounts` measures all groups of a GROUP BY with a condition as one statistic: a record counts in at most one of
+them. `BlockCounts` counts blocks of consecutive codes: a marginal of coarser attributes.
 """
 
 from __future__ import annotations
@@ -64,8 +63,9 @@ FLOATS = ("guesses", "thetas", "offsets")
 class Statistic(Protocol):
     """What `measure`, `select` and `exceeds` compute before noise is added.
 
-    Statistics that compare with computed numbers may name the public `state` these follow from: the digest of a stored
-    snapshot or of what was released before. Their request is then bound to that, not to the bits of the numbers.
+    A statistic that compares with computed numbers may name the public `state` from which they were computed: the
+    digest of a stored snapshot or of earlier releases. Its request then refers to the state, not to the bits of the
+    numbers.
     """
 
     def resolution(self, person_grid: int) -> int:
@@ -80,7 +80,7 @@ class Statistic(Protocol):
 
 
 def fine(person_grid: int) -> int:
-    """The finest resolution beside this person grid, a power of two."""
+    """The finest resolution for this person grid, a power of two."""
     return FINE if person_grid == 1 else FINE_PERSONS
 
 
@@ -94,8 +94,8 @@ class _Fine:
 def on_grid(guess: np.ndarray | float, grid: int, *, summed: int = 0) -> np.ndarray:
     """Public guesses, in records, as integers on the grid.
 
-    Where sums of them are taken, and then multiplied by `summed`, all together are limited: an int64 sum that wraps
-    around would be a function of the rows without any bound on its sensitivity.
+    If sums of them are taken and then multiplied by `summed`, their total is limited: an int64 sum that wraps around
+    would be a function of the rows without any bound on its sensitivity.
     """
     scaled = np.asarray(guess, dtype=np.float64) * grid
     size = np.abs(scaled).sum() * summed if summed else np.abs(scaled).max(initial=0.0)
@@ -106,7 +106,7 @@ def on_grid(guess: np.ndarray | float, grid: int, *, summed: int = 0) -> np.ndar
 
 
 def in_range(value: int) -> int:
-    """Clipped to int64, so that no row can raise; clipping moves no two values further apart."""
+    """Values clipped to int64, so that no row can raise an error; clipping moves no two values further apart."""
     return max(-(2**63), min(value, 2**63 - 1))
 
 
@@ -120,12 +120,12 @@ def digest(*arrays: np.ndarray) -> str:
 
 
 def bound_to(state: str | None, name: str, *arrays: np.ndarray) -> dict[str, object]:
-    """The part of a description that identifies computed numbers: their state, or else their bits."""
+    """The part of a description that identifies computed numbers: their state, or otherwise their bits."""
     return {name: digest(*arrays)} if state is None else {STATE: state}
 
 
 def checked_form(text: str, form: Product | Dense, domain: Domain) -> Product | Dense:
-    """A function from records to [0, 1], verified on the universe whoever compiled it."""
+    """A function from records to [0, 1], verified on the universe independent of its compiler."""
     if type(form) not in (Product, Dense):
         raise QueryError(f"{type(form).__name__} is not a form of the library; compile queries to Product or Dense")
     low, high = form.range
@@ -155,7 +155,7 @@ class LinearCount:
 
     @property
     def by_marginal(self) -> bool:
-        """Whether it is counted from the marginal of its attributes, or else record by record."""
+        """Whether it is counted from the marginal of its attributes; otherwise record by record."""
         form = self.form
         return isinstance(form, Dense) or (bool(form.attributes) and math.prod(_shape(form)) <= MARGINAL_CELLS)
 
@@ -190,7 +190,7 @@ def _shape(form: Product | Dense) -> tuple[int, ...]:
 
 
 def _on_steps(values: np.ndarray, steps: int, weight: float) -> np.ndarray:
-    """Query values as whole numbers from 0 to `steps`; a weight rounds down, so that it never raises one."""
+    """Query values as whole numbers from 0 to `steps`; a weight rounds down, so that it never increases one."""
     rounded = np.rint(values * steps)
     return (rounded if weight == 1.0 else np.floor(rounded * weight)).astype(np.int64)
 
@@ -366,7 +366,7 @@ class CellScores(Scores):
         return self._scores(counts, np.concatenate([np.ravel(o) for o in self.offsets]), person_grid)
 
     def describe(self) -> dict[str, object]:
-        # A digest: a run of DualQuery asks for the same thousands of sets in every round.
+        # A digest, because a run of DualQuery uses the same thousands of sets in every round.
         sets = hashlib.sha256(repr(self.sets).encode()).hexdigest()
         return {"cells of": len(self.sets), "sets": sets, **self.bound_offsets(*self.offsets)}
 
@@ -417,12 +417,14 @@ class GroupCounts:
         return (counts * values).sum(axis=dropped)
 
     def describe(self) -> dict[str, object]:
-        """Names in the domain's order, as the released counts: the order of asking is none of the ledger's business."""
+        """The description with names in the domain's order, as for the released counts: the ledger does not depend on
+        the order of asking.
+        """
         return {"groups": self.groups.ordered(self._names).to_dict()}
 
 
 class BlockCounts:
-    """Records in every block of codes, where block i of an attribute of width w holds the codes from i w below (i+1) w.
+    """The records in every block of codes; block i of an attribute of width w holds the codes from i w below (i+1) w.
 
     The last block of an attribute may be shorter. A record lies in one block only, as in a marginal (proofs/blocks.md).
     """

@@ -1,4 +1,4 @@
-"""A table is its public facts and a source of exact counts that only the kernel may read."""
+"""`Table`: public facts, and a source of exact counts that only the kernel may read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from reticent.queries.conjunctions import Conjunctions
 
 Neighbours = Literal["replace-one", "add-remove"]
 Unit = Literal["record", "person", "row"]
-"""What is counted: records; persons, whose rows weigh one together; rows, at most `most` of a person."""
+"""The unit of counting: records; persons, whose rows have a total weight of one; rows, at most `most` of each person.
+"""
 
 QUERY_GRID = 1 << 20
 """Query values are multiples of 1/QUERY_GRID (`G_q` of spec 1.3)."""
@@ -22,13 +23,13 @@ WEIGHT_LIMIT = (1 << 63) // QUERY_GRID
 """`n G` stays below this, so that every weighted answer `n G G_q` is an exact int64 (spec 1.3)."""
 
 MOST_UNDECLARED = 1 << 30
-"""How many records or persons a table may hold beyond its declared number: public, because the person grid and what
-float sums are allowed to err follow from it."""
+"""The largest number of records or persons if none, or fewer, were declared. It is public, because the person grid and
+the allowance for float sums depend on it."""
 
 MOST_ROWS = 1 << 20
-"""Rows of one person that may count; noise grows with them."""
+"""The largest `most`; noise grows with it."""
 
-# Highly composite numbers: a person with 2, 3, 4, ... rows weighs each of them alike, with no remainder to hand out.
+# Highly composite numbers: 2, 3, 4, ... rows of a person have equal weights without a remainder.
 PERSON_GRIDS = (1, 2, 12, 60, 120, 360, 840, 2520, 5040, 7560, 15120, 27720, 55440, 110880, 166320, 332640, 720720)
 
 
@@ -56,7 +57,7 @@ class CountSource(Protocol):
         ...
 
     def remembered(self, key: str, count: Callable[[], np.ndarray]) -> np.ndarray:
-        """What `count` returns, kept under a public name for the next time."""
+        """The result of `count`, cached under a public name."""
         ...
 
 
@@ -70,7 +71,7 @@ def person_grid(records: int | None) -> int:
 
 
 def most_records(records: float | None) -> float:
-    """How many records or persons a table of this declared number can hold; more are refused while loading."""
+    """The largest number of records or persons for this declared number; loading refuses more."""
     return max(records or 0, MOST_UNDECLARED)
 
 
@@ -127,7 +128,7 @@ class Table:
             column: Its name.
 
         Returns:
-            True if sums and means of the rows' own numbers can be bought.
+            True if sums and means of the rows' own numbers can be purchased.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -154,7 +155,7 @@ class Table:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The public facts a ledger is bound to: a session refuses to resume on another table."""
+        """The public facts that a ledger records: a session refuses to resume on another table."""
         return {
             "domain": self.domain.fingerprint,
             "neighbours": self.neighbours,
@@ -166,9 +167,9 @@ class Table:
 
 
 def exact_counts(table: Table) -> CountSource:
-    """The rows behind a table: for the kernel, the custodian's own views and the auditing of mechanisms, nobody else.
+    """The count source behind a table: only for the kernel, the custodian's own functions and the audit of mechanisms.
 
-    A test lists the modules that import it.
+    A test lists the modules that import this function.
     """
     return table._source
 

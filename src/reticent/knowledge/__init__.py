@@ -1,1 +1,1 @@
-"""Knowledge: what was measured and certified, and the free answers that follow from it."""
+"""Knowledge: measurements and certificates, and the free answers that follow from them."""

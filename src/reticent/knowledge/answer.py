@@ -1,6 +1,6 @@
-"""An answer is a frozen public value: what was asked, what came out, how sure one may be, and what it cost.
+"""`Answer`: a frozen public value with the question, its value, its error and confidence, and its price.
 
-How results reach data frames: Arrow's C stream, the interchange protocol, and named rows for everything else.
+Results convert to data frames by Arrow's C stream, the interchange protocol, or named rows.
 
 A missing value is None (NaN in a row's numbers), a truth value True or False, in results as in synthetic rows; text
 shows NULL, true and false.
@@ -30,10 +30,10 @@ Cell = str | int | float | bool | None
 
 
 class Framed:
-    """A result that data frame libraries read by themselves: `pl.DataFrame(result)`, `pd.DataFrame(result)`."""
+    """A result that data frame libraries can read directly: `pl.DataFrame(result)`, `pd.DataFrame(result)`."""
 
     def to_arrow(self) -> pa.Table:
-        """An Arrow table with a column for each key and each value, and one for each error."""
+        """An Arrow table with one column for each key, each value and each error."""
         raise NotImplementedError
 
     def to_pandas(self) -> pd.DataFrame:
@@ -47,9 +47,9 @@ class Framed:
         return self.to_arrow().__dataframe__(nan_as_null, allow_copy)
 
     def __iter__(self) -> Iterator[tuple[Cell, ...]]:
-        """Rows of `to_arrow`, errors included; pandas takes the column names from their `_fields`.
+        """The rows of `to_arrow`, including errors; pandas takes the column names from their `_fields`.
 
-        A missing number is NaN here: of a column of nothing but None pandas would make objects, which do not add up.
+        A missing number is NaN here, because pandas would turn a column of None into objects, which cannot be summed.
         """
         import pyarrow as pa
 
@@ -65,7 +65,7 @@ class Framed:
 
 
 def key_column(values: Sequence[Cell]) -> pa.Array:
-    """One type per column: numbers and truth values beside `(other)` become text; nothing but nulls is text."""
+    """A key column with one type: numbers and truth values next to `(other)` become text; a column of nulls is text."""
     import pyarrow as pa
 
     kinds = {type(value) for value in values if value is not None}
@@ -75,7 +75,7 @@ def key_column(values: Sequence[Cell]) -> pa.Array:
 
 
 def new_name(wanted: str, taken: Sequence[str]) -> str:
-    """The name, with underscores where it is taken."""
+    """The name, with underscores appended if it is taken."""
     while wanted in taken:
         wanted += "_"
     return wanted
@@ -106,14 +106,15 @@ ORIGINS = {
 
 
 JOINT_ORIGINS = ("certificate", "theorem")
-"""All answers of one of these origins hold together with the confidence of any of them."""
+"""Origins whose answers all hold jointly with the confidence of any of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Answer(Framed):
-    """`value` in the query's own unit (a fraction for counts), `count` in records where that makes sense.
+    """The answer to one question: `value` in the question's own unit (a fraction for counts), `count` in records if
+    applicable.
 
-    `error` bounds `abs(value - truth)` with probability `confidence` when `certified`; otherwise it is None.
+    `error` bounds `abs(value - truth)` with probability `confidence` if `certified`; otherwise it is None.
     """
 
     query: str
@@ -127,31 +128,31 @@ class Answer(Framed):
     snapshot: str | None = None
     ledger_id: int | None = None
     labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """For a marginal: the attributes in the order asked, each with the text of its codes."""
+    """For a marginal: the attributes in the order asked, each with the labels of its codes."""
     keys: tuple[tuple[Any, ...], ...] = ()
-    """What these codes are in a data frame: categories, texts of bins, None for a missing value."""
+    """The keys of these codes in a data frame: categories, labels of bins, None for a missing value."""
     wanted: float | None = None
-    """The error asked for, where it was not reached."""
+    """The requested error, if it was not reached."""
     note: str = ""
-    """Why it was not."""
+    """The reason why it was not reached, or another remark."""
     basis: str = ""
-    """What the value is of, where that is not plain from the question: clipped values, persons' means."""
+    """The values that the answer refers to, if that does not follow from the question: clipped values, persons'
+    means."""
     interval: tuple[float, float] | tuple[np.ndarray, np.ndarray] | None = None
-    """Where the truth lies with probability `confidence`: all certified statements and logical bounds intersected."""
+    """An interval that contains the true value with probability `confidence`: the intersection of all certified
+    statements and logical bounds."""
     fitted: float | np.ndarray | None = None
-    """What the hypothesis says by itself; fitted values of parts add up to that of the whole, `value` need not."""
+    """The hypothesis' own value; fitted values of parts add up to that of the whole, `value` need not."""
     typical: float | None = field(default_factory=lambda: None)
-    """The error of most questions like this one: 19 of 20 questions of the declared distribution err at most as much.
-
-    `error` bounds the worst of millions of questions; this bounds all but a twentieth of them. A question that was
-    searched for because its answer looks wrong is not a typical one.
-    """
+    """The typical error: 19 of 20 questions of the declared distribution are within it. `error` bounds the worst of
+    millions of questions; this bounds all but a twentieth of them. A question that was chosen because its answer looks
+    wrong is not a typical one."""
 
     @classmethod
     def built(cls, asked: Any, typical: Callable[[], float | None] | None, **fields: Any) -> Answer:
-        """From a query and all other fields at once, for free answers by the thousand.
+        """An answer from a query and all other fields, for thousands of free answers.
 
-        Its text and its typical error wait for a reader: both are functions of public values that never change.
+        Its text and its typical error are computed on first use; both are functions of public values that never change.
         """
         answer = object.__new__(cls)
         fields["_asked"], fields["_typical"] = asked, typical
@@ -179,11 +180,11 @@ class Answer(Framed):
 
     @property
     def _stated(self) -> tuple[Any, ...]:
-        """All but the arrays."""
+        """All fields except the arrays."""
         return tuple(getattr(self, field.name) for field in fields(self) if field.name not in _ARRAYS)
 
     def drawn_from(self, sample: Sample) -> Answer:
-        """The same answer, which now knows what it came from; whoever makes an answer calls it."""
+        """The same answer with a reference to its origin, which `population` needs."""
         self.__dict__["_sample"] = sample
         return self
 
@@ -222,7 +223,7 @@ class Answer(Framed):
         return population_of(self, sample, confidence, mode)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Its fields, without what it came from, which may be large and is not part of an answer."""
+        """Its fields, without the reference to its origin, which may be large."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __float__(self) -> float:
@@ -242,13 +243,13 @@ class Answer(Framed):
         certified = self.certified and self.error is not None and self.confidence is not None
         parts = [f"±{self.error:.3g} at {self.confidence:.4g}"] if certified else []
         if self.typical is not None:
-            # What bounds every question bounds most of them.
+            # A bound on every question also bounds most of them.
             usual = min(self.typical, self.error) if certified and self.error is not None else self.typical
             parts.append(f"typically ±{usual:.3g}")
         return ", ".join(parts if certified else [*parts, "uncertified"])
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-ready."""
+        """Plain values that can be written as JSON."""
         return {
             "query": self.query,
             "value": _plain(self.value),
@@ -272,7 +273,7 @@ class Answer(Framed):
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Answer:
-        """The answer whose `to_dict` this is; QueryError where it is none's."""
+        """The inverse of `to_dict`; QueryError for other values."""
         try:
             return cls._restored(fields)
         except (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError):
@@ -307,7 +308,7 @@ class Answer(Framed):
         return pa.table(columns)
 
     def plot(self) -> Any:
-        """A picture: bars with error bars for one attribute, a heat map for two; needs matplotlib."""
+        """Bars with error bars for one attribute, a heat map for two; needs matplotlib."""
         from reticent.knowledge.plotting import plot_answer
 
         return plot_answer(self)

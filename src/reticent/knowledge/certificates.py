@@ -1,4 +1,4 @@
-"""A certificate bounds the error of one public snapshot for a whole class of queries at once (spec online.md 1).
+"""Certificates: bounds on the error of one public snapshot for a whole class of queries (spec online.md 1).
 
 An audit releases the noisy largest error of a snapshot over a class of queries and turns it into a certificate.
 """
@@ -25,22 +25,22 @@ Bound = TypeVar("Bound", bound="ErrorBound")
 
 
 class ErrorBound(Protocol):
-    """What bounds errors of queries on a snapshot: an audit's certificate or a theorem's guarantee."""
+    """A bound on the errors of queries on a snapshot: an audit's certificate or a theorem's guarantee."""
 
     def error_of(self, form: Form, confidence: float | None = None) -> float: ...
 
 
 KEPT_BOUNDS = 2**12
-"""Analysts choose confidences, so what is remembered about them is limited."""
+"""The size of the cache of bounds by confidence, which analysts choose."""
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Every query of `kind` on `sets` errs at most `bound` (a fraction of the table) on the snapshot it names.
+    """A bound on the error of every query of `kind` on `sets`, as a fraction of the table, for the named snapshot.
 
-    The released reading bounds the largest error at any confidence, so the bound is a function of it. The j-th audit
-    of a session has a share of the failure probability that follows from j (`knowledge.shares`), so that all hold
-    together; a `joint` one holds together with all other statements of its session, too.
+    The released reading bounds the largest error at any confidence, so the bound is a function of the confidence. The
+    j-th audit of a session has a share of the failure probability that depends on j (`knowledge.tails`), so that all of
+    them hold jointly; a `joint` certificate also holds jointly with all other statements of its session.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class Certificate:
     ledger_id: int | None = None
     joint: bool = False
     plain: bool = False
-    """Of a session in which statements about classes have a small share (`Shares.plain`)."""
+    """Whether the session gives statements about classes a small share (`Shares.plain`)."""
 
     origin = "certificate"
 
@@ -85,10 +85,10 @@ class Certificate:
         return known
 
     def error_of(self, form: Form, confidence: float | None = None) -> float:
-        """The certified error of one query; infinite where this certificate says nothing about it.
+        """The certified error of one query; infinite if this certificate does not cover it.
 
-        A query that is a weighted sum of class members (a list of values, a mean of ordered bins) errs at most the
-        sum of the weights times the bound.
+        The error of a weighted sum of class members (a list of values, a mean of ordered bins) is at most the sum of
+        the weights times the bound.
         """
         if isinstance(form, Dense) and not self._reached(form.attributes):
             return inf  # before its outline, which takes a while for a large tensor
@@ -101,7 +101,7 @@ class Certificate:
         return pieces * (self.bound if confidence is None else self.bound_at(confidence))
 
     def _reached(self, attributes: tuple[str, ...]) -> bool:
-        """Whether some audited set covers these attributes; looked up once per attribute set."""
+        """Whether some audited set covers these attributes; cached for each attribute set."""
         known = self._reach.get(attributes)
         if known is None:
             wanted = set(attributes)
@@ -122,7 +122,7 @@ class Certificate:
         return {}
 
     def to_dict(self) -> dict[str, object]:
-        """Without the marks that certificates of version 0.1 do not have, where they say the same."""
+        """Plain values, without fields that version 0.1 did not have if they have their default."""
         return {name: value for name, value in asdict(self).items() if name not in ("joint", "plain") or value}
 
     @classmethod
@@ -132,7 +132,7 @@ class Certificate:
 
 
 def tightest(certificates: Iterable[Bound], form: Form, confidence: float | None = None) -> tuple[float, Bound | None]:
-    """The smallest certified error of a query and the certificate it comes from."""
+    """The smallest certified error of a query, and its certificate."""
     best: tuple[float, Bound | None] = (inf, None)
     for certificate in certificates:
         error = certificate.error_of(form, confidence)
@@ -142,19 +142,20 @@ def tightest(certificates: Iterable[Bound], form: Form, confidence: float | None
 
 
 LONGEST_AUDIT = 4e9
-"""Steps of the search for the worst range that an unasked audit may take: some seconds."""
+"""The largest number of steps of the search for the worst range in an unrequested audit: some seconds."""
 NOISE_SHARE = 0.5
-"""Of a wanted error: an audit passes more often than not when the true errors are at most the other half."""
+"""The share of a requested error for the noise of an audit: it passes more often than not if the true errors are at
+most the other half."""
 WORTH = 0.5
-"""Such an audit is tried when it costs at most this share of buying singly: then it saves more often than it loses."""
+"""Such an audit is tried if it costs at most this share of single purchases: it then saves more often than it loses."""
 LAST_INDEX = 200
 """Later audits of a session would need a failure probability below 1e-60."""
 
 
 def held(curator: Curator, hypothesis: Hypothesis, key: str) -> Hypothesis:
-    """The hypothesis that a run audits: stored before anything is paid for that, and read again after a crash.
+    """The hypothesis that a run audits: stored before the audit is paid, and read again after a crash.
 
-    A fit on another processor would be another one, about which the paid reading says nothing.
+    A fit on another processor would differ, and the paid reading would not apply to it.
     """
     name = f"{key}:hypothesis"
     stored = curator.kept(name)
@@ -178,7 +179,7 @@ def pay_audit(
     confidence: float,
     key: str,
 ) -> Certificate:
-    """Pays for one measurement; `index` counts the audits of this ledger's owner, so that all hold together.
+    """Pay for one measurement; `index` counts the audits of this ledger's owner, so that all hold jointly.
 
     `records` is the public number of records or its released total, `records_error` bounds abs(n - records)/records.
     """
@@ -193,7 +194,7 @@ def pay_audit(
         snapshot=snapshot,
         reading=float(settled.values[0]) / records,
         noise=noise.describe(),
-        # Guesses are rounded to the grid, cell by cell, and discrete noise may stray one step further.
+        # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * largest + 1) * step / records,
         records=records,
         records_error=records_error,

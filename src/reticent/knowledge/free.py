@@ -1,11 +1,11 @@
-"""Free answers are plain functions of knowledge and request; here statements about a question become its answer.
+"""Free answers: plain functions of knowledge and request.
 
-`free_answer` is the whole way for a session, a release and a reader of the service alike. `answered` is where the value
-and the stated error of an answer are put together from a certified reading.
+`free_answer` is the whole path for a session, a release and a reader of the service. `answered` computes the value and
+the stated error of an answer from a certified reading.
 
-Before a column is measured, free answers about it are the same for every table: whoever reads them is told so.
+Before a column is measured, free answers about it are the same for every table; a note says so.
 
-The synthetic table of a snapshot: a function of its digest, so it is public and stays the same.
+The synthetic table of a snapshot is a function of its digest, so it is public and constant.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from reticent.queries.linear import Count, Marginal, OfColumn, Ratio, Residual, 
 from reticent.queries.literals import readable_name
 
 WIDE = frozenset({"certificate", "derived", "batch"})
-"""Origins of statements that a session makes for all questions at once, and which hold together."""
+"""Origins of statements that a session makes for all questions at once, and which hold jointly."""
 
 Recall = Callable[[str], Sequence[float] | None]
-"""The errors wanted of a question's parts when it was asked before, by `part_name`; None if it was not."""
+"""The errors recorded for a question's parts when it was asked before, by `part_name`; None if it was not."""
 
 
 def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = None) -> Answer | None:
-    """The answer to one query from what is known; None where that is not good enough for the request.
+    """The answer to one query from knowledge; None if it is not accurate enough for the request.
 
-    Without a wanted error there always is one, from the hypothesis if need be, unless the request is strict.
+    Without a requested error there is always an answer, if necessary from the hypothesis, unless the request is strict.
     """
     request = resolved(request, checked_query(request.question), knowledge)
     query, error = request.question, request.error
@@ -73,7 +73,7 @@ def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = 
 
 
 def finished(answer: Answer, request: Request, knowledge: Knowledge) -> Answer:
-    """The answer to a resolved request as it is told: what it is of, and whether it falls short of the error."""
+    """The final answer to a resolved request: with its basis, and a note if it misses the requested error."""
     query, error = request.question, request.error
     if _is_mean(type(query)):
         answer = based(answer, query, knowledge)  # pyright: ignore[reportArgumentType]
@@ -83,7 +83,7 @@ def finished(answer: Answer, request: Request, knowledge: Knowledge) -> Answer:
 
 
 def resolved(request: Request, asked: Query, knowledge: Knowledge) -> Request:
-    """One query as this domain means it, with the error as a number in the unit of its answer."""
+    """The query as this domain resolves it, with the error as a number in the unit of its answer."""
     query, error = asked.resolve(knowledge.domain), request.error
     if error is None:
         return request if query is asked else request.but(question=query)
@@ -99,9 +99,10 @@ def free_single(
     strict: bool,
     promise: Promise = "certified",
 ) -> Answer | None:
-    """From the first certified reading within `error`, in the query's own unit; without one from the best there is.
+    """The answer from the first certified reading within `error`, in the query's own unit; without `error`, from the
+    best one.
 
-    Where a typical error will do, from the fit if most questions like this one err no more.
+    If a typical error suffices, the answer of the fit if most questions like this one have at most that error.
     """
     domain = knowledge.domain
     if (known := known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)) is not None:
@@ -117,7 +118,7 @@ def free_single(
 
 
 def _typical(knowledge: Knowledge, query: Single, error: float, confidence: float) -> Answer | None:
-    """The best free value, if most questions like this one err at most `error`; nothing is certified of this one."""
+    """The best free value, if most questions like this one are within `error`; this one is not certified."""
     best = knowledge.free(query, confidence, None) or knowledge.guess(query)
     found = answered(knowledge, query, best, confidence)
     if found.typical is None or found.typical > error:
@@ -135,7 +136,9 @@ def free_ratio(
     strict: bool,
     recall: Recall | None = None,
 ) -> Answer | None:
-    """Two counts that hold together: each fails half as often, unless certificates of one snapshot state both."""
+    """A quotient of two counts that hold jointly: each with half the failure probability, unless certificates of one
+    snapshot cover both.
+    """
     domain, half = knowledge.domain, shared_confidence(confidence, 2)
     if (known := known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)) is not None:
         return known
@@ -145,12 +148,12 @@ def free_ratio(
         wanted = ratio_part_error(knowledge, query, error, confidence) if before is None else before[0]
     found = [knowledge.free(part, half, wanted) for part in parts_of(query)]
     if knowledge.shares.joint:
-        # Session-wide statements hold together: only what was bought singly must share the confidence.
+        # Session-wide statements hold jointly: only single purchases must share the failure probability.
         whole = [knowledge.free(part, confidence, wanted) for part in parts_of(query)]
         if _joint(whole[0], whole[1], knowledge):
             found, half = whole, confidence
     elif None in found and error is None:
-        # A theorem speaks at its own confidence only, but of both parts together.
+        # A theorem holds at its own confidence only, but for both parts jointly.
         whole = [knowledge.free(part, confidence, None) for part in parts_of(query)]
         found = whole if _joint(whole[0], whole[1], knowledge) else found
     if None in found and (strict or error is not None):
@@ -169,12 +172,12 @@ def parts_of(query: Ratio) -> tuple[Linear, Linear]:
 
 
 def together(knowledge: Knowledge) -> frozenset[str]:
-    """Origins of answers that all hold at once with the confidence that each states."""
+    """Origins of answers that all hold jointly with their stated confidence."""
     return WIDE if knowledge.shares.joint else frozenset()
 
 
 def _joint(top: Answer | Reading | None, bottom: Answer | Reading | None, knowledge: Knowledge) -> bool:
-    """Whether two answers hold together with the confidence that each has: of one statement, or session-wide both."""
+    """Whether two answers hold jointly with their confidence: both from one statement, or both session-wide."""
     if top is None or bottom is None:
         return False
     if knowledge.shares.joint and {top.origin, bottom.origin} <= WIDE:
@@ -183,10 +186,10 @@ def _joint(top: Answer | Reading | None, bottom: Answer | Reading | None, knowle
 
 
 def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidence: float) -> float:
-    """The error e of both parts that keeps the quotient within the wanted E, judged by what is known for free.
+    """The error e of both parts that keeps the quotient within the requested E, estimated from free answers.
 
-    Answers may come out e away from what is known, so bottom may be stated as bottom - e, and the quotient r as r + E:
-    the bound (1 + r + E) e / (bottom - 2e) is E for the e returned.
+    Measured parts may differ from the estimates by e, so the denominator may be stated as bottom - e, and the quotient
+    r as r + E: the bound (1 + r + E) e / (bottom - 2e) equals E for the returned e.
     """
     half = shared_confidence(confidence, 2)
     found = [knowledge.free(part, half, None) or knowledge.guess(part, named=False) for part in parts_of(query)]
@@ -200,7 +203,7 @@ def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidenc
 
 
 def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowledge) -> float:
-    """The error wanted of a part, unless no budget buys it."""
+    """The requested error of a part; refused if no budget can buy it."""
     least = error_floor(knowledge, binary=False)
     if part == error or part > least:
         return part
@@ -212,7 +215,7 @@ def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowle
 
 
 def refuse_unknown_size(knowledge: Knowledge, least: float) -> None:
-    """Where the number of records is private and hardly known, no larger error would do: then that is said."""
+    """Refuse if the number of records is private and so uncertain that no error can be met."""
     if least >= VACUOUS and knowledge.records_error > 0:
         raise QueryError(
             f"no share of the table can be certified: its private number of records is {knowledge.records:.0f} give or "
@@ -222,7 +225,7 @@ def refuse_unknown_size(knowledge: Knowledge, least: float) -> None:
 
 
 def error_floor(knowledge: Knowledge, *, binary: bool) -> float:
-    """What remains of an answer's error however little noise is bought, as a share of the table."""
+    """The part of an answer's error that does not depend on noise, as a share of the table."""
     return knowledge.records_error + 1 / knowledge.records + (0.0 if binary else VALUE_ROUNDING)
 
 
@@ -235,7 +238,7 @@ def not_one(query: Query) -> QueryError:
 
 
 def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
-    """What the reading says, in the query's own unit."""
+    """The answer from a reading, in the query's own unit."""
     domain, certified = knowledge.domain, reading.error < inf
     labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
     keys: tuple[tuple[Any, ...], ...] = ()
@@ -249,7 +252,7 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
     fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
     interval = None if bounds is None else (bounds.low, bounds.high)
     if certified and isinstance(query, Count) and type(share) is float:
-        # A count has no unit and no bins: most answers by far come this way.
+        # A count has no unit and no bins; most answers take this path.
         value, count = share, share * knowledge.records
     elif isinstance(query, Linear):
         offset, scale = query.units(domain)
@@ -297,10 +300,10 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
 
 
 def _nearest_possible(share: float | np.ndarray, error: float) -> float | np.ndarray:
-    """A reading, moved to the nearest possible share where noise has carried all of its interval beyond.
+    """A reading, moved to the nearest possible share if its whole interval lies beyond 0 or 1.
 
-    The truth is a share of the table, so that the nearest one is no farther from it than the reading: whenever the
-    reading is within `error` of the truth, so is what it is moved to.
+    The true value is a share of the table, so the nearest share is at least as close to it as the reading: if the
+    reading is within `error` of the true value, so is the moved value.
     """
     if isinstance(share, float):
         return 0.0 if share < -error else 1.0 if share > 1 + error else share
@@ -315,7 +318,7 @@ def _in_unit(
     interval: tuple[float, float],
     fitted: float | None,
 ) -> tuple[float, float, tuple[float, float] | None]:
-    """Value, error and interval of a number, with what the bins of its column hide."""
+    """Value, error and interval of a number, including the binning error of its column."""
     if query.binning(knowledge.domain)[0] == 0:
         return value, error, interval
     if knowledge.shares.joint:
@@ -325,7 +328,7 @@ def _in_unit(
 
 
 def _within(value: float, ends: tuple[float, float]) -> float:
-    """The nearest number that is possible: no farther from the truth, so that it keeps its error."""
+    """The nearest possible number; it is at least as close to the true value, so it keeps its error."""
     return min(max(value, ends[0]), ends[1])
 
 
@@ -334,7 +337,7 @@ def placed_mean(
 ) -> tuple[float, float, tuple[float, float]]:
     """Value, error and interval of a mean of the rows' own numbers, from the interval of the mean of representatives.
 
-    Bins may hide as much as they are wide, and no mean lies outside the bins that the selection allows.
+    The binning error is at most the width of the bins, and no mean lies outside the bins that the selection allows.
     """
     low, high = interval
     middle = low + (high - low) / 2
@@ -347,7 +350,7 @@ def placed_mean(
 
 
 def _moved(query: Query, knowledge: Knowledge, value: float) -> float:
-    """An uncertified mean, moved by measured offsets within what its bins allow."""
+    """An uncertified mean, moved by measured offsets within the range that its bins allow."""
     offset = mean_offset(knowledge, query)
     if offset == 0:
         return value
@@ -355,7 +358,7 @@ def _moved(query: Query, knowledge: Knowledge, value: float) -> float:
 
 
 def allowed_range(query: Query, domain: Domain) -> tuple[float, float]:
-    """The smallest and largest number that a mean can be, by the bins of its column that the condition allows."""
+    """The smallest and largest possible mean, by the bins of its column that the condition allows."""
     column = query.numerator if isinstance(query, Ratio) else query
     assert isinstance(column, OfColumn), "only means are of numbers"
     attribute, (_, lower, upper) = domain[column.column], scaled_numbers(domain, column.column)
@@ -369,7 +372,7 @@ def allowed_range(query: Query, domain: Domain) -> tuple[float, float]:
 
 
 def _table(query: Marginal | Groups, values: np.ndarray, domain: Domain) -> np.ndarray:
-    """Axes in the order asked; a marginal comes in the domain's order."""
+    """The values with axes in the order asked; a marginal has them in the domain's order."""
     if isinstance(query, Groups):
         return values
     canonical = query.canonical(domain)
@@ -378,12 +381,12 @@ def _table(query: Marginal | Groups, values: np.ndarray, domain: Domain) -> np.n
 
 @cache
 def _is_mean(kind: type) -> bool:
-    """Whether questions of this kind are about a column's numbers, or quotients; asked for every free answer."""
+    """Whether questions of this kind are about a column's numbers, or quotients; called for every free answer."""
     return issubclass(kind, (OfColumn, Ratio)) and not issubclass(kind, Total)
 
 
 def known_mean(query: Query, domain: Domain) -> Answer | None:
-    """The mean of a column that has one number only: known before anything is asked."""
+    """The mean of a column with a single possible number, known from the domain."""
     if not _is_mean(type(query)):
         return None
     offset, scale = query.units(domain)  # pyright: ignore[reportAttributeAccessIssue]
@@ -393,14 +396,14 @@ def known_mean(query: Query, domain: Domain) -> Answer | None:
 
 
 def _bought_mean(knowledge: Knowledge, query: Query, error: float | None, confidence: float) -> Answer | None:
-    """A mean of the rows' own numbers that somebody paid for, if it is good enough."""
+    """A purchased mean of the rows' own numbers, if it is accurate enough."""
     if not (knowledge.means or knowledge.sums) or not _is_mean(type(query)):
         return None
     return bought_mean(knowledge, query, error, confidence)
 
 
 def share_of(query: Query, error: float, domain: Domain) -> float:
-    """What noise may take of an error that is wanted of a query, on the scale of fractions; bins take theirs first."""
+    """The part of a requested error left for noise, as a fraction, after the binning error."""
     hidden, _ = query.binning(domain)
     if hidden and error <= hidden:
         raise QueryError(
@@ -412,7 +415,7 @@ def share_of(query: Query, error: float, domain: Domain) -> float:
 
 
 def with_binning(query: Query, domain: Domain, value: float, error: float) -> float:
-    """The error of a mean of the rows' own numbers; infinite where it says no more than the declared range does.
+    """The error of a mean of the rows' own numbers; infinite if it is no smaller than the declared range allows.
 
     The numbers are clipped to the range, so their mean lies in it.
     """
@@ -426,7 +429,7 @@ def with_binning(query: Query, domain: Domain, value: float, error: float) -> fl
 
 
 def based(answer: Answer, query: Query, knowledge: Knowledge) -> Answer:
-    """Says what the mean of a column is of; a quotient of counts needs no such words."""
+    """The answer with a statement of the values that its mean averages; a quotient of counts needs none."""
     if answer.origin == "public" or answer.basis:
         return answer
     column = query.numerator if isinstance(query, Ratio) else query
@@ -443,7 +446,7 @@ def based(answer: Answer, query: Query, knowledge: Knowledge) -> Answer:
 
 
 def ratio_of(query: Ratio, top: Answer, bottom: Answer, knowledge: Knowledge) -> Answer:
-    """A quotient of two answers; its error is the farthest end of the interval that the two errors allow."""
+    """The quotient of two answers; its error is the largest that the two errors allow."""
     domain = knowledge.domain
     offset, scale = query.units(domain)
     low_value = float(bottom.value)
@@ -492,7 +495,7 @@ def ratio_of(query: Ratio, top: Answer, bottom: Answer, knowledge: Knowledge) ->
 
 
 def _quotient(top: Any, bottom: Any, most: float) -> tuple[float, float]:
-    """All quotients of numbers in two intervals; without an upper end where the lower number may be zero."""
+    """The range of quotients of numbers in two intervals; unbounded if the denominator may be zero."""
     low = max(0.0, float(top[0])) / float(bottom[1]) if bottom[1] > 0 else 0.0
     high = float(top[1]) / float(bottom[0]) if bottom[0] > 0 else inf
     return min(low, most), min(high, most)
@@ -509,8 +512,8 @@ def quotient_error(
 ) -> float:
     """sup |t'/b' - t/b| over |t'-t| <= top_error, |b'-b| <= bottom_error, 0 <= t' <= most b'.
 
-    Infinite if b' may vanish. `most` is 1 where the numerator is part of the denominator; the quotient of unrelated
-    counts has no such bound.
+    Infinite if b' may vanish. `most` is 1 if the numerator is part of the denominator; the quotient of unrelated counts
+    has no such bound.
     """
     if top_error is None or bottom_error is None or bottom - bottom_error <= 0:
         return inf
@@ -524,12 +527,12 @@ UNMEASURED = "nothing was measured here yet, so all values count as equally like
 
 
 def nothing_measured(knowledge: Knowledge) -> bool:
-    """Whether all that is known is the hypothesis with which a session begins."""
+    """Whether knowledge consists only of the initial hypothesis of a session."""
     return _unknown(knowledge, frozenset(knowledge.domain.names))
 
 
 def unmeasured_note(knowledge: Knowledge, origin: str, queries: Iterable[Query]) -> str:
-    """What an answer says that the hypothesis gave without knowing any of the questions' columns; else nothing."""
+    """A note for an answer of the hypothesis if none of the question's columns was measured; otherwise empty."""
     if "hypothesis" not in origin.split(" + ") or knowledge.certified:
         return ""
     columns = {name for query in queries for name in _columns(query, knowledge)}
@@ -549,7 +552,7 @@ def _columns(query: Query | Residual, knowledge: Knowledge) -> Iterable[str]:
 
 
 ROWS = 10_000
-"""Enough to look at, quick to draw; a release's `synthesize` draws as many as wanted."""
+"""The number of rows of the synthetic table; a release's `synthesize` draws any number."""
 
 _DRAWN: WeakKeyDictionary[Snapshot, np.ndarray] = WeakKeyDictionary()
 _LOCK = Lock()

@@ -1,6 +1,6 @@
-"""A guarantee bounds the errors of the queries of one workload: by an algorithm's theorem, or by an audit of them.
+"""Guarantees: bounds on the errors of a workload's queries, by an algorithm's theorem or by an audit.
 
-An outcome is what an offline algorithm leaves behind: a hypothesis, what was measured, and what is certified.
+An outcome is the result of an offline algorithm: a hypothesis, its measurements and its certificates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from reticent.queries.workload import Workload
 
 @dataclass(frozen=True)
 class AuditReading:
-    """A noisy largest error, as a fraction of `records`, and what else may have moved it."""
+    """A noisy largest error, as a fraction of `records`, and further contributions to its uncertainty."""
 
     value: float
     noise: dict[str, str]
@@ -53,11 +53,12 @@ class AuditReading:
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """With probability `confidence` every query of `workload` errs at most `error / weight` on the snapshot it names.
+    """A bound `error / weight` on the error of every query of `workload` on the named snapshot, with probability
+    `confidence`.
 
-    Weights are relative, at most 1; where `weighted` is false they do not matter. Sums of cells of a listed marginal,
-    complements and questions in other words are covered as well. An audit's noisy reading bounds errors at every
-    confidence, a theorem at its own.
+    Weights are relative, at most 1; they are ignored unless `weighted`. Sums of cells of a listed marginal, complements
+    and equivalent questions are covered as well. An audit's noisy reading bounds errors at every confidence, a theorem
+    at its own.
     """
 
     theorem: str
@@ -91,7 +92,7 @@ class Guarantee:
         return self.error if confidence <= self.confidence else inf
 
     def error_of(self, form: Form, confidence: float | None = None) -> float:
-        """The guaranteed error of one query; infinite where the workload does not hold it."""
+        """The guaranteed error of one query; infinite if the workload does not contain it."""
         bound = self.error if confidence is None else self.bound_at(confidence)
         asked = essential(form)
         if not asked.attributes:
@@ -99,7 +100,7 @@ class Guarantee:
         weight = self._weight_of(asked)
         if weight > 0:
             return bound / weight
-        # A sum of cells of one listed marginal errs at most the sum of their bounds.
+        # The error of a sum of cells of one listed marginal is at most the sum of their bounds.
         weight = self._sets.get(asked.attributes, 0.0)
         return bound / weight * outline(asked).cells if weight > 0 else inf
 
@@ -165,7 +166,7 @@ class Guarantee:
         return {tuple(listed.literals_of(index).items()): 1.0 for index in range(len(listed))}
 
     def to_dict(self) -> dict[str, Any]:
-        """Without its workload, which the release states; a list of conjunctions is packed, for there it is not."""
+        """Plain values without the workload, which the release states; a list of conjunctions is packed into them."""
         facts: dict[str, Any] = {
             "theorem": self.theorem,
             "error": self.error,
@@ -186,7 +187,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any], workload: Mapping[str, Any], domain: Domain) -> Guarantee:
-        """`workload` as the release's facts state it."""
+        """The inverse of `to_dict`, with `workload` as the release's facts state it."""
         rest = {name: facts[name] for name in ("theorem", "error", "confidence", "snapshot", "weighted")}
         if (reading := facts.get("reading")) is not None:
             rest["reading"] = AuditReading(**reading)
@@ -202,7 +203,7 @@ def _literals(cell: Form) -> tuple[tuple[str, int], ...]:
 
 
 def _complement(form: Form) -> str:
-    """The digest of 1 - q; a product's complement is none, but for one attribute."""
+    """The digest of 1 - q; a product over several attributes has none."""
     if isinstance(form, Product):
         return Product(form.attributes, (1.0 - form.vectors[0],)).digest if len(form.vectors) == 1 else ""
     return type(form)(form.attributes, 1.0 - form.values).digest
@@ -223,7 +224,7 @@ __all__ = ["Outcome", "Progress", "Report", "silent"]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Public: every field is a function of released numbers."""
+    """The result of an offline algorithm. It is public: every field is a function of released numbers."""
 
     hypothesis: Hypothesis
     measurements: tuple[Measurement, ...]

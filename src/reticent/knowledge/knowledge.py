@@ -1,8 +1,8 @@
-"""Knowledge is all that was learned, as one frozen value: free answers are functions of it and of the request alone.
+"""`Knowledge`: everything that was learned, as one frozen value; free answers are functions of it and the request.
 
-A session's knowledge grows with every purchase; a release is knowledge with one certified snapshot. One ladder leads
-from a question to its certified readings, for counts, marginals and groups alike: what was asked before, what a
-certificate covers, what sums of measured cells tell (spec online.md 2).
+A session's knowledge grows with every purchase; a release is knowledge with one certified snapshot. The certified
+readings of a question are found in the same order for counts, marginals and groups: earlier answers, certificates, sums
+of measured cells (spec online.md 2).
 """
 
 from __future__ import annotations
@@ -47,30 +47,30 @@ from reticent.queries.groups import ONE_BY_ONE, Groups
 from reticent.queries.linear import Marginal
 
 VACUOUS = 0.5
-"""A fraction is never farther than that from one half: a larger bound certifies nothing."""
+"""No fraction is farther than this from one half: a larger bound certifies nothing."""
 ROUNDING = 1 + 1e-9
-"""Of an error that was just met."""
+"""A relative tolerance for an error that was just met."""
 KEPT_CHOICES = 2**16
-"""Analysts choose what is asked, so what is remembered about it is limited."""
+"""The size of the cache of choices, because analysts choose the questions."""
 WHOLE = (0.0, 1.0)
-"""Where any share of the table lies."""
+"""The range of shares of the table."""
 MOST_PARTS = 32
-"""Sets of fewer attributes whose statements are read for one question."""
+"""The largest number of sets of fewer attributes whose statements are read for one question."""
 FEW_ATTRIBUTES = 4
-"""All subsets of so many are looked at."""
+"""Up to this number of attributes, all subsets are considered."""
 
 Single = Linear | Marginal | Groups
-"""A question that one measurement answers; everything else is put together from several of them."""
+"""A question that one measurement answers; all others are combined from several of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Certified:
-    """A stored snapshot with what is certified about it."""
+    """A stored snapshot with its certificates."""
 
     snapshot: Snapshot
     certificates: tuple[Certificate, ...]
     guarantees: tuple[Guarantee, ...] = ()
-    """Of the queries of a release's workload."""
+    """Guarantees for the queries of a release's workload."""
 
     @property
     def bounds(self) -> tuple[Certificate | Guarantee, ...]:
@@ -79,7 +79,7 @@ class Certified:
 
 @dataclass(frozen=True, eq=False)
 class CertifiedBatch:
-    """A declared batch whose largest error was audited: the certificate speaks of these questions only."""
+    """A declared batch with an audited largest error: the certificate covers these questions only."""
 
     snapshot: Snapshot
     certificate: Certificate
@@ -87,14 +87,14 @@ class CertifiedBatch:
 
 @dataclass(frozen=True, eq=False)
 class Typical:
-    """How far most questions of a distribution are off on a snapshot."""
+    """A typical error of a distribution of questions on a snapshot."""
 
     snapshot: Snapshot
     error: TypicalError
 
 
 class AnswerSource(Protocol):
-    """What a free answer needs of a hypothesis."""
+    """The methods of a hypothesis that free answers need."""
 
     @property
     def domain(self) -> Domain: ...
@@ -105,7 +105,7 @@ class AnswerSource(Protocol):
 
 
 Held = Snapshot | MeasuredMarginal | MeasuredQuery | MeasuredGroups
-"""What a question can be read from."""
+"""The objects from which a question can be read."""
 
 
 class AskedNumber:
@@ -131,16 +131,16 @@ class AskedNumber:
         return "derived"
 
     def bought(self, held: Held) -> bool:
-        """Whether it was measured for this very question."""
+        """Whether it was measured for exactly this question."""
         if isinstance(held, MeasuredMarginal):
             return held.declared and held.attributes == self.attributes and is_cell(self.form)
         return not isinstance(held, Snapshot)
 
 
 class AskedTable:
-    """A marginal, which is groups without a condition, or groups: one bound serves every cell.
+    """A marginal (groups without a condition) or groups: one bound serves every cell.
 
-    A marginal's axes are in the domain's order, those of groups in the order of their names.
+    The axes of a marginal are in the domain's order, those of groups in the order of their names.
     """
 
     __slots__ = ("attributes", "domain", "query")
@@ -152,7 +152,7 @@ class AskedTable:
 
     @property
     def forms(self) -> Sequence[Form]:
-        """Forms whose errors bound those of all cells; none where there are too many cells to read them at once."""
+        """Forms whose errors bound those of all cells; none if there are too many cells to read at once."""
         query, domain = self.query, self.domain
         if isinstance(query, Marginal):
             return (Product(self.attributes, tuple(first_code(domain[name].size) for name in self.attributes)),)
@@ -182,7 +182,7 @@ class AskedTable:
         return "cache" if self.bought(measured) else "derived"
 
     def bought(self, held: Held) -> bool:
-        """Whether it was measured for this very question."""
+        """Whether it was measured for exactly this question."""
         if isinstance(held, MeasuredMarginal):
             return isinstance(self.query, Marginal) and held.declared and held.attributes == self.attributes
         return not isinstance(held, Snapshot)
@@ -192,7 +192,7 @@ Asked = AskedNumber | AskedTable
 
 
 class Source(NamedTuple):
-    """One certified way to answer some questions: its error, where it comes from, and what a question is read from."""
+    """One certified source of answers: its error, its origin, and the object from which questions are read."""
 
     error: float
     origin: str
@@ -208,9 +208,9 @@ UNASKED = Source(inf, "", None)  # pyright: ignore[reportArgumentType]
 
 
 class Reading(NamedTuple):
-    """One statement about a question: the fraction that `compute` gives is within `error` of the truth.
+    """One statement about a question: the fraction computed by `compute` is within `error` of the true value.
 
-    `bounds` says more where several statements were intersected.
+    `bounds` states more if several statements were intersected.
     """
 
     error: float
@@ -236,7 +236,7 @@ class Knowledge:
     certified: tuple[Certified, ...] = ()
     marginals: tuple[MeasuredMarginal, ...] = ()
     queries: MeasuredQueries = field(default_factory=ByDigest)
-    """By digest of the compiled form: one question in two wordings is one question."""
+    """By digest of the compiled form, so that equivalent questions are one question."""
     batches: Mapping[str, CertifiedBatch] = field(default_factory=dict)
     groups: MeasuredTables = field(default_factory=MeasuredTables)
     models: Mapping[str, tuple[PaidModel, ...]] = field(default_factory=dict)
@@ -244,23 +244,23 @@ class Knowledge:
     means: Mapping[str, tuple[RawMean, ...]] = field(default_factory=dict)
     """Of the rows' own numbers, by digest of the question."""
     residuals: tuple[Measurement, ...] = ()
-    """What releases measured of residuals."""
+    """Residuals that releases measured."""
     sums: Mapping[str, tuple[RawSums, ...]] = field(default_factory=dict)
     """Of the rows' own numbers, by digest of the groups."""
     bin_means: Mapping[str, BinMeans] = field(default_factory=dict)
-    """Where in their bins the numbers of a column lie, by column."""
+    """Measured offsets of numbers within their bins, by column."""
     unfitted: int = 0
-    """Purchases since the working hypothesis was last fitted to everything."""
+    """The number of purchases since the working hypothesis was last fitted."""
     fitted: int = 0
-    """Measured marginals that it was fitted to: the first so many."""
+    """The number of measured marginals, from the first, to which it was fitted."""
     typical: tuple[Typical, ...] = ()
-    """What was bought about most questions of a distribution, oldest first."""
+    """Typical errors, oldest first."""
     notes: tuple[str, ...] = ()
-    """Where learning did not fit: what became of the working hypothesis."""
+    """Notes about learning that did not fit in memory."""
     unit: str = "record"
-    """What weighs one: a record, a person with all of theirs, or a row of a person."""
+    """The unit of weight one: a record, a person with all rows, or a row of a person."""
     shares: Shares = SINGLE
-    """How statements share the probability of failure; only joint ones are intersected."""
+    """The division of the failure probability; only joint statements are intersected."""
 
     @cached_property
     def domain(self) -> Domain:
@@ -268,12 +268,12 @@ class Knowledge:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Of all snapshots, oldest first."""
+        """The certificates of all snapshots, oldest first."""
         return tuple(c for certified in self.certified for c in certified.certificates)
 
     @property
     def newest(self) -> Certified:
-        """The newest certified snapshot; without one, the working hypothesis, of which nothing is certified."""
+        """The newest certified snapshot; without one, the uncertified working hypothesis."""
         return self.certified[-1] if self.certified else Certified(self.current, ())
 
     def form(self, query: Linear) -> Form:
@@ -294,7 +294,7 @@ class Knowledge:
     def with_residuals(
         self, measured: Sequence[Measurement], marginals: Sequence[MeasuredMarginal], *, fitted: bool = False
     ) -> Knowledge:
-        """Residuals, for fits, and the marginals that they make, for derived answers."""
+        """Knowledge with residuals, for fits, and the marginals that they determine, for derived answers."""
         known = replace(self, residuals=(*self.residuals, *measured))
         for marginal in marginals:
             known = known.with_marginal(marginal, fitted=fitted)
@@ -304,9 +304,9 @@ class Knowledge:
         return replace(self, groups=self.groups.adding(measured), unfitted=self.unfitted + (not fitted))
 
     def with_certificate(self, snapshot: Snapshot, certificate: Certificate) -> Knowledge:
-        """Adds to the snapshot's certificates; the newest certified snapshot comes last.
+        """Knowledge with a further certificate; the newest certified snapshot comes last.
 
-        Its reading is kept, and how often it may fail is this knowledge's own rule.
+        The certificate keeps its reading; its share of the failure probability follows this knowledge's own rule.
         """
         certificate = replace(certificate, joint=self.shares.joint, plain=self.shares.plain)
         kept = [c for c in self.certified if c.snapshot.digest != snapshot.digest]
@@ -325,39 +325,39 @@ class Knowledge:
         return replace(self, batches={**self.batches, **dict.fromkeys(digests, batch)})
 
     def with_model(self, loss: ConvexLoss, model: PaidModel) -> Knowledge:
-        """Adds a model that was paid for, once."""
+        """Knowledge with a purchased model, added once."""
         known = self.models.get(loss.digest, ())
         if any(model.ledger_id == other.ledger_id for other in known):
             return self
         return replace(self, models={**self.models, loss.digest: (*known, model)})
 
     def with_mean(self, digest: str, mean: RawMean) -> Knowledge:
-        """Adds a mean that was paid for, once."""
+        """Knowledge with a purchased mean, added once."""
         known = self.means.get(digest, ())
         if any(mean.ledger_id == other.ledger_id for other in known):
             return self
         return replace(self, means={**self.means, digest: (*known, mean)})
 
     def with_sums(self, digest: str, sums: RawSums) -> Knowledge:
-        """Adds sums that were paid for, once."""
+        """Knowledge with purchased sums, added once."""
         known = self.sums.get(digest, ())
         if any(sums.ledger_id == other.ledger_id for other in known):
             return self
         return replace(self, sums={**self.sums, digest: (*known, sums)})
 
     def with_bin_means(self, means: Mapping[str, BinMeans]) -> Knowledge:
-        """With measured offsets; they move values, not the working hypothesis."""
+        """Knowledge with measured offsets; they move values, not the working hypothesis."""
         return replace(self, bin_means={**self.bin_means, **means})
 
     def with_current(self, current: Snapshot) -> Knowledge:
-        """A working hypothesis that was fitted to all that is known."""
+        """Knowledge with a working hypothesis that was fitted to all measurements."""
         return replace(self, current=current, unfitted=0, fitted=len(self.marginals))
 
     def with_note(self, note: str) -> Knowledge:
         return replace(self, notes=(*self.notes, note)) if note and note not in self.notes else self
 
     def measurements(self) -> list[Measurement]:
-        """Everything measured, as a fit takes it."""
+        """All measurements, in the form that a fit takes."""
         own = [m for m in self.marginals if not m.combined]
         found = [Measurement(Marginal(m.attributes), m.values, m.sd, m.noise.describe()) for m in own]
         found += self.residuals
@@ -371,14 +371,14 @@ class Knowledge:
     # -- reading -------------------------------------------------------------------------------------------
 
     def readings(self, query: Single, confidence: float) -> list[Reading]:
-        """Every certified statement about a question, in the ladder's order: cache, certificate, derived."""
+        """Every certified statement about a question, in the order cache, certificate, derived."""
         asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
         return [source.reading(asked) for source in self._sources(asked, confidence)]
 
     def free(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
-        """The first reading of the ladder within `wanted`, a fraction; without one, that of least error.
+        """The first reading within `wanted`, a fraction; without `wanted`, the reading with the smallest error.
 
-        Where statements hold jointly: what the question itself bought, else the intersection of all others.
+        If statements hold jointly: the question's own purchase, otherwise the intersection of all other statements.
         """
         if self.shares.joint:
             return self._joint(query, confidence, wanted)
@@ -409,7 +409,7 @@ class Knowledge:
     def _intersected(
         self, query: Single, asked: Asked, wide: Sequence[Source], confidence: float, wanted: float | None
     ) -> Reading | None:
-        """The interval in which all statements about the question meet, and the fit moved into it."""
+        """The intersection of all statements about the question, and the fitted value moved into it."""
         stated = [(asked.read(source.held), source.error) for source in wide]
         logical = WHOLE
         if isinstance(asked, AskedNumber) and self._needs_wholes(wide, stated, wanted):
@@ -423,12 +423,12 @@ class Knowledge:
         low, high = bounds.low, bounds.high
         bounds = Bounds(low, high, fitted)
         if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
-            # Most questions by far: one number, for which the best there is will do.
+            # The common case: one number without a requested error.
             value = low if fitted < low else high if fitted > high else fitted
             error = max(value - low, high - value)
         elif bounds.empty:
             if logical != WHOLE:
-                # What wholes say may itself be contradictory: its ends are the wrong way round then.
+                # Intervals from fewer attributes may contradict each other; their ends are then in the wrong order.
                 stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
             nearest = Bounds(*WHOLE, fitted).value()  # a marginal that speaks for itself may be below zero
             return Reading(inf, "conflict", lambda: nearest, self.current.digest, None, hull(stated, fitted))
@@ -440,9 +440,11 @@ class Knowledge:
         return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
 
     def _needs_wholes(self, wide: Sequence[Source], stated: Sequence[tuple[Any, float]], wanted: float | None) -> bool:
-        """Whether statements about wholes may tell more of a number: where its own are too wide, or not of a snapshot.
+        """Whether conditions on fewer attributes may give a smaller interval: the question's own statements are too
+        wide, or not from a snapshot.
 
-        What one snapshot's certificate says of a whole is never less than what it says of the part.
+        A certificate of the same snapshot never gives less for the question itself than for a condition on fewer
+        attributes.
         """
         if not wide:
             return True
@@ -451,10 +453,10 @@ class Knowledge:
         return joined(stated, 0.0).width > 2 * wanted * ROUNDING
 
     def _of_wholes(self, form: Form, confidence: float) -> tuple[float, float]:
-        """Where a condition on several attributes lies by what is known of conditions on fewer of them.
+        """The interval of a condition on several attributes from intervals of conditions on fewer of them.
 
-        A part is at most its whole; and of two wholes of one larger whole, what they have in common is at least their
-        sum without the larger one (Fréchet).
+        A part is at most its whole; the intersection of two conditions is at least their sum minus the condition that
+        contains both (Fréchet).
         """
         low, high = WHOLE
         if not isinstance(form, Product) or not form.binary or len(form.attributes) < 2:
@@ -471,7 +473,7 @@ class Knowledge:
         return low, high
 
     def _stated(self, form: Form, confidence: float) -> tuple[float, float]:
-        """The interval in which all statements for all questions put a number."""
+        """The interval of a number from all statements that hold for all questions."""
         asked = AskedNumber(form)
         own, wide = self._ways(asked, confidence)
         stated = [(asked.read(source.held), source.error) for source in wide]
@@ -482,7 +484,7 @@ class Knowledge:
         return float(bounds.low), float(bounds.high)
 
     def _parts_of(self, attributes: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-        """Sets of fewer attributes about which something is stated, the largest first."""
+        """Sets of fewer attributes with statements, the largest first."""
         found = self._wholes.get(attributes)
         if found is None:
             if len(self._wholes) >= KEPT_CHOICES:
@@ -496,9 +498,9 @@ class Knowledge:
         return found
 
     def _fitted(self, query: Single, wide: Sequence[Source], stated: Sequence[tuple[Any, float]]) -> Any:
-        """What the working hypothesis says, which pools all that it was fitted to.
+        """The value of the working hypothesis, which combines all measurements to which it was fitted.
 
-        A marginal that it has not seen yet speaks for itself where it is the narrowest statement.
+        A marginal to which it was not fitted yet is used instead if it is the narrowest statement.
         """
         first = wide[0].held if wide else None
         if isinstance(first, MeasuredMarginal) and first.rank > self.fitted:
@@ -509,7 +511,7 @@ class Knowledge:
         return self.guess(query, named=False).compute()
 
     def _possible(self, query: Single, measured: Any) -> Any:
-        """A noisy value, 0 where the hypothesis holds nothing: what rules exclude is empty as far as anybody knows."""
+        """A noisy value, set to 0 where the hypothesis has probability 0 because of rules."""
         if not self.domain.impossible:
             return measured
         guess = self.guess(query, named=False).compute()
@@ -518,7 +520,7 @@ class Knowledge:
         return np.where(np.asarray(guess) == 0.0, 0.0, measured)
 
     def _ways(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
-        """What was bought for this very question, and the narrowest of all other statements."""
+        """The question's own purchase, and the narrowest of all other statements."""
         if isinstance(asked, AskedNumber) and not self._repeated(asked.form):
             outlined = outline(asked.form)
             if outlined.kind != "weighted":
@@ -534,7 +536,7 @@ class Knowledge:
     def _sorted(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
         sources = self._sources(asked, confidence)
         own = [source for source in sources if asked.bought(source.held)]
-        # A theorem's bound has a failure probability of its own: it is not intersected.
+        # A theorem's bound has a separate failure probability, so it is not intersected.
         others = (s for s in sources if not asked.bought(s.held) and s.origin != "theorem")
         wide = sorted((s for s in others if s.error < VACUOUS), key=lambda s: s.error)
         return own, [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]
@@ -542,10 +544,11 @@ class Knowledge:
     def typical_error(
         self, query: Single, share: float | np.ndarray, fitted: float | np.ndarray | None, confidence: float
     ) -> float | None:
-        """What most questions like this one err at most, of a share that is answered; None if none like it is drawn.
+        """The typical error of questions like this one, for a given answered share; None if the distribution does not
+        draw them.
 
-        The statement is about a snapshot, from which the share may lie away. `fitted` is what the working hypothesis
-        says, if that is known already.
+        The statement applies to a snapshot, from which the share may differ. `fitted` is the value of the working
+        hypothesis, if it is already known.
         """
         if not self.typical:
             return None
@@ -577,13 +580,13 @@ class Knowledge:
         )
 
     def restated(self, reading: Reading, query: Linear, confidence: float) -> Reading:
-        """What the certificates behind a reading state of the same snapshot at another confidence."""
+        """The statements of the certificates behind a reading, for the same snapshot at another confidence."""
         certified = next(one for one in self.certified if one.snapshot.digest == reading.snapshot)
         bounds = [bound for bound in certified.bounds if bound.origin == reading.origin]
         return reading._replace(error=tightest(bounds, self.form(query), confidence)[0])
 
     def guess(self, query: Single, *, named: bool = True) -> Reading:
-        """The working hypothesis' own answer, without any certificate; naming its snapshot takes a pass over it all."""
+        """The working hypothesis' own answer without a certificate; naming its snapshot hashes the whole hypothesis."""
         current = self.current
 
         def value(held: Hypothesis | Snapshot) -> float | np.ndarray:
@@ -592,13 +595,13 @@ class Knowledge:
         return Reading(inf, "hypothesis", partial(read_snapshot, current, value), current.digest if named else None)
 
     def model(self, loss: ConvexLoss, confidence: float) -> tuple[float, PaidModel] | None:
-        """The least error at this confidence of what was paid for a loss, and the model that has it."""
+        """The purchased model of a loss with the smallest error at this confidence, and that error."""
         scale, known = loss.on(self.domain).scale, self.models.get(loss.digest, ())
         found = [(model.error(confidence, self.records_error), model) for model in known]
         return min((way for way in found if way[0] < scale), key=lambda way: way[0], default=None)
 
     def _choice(self, asked: AskedNumber, key: tuple[Outline, float, float | None]) -> Source | None:
-        """Which source serves is the same for all sums of cells of one outline, so it is found once."""
+        """The source for all sums of cells of one outline, cached because it is the same for all of them."""
         choices = self._choices
         found: Any = choices.get(key, UNASKED)
         if found is UNASKED:
@@ -628,11 +631,11 @@ class Knowledge:
 
     @cached_property
     def _guaranteed(self) -> bool:
-        """Whether some bound depends on which query is asked, and not on its outline alone."""
+        """Whether some bound depends on the query itself and not only on its outline."""
         return any(certified.guarantees for certified in self.certified)
 
     def _repeated(self, form: Form) -> bool:
-        """Whether the exact question was answered before, perhaps as one of several groups."""
+        """Whether exactly this question was answered before, possibly as one of several groups."""
         if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
             return True
         return bool(self.groups.holding(form))
@@ -662,7 +665,7 @@ class Knowledge:
         ]
 
     def _covering(self, attributes: tuple[str, ...]) -> tuple[MeasuredMarginal, ...]:
-        """Measured marginals that hold these attributes; looked up once per attribute set."""
+        """Measured marginals that contain these attributes; cached for each attribute set."""
         if not attributes:
             return ()
         found = self._index.get(attributes)
@@ -672,17 +675,17 @@ class Knowledge:
         return found
 
     def finest_sd(self, attributes: tuple[str, ...]) -> float:
-        """The least noise of a cell of these attributes among measured marginals, in records; infinite without any."""
+        """The smallest noise of a cell of these attributes among measured marginals, in records; else infinite."""
         return min((measured.summed_sd(attributes) for measured in self._covering(attributes)), default=inf)
 
     @cached_property
     def tables(self) -> dict[tuple[Single, tuple[str, ...], float, bool], Any]:
-        """Free answers to groups and marginals by question, confidence and strictness; kept by `sql.asking`."""
+        """Free answers to groups and marginals by question, confidence and strictness; cached by `sql.asking`."""
         return {}
 
     @cached_property
     def bin_offsets(self) -> dict[str, np.ndarray]:
-        """How far the mean of each code's numbers lies from its representative, in the column's unit."""
+        """The distance of the mean of each code's numbers from its representative, in the column's unit."""
         found = {}
         for name, measured in self.bin_means.items():
             attribute = self.domain[name]
@@ -702,12 +705,12 @@ class Knowledge:
 
     @cached_property
     def _choices(self) -> dict[tuple[Outline, float, float | None], Any]:
-        """A source, or none, by outline, confidence and wanted error; where statements are joint, all that are read."""
+        """A source, or none, by outline, confidence and requested error; for joint statements, all that are read."""
         return {}
 
 
 def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """All but the empty one; of many attributes only all together and those of up to two."""
+    """All non-empty subsets; for many attributes only the full set and those of up to two attributes."""
     sizes = range(1, len(names) + 1) if len(names) <= FEW_ATTRIBUTES else (1, 2, len(names))
     return itertools.chain.from_iterable(itertools.combinations(names, size) for size in sizes)
 
@@ -720,14 +723,14 @@ def _farthest(share: Any, guess: Any) -> float:
 
 
 def best(ways: Sequence[Way], wanted: float | None = None) -> Way | None:
-    """The first way within the wanted error; without one, that of least error."""
+    """The first source within the requested error; without one, the source with the smallest error."""
     if wanted is not None:
         return next((way for way in ways if way.error <= wanted), None)
     return min((way for way in ways if way.error < VACUOUS), key=lambda way: way.error, default=None)
 
 
 def group_values(query: Groups, distribution: AnswerSource) -> np.ndarray:
-    """All groups from one marginal, or one by one where that would be too large."""
+    """All groups from one marginal, or one by one if the marginal would be too large."""
     domain = distribution.domain
     if query.fits(domain):
         return query.read(domain, distribution.marginal(query.span(domain)))

@@ -1,4 +1,4 @@
-"""Learning: what a settled measurement says, and how knowledge and its working hypothesis take it in (spec 4.3)."""
+"""Learning: how a settled measurement changes knowledge and its working hypothesis (spec 4.3)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def understand(
 ) -> list[Measured]:
     """Settled noisy counts as fractions, each with its noise: a function of the purchase alone.
 
-    A marginal that was bought beside a question is for others: it is not `declared`.
+    A marginal that was bought in addition to a question is not `declared`.
     """
     count, shares, found = knowledge.records, knowledge.shares, []
     declared = declared and len(queries) == 1
@@ -56,7 +56,7 @@ def understand(
 def learn(knowledge: Knowledge, measured: Sequence[Measured], *, fitted: bool = False) -> Knowledge:
     """Add measurements; the working hypothesis moves only as far as the noise allows (spec 4.3).
 
-    `fitted` says that it has seen them already. Marginals and groups wait for the next refit.
+    `fitted` states that it already includes them. Marginals and groups wait for the next refit.
     """
     for item in measured:
         if isinstance(item, MeasuredMarginal):
@@ -70,9 +70,10 @@ def learn(knowledge: Knowledge, measured: Sequence[Measured], *, fitted: bool = 
 
 
 def projected(knowledge: Knowledge, measured: MeasuredQuery) -> tuple[Snapshot, str]:
-    """The working hypothesis with one measured answer taken in, conservative by two standard deviations, and a note.
+    """The working hypothesis with one measured answer, conservative by two standard deviations, and a note.
 
-    It stays as it was, or moves to a support, where learning does not fit; the answer is known either way.
+    If learning does not fit in memory, the hypothesis stays unchanged or moves to a support; the answer is kept in
+    either case.
     """
     margin, current = 2 * measured.noise.sd / knowledge.records, knowledge.current
     try:
@@ -88,7 +89,7 @@ def projected(knowledge: Knowledge, measured: MeasuredQuery) -> tuple[Snapshot, 
 
 
 def _approach(hypothesis: Hypothesis, *, query: Linear, value: float, margin: float, guess: float | None) -> bool:
-    """Whether the value, moved by the margin toward the hypothesis' own guess, is still away from it."""
+    """Whether the value, moved by the margin toward the hypothesis' own answer, still differs from it."""
     guess = hypothesis.expect(query) if guess is None else guess
     target = conservative_target(measured=value, bound=margin, guess=guess)
     if target is None:
@@ -98,7 +99,7 @@ def _approach(hypothesis: Hypothesis, *, query: Linear, value: float, margin: fl
 
 
 def refitted(knowledge: Knowledge) -> Knowledge:
-    """The working hypothesis fitted anew to everything measured: free post-processing (spec 4.4).
+    """The working hypothesis fitted again to all measurements: free post-processing (spec 4.4).
 
     Queries over more cells than a fit can hold are projected once more at the end.
     """

@@ -1,11 +1,12 @@
-"""What was measured, with its noise: single queries, marginals and groups, each answering more than it was bought for.
+"""Measurements with their noise: single queries, marginals and groups, each of which answers further questions.
 
 Measured cells answer every sum of themselves for free, with a bound that holds for the whole class of sums. Measured
-queries and groups are held by what they ask, in layers of growing size that are merged like the digits of a counter, so
-an addition costs the logarithm of their number. What an index covers stays in the ledger and is read when it is asked
-for: opening a long ledger parses none of it.
+queries and groups are indexed by question, in layers of growing size that are merged like the digits of a counter, so
+an addition costs the logarithm of their number. Purchases covered by an index stay in the ledger and are read on
+demand: opening a long ledger parses none of them.
 
-Marginals that measured residuals make, with noise that bounds their sums (docs/proofs/residuals.md, claim 8).
+`combined_marginals` computes marginals from measured residuals, with noise that bounds their sums
+(docs/proofs/residuals.md, claim 8).
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ KEPT_QUERIES = 2**16
 
 @dataclass(frozen=True, eq=False)
 class MeasuredMarginal:
-    """Noisy cells of one attribute set, as fractions, kept for sums asked later.
+    """Noisy cells of one attribute set, as fractions, kept for later sums.
 
     `rank` counts the measured marginals of a session: an analyst may choose among them after seeing all noise, so the
-    sums of the i-th may fail 1/(i (i + 1)) as often, together no more than they should. The cells of a marginal that
-    was `declared` (bought for a question about them) need no such share.
+    sums of the i-th have the share 1/(i (i + 1)) of the failure probability. The cells of a `declared` marginal (bought
+    for a question about them) need no such share.
     """
 
     attributes: tuple[str, ...]
@@ -78,17 +79,17 @@ class MeasuredMarginal:
 
     @cached_property
     def for_all(self) -> MeasuredMarginal:
-        """The same cells as a statement for all questions, whatever question they were bought for."""
+        """The same cells as a statement for all questions, independent of the question that bought them."""
         return replace(self, declared=False) if self.declared else self
 
     def ranked(self, rank: int) -> MeasuredMarginal:
         return replace(self, rank=rank)
 
     def balanced(self) -> MeasuredMarginal:
-        """Cells that sum to one where the number of records is public and the noise Gaussian.
+        """Cells shifted to sum to one, if the number of records is public and the noise Gaussian.
 
-        Taking the mean of the noise away leaves every sum of cells with less variance and still sub-Gaussian, so all
-        bounds stand, and parts add up to the known total.
+        Subtracting the mean of the noise lowers the variance of every sum of cells and keeps it sub-Gaussian, so all
+        bounds hold, and parts add up to the known total.
         """
         if self.records_error or not isinstance(self.noise, Gaussian):
             return self
@@ -99,7 +100,7 @@ class MeasuredMarginal:
         return average(form, self.over(form.attributes))
 
     def over(self, attributes: tuple[str, ...]) -> np.ndarray:
-        """The measured cells summed over all other attributes; computed once per attribute set."""
+        """The measured cells summed over all other attributes; cached for each attribute set."""
         found = self._sums.get(attributes)
         if found is None:
             dropped = tuple(i for i, name in enumerate(self.attributes) if name not in attributes)
@@ -128,7 +129,7 @@ class MeasuredMarginal:
         return known
 
     def _plain(self, kind: str, chosen: int, confidence: float) -> float:
-        """The least of the bounds that hold for a plain sum of so many cells."""
+        """The smallest of the bounds for an unweighted sum of a number of cells."""
         failure = self._chosen(confidence)
         bounds = [self._any_sum(chosen, failure)]
         if kind == "cell" and not self.combined:
@@ -148,7 +149,7 @@ class MeasuredMarginal:
         return noise + self.records_error + 1 / self.records
 
     def _merged(self, attributes: tuple[str, ...]) -> int:
-        """Cells of this marginal for each cell of some of its attributes."""
+        """The number of cells of this marginal in each cell of some of its attributes."""
         return self.values.size // self.over(attributes).size
 
     @cached_property
@@ -160,7 +161,7 @@ class MeasuredMarginal:
         return {}
 
     def _layers(self, form: Form, merged: int, failure: float) -> float:
-        """A weighted sum is an average of plain sums over the sets where the weight exceeds a level (layer cake)."""
+        """A weighted sum is an average of unweighted sums over the superlevel sets of the weight (layer cake)."""
         weights = np.sort(form.tensor(), axis=None)
         levels, first = np.unique(weights, return_index=True)
         steps = np.diff(levels, prepend=0.0)
@@ -168,14 +169,14 @@ class MeasuredMarginal:
         return float(sum(s * self._any_sum(int(j), failure) for s, j in zip(steps, sizes, strict=True) if s > 0))
 
     def _any_sum(self, chosen: int, failure: float) -> float:
-        """All sums of `chosen` cells at once, for all sizes at once: a union over the choices and the sizes."""
+        """A bound on all sums of `chosen` cells, for all sizes at once: a union bound over choices and sizes."""
         cells = self.values.size
         if isinstance(self.noise, Gaussian):
             return sum_reach(self.sd, chosen, cells, failure)
         return self._laplace_sum(chosen, _log_choices(cells, chosen) + log(2 * cells / failure))
 
     def _box_sum(self, chosen: int, failure: float) -> float:
-        """All boxes at once."""
+        """A bound on all boxes at once."""
         shape = self.values.shape
         if isinstance(self.noise, Gaussian):
             return box_reach(self.sd, chosen, shape, failure)
@@ -184,14 +185,15 @@ class MeasuredMarginal:
     def _laplace_sum(self, chosen: int, exponent: float) -> float:
         """t with P(sum of `chosen` noises > t) <= exp(-exponent), by Chernoff.
 
-        The moment generating function of Laplace noise of scale B at x/B is 1/(1 - x^2), that of a discrete one less.
+        The moment generating function of Laplace noise of scale B at x/B is 1/(1 - x^2), that of discrete noise is
+        smaller.
         """
         scale = self.sd / sqrt(2)
         return float(scale * np.min((exponent - chosen * np.log1p(-(_TILTS**2))) / _TILTS))
 
 
 def chosen_failure(confidence: float, records_error: float, shares: Shares, rank: int) -> float:
-    """The share of the failure for sums that are chosen after the noise was seen: cells, boxes and any sums."""
+    """The share of the failure probability for sums chosen after the noise was seen: cells, boxes and any sums."""
     return noise_failure(confidence, records_error) * shares.derived(rank) / CLASSES
 
 
@@ -201,7 +203,7 @@ def _log_choices(cells: int, chosen: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class MeasuredGroups:
-    """Noisy shares of the table, axes in the order of the query's names; groups that cannot occur are exactly zero."""
+    """Noisy shares of the table, axes in the order of the query's names; impossible groups are exactly zero."""
 
     query: Groups
     domain: Domain
@@ -224,14 +226,14 @@ class MeasuredGroups:
         ledger_id: int | None,
         shares: Shares = SINGLE,
     ) -> MeasuredGroups:
-        """From released counts, axes in the domain's order."""
+        """Measured groups from released counts, axes in the domain's order."""
         canonical = domain.canonical(query.names)
         fractions = np.transpose(released, [canonical.index(name) for name in query.names]) / records
         values = np.where(possible(query, domain), fractions, 0.0)
         return cls(query, domain, values, noise, records, records_error, ledger_id, shares)
 
     def error_at(self, confidence: float) -> float:
-        """Holds for all groups together, so also for one that is picked after seeing them."""
+        """An error that holds for all groups jointly, hence also for one chosen after seeing them."""
         failure = noise_failure(confidence, self.records_error) * self.shares.own
         if not failure > 0:
             return inf
@@ -240,7 +242,7 @@ class MeasuredGroups:
         return stray + self.records_error + (0.0 if self._form.binary else VALUE_ROUNDING)
 
     def answers(self, query: Groups) -> bool:
-        """Whether it is the same question, perhaps in other words."""
+        """Whether it is an equivalent question."""
         same = set(query.names) == set(self.query.names)
         return same and essential(query.form(self.domain)).digest == self._form.digest
 
@@ -250,11 +252,11 @@ class MeasuredGroups:
 
     @cached_property
     def attributes(self) -> tuple[str, ...]:
-        """What a question about one of the groups looks at."""
+        """The attributes of a question about one of the groups."""
         return self.domain.canonical({*self.query.names, *self._form.attributes})
 
     def place(self, form: Form) -> tuple[int, ...] | None:
-        """The group that a form over the same attributes asks for; None if it asks something else."""
+        """The group that a form over the same attributes asks for; None if there is none."""
         if not isinstance(form, Product) or not isinstance(self._form, Product):
             return None
         own = dict(zip(self._form.attributes, self._form.vectors, strict=True))
@@ -276,7 +278,7 @@ class MeasuredGroups:
         return float(self.values[place])
 
     def measurements(self) -> Iterator[Measurement]:
-        """One query per group, as a fit takes them."""
+        """One query per group, in the form that a fit takes."""
         if self.values.size <= FITTED_GROUPS:
             sd = self.noise.sd / self.records
             for part, value in zip(self.query.parts(self.domain), self.values.ravel(), strict=True):
@@ -284,12 +286,12 @@ class MeasuredGroups:
 
     @cached_property
     def question_digest(self) -> str:
-        """Of the question, in whatever words."""
+        """The digest of the question, independent of its text."""
         return _question_digest(self.query, self.domain)
 
     @property
     def cell_digests(self) -> tuple[str, ...]:
-        """Under which a question about one of the groups finds them; none where groups are not read one by one."""
+        """Digests under which a question about one group finds it; none if groups are not read one by one."""
         form = self._form
         return (_cell_digest(form, self.attributes, self.query.names),) if isinstance(form, Product) else ()
 
@@ -299,7 +301,7 @@ class MeasuredGroups:
 
 
 def possible(query: Groups, domain: Domain) -> np.ndarray:
-    """Groups in which some record could count, by the domain alone."""
+    """Mask of the groups that may contain records, by the domain alone."""
     return query.read(domain, np.ones(domain.shape_of(query.span(domain)))) > 0
 
 
@@ -315,7 +317,7 @@ class MeasuredQuery:
     shares: Shares = SINGLE
 
     def error_at(self, confidence: float, records: float, records_error: float) -> float:
-        """One record covers the grid of the noise; fractional values were rounded before they were summed."""
+        """The error at a confidence; one record covers the noise grid and the rounding of fractional values."""
         failure = noise_failure(confidence, records_error) * self.shares.own
         if not failure > 0:
             return inf
@@ -326,7 +328,7 @@ class MeasuredQuery:
         return 0.0 if self.binary else VALUE_ROUNDING
 
     def value_of(self, form: Form) -> float:
-        """Its own answer, for the form it was asked with."""
+        """Its own answer, for the form with which it was asked."""
         return self.value
 
 
@@ -335,14 +337,14 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """Where a ledger holds what was bought: the first eight bytes of a digest each, and the event that settled it."""
+    """Positions of purchases in a ledger: the first eight bytes of a digest, and the event that settled it."""
 
     prefixes: np.ndarray
     sequences: np.ndarray
 
     @classmethod
     def of(cls, entries: Sequence[tuple[int, str]]) -> Index:
-        """Of settlements and digests."""
+        """An index of settlements and digests."""
         prefixes = np.array([prefix(digest) for _, digest in entries], dtype=np.uint64)
         sequences = np.array([sequence for sequence, _ in entries], dtype=np.int64)
         order = np.lexsort((sequences, prefixes))
@@ -358,7 +360,7 @@ class Index:
         return Index(prefixes[order], sequences[order])
 
     def find(self, digest: str) -> list[int]:
-        """Settlements that may be of this digest: eight bytes are compared, not all."""
+        """Settlements that may have this digest: only eight bytes are compared."""
         wanted = np.uint64(prefix(digest))
         first = int(np.searchsorted(self.prefixes, wanted))
         found = []
@@ -374,7 +376,7 @@ class Index:
 
     @classmethod
     def from_list(cls, told: list[str]) -> Index:
-        """The inverse of `to_list`; ValueError or TypeError for anything else."""
+        """The inverse of `to_list`; ValueError or TypeError for invalid data."""
         prefixes, sequences = map(base64.b64decode, told)
         if len(prefixes) != len(sequences):
             raise ValueError("not an index")
@@ -386,7 +388,7 @@ def prefix(digest: str) -> int:
 
 
 class StoredItems(Generic[Item]):
-    """What is read from the ledger one by one, by segments of an index; `read` gives what one event settled."""
+    """Purchases that are read from the ledger one by one, by segments of an index; `read` returns that of one event."""
 
     def __init__(self, segments: Sequence[Index], read: Callable[[int], Sequence[tuple[str, Item]]]) -> None:
         self._segments = tuple(segments)
@@ -408,7 +410,7 @@ class StoredItems(Generic[Item]):
 
     @cached_property
     def everything(self) -> dict[str, tuple[Item, ...]]:
-        """All of them, in the order they were paid."""
+        """All of them, in order of payment."""
         found: dict[str, tuple[Item, ...]] = {}
         for sequence in sorted({int(sequence) for segment in self._segments for sequence in segment.sequences}):
             for digest, item in self._read(sequence):
@@ -422,7 +424,7 @@ class StoredItems(Generic[Item]):
 
 
 class ByDigest(Mapping[str, tuple[Item, ...]]):
-    """By digest of what is asked, in the order of their first purchase; an immutable value."""
+    """Purchases by digest of their question, in the order of their first purchase; an immutable value."""
 
     def __init__(
         self,
@@ -462,7 +464,7 @@ class ByDigest(Mapping[str, tuple[Item, ...]]):
         return self._size
 
     def recent(self) -> list[tuple[str, Item]]:
-        """What no index covers yet, with its digest."""
+        """Purchases that no index covers yet, with their digests."""
         return [(digest, item) for layer in self._layers for digest, items in layer.items() for item in items]
 
 
@@ -498,13 +500,13 @@ class MeasuredTables:
         return iter(sorted(found, key=_place))
 
     def same(self, query: Groups, domain: Domain) -> list[MeasuredGroups]:
-        """Those that answer this question, perhaps asked in other words."""
+        """Measurements of an equivalent question."""
         if not self.size:
             return []
         return [one for one in self.questions.get(_question_digest(query, domain), ()) if one.answers(query)]
 
     def holding(self, form: Form) -> list[MeasuredGroups]:
-        """Those with a group that a form asks for."""
+        """Measurements with a group that a form asks for."""
         if not self.size or not isinstance(form, Product):
             return []
         found = []
@@ -524,7 +526,7 @@ def _question_digest(query: Groups, domain: Domain) -> str:
 
 
 def _cell_digest(form: Product, attributes: tuple[str, ...], names: tuple[str, ...]) -> str:
-    """Of what a form requires of the attributes that are no names of groups."""
+    """The digest of a form's condition on attributes that are not names of groups."""
     digest = hashlib.sha256(json.dumps([attributes, names]).encode())
     for name, vector in zip(form.attributes, form.vectors, strict=True):
         if name not in names:
@@ -539,10 +541,10 @@ MARGIN = 1 + 1e-9
 def combined_marginals(
     residuals: Sequence[Measurement], domain: Domain, records: float, records_error: float, shares: Shares
 ) -> list[MeasuredMarginal]:
-    """Of every set whose residuals were all measured, single attributes first.
+    """The marginals of all sets whose residuals were all measured, single attributes first.
 
     A sum of cells is a sum of orthogonal parts; none has more noise than the same number of independent cells with the
-    noise of the least known part. The number of records is divided by, and its error counted apart.
+    noise of the least accurate part. The noise of the number of records is accounted for separately.
     """
     known = consistent_of(residuals, domain)
     found = []
@@ -559,7 +561,7 @@ def combined_marginals(
 
 
 def _isotropic(known: Consistent, names: tuple[str, ...]) -> float:
-    """The noise of cells, were they independent, that no sum of them exceeds."""
+    """The noise of independent cells that no sum of the actual cells exceeds."""
     cells = np.prod([known.residuals[name,].size for name in names])
     parts = [(known.residuals[inner].size, known.precisions[inner]) for _, inner in subsets_of(names) if inner]
     return sqrt(max(size / cells / precision for size, precision in parts))

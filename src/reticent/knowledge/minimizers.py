@@ -1,6 +1,7 @@
-"""Which private minimiser suits a loss, and why: the families of spec 8.4 compared by their own bounds.
+"""Choice of a private minimiser for a loss: the families of spec 8.4, compared by their own bounds.
 
-Where a falling function meets a level: plans and prices are solved for with a few evaluations of their formulas.
+`crossing` finds where a decreasing function reaches a level: plans and prices are solved with a few evaluations of
+their formulas.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ WHY = {
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The minimiser, the reason in one line, and what each candidate guarantees."""
+    """The minimiser, the reason in one line, and the guarantees of all candidates."""
 
     minimizer: Minimizer
     reason: str
@@ -57,7 +58,7 @@ class Choice:
 def choose_minimizer(
     loss: ConvexLoss, domain: Domain, *, neighbours: str, records: float, rho: float | Fraction, failure: float = 0.05
 ) -> Choice:
-    """Sufficient statistics for squared loss, whose bound is the loosest of all; else the smallest bound."""
+    """Sufficient statistics for squared loss, although their bound is the loosest; otherwise the smallest bound."""
     found = [m for m in candidates(loss, domain, neighbours, records, rho) if _feasible(m)]
     if not found:
         raise QueryError(f"no private minimiser serves {loss!r}; use fewer or coarser features")
@@ -74,7 +75,7 @@ def candidates(
     rho: float | Fraction,
     kinds: Sequence[type[Minimizer]] = MINIMIZERS,
 ) -> Iterator[Minimizer]:
-    """Every minimiser that takes this loss; bad losses are refused before."""
+    """Every minimiser for this loss; invalid losses are refused before."""
     checked_loss(loss).on(domain)
     for kind in kinds:
         try:
@@ -95,10 +96,10 @@ def cheapest_within(
     spread: float = 0.0,
     kinds: Sequence[type[Minimizer]] = MINIMIZERS,
 ) -> Minimizer | None:
-    """The minimiser of least price whose bound is at most `error`; None if even `most` of rho does not do.
+    """The cheapest minimiser whose bound is at most `error`; None if even `most` of rho does not suffice.
 
-    Prices come from a fixed ladder, so that the same question names the same minimiser whatever is left. `spread` is
-    how far `records` may lie from the true number, as a share of it.
+    Prices come from a fixed ladder, so that the same question names the same minimiser, independent of the remaining
+    budget. `spread` bounds the relative distance of `records` from the true number.
     """
     best: Minimizer | None = None
     for roomy in candidates(loss, domain, neighbours, records, _price(LADDER[1]), kinds):
@@ -111,7 +112,7 @@ def cheapest_within(
                 high, fitting = middle, trial
             else:
                 low = middle
-        # Less rho is never more work: fewer noisy rounds, a larger ridge.
+        # Less rho never means more work: fewer noisy rounds, a larger ridge.
         able = fitting.bound(failure, spread) <= error and _feasible(fitting)
         if able and (best is None or fitting.rho < best.rho):
             best = fitting
@@ -129,7 +130,7 @@ def smallest_bound(
     spread: float = 0.0,
     kinds: Sequence[type[Minimizer]] = MINIMIZERS,
 ) -> Minimizer | None:
-    """The minimiser of this price that guarantees most; None where none serves the loss."""
+    """The minimiser of this price with the smallest bound; None if none serves the loss."""
     found = [m for m in candidates(loss, domain, neighbours, records, rho, kinds) if _feasible(m)]
     return min(found, key=lambda minimizer: minimizer.bound(failure, spread), default=None)
 
@@ -145,7 +146,9 @@ def least_rho(
     failure: float,
     spread: float = 0.0,
 ) -> float:
-    """The least rho at which one of these guarantees `error`, by its formula alone: no ladder, no limit on work."""
+    """The smallest rho at which one of these guarantees `error`, by its formula alone, without the ladder of prices or
+    limits on work.
+    """
     best = math.inf
     for kind in kinds:
 
@@ -170,7 +173,7 @@ def _feasible(minimizer: Minimizer) -> bool:
 
 
 def recorded_minimizer(request: Mapping[str, Any], loss: ConvexLoss, domain: Domain, neighbours: str) -> Minimizer:
-    """The minimiser that a ledger's request describes: what was paid for is read again whatever would be chosen now."""
+    """The minimiser that a ledger's request describes, independent of the current choice."""
     told = request.get("minimizer", {})
     kind = next((kind for kind in MINIMIZERS if kind.__name__ == told.get("minimizer")), None)
     if kind is None or told.get("loss") != loss.to_dict():
@@ -197,10 +200,10 @@ def crossing(
     guess: float | None = None,
     within: float = 2e-3,
 ) -> float:
-    """The least x from `low` to `high` with function(x) <= level, to a factor of 1 + `within` and never less.
+    """The smallest x from `low` to `high` with function(x) <= level, to a factor of 1 + `within`, rounded up.
 
-    The function falls, roughly as a power of x: secants of its logarithm close in on the place from both sides, halving
-    where it is infinite or zero. Infinite where not even `high` does.
+    The function decreases, roughly as a power of x: secants of its logarithm approach the crossing from both sides,
+    with bisection where it is infinite or zero. Infinite if it exceeds the level at `high`.
     """
     left, right = math.log(low), math.log(high)
     reached = False
@@ -219,7 +222,7 @@ def crossing(
             if last is not None and (slope := (found - last[1]) / (at - last[0])) < -1e-3:
                 power = slope
             last = at, found
-            # A little beyond where the secant ends, so that the next place lies on the other side.
+            # Slightly beyond the secant's root, so that the next point lies on the other side.
             at = at - found / power + math.copysign(within / 3, found)
         if not (math.isfinite(found) and left < at < right):
             at = (left + right) / 2
@@ -227,7 +230,7 @@ def crossing(
 
 
 def _height(value: float, level: float) -> float:
-    """log(value / level); infinite where the value is, minus infinity where it is nothing."""
+    """log(value / level); infinite if the value is, minus infinity if it is zero."""
     if not value < math.inf:
         return math.inf
     return math.log(value / level) if value > 0 else -math.inf

@@ -1,7 +1,7 @@
-"""Where in its bin the numbers of a column lie on average, measured once (spec answers 5.2).
+"""Average positions of a column's numbers within their bins, measured once (spec answers 5.2).
 
-Offsets move values only. What bins hide stays in every bound: the offset of a whole bin says nothing certain about the
-records that a condition selects from it.
+Offsets move values only. The binning error stays in every bound: the offset of a whole bin gives no certain statement
+about the records that a condition selects from it.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ SPREAD = 1 / 12
 
 @dataclass(frozen=True, eq=False)
 class BinMeans:
-    """Released sums of (value - middle) / width over the records of each bin, and the noise in them, in records."""
+    """Released sums of (value - middle) / width over the records of each bin, and their noise, in records."""
 
     sums: np.ndarray
     sd: float
 
     def offsets(self, attribute: Numeric, counts: np.ndarray) -> np.ndarray:
-        """How far the mean of each bin lies from its middle, in the column's unit; kept inside the bin.
+        """The distance of the mean of each bin from its middle, in the column's unit; kept inside the bin.
 
-        A bin with few records is left at its middle: its mean is drawn there as far as noise outweighs it.
+        The mean of a bin with few records is shrunk toward its middle according to its noise.
         """
         _, width = spans(attribute)
         counts = np.maximum(counts[: attribute.known], 1.0)
@@ -45,7 +45,7 @@ class BinMeans:
 
 
 def mean_offset(knowledge: Knowledge, query: Query) -> float:
-    """What measured offsets add to a mean of representatives, by the working hypothesis; 0 without any."""
+    """The correction of a mean of representatives by measured offsets; 0 without offsets."""
     column = query.numerator if isinstance(query, Ratio) else query
     if not isinstance(column, OfColumn) or isinstance(query, Total) or column.column not in knowledge.bin_means:
         return 0.0
@@ -56,7 +56,7 @@ def mean_offset(knowledge: Knowledge, query: Query) -> float:
 
 
 def share_offset(knowledge: Knowledge, query: Query) -> np.ndarray | float:
-    """What they add to the share of a total in each group, in units of the column's range."""
+    """The correction of the share of a total in each group, in units of the column's range."""
     column = query.column if isinstance(query, (Total, Groups)) else None
     if column is None or column not in knowledge.bin_means:
         return 0.0

@@ -1,4 +1,4 @@
-"""An outline is all that error bounds know of a query: its attributes, how many cells it takes, in how many boxes.
+"""`Outline`: the properties of a query on which error bounds depend: attributes, cells and boxes.
 
 Queries of one outline share their bounds, so a bound is computed once and then looked up.
 """
@@ -18,7 +18,7 @@ KEPT_VECTORS = 2**16
 
 
 class Outline(NamedTuple):
-    """Without attributes that the query does not constrain."""
+    """Properties of a query, without attributes that it does not constrain."""
 
     attributes: tuple[str, ...]
     cells: float
@@ -32,7 +32,7 @@ class Outline(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """About one vector: sum, upward variation of it and of its complement, smallest and largest value."""
+    """Facts about one vector: sum, upward variation of it and of its complement, smallest and largest value."""
 
     weight: float
     ascent: float
@@ -45,7 +45,7 @@ _known: dict[bytes, _Facts] = {}
 
 
 def outline(form: Form) -> Outline:
-    """Found once per form."""
+    """The outline of a form, cached."""
     found = form.__dict__.get("_outline")
     if found is None:
         found = form.__dict__["_outline"] = _of_product(form) if isinstance(form, Product) else _of_dense(form)
@@ -61,14 +61,14 @@ def essential(form: Form) -> Form:
 
 
 def is_cell(form: Form) -> bool:
-    """Whether it takes exactly one cell of its own attributes."""
+    """Whether it selects exactly one cell of its own attributes."""
     known = outline(form)
     return known.kind == "box" and known.cells == 1 and bool(known.attributes)
 
 
 def _of_product(form: Product) -> Outline:
-    """Any q >= 0 is the integral over t of 1[q > t] (layer cake); along an axis the superlevel sets have as many runs
-    as the vector has upward variation.
+    """Any q >= 0 is the integral over t of 1[q > t] (layer cake); along an axis, the number of runs of the superlevel
+    sets is the upward variation of the vector.
     """
     attributes, skipped = form.attributes, 0
     cells = boxes = low = high = 1.0
@@ -94,7 +94,7 @@ def _of_product(form: Product) -> Outline:
 
 
 def _of_dense(form: Dense) -> Outline:
-    """Boxes: each line along the best axis is cut into its own runs; the complement may need fewer."""
+    """The number of boxes: each line along the best axis is divided into runs; the complement may need fewer."""
     values, (low, high) = form.values, form.range
     lines = [_climbs(np.moveaxis(values, axis, 0), form.binary) for axis in range(values.ndim)]
     boxes = min((min(pair) for pair in lines), default=high)

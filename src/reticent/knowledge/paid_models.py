@@ -1,4 +1,4 @@
-"""Models of convex losses that were paid for, each with what proves its excess risk at any confidence.
+"""Models of convex losses that were paid for, each with the data that bound its excess risk at any confidence.
 
 A certificate of losses: one noisy largest excess risk that covers the models of all losses declared with it.
 """
@@ -29,32 +29,33 @@ class ExcessReading:
     value: float
     noise: Noise
     index: int
-    """Of the audit: the j-th of a ledger may fail 2^-j as often. Own audits of a question have an `attempt` instead."""
+    """The index of the audit: the j-th of a ledger has the share 2^-j of the failure probability. A question's own
+    audits have an `attempt` instead."""
     scale: float
     records: float
     records_error: float
     cost: int
     ledger_id: int
     vacuous: float
-    """What parameters of zero are within on any table: a bound from here on says nothing."""
+    """The excess risk of zero parameters on any table: a bound from here on is vacuous."""
     hidden: float = 0.0
     """Share of `scale` by which the excess may lie above what was read (`ExcessRisks.hidden`)."""
     attempt: int = 0
-    """Which audit of these losses it is, counted from 1, where they ordered it themselves (`audit_share`)."""
+    """The number of the audit among those of these losses, from 1, if they requested it themselves (`audit_share`)."""
 
     def high(self, confidence: float) -> float:
-        """Every excess risk is at most this; infinite where noise beyond its reach or a vacuous bound says nothing."""
+        """An upper bound on every excess risk; infinite if the noise bound or the result is vacuous."""
         high = (self.value + self._stray(confidence) + float(GAP)) * self._unit / (1 - self.records_error)
         high += self.hidden * self.scale
         return high if 0 < high < self.vacuous else inf
 
     def low(self, confidence: float) -> float:
-        """The largest of them is at least this."""
+        """A lower bound on the largest excess risk."""
         return max(0.0, self.value - self._stray(confidence)) * self._unit / (1 + self.records_error)
 
     @property
     def estimate(self) -> float:
-        """The largest of them as read, without regard to noise."""
+        """The largest excess risk as released, without regard to noise."""
         return self.value * self._unit
 
     @property
@@ -69,7 +70,7 @@ class ExcessReading:
 
 @dataclass(frozen=True, eq=False)
 class PaidModel:
-    """Parameters that a private minimiser released, or a hypothesis' own that passed an audit."""
+    """Parameters that a private minimiser released, or a hypothesis' own minimiser that passed an audit."""
 
     theta: np.ndarray
     proof: Minimizer | ExcessReading
@@ -78,7 +79,7 @@ class PaidModel:
     gap: float = 0.0
 
     def error(self, confidence: float, records_error: float) -> float:
-        """Its excess risk is at most this."""
+        """An upper bound on its excess risk."""
         if isinstance(self.proof, ExcessReading):
             return self.proof.high(confidence)
         failure = noise_failure(confidence, records_error)
@@ -86,7 +87,7 @@ class PaidModel:
 
 
 def audited_state(models: Iterable[tuple[str | None, ConvexLoss]]) -> str:
-    """What audited parameters follow from: of each model the snapshot and the loss."""
+    """The snapshot and the loss of each audited model, which determine its parameters."""
     return hashlib.sha256("".join(f"{snapshot}{loss.digest}" for snapshot, loss in models).encode()).hexdigest()
 
 
@@ -97,12 +98,12 @@ class LossCertificate:
     losses: tuple[ConvexLoss, ...]
     thetas: tuple[np.ndarray, ...]
     gaps: tuple[float, ...]
-    """How far each lies above the minimum of the hypothesis' own risk, at most."""
+    """Upper bounds on the distance of each model from the minimum of the hypothesis' own risk."""
     snapshot: str
     reading: ExcessReading
 
     def models(self) -> dict[ConvexLoss, PaidModel]:
-        """As sessions keep what was paid for."""
+        """The models in the form in which sessions keep purchases."""
         rows = zip(self.losses, self.thetas, self.gaps, strict=True)
         number = self.reading.ledger_id
         return {loss: PaidModel(theta, self.reading, number, self.snapshot, gap) for loss, theta, gap in rows}
@@ -126,7 +127,7 @@ class LossCertificate:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], domain: Domain) -> LossCertificate:
-        """The inverse of `to_dict`; parameters of another shape, or outside their ball, are refused with ValueError."""
+        """The inverse of `to_dict`; ValueError for parameters of another shape or outside their ball."""
         losses = tuple(loss_from_dict(entry) for entry in fields["losses"])
         thetas = tuple(np.asarray(theta, dtype=np.float64) for theta in fields["thetas"])
         gaps = tuple(float(gap) for gap in fields["gaps"])

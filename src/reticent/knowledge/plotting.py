@@ -1,4 +1,4 @@
-"""Pictures for notebooks: bars with certified errors, heat maps, and where a budget went; matplotlib is optional."""
+"""Plots for notebooks: bars with certified errors, heat maps, and the spending of a budget; matplotlib is optional."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def new_figure(panels: int = 1, height: float = PANEL) -> Figure:
         raise QueryError("plot() needs matplotlib: pip install matplotlib, or use to_pandas()") from None
 
     class Picture(Figure):
-        """Draws itself in notebooks, also where nobody has called `%matplotlib inline`."""
+        """A figure that notebooks show, also without `%matplotlib inline`."""
 
         def _repr_png_(self) -> bytes:
             drawn = BytesIO()

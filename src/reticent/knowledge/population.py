@@ -1,9 +1,10 @@
-"""From an answer about the table to a statement about the population of its records (spec population.md 3).
+"""Statements about the population from answers about the table (spec population.md 3).
 
-`estimated` intervals come from the spread of replicates; `certified` ones from the table's certified interval and an
-exact inequality for independent records. Proofs: docs/proofs/population.md. Simple random samples only.
+`estimated` intervals come from the spread of replicates; `certified` intervals from the table's certified interval and
+an exact inequality for independent records. Proofs: docs/proofs/population.md. Simple random samples only.
 
-How far adaptively asked answers stray from the population: privacy itself limits overfitting (spec 8.7).
+`generalisation` bounds the distance of adaptively chosen answers from the population: differential privacy limits
+overfitting (spec 8.7).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ BEFOREHAND = "if this question was chosen beforehand"
 SAMPLED = "for a simple random sample"
 BISECTIONS = 60
 TELLING = 0.5
-"""A transfer bound of half the range or more says nothing."""
+"""A transfer bound of half the range or more is vacuous."""
 
 
 class Sample(NamedTuple):
@@ -59,7 +60,7 @@ class Sample(NamedTuple):
     query: Query
     replicates: Replicates | None = None
     budget: Callable[[], Budget] | None = None
-    """Of all that was published about the table; looked up where it is needed."""
+    """The budget of all publications about the table, computed on demand."""
     neighbours: str = "replace-one"
 
 

@@ -1,7 +1,7 @@
-"""From a model's excess risk on the table to one on the population of its records (docs/proofs/population.md, 15, 16).
+"""Excess risk on the population from the excess risk on the table (docs/proofs/population.md, 15, 16).
 
-Simple random samples only. For a loss that was chosen beforehand the bound holds whatever the parameters are; for one
-chosen after seeing answers it is the transfer theorem's, which says something at small epsilon only.
+Simple random samples only. For a loss that was chosen beforehand the bound holds for all parameters; for a loss chosen
+after seeing answers it is that of the transfer theorem, which is not vacuous at small epsilon only.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def uniform_deviation(problem: Problem, records: float, failure: float) -> float
     Symmetrisation and contraction bound its mean by the size of a ball of linear functions, without the dimension;
     one record moves it by twice the loss' range over n (McDiarmid).
     """
-    # Of several outputs, a vector contraction (Maurer 2016) over all of them.
+    # For several outputs, a vector contraction (Maurer 2016) over all of them.
     contraction = 1.0 if problem.outputs == 1 else sqrt(2 * problem.outputs)
     mean = 2 * contraction * problem.lipschitz * problem.radius / sqrt(records)
     return mean + 2 * problem.scale * sqrt(log(1 / failure) / (2 * records))

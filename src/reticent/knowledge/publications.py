@@ -1,4 +1,4 @@
-"""A publication is what one ledger paid for; a hypothesis may rest on several, and their prices add."""
+"""Publications: what one ledger paid for; a hypothesis may depend on several, and their prices add up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reticent.kernel.accounting import Budget, Price
 
 @dataclass(frozen=True)
 class PublishedBudget:
-    """What may be spent on one ledger, and what is, in its units."""
+    """The budget of one ledger and the amount spent, in its units."""
 
     ledger: str
     budget: Budget
@@ -30,21 +30,23 @@ class PublishedBudget:
 
 
 def behind(facts: Mapping[str, Any]) -> tuple[PublishedBudget, ...]:
-    """All that a release rests on; a file of an earlier version names one ledger only, and not which."""
+    """All publications on which a release depends; a file of an earlier version names one ledger without identifying
+    it.
+    """
     written = facts.get("publications") or [{"ledger": "", "budget": facts["budget"], "spent": facts["spent"]}]
     return tuple(map(PublishedBudget.from_dict, written))
 
 
 def elsewhere(publications: Iterable[PublishedBudget], ledger: str) -> tuple[PublishedBudget, ...]:
-    """Those that this ledger has not paid for itself."""
+    """The publications that this ledger has not paid for itself."""
     return tuple(p for p in publications if p.ledger != ledger)
 
 
 def discovered(domain: Domain, neighbours: str, unit: str) -> tuple[PublishedBudget, ...]:
-    """What was paid to find edges and values of a domain: everything that rests on it adds that.
+    """The price of discovering a domain's edges and values, which is added to everything that uses the domain.
 
-    Prices add only for one kind of neighbours and one unit of privacy; both are public facts. Under add-remove a person
-    with all rows is one unit, whether the rows share a weight ("person") or some of them count ("row").
+    Prices add up only for one neighbour relation and one unit of privacy; both are public facts. Under add-remove a
+    person with all rows is one unit, whether the rows share a weight ("person") or some of them count ("row").
     """
     found = []
     for paid in domain.discovered:
@@ -60,7 +62,9 @@ def discovered(domain: Domain, neighbours: str, unit: str) -> tuple[PublishedBud
 
 
 def each_ledger_once(own: PublishedBudget, *others: PublishedBudget) -> tuple[PublishedBudget, ...]:
-    """Each ledger once, this one first: nothing is added twice. Of two states of one ledger the later one counts."""
+    """Each ledger once, this one first, so that nothing is added twice. Of two states of one ledger the later one
+    counts.
+    """
     found = {own.ledger: own}
     for publication in others:
         known = found.setdefault(publication.ledger, publication)
@@ -70,12 +74,12 @@ def each_ledger_once(own: PublishedBudget, *others: PublishedBudget) -> tuple[Pu
 
 
 def budget_of(publications: Sequence[PublishedBudget]) -> Budget:
-    """What all of them together guarantee at most."""
+    """The joint budget of all of them."""
     return reduce(add, (p.budget for p in publications))
 
 
 def statement(publications: Sequence[PublishedBudget]) -> dict[str, Any]:
-    """The privacy of everything that rests on these, as a release states it."""
+    """The privacy of everything that depends on these publications, as a release states it."""
     total = budget_of(publications)
     spent = total.cost(sum((p.budget.price(p.spent) for p in publications), Price.free()))
     return {

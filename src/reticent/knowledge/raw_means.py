@@ -1,7 +1,7 @@
-"""Means of the rows' own numbers, bought as clipped sums: no bin hides anything of them (spec answers 5.3).
+"""Means of the rows' own numbers, bought as clipped sums without binning error (spec answers 5.3).
 
-A sum is of (value - middle of the declared range) / range over the records that count, so that
-mean = middle + range * sum / count. docs/proofs/numeric-sums.md proves how far one record moves it.
+The sum is that of (value - middle of the declared range) / range over the records that count, so that mean = middle +
+range * sum / count. docs/proofs/numeric-sums.md proves its sensitivity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ROUNDED = 1 + 1e-9
 
 
 def hidden_numbers(query: Query, domain: Domain) -> OfColumn | None:
-    """What a question asks the mean of, if that has numbers which its bins hide."""
+    """The column whose mean a question asks for, if its numbers differ within bins."""
     column = query.numerator if isinstance(query, Ratio) else query
     if not isinstance(column, (Mean, Total)) or (isinstance(query, Total)):
         return None
@@ -44,7 +44,7 @@ def hidden_numbers(query: Query, domain: Domain) -> OfColumn | None:
 
 
 def summed_numbers(column: OfColumn, domain: Domain) -> ClippedSums:
-    """What the kernel sums for a mean."""
+    """The sum that the kernel measures for a mean."""
     return ClippedSums(Groups((), column.where, column.column), domain)
 
 
@@ -54,14 +54,14 @@ def counted_records(column: OfColumn) -> Count:
 
 
 def rounding(column: OfColumn, domain: Domain) -> float:
-    """How far rounded positions may move a mean, in the column's unit (numeric-sums.md, what follows)."""
+    """The largest effect of rounded positions on a mean, in the column's unit (numeric-sums.md, what follows)."""
     _, lower, upper = scaled_numbers(domain, column.column)
     return 3 * float(domain[column.column].radii.max()) / STEPS + (upper - lower) / RANGE
 
 
 @dataclass(frozen=True, eq=False)
 class RawMean:
-    """One bought sum, with the count of its records where that is not public."""
+    """One purchased sum, with the count of its records if that is not public."""
 
     column: OfColumn
     domain: Domain
@@ -76,7 +76,7 @@ class RawMean:
     ledger_id: int | None
 
     def interval(self, confidence: float) -> tuple[float, float] | None:
-        """Where the mean lies, in the column's unit, if its noise does; None where this says nothing about it."""
+        """The interval of the mean, in the column's unit, for a given noise bound; None if it is vacuous."""
         failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
         if not failure > 0:
             return None
@@ -97,7 +97,7 @@ class RawMean:
         return lower / 2 + upper / 2 + (upper - lower) * share
 
     def answer(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> Answer:
-        """What it says, with a bound against the rows' own numbers."""
+        """The answer, with a bound against the rows' own numbers."""
         _, lower, upper = scaled_numbers(self.domain, self.column.column)
         found = self.interval(confidence)
         ends = (-inf, inf) if found is None else found
@@ -120,7 +120,7 @@ class RawMean:
 
 
 def best_answer(means: Sequence[RawMean], query: Query, error: float | None, confidence: float) -> Answer | None:
-    """The first that was bought within the wanted error, else the narrowest; None if none states a bound."""
+    """The first purchase within the requested error, else the narrowest; None if none has a bound."""
     found = [mean.answer(query, confidence) for mean in means]
     stated = [answer for answer in found if answer.certified and answer.error is not None]
     if error is not None:
@@ -129,7 +129,7 @@ def best_answer(means: Sequence[RawMean], query: Query, error: float | None, con
 
 
 def raw_mean(known: Knowledge, column: OfColumn, noises: Sequence[Noise], settled: Settled) -> RawMean:
-    """What a settled purchase says."""
+    """The content of a settled purchase."""
     count = float(settled.values[1]) if len(noises) > 1 else known.records
     return RawMean(
         column=column,

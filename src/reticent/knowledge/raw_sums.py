@@ -1,11 +1,10 @@
-"""Sums of the rows' own numbers that were bought for SQL, one of each group: no bin hides any of them (answers 5.3).
+"""Sums of the rows' own numbers for SQL, one for each group, without binning error (answers 5.3).
 
-A statement adds up shares (value - lower) / (upper - lower) of records, of which the kernel releases the part around
-the middle of the range: share = released sum / n + present / (2 n). Statements ask for the counts themselves, so that
-one count serves all that needs it. Means that Python bought have counts of their own, and so have statements of
-earlier ledgers.
+A statement adds up shares (value - lower) / (upper - lower) of records; the kernel releases the part around the middle
+of the range: share = released sum / n + present / (2 n). Statements ask for the counts separately, so that one count
+serves all uses. Means bought from Python, and statements of earlier ledgers, have their own counts.
 
-Means of the rows' own numbers that somebody paid for: as means, or as sums for SQL whose records are known, too.
+`bought_mean` finds purchased means of the rows' own numbers: as means, or as sums for SQL whose records are known.
 """
 
 from __future__ import annotations
@@ -42,15 +41,16 @@ Rows = TypeVar("Rows", bound="RowsAnswer")
 
 
 class RowsAnswer(Answer):
-    """Shares of a total of the rows' own numbers: what bins hide is not to be added to its error."""
+    """Shares of a total of the rows' own numbers: no binning error is to be added."""
 
 
 class CentredAnswer(RowsAnswer):
-    """Shares of what numbers lie above the middle of their range: half the share of their records makes them totals."""
+    """Shares of a total around the middle of the range: half the share of the records makes it a total."""
 
 
 def farthest_sums(query: Query, domain: Domain, present: np.ndarray) -> CentredAnswer:
-    """In place of centred sums before any is bought: as far from the middle as bins allow, where means err most.
+    """Substitutes for centred sums before any is bought: as far from the middle as bins allow, where means have the
+    largest errors.
 
     `present` are the shares of the records.
     """
@@ -75,7 +75,7 @@ def farthest_sums(query: Query, domain: Domain, present: np.ndarray) -> CentredA
 
 
 def with_counts(centred: CentredAnswer, present: tuple[np.ndarray, np.ndarray, np.ndarray]) -> RowsAnswer:
-    """Shares of the whole total, from its centred part and the shares of its records: value, lowest and highest."""
+    """Shares of the whole total from its centred part and the shares of its records: value, lowest and highest."""
     value, low, high = (np.reshape(part, np.shape(centred.value)) / 2 for part in present)
     value = np.clip(np.asarray(centred.value) + value, 0.0, 1.0)
     if centred.interval is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
@@ -91,7 +91,7 @@ def with_counts(centred: CentredAnswer, present: tuple[np.ndarray, np.ndarray, n
 
 
 def summed_groups(query: Query, domain: Domain) -> Groups | None:
-    """What a statement's question sums in each group, if its column has numbers that bins hide."""
+    """The sum of a statement's question in each group, if the numbers of its column differ within bins."""
     if isinstance(query, Total):
         query = Groups((), query.where, query.column)
     if not isinstance(query, Groups) or query.column is None or not has_positions(domain[query.column]):
@@ -100,7 +100,7 @@ def summed_groups(query: Query, domain: Domain) -> Groups | None:
 
 
 def counted_groups(groups: Groups) -> Count | Groups:
-    """The records that a sum is over: those with a number."""
+    """The records of a sum: those with a number."""
     assert groups.column is not None, "a column is summed"
     if not groups.names:
         return Total(groups.column, groups.where).present
@@ -108,26 +108,26 @@ def counted_groups(groups: Groups) -> Count | Groups:
 
 
 def all_count(groups: Groups, domain: Domain) -> bool:
-    """Whether every record counts, whatever the rows are."""
+    """Whether every record counts, by the domain alone."""
     assert groups.column is not None, "a column is summed"
     return not groups.names and not essential(Total(groups.column, groups.where).present.compile(domain)).attributes
 
 
 def asked_of(groups: Groups, domain: Domain, *, alone: bool) -> tuple[Asked, ...]:
-    """What the kernel measures for one purchase; `alone` where the count is public."""
+    """The statistics that the kernel measures for one purchase; `alone` if the count is public."""
     sums = ClippedSums(groups, domain)
     return (sums,) if alone else (sums, counted_groups(groups))
 
 
 def group_count(groups: Groups, domain: Domain) -> int:
-    """How many groups may have a record: so many numbers hold together."""
+    """The number of groups that may contain records; so many numbers hold jointly."""
     counted = counted_groups(groups)
     return max(1, int(possible(counted, domain).sum())) if isinstance(counted, Groups) else 1
 
 
 @dataclass(frozen=True, eq=False)
 class RawSums:
-    """One purchase."""
+    """One purchase of sums."""
 
     groups: Groups
     domain: Domain
@@ -143,8 +143,9 @@ class RawSums:
 
     @property
     def whole(self) -> bool:
-        """Whether it says how many records are summed: they were counted, or all records are and their number is
-        public."""
+        """Whether the number of summed records is known: they were counted, or all records count and their number is
+        public.
+        """
         return self.counts is not None or (self.records_error == 0 and all_count(self.groups, self.domain))
 
     def centred(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> CentredAnswer:
@@ -158,7 +159,7 @@ class RawSums:
         return CentredAnswer(**self._stated(query, confidence, shares, price=price, bought=bought))
 
     def answer(self, query: Query, confidence: float, *, price: float = 0.0, bought: bool = False) -> RowsAnswer:
-        """Shares of the total in each group, as a statement reads them; only where it says how many are summed."""
+        """Shares of the total in each group; only if the number of summed records is known."""
         failure = noise_failure(confidence, self.records_error) * self.shares.own / len(self.noises)
         value, low, high = self._share(self.totals, self.counts), -inf, inf
         if failure > 0 and self.records_error < 1:
@@ -188,7 +189,7 @@ class RawSums:
         }
 
     def _asked(self, query: Query, shares: np.ndarray) -> Any:
-        """Axes in the order of the question's names."""
+        """Values with axes in the order of the question's names."""
         if not isinstance(query, Groups):
             return float(shares)
         return np.transpose(shares, [self.groups.names.index(name) for name in query.names])
@@ -197,7 +198,7 @@ class RawSums:
         return np.asarray(totals / self.records + (0.5 if counts is None else counts / (2 * self.records)))
 
     def _ends(self, failure: float) -> tuple[np.ndarray, np.ndarray]:
-        """Where each share lies; rounded positions and a noisy number of records included."""
+        """The interval of each share, including rounded positions and a noisy number of records."""
         stray = reach(self.noises[0], failure / 2) + 2 / fine(1)
         off = 0.0 if self.counts is None else reach(self.noises[1], failure / 2) + 1
         counts = self.counts
@@ -206,7 +207,7 @@ class RawSums:
         return self._true_shares(low, high)
 
     def _true_shares(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Wider by what rounded positions hide, and by what the number of records may be off."""
+        """Intervals widened by rounded positions and by the error of the number of records."""
         slack = rounding_share(self.groups, self.domain)
         low, high = low - slack, high + slack
         low = np.where(low > 0, low / (1 + self.records_error), low / (1 - self.records_error))
@@ -215,14 +216,14 @@ class RawSums:
 
 
 def rounding_share(groups: Groups, domain: Domain) -> float:
-    """How far rounded positions may move a share (numeric-sums.md, what follows)."""
+    """The largest effect of rounded positions on a share (numeric-sums.md, what follows)."""
     assert groups.column is not None, "a column is summed"
     _, lower, upper = scaled_numbers(domain, groups.column)
     return 3 * float(domain[groups.column].radii.max()) / STEPS / (upper - lower) + 1 / RANGE
 
 
 def best_sums(bought: Sequence[RawSums], query: Query, error: float | None, confidence: float) -> RowsAnswer | None:
-    """The first that was bought within the wanted error, else the narrowest; None if none states a bound."""
+    """The first purchase within the requested error, else the narrowest; None if none has a bound."""
     stated = [answer for sums in bought if sums.whole and (answer := sums.answer(query, confidence)).certified]
     return _best(stated, error)
 
@@ -242,7 +243,7 @@ def _best(stated: Sequence[Rows], error: float | None) -> Rows | None:
 
 
 def raw_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled: Settled) -> RawSums:
-    """What a settled purchase says of groups whose names are in the domain's order."""
+    """The content of a settled purchase, for groups whose names are in the domain's order."""
     shape = known.domain.shape_of(groups.names)
     totals, *counts = (np.asarray(values, dtype=np.float64).reshape(shape) for values in settled.values)
     return RawSums(
@@ -259,7 +260,7 @@ def raw_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled:
 
 
 def with_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled: Settled) -> Knowledge:
-    """Knowledge with a purchase: sums of groups for SQL, and a sum of all as the mean that it is for Python, too."""
+    """Knowledge with a purchase: sums of groups for SQL, and a sum over all records also as the mean for Python."""
     bought = raw_sums(known, groups, noises, settled)
     known = known.with_sums(groups.digest, bought)
     if groups.names or not bought.whole:
@@ -272,7 +273,7 @@ def with_sums(known: Knowledge, groups: Groups, noises: Sequence[Noise], settled
 
 
 def bought_mean(knowledge: Knowledge, query: Query, error: float | None, confidence: float) -> Answer | None:
-    """The first that was bought within the wanted error, else the narrowest; None if none states a bound."""
+    """The first purchase within the requested error, else the narrowest; None if none has a bound."""
     found = best_answer(knowledge.means.get(query.digest, ()), query, error, confidence) if knowledge.means else None
     if not knowledge.sums or (found is not None and error is not None):
         return found
@@ -283,9 +284,9 @@ def bought_mean(knowledge: Knowledge, query: Query, error: float | None, confide
 
 
 def _summed_mean(knowledge: Knowledge, query: Query, confidence: float) -> Answer | None:
-    """From the narrowest sum around the middle of the range, and what is known of the number of its records.
+    """The mean from the narrowest sum around the middle of the range, and the known number of its records.
 
-    Both hold together, each with half of the failure probability.
+    Both hold jointly, each with half of the failure probability.
     """
     column = hidden_numbers(query, knowledge.domain)
     if column is None:
@@ -318,7 +319,7 @@ def _quotient(
     counted: tuple[float, float, float],
     confidence: float,
 ) -> Answer | None:
-    """The mean, with a bound against the rows' own numbers; None where that says no more than the range does."""
+    """The mean, with a bound against the rows' own numbers; None if it is no smaller than the range."""
     assert total.interval is not None, "certified"
     value, least, most = counted
     _, lower, upper = scaled_numbers(knowledge.domain, column.column)

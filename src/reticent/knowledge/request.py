@@ -1,6 +1,6 @@
-"""A request is what somebody asks, as one frozen value: the question, the wanted error with its unit, and for whom.
+"""`Request`: one frozen value with the question, the requested error with its unit, the confidence, key and analyst.
 
-Every way in (session, SQL, service, command line, client) builds it once; from there on nothing is checked again.
+Every interface (session, SQL, service, command line, client) builds it once; it is not checked again afterwards.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _PERCENT = re.compile(r"\s*(\d{1,12}(?:\.\d{0,18})?|\.\d{1,18})\s*%\s*", re.ASCI
 # their fields must keep their names.
 @dataclass(frozen=True)
 class Records:
-    """A number of records, where a bare number would be a share of the table."""
+    """A number of records; a bare number would be a share of the table."""
 
     number: float
 
 
 @dataclass(frozen=True)
 class Percent:
-    """A part of the range of an answer: of the table for counts, of the column's declared range for means."""
+    """A share of the range of an answer: of the table for counts, of the column's declared range for means."""
 
     share: float
 
@@ -75,12 +75,13 @@ class _Fields(NamedTuple):
 
 
 class Request(_Fields):
-    """Valid by construction; without an error it asks for the best free answer.
+    """A validated request; without an error it asks for the best free answer.
 
-    `key` names what is paid for, so that the same key returns the same bytes. `strict` refuses what cannot be
-    certified. `max_price` is what the asker allows, in the budget's unit. A `promise` that is "typical" takes a free
-    answer where most questions like this one are within the error, and else pays as usual. `numbers` asks a total of
-    the rows' own numbers instead of their bins. A tuple, because a million free answers need a million of them.
+    `key` is an idempotency key: the same key returns the same bytes. `strict` refuses uncertified answers. `max_price`
+    is the largest price that the user allows, in the unit of the budget. With the `promise` "typical", a free answer is
+    accepted if most questions like this one are within the error; otherwise the request pays as usual. `numbers` asks
+    for a total of the rows' own numbers instead of their bins. It is a tuple, because a million free answers need a
+    million requests.
     """
 
     __slots__ = ()
@@ -117,7 +118,7 @@ class Request(_Fields):
     def part(
         self, question: Query, error: float | None, *, confidence: float, name: str, numbers: Numbers = ""
     ) -> Request:
-        """One of several questions that answer this one together; `name` is what its key is told apart by."""
+        """One part of a question; `name` distinguishes its key."""
         key = None if self.key is None else f"{self.key}:{name}"
         return Request(
             question, error, confidence, key, self.analyst, self.strict, promise=self.promise, numbers=numbers
@@ -130,7 +131,7 @@ def shared_confidence(confidence: float, parts: int) -> float:
 
 
 def part_name(text: str, error: WantedError, confidence: float) -> str:
-    """Under which a ledger keeps the errors wanted of a question's parts."""
+    """The name under which a ledger keeps the errors of a question's parts."""
     return sha256(repr((text, error, confidence)).encode())
 
 
@@ -155,7 +156,7 @@ def records(number: float) -> Records:
 
 
 def checked_error(error: Any) -> WantedError:
-    """What a caller gave as `error=`: a number above 0, `rt.records(80)` or text such as "1%"."""
+    """The checked `error=` argument: a number above 0, `rt.records(80)` or text such as "1%"."""
     if isinstance(error, (Records, Percent)):
         return error
     if isinstance(error, str):
@@ -178,7 +179,7 @@ def _positive(value: Any, name: str) -> float:
 
 
 def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float) -> float:
-    """In the unit of the query's answer; refused where it is half of the answer's range or more."""
+    """The error in the unit of the query's answer; refused if it is half of the answer's range or more."""
     spread = _spread(query, domain)
     counted = _counts(query)
     if isinstance(error, Records):
@@ -197,7 +198,7 @@ def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float
 
 
 def _spread(query: Query, domain: Domain) -> float:
-    """The length of the interval in which every answer lies."""
+    """The length of the range of possible answers."""
     return abs(query.units(domain)[1]) if isinstance(query, (Linear, Ratio)) else 1.0
 
 
@@ -208,14 +209,14 @@ def _counts(query: Query) -> bool:
 
 
 def excess_error(error: WantedError) -> float:
-    """The wanted excess risk of a model: a number in the unit of its loss."""
+    """The requested excess risk of a model: a number in the unit of its loss."""
     if isinstance(error, (Records, Percent)):
         raise QueryError("the error of a model is an excess risk; give a number in the unit of its loss")
     return error
 
 
 def with_shortfall(answer: Answer, wanted: float) -> Answer:
-    """Says what was wanted where the answer does not reach it: the budget left could not pay for more."""
+    """The answer with the requested error, if it misses that error because the remaining budget could not pay."""
     reached = answer.typical if answer.origin == "typical" else answer.error
     if reached is not None and reached <= wanted * ROUNDING:
         return answer

@@ -1,8 +1,7 @@
-"""The risk of a loss on a public hypothesis, in whatever form the hypothesis holds its marginals.
+"""The risk of a loss on a public hypothesis, for every representation of its marginals.
 
-What a private minimiser shows: a public function of the record whose mean differs on data and hypothesis.
-
-A hypothesis that moves along it comes nearer to the data (spec 8.3; 001, Fig. 3).
+The result of a private minimiser gives a public function of the record whose mean differs on data and hypothesis.
+Moving the hypothesis along it brings it closer to the data (spec 8.3; 001, Fig. 3).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ SAMPLED_ROWS = 200_000
 
 
 class RiskSource(Protocol):
-    """What a risk needs of a hypothesis."""
+    """The methods of a hypothesis that a risk needs."""
 
     @property
     def domain(self) -> Domain: ...
@@ -47,7 +46,7 @@ class RiskSource(Protocol):
 
 
 def public_risk(distribution: RiskSource, problem: Problem) -> Risk:
-    """Pairs for squared loss, a tensor while it fits, else weighted records (spec 8.5)."""
+    """The risk by pairs for squared loss, as a tensor if it fits, otherwise on weighted records (spec 8.5)."""
     try:
         return _exact_risk(distribution, problem)
     except CapacityError:  # a junction tree without room for these marginals
@@ -71,7 +70,7 @@ def _exact_risk(distribution: RiskSource, problem: Problem) -> Risk:
 def public_minimum(distribution: RiskSource, problem: Problem) -> tuple[np.ndarray, float]:
     """The hypothesis' own minimiser and its certified gap: the free answer to a loss.
 
-    What minimises a sample of the hypothesis may be anything up to the loss' range away from its minimum.
+    The minimiser of a sample of the hypothesis may have a gap of up to the loss' range.
     """
     risk = public_risk(distribution, problem)
     theta, gap = minimum(risk)
@@ -90,7 +89,7 @@ def of_support(held: SupportHypothesis, problem: Problem) -> ListedRisk:
 
 
 class SampledRisk(ListedRisk):
-    """Of records drawn from the hypothesis: near its risk, without a bound."""
+    """The risk of records drawn from the hypothesis: close to its risk, without a bound."""
 
 
 def _sampled(distribution: Any, problem: Problem) -> SampledRisk:
@@ -108,7 +107,7 @@ def _sampled(distribution: Any, problem: Problem) -> SampledRisk:
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """A public function u of the record whose mean differs on data and hypothesis, as a query in [0, 1]."""
+    """A public function u of the record with different means on data and hypothesis, as a query in [0, 1]."""
 
     form: Dense
     low: float
@@ -116,7 +115,7 @@ class Direction:
 
     @classmethod
     def of(cls, problem: Problem, values: np.ndarray) -> Direction | None:
-        """None where u is constant: nothing can be learned from it."""
+        """The direction; None if u is constant and nothing can be learned."""
         low, high = float(values.min()), float(values.max())
         if not high - low > 1e-12 * problem.scale:
             return None
@@ -134,7 +133,7 @@ class Direction:
 
 @dataclass(frozen=True, eq=False)
 class ListedDirection:
-    """The same by its value on each record of a support, for losses over more cells than a tensor may have."""
+    """The same by its values on the records of a support, for losses over too many cells for a tensor."""
 
     values: np.ndarray
 
@@ -164,7 +163,7 @@ class ListedDirection:
 def loss_difference(
     hypothesis: Hypothesis, problem: Problem, there: np.ndarray, here: np.ndarray
 ) -> Direction | ListedDirection | None:
-    """u = loss(there) - loss(here): needs neither gradients nor convexity (spec 8.3); None where it is constant."""
+    """u = loss(there) - loss(here), which needs neither gradients nor convexity (spec 8.3); None if it is constant."""
     if (records := _too_many(hypothesis, problem)) is not None:
         risk = of_support(records, problem)
         return _varying(ListedDirection(risk.losses(there) - risk.losses(here)), problem)
@@ -174,14 +173,14 @@ def loss_difference(
 def dual_certificate(
     hypothesis: Hypothesis, problem: Problem, there: np.ndarray, here: np.ndarray
 ) -> Direction | ListedDirection | None:
-    """u = <there - here, gradient at here>: the paper's; None where it is constant."""
+    """u = <there - here, gradient at here>, the paper's choice; None if it is constant."""
     if (records := _too_many(hypothesis, problem)) is not None:
         return _varying(ListedDirection(of_support(records, problem).certificates(there, here)), problem)
     return Direction.of(problem, certificate_tensor(problem, there, here))
 
 
 def _too_many(hypothesis: Hypothesis, problem: Problem) -> SupportHypothesis | None:
-    """The support, for losses whose tensor would be too large; None where a tensor fits."""
+    """The support, for losses whose tensor would be too large; None if a tensor fits."""
     cells = hypothesis.domain.cells(problem.attributes)
     if cells <= DENSE_CELLS:
         return None
@@ -195,9 +194,9 @@ def _varying(direction: ListedDirection, problem: Problem) -> ListedDirection | 
 
 
 def project(hypothesis: Hypothesis, direction: Direction | ListedDirection | None, margin: float) -> float:
-    """Move to mean u = -margin, where the data lie at or below (spec 4.3, 8.3); 0 if already there.
+    """Move the hypothesis to mean u = -margin, where the data lie at or below (spec 4.3, 8.3); 0 if already there.
 
-    By how much the relative entropy of the data to the hypothesis has fallen at least, if they do.
+    Returns a lower bound on the decrease of the relative entropy of the data to the hypothesis.
     """
     if direction is None:
         return 0.0
@@ -209,7 +208,7 @@ def project(hypothesis: Hypothesis, direction: Direction | ListedDirection | Non
 
 
 def step(hypothesis: Hypothesis, direction: Direction | ListedDirection | None, eta: float, margin: float) -> float:
-    """p' ~ p exp(-eta u): weight moves away from large u (spec 9 on the printed sign). Returns what `project` does.
+    """p' ~ p exp(-eta u): weight moves away from large u (spec 9 on the printed sign). Returns the same as `project`.
 
     Hoeffding's lemma: the entropy falls by at least eta (u(p) - u(D)) - eta^2 range^2 / 8.
     """

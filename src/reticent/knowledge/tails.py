@@ -1,18 +1,15 @@
-"""How far released noise strays: bounds that hold with a stated probability, rounded to the safe side.
+"""Bounds on released noise that hold with a stated probability, rounded in the safe direction.
 
-How the probability of failure is shared out, so that every answer holds singly with its confidence (answers 1).
+The module also divides the failure probability, so that every answer holds with its confidence (answers 1). Statements
+that a session makes for all questions at once (certificates of classes, typical errors, sums of measured cells) have a
+twentieth of it together; a question's own purchase has the rest. All of them may therefore be intersected.
+docs/budget.md adds up the shares. A session that was opened with the error of its questions and without a warm start
+sells each of them separately: there statements for all questions have a five-hundredth, and prices rise by less than a
+thousandth instead of a fiftieth. In ledgers of version 0.1 each kind of statement has the whole failure probability,
+and no two are combined.
 
-Statements that a session makes for all questions at once (certificates of classes, typical errors, sums of measured
-cells) have a twentieth of it together; what one question buys for itself has the rest. So all of them may be
-intersected. docs/budget.md adds the shares up. A session that was told the error of its questions and buys no start
-sells each of them for itself: there statements for all questions have a five-hundredth, and prices rise by less than a
-thousandth instead of a fiftieth.
-
-Ledgers of version 0.1 shared otherwise: each kind of statement had all of it, and no two were ever combined.
-
-One interval, then one value: certified statements about a question intersected, and the fit moved into them.
-
-Spec answers 1. Numbers are fractions of the table, single ones or one per cell.
+`Bounds` intersects certified statements about a question and moves the fitted value into the intersection (spec answers
+1). Numbers are fractions of the table, single ones or one per cell.
 """
 
 from __future__ import annotations
@@ -64,7 +61,7 @@ def reach(noise: Noise, failure: float) -> float:
 
 
 def noise_failure(confidence: float, records_error: float) -> float:
-    """How often noise may stray at this confidence; a noisy number of records takes its share first, perhaps all."""
+    """The failure probability left for noise at this confidence, after the share of a noisy number of records."""
     return max(0.0, 1 - confidence - (RECORDS_FAILURE if records_error > 0 else 0.0))
 
 
@@ -73,7 +70,7 @@ def largest_error(
 ) -> float:
     """(M + z s) / n from the noisy reading M / n; under add-remove (M + z s + e_N N) / (N (1 - e_N)) (spec 1.1).
 
-    Infinite where no chance of failure is left for the noise, or the number of records is hardly known.
+    Infinite if no failure probability is left for the noise, or the number of records is too uncertain.
     """
     if not failure > 0 or not records_error < 1:
         return inf
@@ -84,15 +81,15 @@ def largest_error(
 def counted(total: float, sd: float, *, pure: bool) -> tuple[float, float]:
     """A released number of records, and a bound on its relative error that fails with `RECORDS_FAILURE`.
 
-    Five standard deviations of Gaussian noise, 10.2 of Laplace noise. A bound of one or more says that the number is
-    hardly known: nothing that is divided by it can be certified.
+    Five standard deviations of Gaussian noise, 10.2 of Laplace noise. A bound of one or more means that the number is
+    too uncertain: no quotient with it can be certified.
     """
     count = max(1.0, total)
     return count, (10.2 if pure else 5.0) * sd / count
 
 
 def noise_within(error: float, failure: float, *, pure: bool) -> Noise:
-    """The widest noise that stays within `error` records on both sides but with probability `failure`."""
+    """The widest noise that stays within `error` records on both sides except with probability `failure`."""
     if error <= 0:
         raise QueryError(f"an error of {error:.3g} records cannot be met; ask for a larger one")
     if pure:
@@ -103,7 +100,7 @@ def noise_within(error: float, failure: float, *, pure: bool) -> Noise:
 def sum_reach(sd: float, chosen: float, cells: int, failure: float) -> float:
     """A bound on every sum of `chosen` of `cells` independent noises at once (spec online.md 2.3).
 
-    An adaptive analyst may pick the cells after seeing the noise: union over all choices of every size.
+    An adaptive analyst may choose the cells after seeing the noise: a union bound over all choices of every size.
     """
     j = min(cells, max(1, -int(-chosen // 1)))
     choices = log(comb(cells, j)) if cells <= 1000 else lgamma(cells + 1) - lgamma(j + 1) - lgamma(cells - j + 1)
@@ -111,7 +108,7 @@ def sum_reach(sd: float, chosen: float, cells: int, failure: float) -> float:
 
 
 def box_reach(sd: float, chosen: float, shape: tuple[int, ...], failure: float) -> float:
-    """A bound on every box sum at once: union over the number of boxes."""
+    """A bound on every box sum at once: a union bound over the number of boxes."""
     boxes = 1
     for size in shape:
         boxes *= size * (size + 1) // 2
@@ -121,7 +118,7 @@ def box_reach(sd: float, chosen: float, shape: tuple[int, ...], failure: float) 
 SESSION_WIDE = Fraction(1, 20)
 """Of an answer's failure probability: for all statements about whole classes of questions, jointly."""
 PLAIN_WIDE = Fraction(1, 500)
-"""The same of a `plain` session, which was told the error of its questions and buys no start."""
+"""The same for a `plain` session, opened with the error of its questions and without a warm start."""
 
 Kind = Literal["certificates", "typical", "derived"]
 KINDS: dict[Kind, Fraction] = {"certificates": Fraction(1, 3), "typical": Fraction(1, 3), "derived": Fraction(1, 3)}
@@ -130,7 +127,9 @@ KINDS: dict[Kind, Fraction] = {"certificates": Fraction(1, 3), "typical": Fracti
 
 @dataclass(frozen=True)
 class Shares:
-    """`joint` statements hold together; without that each holds by itself, as in ledgers of version 0.1."""
+    """The division of the failure probability: `joint` statements hold together, otherwise each by itself, as in
+    version 0.1.
+    """
 
     joint: bool
     plain: bool = False
@@ -139,20 +138,20 @@ class Shares:
 
     @property
     def wide(self) -> Fraction:
-        """Of all statements about whole classes of questions, jointly."""
+        """The joint share of all statements about whole classes of questions."""
         return PLAIN_WIDE if self.plain else SESSION_WIDE
 
     def certificate(self, index: int) -> float:
-        """Of the audit with this index, counted from 1."""
+        """The share of the audit with this index, counted from 1."""
         return float(session_share("certificates", index, self.wide)) if self.joint else 2.0**-index
 
     def derived(self, index: int) -> float:
-        """Of all sums of cells of the measured marginal with this index, counted from 1."""
+        """The share of all sums of cells of the measured marginal with this index, counted from 1."""
         return float(session_share("derived", index, self.wide)) if self.joint else 1 / (index * (index + 1))
 
     @property
     def own(self) -> float:
-        """Of what a question bought for itself."""
+        """The share of a question's own purchase."""
         return float(1 - self.wide) if self.joint else 1.0
 
 
@@ -161,10 +160,10 @@ FIRST_AUDIT = Fraction(3, 4)
 
 
 def audit_share(attempt: int) -> float:
-    """Of the failure probability of a loss: for the audit of its models with this number, counted from 1.
+    """The share of a loss' failure probability for the audit of its models with this number, counted from 1.
 
-    An audit that a question orders for itself is its own purchase. Should it fail, each further one has half of what is
-    left, so that all that were ever bought for a loss hold together.
+    An audit that a question requests for itself is its own purchase. If it fails, each further audit has half of the
+    rest, so that all purchases for one loss hold jointly.
     """
     part = FIRST_AUDIT if attempt == 1 else (1 - FIRST_AUDIT) / 2 ** (attempt - 1)
     return float((1 - SESSION_WIDE) * part)
@@ -175,9 +174,9 @@ SINGLE = Shares(joint=False)
 
 
 def session_share(kind: Kind, index: int, wide: Fraction = SESSION_WIDE) -> Fraction:
-    """What the statement with this index (from 1) of its kind may take: 1/(j (j + 1)) of the kind's part.
+    """The share of the statement with this index (from 1) of its kind: 1/(j (j + 1)) of the kind's part.
 
-    These add up to the kind's part over all j, so that all of them hold jointly however many there will be.
+    These shares sum to the kind's part over all j, so that any number of statements hold jointly.
     """
     return wide * KINDS[kind] / (index * (index + 1))
 
@@ -190,7 +189,7 @@ MOST_READ = 5
 
 
 class Bounds(NamedTuple):
-    """Where the truth lies, with the confidence of the answer, and what the fit says by itself."""
+    """The interval of the true value, with the answer's confidence, and the fitted value."""
 
     low: Number
     high: Number
@@ -198,7 +197,7 @@ class Bounds(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether some statement failed: they contradict each other."""
+        """Whether statements contradict each other, so that one of them failed."""
         if isinstance(self.low, float) and isinstance(self.high, float):
             return self.low > self.high
         return bool(np.any(np.asarray(self.low) > np.asarray(self.high)))
@@ -210,7 +209,7 @@ class Bounds(NamedTuple):
         return float(np.max(np.asarray(self.high) - np.asarray(self.low), initial=0.0))
 
     def value(self, wanted: float | None = None) -> Number:
-        """The point of the interval nearest to the fit; with a wanted error, the nearest that has it."""
+        """The point of the interval nearest to the fitted value; with a requested error, the nearest that has it."""
         low, high, fitted = self.low, self.high, self.fitted
         if isinstance(low, float) and isinstance(high, float) and isinstance(fitted, float):
             if wanted is not None:
@@ -221,7 +220,7 @@ class Bounds(NamedTuple):
         return _plain(np.clip(self.fitted, low, high))
 
     def error(self, value: Number) -> float:
-        """How far the truth may lie from a value, in the worst cell."""
+        """The largest distance of the true value from a value, in the worst cell."""
         if isinstance(value, float) and isinstance(self.low, float) and isinstance(self.high, float):
             return max(value - self.low, self.high - value, 0.0)
         return float(np.max(np.maximum(value - self.low, self.high - value), initial=0.0))
@@ -230,7 +229,7 @@ class Bounds(NamedTuple):
 def joined(
     statements: Iterable[tuple[Number, float]], fitted: Number, logical: tuple[float, float] = (0.0, 1.0)
 ) -> Bounds:
-    """The intersection of `value ± error` for all statements with what logic says: fractions lie in [0, 1]."""
+    """The intersection of `value ± error` for all statements with [0, 1]."""
     low: Number = logical[0]
     high: Number = logical[1]
     for value, error in statements:
@@ -245,7 +244,7 @@ def joined(
 
 
 def hull(statements: Iterable[tuple[Number, float]], fitted: Number) -> Bounds:
-    """What all statements together reach: told where they contradict each other."""
+    """The convex hull of all statements, stated if they contradict each other."""
     lows, highs = zip(*((value - error, value + error) for value, error in statements), strict=True)
     low = np.clip(np.minimum.reduce(lows), 0.0, 1.0)
     return Bounds(_plain(low), _plain(np.clip(np.maximum.reduce(highs), 0.0, 1.0)), fitted)
@@ -254,10 +253,10 @@ def hull(statements: Iterable[tuple[Number, float]], fitted: Number) -> Bounds:
 def placed(
     value: np.ndarray | float, low: np.ndarray | float, high: np.ndarray | float, least: float, most: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Estimates and where the truth lies, cut to what is possible.
+    """Estimates and intervals, restricted to possible values.
 
-    Where noise has carried all of an interval beyond that, the estimate is moved to the nearest possible number and
-    keeps its error: the truth is possible, so that it is no farther from there.
+    If a whole interval lies outside the possible values, the estimate is moved to the nearest possible value and keeps
+    its error: the true value is possible, so the moved value is at least as close to it.
     """
     error = np.maximum(value - low, high - value)
     below, above = np.less(high, least), np.greater(low, most)

@@ -1,6 +1,6 @@
-"""A typical error bounds most questions of a declared distribution; a certificate bounds the worst (answers 2).
+"""Typical errors bound most questions of a declared distribution; a certificate bounds the worst (answers 2).
 
-An estimate says how far a released marginal probably is from the truth; it is no bound, the audit is.
+`expected_variation` estimates how far a released marginal is from the true one; it is an estimate, not a bound.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ LONGEST = 2e9
 
 MOST_SETS = 4096
 MOST_CELLS = 2**22
-"""Attribute sets of a distribution that is chosen for somebody, and their cells: a few seconds."""
+"""Limits on the attribute sets of a default distribution, and on their cells: a few seconds of work."""
 
 
 @dataclass(frozen=True)
 class TypicalError:
-    """A question drawn from `distribution` errs more than `bound` on the snapshot with probability at most 1 - share.
+    """A bound that a question drawn from `distribution` exceeds on the snapshot with probability at most 1 - share.
 
-    The released reading bounds the order statistic at any confidence, as that of a certificate does.
+    The released reading bounds the order statistic at any confidence, as for a certificate.
     """
 
     distribution: dict[str, Any] = field(hash=False)
@@ -81,7 +81,7 @@ class TypicalError:
 
     @cached_property
     def _bounds(self) -> dict[float, float]:
-        """By confidence; a session is asked at few."""
+        """Cache by confidence."""
         return {}
 
     def _bound_at(self, confidence: float) -> float:
@@ -93,12 +93,13 @@ class TypicalError:
 
     @property
     def drawn(self) -> bool:
-        """Whether the list was a sample of the distribution; else it was all of it."""
+        """Whether the list was a sample of the distribution; otherwise it was the whole distribution."""
         return "seed" in self.distribution
 
     def asks(self, form: Form, domain: Domain) -> bool:
-        """Whether the distribution may draw this question: a set of its own, and on each attribute a condition of its
-        kind. The form has no attribute that it does not constrain."""
+        """Whether the distribution may draw this question: one of its sets, and on each attribute a condition of its
+        kind. The form has no attribute that it does not constrain.
+        """
         if not isinstance(form, Product) or form.attributes not in self._sets:
             return False
         for name, vector in zip(form.attributes, form.vectors, strict=True):
@@ -124,7 +125,7 @@ class TypicalError:
 
     @cached_property
     def _drawn(self) -> dict[tuple[str, bytes], bool]:
-        """By attribute and vector; a snapshot has one domain."""
+        """Cache by attribute and vector; a snapshot has one domain."""
         return {}
 
     @property
@@ -145,7 +146,7 @@ class TypicalError:
         return restore(self.noise)  # pyright: ignore[reportReturnType]
 
     def to_dict(self) -> dict[str, Any]:
-        """Without a mark that says nothing, as earlier versions wrote it."""
+        """Plain values, without fields that have their default, as earlier versions wrote them."""
         return {name: value for name, value in asdict(self).items() if name != "plain" or value}
 
     @classmethod
@@ -154,14 +155,14 @@ class TypicalError:
 
 
 def few(domain: Domain, sets: Sequence[tuple[str, ...]]) -> bool:
-    """Whether typical questions about these attribute sets are answered in seconds."""
+    """Whether typical questions about these attribute sets can be answered in seconds."""
     return len(sets) <= MOST_SETS and sum(domain.cells(names) for names in sets) <= MOST_CELLS
 
 
 def listed(domain: Domain, distribution: Distribution) -> Questions:
-    """All questions of the distribution, or a list drawn with fresh random bytes: call it once the snapshot is fixed.
+    """All questions of the distribution, or a list drawn with fresh random bytes; call it after the snapshot is fixed.
 
-    Its length follows from the domain alone.
+    The length of the list depends on the domain alone.
     """
     if distribution.size(domain) <= MOST_QUESTIONS:
         return Questions(domain, distribution)
@@ -171,7 +172,7 @@ def listed(domain: Domain, distribution: Distribution) -> Questions:
 
 
 def rank(questions: Questions, share: float) -> int:
-    """The weight that an error must not be exceeded by, so that it speaks for `share` of the distribution."""
+    """The weight of questions above an error, such that the error holds for `share` of the distribution."""
     if not 0 < share < 1:
         raise QueryError(f"share {share} of the questions must lie above 0 and below 1, for example 0.95")
     if questions.seed is None:
@@ -208,7 +209,7 @@ def measure_typical(
     key: str,
     share: float = SHARE,
 ) -> TypicalError:
-    """Pays for one measurement; `index` counts the typical errors of this ledger's owner."""
+    """Pay for one measurement; `index` counts the typical errors of this ledger's owner."""
     guesses = tuple(p * records for p in hypothesis.marginals(questions.sets))
     statistic = ErrorQuantile(questions, guesses, rank(questions, share), state=snapshot)
     settled = curator.measure([statistic], noise, key=key)
@@ -218,7 +219,7 @@ def measure_typical(
         snapshot=snapshot,
         reading=float(settled.values[0]) / records,
         noise=noise.describe(),
-        # Guesses are rounded to the grid, cell by cell, and discrete noise may stray one step further.
+        # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * max(guess.size for guess in guesses) + 1) / fine(1) / records,
         records=records,
         records_error=records_error,
@@ -238,10 +239,10 @@ NARROW = 3
 def expected_variation(
     hypothesis: Hypothesis, measurements: Sequence[Measurement], prior: Prior | None = None
 ) -> dict[tuple[str, ...], float]:
-    """Estimated total variation of what was measured and of small sets inside it, from released numbers alone.
+    """Estimated total variation of measured marginals and of small sets inside them, from released numbers alone.
 
     A cell p measured with noise sd under a prior of scale s keeps the noise share a / (a + 1/s^2), a = (p/sd)^2, of a
-    fit to this measurement; a marginal errs at least as much as those inside it.
+    fit to this measurement; the error of a marginal is at least that of the marginals inside it.
     """
     prior = prior or Prior()
     noise: dict[tuple[str, ...], float] = {}
@@ -255,7 +256,7 @@ def expected_variation(
 
 
 def told(domain: Domain, measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Measured marginals, then small sets that only sums of their noisy cells tell about."""
+    """Measured marginals, then small sets that are determined only by sums of their noisy cells."""
     found = [m for m in as_marginals(measurements, domain) if isinstance(m.query, Marginal)]
     direct = {domain.canonical(m.query.attributes) for m in found}
     for measurement in list(found):

@@ -1,1 +1,1 @@
-"""A convex loss is a public function of parameters and a record; models and their certificates rest on it."""
+"""Convex losses: public functions of parameters and a record, on which models and their certificates depend."""

@@ -1,8 +1,8 @@
-"""A convex loss is a public function of parameters and a record; its bounds are verified on the whole universe.
+"""`ConvexLoss`: a public function of parameters and a record, with bounds verified on the whole universe.
 
-Every loss here has the form `f(margins, label) + ridge/2 |theta|^2` over a ball, where each margin is an inner product
-of parameters and features: one margin for most losses, one for each class of a multinomial one. So bounds on the
-function f serve them all (spec 8.1). "loss" always means one of these; privacy has a price.
+Every loss has the form `f(margins, label) + ridge/2 |theta|^2` over a ball, where each margin is an inner product of
+parameters and features: one margin for most losses, one for each class of a multinomial loss. Bounds on the function f
+therefore suffice for all of them (spec 8.1). "Loss" always means a convex loss; a privacy loss is called a price.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ HALVINGS = 60
 """Of an interval of margins, after which its ends are neighbouring floats."""
 
 Task = Literal["number", "sign", "class", "margin", "mean"]
-"""A number, one of two values, one of several, nothing but a margin, or nothing at all."""
+"""The kind of prediction: a number, one of two values, one of several, a margin only, or nothing."""
 Labels = tuple[np.ndarray, np.ndarray, tuple[float, float]]
-"""The number that each label code stands for, which codes have one, and (offset, scale) of the label as declared."""
+"""The number of each label code, a mask of usable codes, and (offset, scale) of the label as declared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Extremes:
 
 @dataclass(frozen=True, eq=False)
 class ConvexLoss(ABC):
-    """A declaration; `on(domain)` verifies it and computes its bounds. Equal when their texts are."""
+    """A declared loss; `on(domain)` verifies it and computes its bounds. Two losses are equal if their texts are."""
 
     features: tuple[Feature, ...]
     label: str | None
@@ -136,23 +136,23 @@ class ConvexLoss(ABC):
     @property
     @abstractmethod
     def steepest(self) -> float:
-        """A bound on the norm of f's gradient for every margin; infinite where the ball is needed to bound it."""
+        """A bound on the norm of f's gradient for every margin; infinite if it is bounded only on a ball."""
 
     @abstractmethod
     def sharpest(self, reach: float) -> float:
-        """A bound on f'' for margins of norm at most `reach`; infinite where f has a kink."""
+        """A bound on f'' for margins of norm at most `reach`; infinite if f has a kink."""
 
     @property
     def task(self) -> Task:
-        """What parameters of this loss predict."""
+        """The kind of prediction: a class, a number, or none."""
         return "sign" if self.signs else "number"
 
     def outputs(self, design: Design) -> int:
-        """How many margins a record has."""
+        """The number of margins of a record."""
         return 1
 
     def rounded(self, height: float, labels: np.ndarray) -> ConvexLoss:
-        """A smooth loss that is at least this one and at most `height` more: itself where it has no kink."""
+        """A smooth loss that exceeds this one by at most `height`; the loss itself if it has no kink."""
         return self
 
     def predicted(self, margins: np.ndarray) -> np.ndarray:
@@ -160,12 +160,14 @@ class ConvexLoss(ABC):
         return margins
 
     def numbers(self, domain: Domain) -> Labels:
-        """What is learned of each label code."""
+        """The target number of each label code."""
         assert self.label is not None
         return label_numbers(domain, self.label, self.features, signs=self.signs, positive=self.positive)
 
     def refuse_unnamed_class(self, domain: Domain) -> None:
-        """QueryError where nobody said which of two values is predicted, and the usual guess would be the other one."""
+        """Raise QueryError if `positive` is missing and the default, the second value, is probably not the intended
+        class.
+        """
         two = self.task == "sign" or (self.task == "number" and isinstance(domain[self.label or ""], Categorical))
         if two:
             refuse_unnamed_class(domain, self.label, self.positive)
@@ -223,7 +225,7 @@ class ConvexLoss(ABC):
         return f"{type(self).__name__}(features={names}{aim}, radius={self.radius:g})"
 
     def on(self, domain: Domain) -> Problem:
-        """This loss with its verified bounds on a domain; the last domain's is kept."""
+        """This loss with its verified bounds on a domain; the result for the last domain is cached."""
         kept = self.__dict__.get("_problem")
         if kept is not None and kept[0] is domain:
             return kept[1]
@@ -307,7 +309,7 @@ def _checked_bounds(bounds: Any) -> tuple[tuple[str, float, float], ...]:
 
 
 def _feature(feature: Any) -> Feature:
-    """A name, or several whose product is meant."""
+    """A name, or a tuple of names for an interaction."""
     if isinstance(feature, str):
         return feature
     if isinstance(feature, (tuple, list)) and feature and all(isinstance(name, str) for name in feature):

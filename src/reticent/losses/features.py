@@ -1,4 +1,4 @@
-"""Features are public functions of single attributes, or products of them, kept as small tables, not as rows."""
+"""Features: public functions of single attributes, or products of them, stored as small tables."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class FeatureBlock:
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """All blocks of one loss on one domain, and the number each label code stands for."""
+    """All blocks of one loss on one domain, and the number of each label code."""
 
     domain: Domain
     attributes: tuple[str, ...]
@@ -68,13 +68,13 @@ class Design:
     label: str | None
     label_values: np.ndarray
     labelled: np.ndarray
-    """Which label codes say what is to be learned; records with another (null, say) count as zero loss, as in AVG."""
+    """Mask of usable label codes; records with another code (null, for example) count as zero loss, as in AVG."""
     label_units: tuple[float, float]
     """(offset, scale): the label as declared is offset + scale * value."""
 
     @property
     def label_choices(self) -> np.ndarray:
-        """The different labels a record may have."""
+        """The distinct labels that a record may have."""
         return np.unique(self.label_values[self.labelled])
 
     @property
@@ -91,7 +91,7 @@ class Design:
 
     @property
     def norm(self) -> float:
-        """The largest Euclidean norm of a feature vector; exact while blocks share no attribute, else a bound."""
+        """The largest Euclidean norm of a feature vector; exact if blocks share no attribute, otherwise a bound."""
         squares = [float(np.square(block.table).sum(axis=-1).max()) for block in self.blocks]
         return math.sqrt(math.fsum(squares)) * (1 + 1e-12)
 
@@ -111,7 +111,7 @@ def build_blocks(
     categories: Iterable[str],
     bounds: Mapping[str, tuple[float, float]],
 ) -> tuple[FeatureBlock, ...]:
-    """One block per feature; refuses what cannot be bounded, is constant, or repeats itself on the universe."""
+    """One block per feature; refuses unbounded, constant and collinear features."""
     ones = FeatureBlock((), np.ones(1), ((),))
     blocks = [ones] if intercept else []
     listed = {name for feature in features for name in _names(feature)}
@@ -162,9 +162,9 @@ def _single(
 def scaled(
     name: str, attribute: Attribute, bounds: tuple[float, float] | None, width: float
 ) -> tuple[np.ndarray, float, float]:
-    """Each code's number moved to [-width/2, width/2] by the declared bounds; missing codes stand in the middle.
+    """Each code's number scaled to [-width/2, width/2] by the declared bounds; missing codes get the middle.
 
-    Also the affine map `offset + slope * number` that does it.
+    Also returns the affine map `offset + slope * number`.
     """
     numbers = attribute.representatives
     if numbers is None:
@@ -232,7 +232,7 @@ def spread_over(table: np.ndarray, attributes: Sequence[str], union: Sequence[st
 
 
 def _refuse_collinear(blocks: Sequence[FeatureBlock], domain: Domain) -> None:
-    """The universe is a product, so the uniform distribution sees every combination of codes."""
+    """Refuse collinear features, using the uniform distribution, which contains every combination of codes."""
     moments = uniform_moments(blocks, domain)
     scale = np.sqrt(np.diagonal(moments))
     names = [column_name(column) for block in blocks for column in block.columns]
@@ -249,7 +249,7 @@ def _refuse_collinear(blocks: Sequence[FeatureBlock], domain: Domain) -> None:
 
 
 def check_label(domain: Domain, label: str, features: Sequence[Feature]) -> str:
-    """The label's name, if it is an attribute with several values and no feature."""
+    """The label's name; it must be an attribute with several values and not a feature."""
     (label,) = domain_order(domain, (label,))
     if any(label in _names(feature) for feature in features):
         raise QueryError(f"label {label} is also a feature; a loss predicts it from the others")
@@ -261,7 +261,7 @@ def check_label(domain: Domain, label: str, features: Sequence[Feature]) -> str:
 def label_numbers(
     domain: Domain, label: str, features: Sequence[Feature], *, signs: bool, positive: Any
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float]]:
-    """The label of each code (+-1 to classify, in [-1/2, 1/2] for regression), which codes have one, and its units."""
+    """The label of each code (+-1 to classify, [-1/2, 1/2] for regression), a mask of usable codes, and the units."""
     label = check_label(domain, label, features)
     attribute = domain[label]
     numeric = attribute.representatives is not None and not isinstance(attribute, Categorical)
@@ -274,7 +274,7 @@ def label_numbers(
 
 
 def _classes(label: str, attribute: Attribute, positive: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The codes of both classes; where the comparison is unknown, or there are two values and this is neither: none."""
+    """The codes of both classes; a code for which the comparison is unknown, or that is neither value, has no class."""
     if positive is None:
         if attribute.known != 2:
             raise QueryError(
@@ -289,14 +289,14 @@ def _classes(label: str, attribute: Attribute, positive: Any) -> tuple[np.ndarra
 
 
 AFFIRMATIVE = frozenset({"true", "t", "yes", "y", "1", "1.0", "on", "present", "positive"})
-"""How a class is written that everyone takes for the one to predict."""
+"""Texts of a class that readers expect to be the predicted one."""
 
 
 def refuse_unnamed_class(domain: Domain, label: str | None, positive: Any) -> None:
-    """Of two values the second is predicted unless `positive` names one; refused where the first reads as the "yes".
+    """By default the second of two values is predicted; refuse this default if the first value reads as "yes".
 
-    With `values = [true, false]` a model of "true" would otherwise come out the wrong way round. Asked of new questions
-    only: what was paid for keeps its meaning.
+    With `values = [true, false]` a model of "true" would otherwise be inverted. The check applies to new questions
+    only: purchased models keep their meaning.
     """
     if label is None or positive is not None or domain[label].known != 2:
         return

@@ -1,6 +1,7 @@
-"""The losses there are: squared, logistic, counts and means here, kinked ones in `ramps`, classes in `multinomial`.
+"""Squared, logistic, Poisson and mean losses, and all others by name; kinked losses are in `ramps`.
 
-Losses in a file, for the command line and the server's configuration: JSON as `to_dict()` writes them, or TOML.
+`read_losses` reads losses from a file, for the command line and the server's configuration: JSON as `to_dict()` writes
+it, or TOML.
 """
 
 from __future__ import annotations
@@ -201,14 +202,14 @@ class Logistic(ScalarLoss):
 class Poisson(ScalarLoss):
     """Poisson regression: `exp(margin) - label * margin`, for counts and other numbers that are not negative.
 
-    The label is divided by its largest declared value, so `exp(margin)` is the mean as a share of that value. A mean
-    above `cap` times the largest value is not to be believed; there the loss goes on linearly, so that its slope is
-    bounded whatever the radius. Where no fitted mean lies above it, the fit is that of plain Poisson regression.
+    The label is divided by its largest declared value, so `exp(margin)` is the mean as a share of that value. Means
+    above `cap` times the largest value are implausible; the loss is linear there, so that its slope is bounded for
+    every radius. If no fitted mean lies above the cap, the fit equals that of plain Poisson regression.
 
     Args:
         features: attribute names; a tuple of names is an interaction.
         label: the attribute to predict: a number, at least 0.
-        cap: the largest mean, as a multiple of the label's largest value, or None for none.
+        cap: the largest plausible mean, as a multiple of the label's largest value; None for no cap.
         radius: parameters lie in a ball of this radius.
         ridge: adds `ridge/2 |theta|^2`.
         intercept: whether a constant column is added.
@@ -298,11 +299,11 @@ class Poisson(ScalarLoss):
 class MeanVector(ScalarLoss):
     """Half the squared distance to the feature vector, whose minimiser is the mean of a bounded vector.
 
-    Written as `-<theta, v> + |theta|^2 / 2`: the record's own constant moves neither minimiser nor excess risk.
+    Computed as `-<theta, v> + |theta|^2 / 2`: the omitted constant changes neither minimiser nor excess risk.
 
     Args:
         features: attribute names; a tuple of names is an interaction. Numbers are scaled to [-1, 1].
-        radius: parameters lie in a ball of this radius; by default one that holds every feature vector.
+        radius: parameters lie in a ball of this radius; by default one that contains every feature vector.
         categories: numeric features that get one column for each value.
         bounds: `{feature: (low, high)}`, where other than the declared ones.
 
@@ -363,11 +364,11 @@ LOSSES: Mapping[str, type[ConvexLoss]] = {
     kind.kind: kind
     for kind in (Squared, Ridge, Logistic, Hinge, Huber, MeanVector, Quantile, Poisson, Multinomial, Margin)
 }
-"""All losses there are: the kernel accepts these exact types and no other."""
+"""The closed list of losses: the kernel accepts exactly these types."""
 
 
 def loss_from_dict(description: Any) -> ConvexLoss:
-    """The inverse of `ConvexLoss.to_dict`; a closed vocabulary (spec 1.4)."""
+    """The inverse of `ConvexLoss.to_dict`, for a closed list of losses (spec 1.4)."""
     if not is_mapping(description) or not isinstance(description.get("loss"), str):
         raise QueryError('a loss is an object such as {"loss": "squared", "features": ["age"], "label": "income"}')
     kind = LOSSES.get(description["loss"])
@@ -382,7 +383,7 @@ def loss_from_dict(description: Any) -> ConvexLoss:
 
 
 def checked_loss(loss: Any) -> ConvexLoss:
-    """Only the closed list: a subclass could claim any bound."""
+    """Check that a loss is one of the closed list, because a subclass could claim any bound."""
     if type(loss) not in LOSSES.values():
         raise QueryError(
             f"{type(loss).__name__} is not a known loss; use rt.{', rt.'.join(k.__name__ for k in LOSSES.values())}"

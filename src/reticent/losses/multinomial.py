@@ -16,7 +16,7 @@ from reticent.losses.features import Design, Feature, check_label
 class Multinomial(ConvexLoss):
     """Multinomial logistic regression: `log(sum over classes of exp(margin)) - margin of the label`.
 
-    Every declared value of the label is a class with parameters of its own; `theta` holds those of the first class,
+    Every declared value of the label is a class with its own parameters; `theta` holds those of the first class,
     then those of the second, and so on. With two classes it is `rt.Logistic` with twice the parameters.
 
     Args:
@@ -120,7 +120,7 @@ class Multinomial(ConvexLoss):
 
 
 def softmax(margins: np.ndarray) -> np.ndarray:
-    """Chances of the classes, along the first axis."""
+    """Probabilities of the classes, along the first axis."""
     # Cut before subnormal numbers, as for two classes.
     grown = np.exp(np.maximum(margins - margins.max(axis=0), -600.0))
     return grown / grown.sum(axis=0)

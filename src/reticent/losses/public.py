@@ -1,4 +1,4 @@
-"""A problem is a loss compiled on a domain, with its bounds on the whole universe and all of the ball (spec 8.1)."""
+"""`Problem`: a loss compiled on a domain, with bounds on the whole universe and the whole ball (spec 8.1)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ STRAIGHT = 1e-3
 
 
 class Swing(NamedTuple):
-    """How far one record's loss at given parameters can lie above and below that at any others of the ball."""
+    """Bounds on the difference between one record's losses at given parameters and at any others of the ball."""
 
     above: float
     below: float
 
 
 class Problem:
-    """Bounds hold for every record of the universe and every theta of the ball."""
+    """A loss on a domain; its bounds hold for every record of the universe and every theta of the ball."""
 
     def __init__(self, loss: ConvexLoss, design: Design) -> None:
         self.loss = loss
@@ -87,7 +87,7 @@ class Problem:
 
     @property
     def family(self) -> str:
-        """The row of spec 8.4 this loss belongs to."""
+        """The family of this loss, a row of spec 8.4."""
         if self.loss.quadratic and self.loss.kind != "mean":
             return "squared"
         if self.strong_convexity > 0:
@@ -95,7 +95,7 @@ class Problem:
         return "generalised linear" if math.isfinite(self.loss.steepest) else "Lipschitz"
 
     def rounded(self, height: float) -> Problem:
-        """The same with kinks rounded off: a smooth loss that is nowhere less, and nowhere more by above `height`."""
+        """The same with smoothed kinks: a smooth loss that exceeds this one by at most `height`."""
         if math.isfinite(self.smoothness):
             return self
         if self._rounded is None or self._rounded[0] != height:
@@ -103,7 +103,7 @@ class Problem:
         return self._rounded[1]
 
     def zero_loss(self, weight: float) -> float:
-        """How far the risk at 0 can lie above its minimum where rows weigh up to `weight` in all."""
+        """A bound on the excess risk of theta = 0 if rows have a total weight of up to `weight`."""
         if self.loss.kind == "mean":  # the minimiser is weight * mean, which lies weight^2 |mean|^2 / 2 below 0
             return weight**2 * self.feature_norm**2 / 2
         labels = self.design.label_choices
@@ -112,7 +112,7 @@ class Problem:
     def swing(self, theta: np.ndarray) -> Swing:
         """For every record x of the universe and every theta' of the ball, without the ridge:
 
-        `-below <= f(theta; x) - f(theta'; x) <= above`. Both are at most the loss' range, and less where theta's own
+        `-below <= f(theta; x) - f(theta'; x) <= above`. Both are at most the loss' range, and less if theta's own
         margins are small.
         """
         ball, own = self._extremes, self._extremes_at(theta)
@@ -120,7 +120,7 @@ class Problem:
         return Swing(max(0.0, float(above)) * UP, max(0.0, float(below)) * UP)
 
     def _extremes_at(self, theta: np.ndarray) -> Extremes:
-        """Of f for each label, over the margins that theta has on the universe."""
+        """Bounds on f for each label, over the margins of theta on the universe."""
         labels, reach = self.design.label_choices, float(np.linalg.norm(theta)) * self.feature_norm * UP
         if self.outputs > 1:
             return self.loss.extremes(labels, reach)

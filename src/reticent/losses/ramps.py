@@ -1,7 +1,8 @@
-"""Losses whose slope is piecewise linear in the margin: hinge, Huber, quantile, and any that a user declares by knots.
+"""Losses whose slope is piecewise linear in the margin: hinge, Huber, quantile, and losses that a user declares by
+knots.
 
-Such a slope starts somewhere and rises along ramps. A ramp without width is a jump of the slope: a kink of the loss,
-which `rounded` turns into a narrow ramp. So Lipschitz constant, smoothness and range follow from a few numbers.
+Such a slope has a start value and rises along ramps. A ramp without width is a jump of the slope, that is, a kink of
+the loss; `rounded` turns it into a narrow ramp. Lipschitz constant, smoothness and range follow from a few numbers.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Ramps:
 
     @property
     def steepest(self) -> float:
-        """The slope never falls, so its ends are extreme."""
+        """The largest absolute slope; the slope never falls, so it is attained at an end."""
         return float(np.maximum(np.abs(self.start), np.abs(self.start + self.rises.sum(axis=0))).max())
 
     @property
@@ -90,7 +91,7 @@ class Ramps:
         return float(np.where(self.widths == 0, self.rises, 0.0).sum(axis=0).max(initial=0.0))
 
     def widened(self, width: float) -> Ramps:
-        """Jumps as ramps of this width: f grows by at most `width / 8` times the jumps, and nowhere falls."""
+        """Jumps replaced by ramps of this width: f grows by at most `width / 8` times the jumps and never decreases."""
         return Ramps(
             self.start, self.constant, self.centres, np.where(self.widths == 0, width, self.widths), self.rises
         )
@@ -110,10 +111,10 @@ class RampLoss(ScalarLoss):
 
     @abstractmethod
     def declared(self, labels: np.ndarray) -> Ramps:
-        """The ramps for each of these labels, kinks as jumps."""
+        """The ramps for each of these labels, with kinks as jumps."""
 
     def ramps(self, labels: np.ndarray) -> Ramps:
-        """The ramps for each of these labels, kinks rounded off where this loss is a rounded one."""
+        """The ramps for each of these labels, with smoothed kinks if this loss is a rounded one."""
         kept = self.__dict__.get("_kept")
         if kept is not None and kept[0] is labels:  # a risk asks in every step, with the same array
             return kept[1]
@@ -143,7 +144,7 @@ class RampLoss(ScalarLoss):
 
     @property
     def typical(self) -> np.ndarray:
-        """Labels among which slopes and their rise are extreme."""
+        """Labels at which slopes and their rises attain their extremes."""
         return np.array([-1.0, 1.0])
 
     @property
@@ -168,7 +169,7 @@ class Hinge(RampLoss):
         features: attribute names; a tuple of names is an interaction.
         label: the attribute to predict, with two values, or see `positive`.
         radius: parameters lie in a ball of this radius.
-        width: of the parabola that replaces the kink, below it; 0 is the hinge itself.
+        width: width of the parabola that replaces the kink, below it; 0 is the hinge itself.
         ridge: adds `ridge/2 |theta|^2`.
         intercept: whether a constant column is added.
         categories: numeric features that get one column for each value.
@@ -220,13 +221,13 @@ class Hinge(RampLoss):
 
 
 class Huber(RampLoss):
-    """Half the squared residual up to `width`, linear beyond: a regression that outliers cannot pull far.
+    """Half the squared residual up to `width`, linear beyond: a regression that limits the influence of outliers.
 
     Args:
         features: attribute names; a tuple of names is an interaction.
         label: the attribute to predict; a number is scaled to width one by its declared bounds.
         radius: parameters lie in a ball of this radius.
-        width: residuals beyond it count linearly, in units of the label's range.
+        width: the residual beyond which the loss is linear, in units of the label's range.
         ridge: adds `ridge/2 |theta|^2`.
         intercept: whether a constant column is added.
         categories: numeric features that get one column for each value.
@@ -287,9 +288,9 @@ class Quantile(RampLoss):
     Args:
         features: attribute names; a tuple of names is an interaction.
         label: the attribute to predict; a number is scaled to width one by its declared bounds.
-        level: which quantile, above 0 and below 1.
+        level: the quantile's level, above 0 and below 1.
         radius: parameters lie in a ball of this radius.
-        width: of a parabola that replaces the kink, in units of the label's range; 0 is the pinball loss itself.
+        width: width of a parabola that replaces the kink, in units of the label's range; 0 is the pinball loss itself.
         ridge: adds `ridge/2 |theta|^2`.
         intercept: whether a constant column is added.
         categories: numeric features that get one column for each value.
@@ -342,11 +343,11 @@ class Quantile(RampLoss):
 
 
 class Margin(RampLoss):
-    """A convex loss of your own: any convex, piecewise linear or quadratic function of the margin.
+    """A user-defined convex loss: any convex, piecewise linear or quadratic function of the margin.
 
-    It is declared by knots of its slope, which may never fall. Between two knots the slope is interpolated, beyond the
-    outer ones it stays as it is, and two knots at one margin make it jump (a kink of the loss). Lipschitz constant,
-    smoothness and range are computed from the knots; no code is sent anywhere.
+    It is declared by knots of its slope, which must not decrease. The slope is interpolated between two knots and
+    constant beyond the outer knots; two knots at the same margin make it jump (a kink of the loss). Lipschitz constant,
+    smoothness and range are computed from the knots. The loss is data, not code.
 
     Args:
         features: attribute names; a tuple of names is an interaction.
@@ -365,10 +366,10 @@ class Margin(RampLoss):
         A loss for `Session.minimize` and `Release.minimize`.
 
     Raises:
-        QueryError: the function is not convex, knots are out of range, or a label value is left out or unknown.
+        QueryError: the function is not convex, knots are out of range, or a label value is missing or unknown.
 
     Example:
-        The hinge, which costs three times as much where a sick person is called healthy:
+        A hinge loss that costs three times as much if a sick person is classified as healthy:
 
         >>> import reticent as rt
         >>> cost = {"sick": [(1, -3), (1, 0)], "well": [(-1, 0), (-1, 1)]}
@@ -453,7 +454,7 @@ class Margin(RampLoss):
 
 
 def _by_label(given: Any) -> list[tuple[Any, Any]]:
-    """(label value, knots) pairs of whatever form: a mapping, `to_dict`'s list of objects, or one plain list."""
+    """(label value, knots) pairs from any accepted form: a mapping, `to_dict`'s list of objects, or one plain list."""
     if is_mapping(given):
         named: list[tuple[Any, Any]] = list(given.items())
     elif is_sequence(given) and given and all(map(is_mapping, given)):
@@ -468,7 +469,7 @@ def _by_label(given: Any) -> list[tuple[Any, Any]]:
 
 
 def _points(points: Any, who: Any) -> list[tuple[float, float]]:
-    """Pairs of finite numbers, the first of each never falling."""
+    """Pairs of finite numbers whose first entries never decrease."""
     where = "" if who is None else f" of {shown(who)}"
     if not is_sequence(points) or not 1 <= len(points) <= MOST_KNOTS:
         raise QueryError(f"the knots{where} must be a list of from one to {MOST_KNOTS} pairs of numbers")
@@ -509,7 +510,7 @@ def _slopes_of(points: Any, who: Any) -> tuple[tuple[float, float], ...]:
 
 
 def _table(functions: Sequence[Sequence[tuple[float, float]]]) -> Ramps:
-    """All functions side by side, `[ramp, function]`; missing ramps rise by nothing."""
+    """All functions as one array `[ramp, function]`; missing ramps have a rise of zero."""
     ramps = [
         [((at + then) / 2, then - at, later - slope) for (at, slope), (then, later) in itertools.pairwise(knots)]
         for knots in functions

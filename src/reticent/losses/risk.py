@@ -1,4 +1,4 @@
-"""A risk is a loss averaged over a weighted marginal: value, gradient and Hessian by groups, never by one-hot rows."""
+"""Risks: losses averaged over a weighted marginal, with value, gradient and Hessian computed by groups of cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST_TENSOR = 2**22
 
 
 class Risk(Protocol):
-    """The mean loss as a function of theta; `radius` is the ball's."""
+    """The mean loss as a function of theta on a ball of the given `radius`."""
 
     problem: Problem
 
@@ -29,7 +29,7 @@ class Risk(Protocol):
 
 
 def rounded_risk(risk: Risk, height: float) -> Risk:
-    """The same weights under a loss whose kinks are rounded off (`Problem.rounded`)."""
+    """The same weights under a loss with smoothed kinks (`Problem.rounded`)."""
     other = copy.copy(risk)
     other.problem = risk.problem.rounded(height)
     return other
@@ -47,7 +47,7 @@ class QuadraticRisk:
     def of_marginals(
         cls, problem: Problem, marginals: Callable[[Sequence[tuple[str, ...]]], Sequence[np.ndarray]], total: float
     ) -> QuadraticRisk:
-        """From marginals that sum to `total`; all pairs of blocks, and each block with the label."""
+        """The risk from marginals that sum to `total`: all pairs of blocks, and each block with the label."""
         gram, cross, second = moments(problem, marginals)
         return cls(problem, gram / total, cross / total, second / total)
 
@@ -63,7 +63,7 @@ class QuadraticRisk:
 
 
 def moment_sets(problem: Problem) -> list[tuple[str, ...]]:
-    """The attribute sets whose marginals hold every second moment."""
+    """The attribute sets whose marginals determine all second moments."""
     design = problem.design
     label = () if design.label is None else (design.label,)
     sets = {domain_order(design.domain, {*a.attributes, *label}) for a in design.blocks} | {label}
@@ -78,7 +78,7 @@ def moment_sets(problem: Problem) -> list[tuple[str, ...]]:
 
 
 def _label_with_holes(problem: Problem) -> tuple[str, ...]:
-    """The label where some of its codes are none, so that moments of features must know it too."""
+    """The label if some of its codes are unusable; moments of features then need its marginal too."""
     design = problem.design
     return () if design.label is None or design.labelled.all() else (design.label,)
 
@@ -197,7 +197,7 @@ class TensorRisk:
         return self.problem.design.blocks
 
     def feature_squares(self) -> np.ndarray:
-        """|features|^2 for every combination of feature codes."""
+        """The squared norm of the features for every combination of feature codes."""
         total = np.zeros((1,) * len(self._names))
         for block in self._blocks:
             total = total + _spread(np.square(block.table).sum(axis=-1), block.attributes, self._names)
@@ -205,7 +205,7 @@ class TensorRisk:
 
 
 def spread_margins(problem: Problem, theta: np.ndarray, names: Sequence[str]) -> np.ndarray:
-    """<theta, features> with one axis per name, of length one where it does not matter."""
+    """<theta, features> with one axis per name, of length one for attributes without influence."""
     total = np.zeros((1,) * len(names))
     parts = zip(problem.design.blocks, problem.design.split(theta), strict=True)
     for block, part in sorted(parts, key=lambda pair: pair[0].table.size):
@@ -253,7 +253,7 @@ def _label_axes(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _summed(sums: dict[tuple[str, ...], np.ndarray], wanted: tuple[str, ...]) -> np.ndarray:
-    """The sum over all other attributes, from the smallest sum that already holds the wanted ones."""
+    """The sum over all other attributes, computed from the smallest cached sum that contains the requested ones."""
     if wanted not in sums:
         held = min((names for names in sums if set(wanted) <= set(names)), key=lambda names: sums[names].size)
         tensor = sums[held]
@@ -297,7 +297,7 @@ class ListedRisk:
         )
 
     def losses(self, theta: np.ndarray) -> np.ndarray:
-        """The loss of each record, whatever its weight: `loss_tensor` on the records."""
+        """The loss of each record, independent of its weight: `loss_tensor` on the records."""
         ridge = self.problem.strong_convexity / 2 * float(theta @ theta)
         values = self.problem.loss.values(self.margins(theta), self._labels) * self._labelled + ridge
         return np.broadcast_to(values, self._weights.shape)

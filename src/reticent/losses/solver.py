@@ -27,7 +27,7 @@ def minimum(risk: Risk, *, radius: float | None = None, start: np.ndarray | None
 
 
 def _kinked_minimum(risk: Risk, reach: float, theta: np.ndarray) -> tuple[np.ndarray, float]:
-    """By rounded risks, which are nowhere less: min risk >= rounded(theta) - its gap - height."""
+    """Minimise a smoothed risk, which is at least the risk: min risk >= rounded(theta) - its gap - height."""
     best, least = theta, math.inf
     for share in ROUNDINGS:
         height = share * risk.problem.scale
@@ -67,7 +67,9 @@ def _newton_minimum(risk: Risk, reach: float, theta: np.ndarray, tolerance: floa
 def _search(
     risk: Risk, theta: np.ndarray, value: float, step: np.ndarray, decrease: float
 ) -> tuple[np.ndarray, float, bool]:
-    """Halve the step until the risk drops as a tenth of its slope promises; the segment stays in the ball."""
+    """Halve the step until the risk drops by a tenth of the drop that its slope predicts; the segment stays in the
+    ball.
+    """
     share = 1.0
     while share > 1e-12:
         there = theta + share * step

@@ -29,7 +29,7 @@ _DIGITS = 10**15
 
 @dataclass(frozen=True)
 class ConvexPlan:
-    """All constants of one run, in the unit of the losses; `failure` covers every noise of the run together."""
+    """All constants of one run, in the unit of the losses; `failure` covers all noises of the run together."""
 
     engine: str
     losses: int
@@ -62,7 +62,7 @@ class ConvexPlan:
 
     @property
     def compared(self) -> float:
-        """The threshold as the test compares: in records."""
+        """The threshold of the test, in records."""
         return self.threshold * self.records / self.scale
 
     @property
@@ -71,13 +71,13 @@ class ConvexPlan:
 
     @property
     def minimizer_failure(self) -> float:
-        """How often one private minimiser may err by more than `measured`."""
+        """The probability with which one private minimiser may have an error above `measured`."""
         return self.noise_failure / (3 * self.epochs)
 
     def rest(self, entropy: float) -> float:
-        """What every further loss errs at most, if the data's relative entropy to the hypothesis is at most this.
+        """The largest error of every further loss, given a bound on the data's relative entropy to the hypothesis.
 
-        Exact minimisers would show a mean of u of minus the excess, and one more update would lower the entropy.
+        For exact minimisers the mean of u is minus the excess, and one more update would lower the entropy.
         """
         return self.scale * math.sqrt(2 * max(0.0, entropy)) + SOLVED * self.scale
 
@@ -90,9 +90,9 @@ class ConvexPlan:
 
 
 def convex_plan(engine: str, task: Task, amount: float, error: float | None = None) -> ConvexPlan:
-    """The plan of one engine within `amount` of rho: for `error`, or for the least that it certifies.
+    """The plan of one engine within `amount` of rho: for `error`, or for the smallest error that it certifies.
 
-    QueryError where it certifies nothing, or not that.
+    QueryError if it certifies nothing, or not that error.
     """
     if engine not in ENGINES:
         raise QueryError(f"engine {engine!r} is unknown; use one of {', '.join(ENGINES)}")
@@ -112,32 +112,34 @@ def convex_plan(engine: str, task: Task, amount: float, error: float | None = No
 
 
 def least_error(engine: str, task: Task, amount: float) -> float:
-    """The smallest error whose epochs `amount` of rho pays for; infinite where not even the losses' range does."""
+    """The smallest error for which `amount` of rho pays all epochs; infinite if it pays for none below the losses'
+    range.
+    """
     scale = task.scale
     return crossing(lambda error: price(engine, task, error), amount, SMALLEST * scale, scale)
 
 
 def price(engine: str, task: Task, error: float) -> float:
-    """What all epochs together cost in rho, each with its private minimiser."""
+    """The price of all epochs together in rho, each with its private minimiser."""
     parts = _parts(engine, task, error)
     return math.inf if parts is None else parts.epochs * (parts.watched + parts.minimized + task.rounding)
 
 
 def watching_price(engine: str, task: Task, error: float) -> float:
-    """The part of `price` that tests cost."""
+    """The part of `price` for tests."""
     parts = _parts(engine, task, error)
     return math.inf if parts is None else parts.epochs * parts.watched
 
 
 def minimizers_price(engine: str, task: Task, error: float) -> float:
-    """The part of `price` that private minimisers cost."""
+    """The part of `price` for private minimisers."""
     parts = _parts(engine, task, error)
     return math.inf if parts is None else parts.epochs * parts.minimized
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """How an error is divided, and what follows for one epoch."""
+    """The division of an error, and the resulting constants of one epoch."""
 
     margin: float
     measured: float
@@ -174,7 +176,7 @@ def _tuned_parts(task: Task, error: float) -> _Parts | None:
     if usable <= doubt * scale:
         return None
     found = None
-    # What a doubtful number of records hides from a minimiser, at any price; beyond it prices fall as a power.
+    # The error due to an uncertain number of records, at any price; above it prices fall as a power.
     floor = doubt * scale
     at = floor + (usable - floor) / 4
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The papers' rates as tables: how many records each mechanism needs against error, questions and universe."""
+"""The papers' rates as tables: the records that each mechanism needs, by error, number of questions and universe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Table 1 of the convex paper for one's own losses: records, error or budget, each from the other two (001)."""
+"""Table 1 of the convex paper (001) for given losses: records, error or budget, each from the other two."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Unknown = Literal["records", "error", "budget"]
 
 @dataclass(frozen=True)
 class LossRow:
-    """One way to answer: for which family of losses, by which mechanism, and the number that was asked for."""
+    """One row of the plan: family of losses, mechanism, and the computed number."""
 
     family: str
     mechanism: str
@@ -64,7 +64,7 @@ class LossRow:
 
 @dataclass(frozen=True, eq=False)
 class LossPlan:
-    """What one loss, and `count` adaptive losses like it, need: certified by formulas, before anything is spent."""
+    """The needs of one loss, and of `count` adaptive losses like it, from formulas, before anything is spent."""
 
     unknown: Unknown
     rows: tuple[LossRow, ...]
@@ -78,7 +78,7 @@ class LossPlan:
 
     @property
     def choice(self) -> LossRow:
-        """The least that is promised for all `count` losses."""
+        """The row with the smallest guaranteed value for all `count` losses."""
         return min((row for row in self.rows if row.losses == self.count and row.certified), key=lambda row: row.value)
 
     def to_dict(self) -> dict[str, Any]:
@@ -126,7 +126,7 @@ class LossPlan:
 
     @property
     def advice(self) -> str:
-        """One sentence: the cheapest way for all losses, or that there is none."""
+        """One sentence: the cheapest mechanism for all losses, or that there is none."""
         row = self.choice
         if self._shown(row) == "vacuous":
             return (
@@ -162,7 +162,7 @@ def plan_losses(
     confidence: float = 0.95,
     neighbours: str = "replace-one",
 ) -> LossPlan:
-    """Which of records, error and budget is left out follows from the other two; see `rt.plan`."""
+    """Compute whichever of records, error and budget is not given from the other two; see `rt.plan`."""
     if not has_items(losses := (losses,) if isinstance(losses, ConvexLoss) else losses):
         raise QueryError(f"losses is of type {type(losses).__name__}; give a loss, or a list of losses")
     listed = tuple(losses)
@@ -221,7 +221,7 @@ def _families(losses: Sequence[ConvexLoss], domain: Domain) -> list[tuple[str, t
 
 @dataclass(frozen=True)
 class _Solver:
-    """One formula solved for whichever of the three is left out."""
+    """One formula, solved for whichever of the three is not given."""
 
     unknown: Unknown
     records: float | None
@@ -229,7 +229,7 @@ class _Solver:
     amount: float | None
 
     def single(self, task: Task, kinds: tuple[type[Minimizer], ...], count: int) -> float:
-        """So many losses minimised one by one, each within the error at the confidence."""
+        """A given number of losses minimised one by one, each within the error at the confidence."""
 
         def needed(records: float, error: float) -> float:
             facts: dict[str, Any] = {"neighbours": task.neighbours, "records": records, "failure": task.failure}
@@ -238,7 +238,9 @@ class _Solver:
         return self._solved(needed, task.scale)
 
     def audited(self, task: Task) -> float:
-        """Each free model audited by itself: what audits show nine times in ten of models without any excess."""
+        """Each free model audited separately: the bound that an audit gives nine times in ten for a model without
+        excess risk.
+        """
         problems = [loss.on(task.domain) for loss in task.losses]
         unit = max(least_scale(problem, np.zeros(problem.dimension), task.neighbours) for problem in problems)
         spread = (z_score(task.failure) + z_score(0.1)) * float(records_moved(task.neighbours) + GAP + FLOATS) * unit
@@ -262,7 +264,7 @@ class _Solver:
         return self._solved(needed, task.scale)
 
     def _solved(self, needed: Any, scale: float) -> float:
-        """`needed(records, error)` is the rho that both take."""
+        """Solve `needed(records, error) = rho` for the number that is not given."""
         if self.unknown == "budget":
             return needed(self.records, self.error)
         if self.unknown == "records":

@@ -1,22 +1,24 @@
 """What a fit leaves of its measurements beyond their noise, learnt from released numbers alone.
 
-A fit shrinks what noise drowns cell by cell. Many cells that lean the same way add up in a range, and their sum may be
-far above its noise: such misfit shows in what was measured less what was fitted. Let f be the fit, T the table,
-y = T + z what was measured and p = f(y), all as coefficients of cosines along every axis of the residual of a set of
-attributes, where noise has one variance. To first order f keeps the share h of a coefficient, so that
+A fit shrinks interactions that are smaller than the noise of their cells. If many cells have errors of the same sign,
+the error of a range over them may be far above its noise. Such misfit is visible in the residuals, that is, in the
+measured values minus the fitted ones. Let f be the fit, T the table, y = T + z the measurement and p = f(y), all as
+coefficients of cosines along every axis of the residual of a set of attributes, where the noise has one variance. To
+first order f keeps the share h of a coefficient, so that
 
-    left over       y - p = (1 - h) (T + z)
+    residual        y - p = (1 - h) (T + z)
     error           T - p = (1 - h) T - h z.
 
-If p were the table, a fit f(p + z') to its own marginals would leave (1 - h) (p + z') and err by (1 - h) p - h z',
-which can be seen. Squares of the two differ alike, by (1 - h)^2 (T^2 - p^2): what is left over in excess of what such a
-refit leaves is, in the mean square, exactly what the table's error has beyond that of the refit (it is Stein's estimate
-of the error, with the refit in place of the derivative of f).
+If p were the table, a fit f(p + z') to its own marginals would have the residual (1 - h) (p + z') and the error
+(1 - h) p - h z', both of which can be computed. In the mean square, residual and error differ from these by the same
+amount, (1 - h)^2 (T^2 - p^2). The excess of the actual residual over that of the refit therefore estimates the excess
+of the table's error over that of the refit (it is Stein's estimate of the error, with the refit in place of the
+derivative of f).
 
-The excess b of a coefficient is taken to be normal with a standard deviation that sets of as many attributes have in
-common at a level (frequencies 1, 2-3, 4-7, ...), some more than others: a mixture of normals over a grid of
-standard deviations, its weights those that make what is left over likeliest (Kiefer and Wolfowitz 1956). Sets in small
-tables, where noise is low, so tell what to expect of those where it drowns everything.
+The excess b of a coefficient is modelled as normal. Its standard deviation is drawn, for each set of attributes and
+each level of frequencies (1, 2-3, 4-7, ...), from a distribution that all sets of the same number of attributes share:
+a mixture over a grid of standard deviations with maximum likelihood weights (Kiefer and Wolfowitz 1956). Sets with
+little noise, in small tables, thus determine what is expected of sets whose noise exceeds their interactions.
 """
 
 from __future__ import annotations
@@ -45,17 +47,19 @@ LEAST_VARIANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """How large the excess of a band is in each of its sets: weights of variances on a grid."""
+    """The distribution of the excess of a band over its sets: weights of variances on a grid."""
 
     variances: np.ndarray
     weights: np.ndarray
     """Of sets that were not measured."""
     own: Mapping[Set, np.ndarray]
-    """Of each set, given what is left over of it."""
+    """The distribution of each set's excess, given its residuals."""
 
     @classmethod
     def likeliest(cls, sets: Sequence[Set], counts: np.ndarray, squares: np.ndarray, noise: np.ndarray) -> Self:
-        """From the number of coefficients of each set, the sum of their squares, and the variance of their noise."""
+        """The maximum likelihood mixture, from the number of coefficients of each set, the sum of their squares, and
+        the variance of their noise.
+        """
         lowest = LOWEST * sqrt(float(noise.min()))
         largest = max(2 * lowest, sqrt(float((squares / counts).max())))
         variances = np.concatenate([[0.0], np.geomspace(lowest, largest, SPREADS) ** 2])
@@ -71,13 +75,13 @@ class Mixture:
         return cls(variances, weights, dict(zip(sets, own, strict=True)))
 
     def draw(self, names: Set, generator: np.random.Generator) -> float:
-        """A variance of the excess."""
+        """Draw a variance of the excess."""
         return float(generator.choice(self.variances, p=self.own.get(names, self.weights)))
 
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
-    """The excess of what is left over, by bands, from which errors are drawn."""
+    """The excess of the residuals, by bands, from which errors are drawn."""
 
     left: Mapping[Set, np.ndarray]
     """Coefficients of what was measured less what was fitted, as densities: of a table of c cells, root c times."""
@@ -96,7 +100,7 @@ class Misfit:
         fitted: Mapping[Set, np.ndarray],
         refits: Iterable[tuple[Consistent, Mapping[Set, np.ndarray]]],
     ) -> Self:
-        """From residuals that were measured and fitted; and the same of refits to the fit's own marginals."""
+        """The misfit from measured and fitted residuals, and the same of refits to the fit's own marginals."""
         left = {names: coefficients(measured.residuals[names] - table) for names, table in fitted.items()}
         noise = {names: table.size / measured.precisions[names] for names, table in left.items()}
         spent: dict[Band, list[float]] = {}
@@ -129,7 +133,9 @@ class Misfit:
         return cls(left, noise, kept, mixtures, growth)
 
     def draw(self, shapes: Mapping[Set, tuple[int, ...]], generator: np.random.Generator) -> dict[Set, np.ndarray]:
-        """The excess of the residual of every set, given what is left over; of sets not measured as of the others."""
+        """Draw the excess of the residual of every set, given the residuals; sets without measurements are drawn as the
+        others.
+        """
         return {names: from_coefficients(self._drawn(names, shape, generator)) for names, shape in shapes.items()}
 
     def _drawn(self, names: Set, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
@@ -150,7 +156,9 @@ class Misfit:
 
 
 def bands(shape: tuple[int, ...]) -> dict[Band, np.ndarray]:
-    """Places of coefficients by level: the power of two of the highest frequency; none is zero in a residual."""
+    """Positions of coefficients by level: the power of two of the highest frequency; no frequency is zero in a
+    residual.
+    """
     axes = np.meshgrid(*(np.arange(size) for size in shape), indexing="ij", sparse=True)
     highest, inside = np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=bool)
     for axis in axes:
@@ -160,7 +168,9 @@ def bands(shape: tuple[int, ...]) -> dict[Band, np.ndarray]:
 
 
 def coefficients(residual: np.ndarray) -> np.ndarray:
-    """Of cosines along every axis, as densities: half of a table's cells have the same sum whatever their number."""
+    """Coefficients of cosines along every axis, scaled as densities, so that sums over half of the cells do not depend
+    on their number.
+    """
     from scipy.fft import dctn
 
     return np.asarray(dctn(residual, norm="ortho")) * sqrt(residual.size)

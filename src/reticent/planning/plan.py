@@ -1,4 +1,4 @@
-"""A plan says before any spending what each mechanism certifies, what may be expected, and which one to choose."""
+"""`rt.plan`: what each mechanism certifies or is expected to certify, and which one to choose, before any spending."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEDGER_ROUNDING = 3 / NANO
 
 @dataclass(frozen=True)
 class Setting:
-    """The public facts a plan is computed from."""
+    """The public facts from which a plan is computed."""
 
     records: int
     log_universe: float
@@ -94,7 +94,7 @@ def plain_answers(setting: Setting, error: float) -> int:
 
 
 def of_epoch(setting: Setting, epochs: Any) -> Any:
-    """What one epoch may cost."""
+    """The largest price of one epoch."""
     return setting.amount / epochs - setting.rounding
 
 
@@ -210,7 +210,7 @@ def dualquery(setting: Setting) -> float:
 
 
 def smallest_error(fits: Callable[[float], bool]) -> float:
-    """The least error that a monotone condition allows; infinite if not even 1 does."""
+    """The smallest error that satisfies a monotone condition; infinite if 1 does not satisfy it."""
     low, high = 1e-9, 1.0
     if not fits(high):
         return math.inf
@@ -221,7 +221,7 @@ def smallest_error(fits: Callable[[float], bool]) -> float:
 
 
 def expected(setting: Setting, domain: Domain, *, share: float = 0.5) -> float:
-    """What an audited fit may be expected to certify for boxes on up to three attributes. An assumption, no formula."""
+    """The expected certificate of an audited fit for boxes on up to three attributes: an assumption, not a theorem."""
     order = min(3, len(domain))
     sets = math.comb(len(domain), order)
     if sets > 100_000:
@@ -248,7 +248,9 @@ PRACTICAL = "measure - fit - audit"
 
 @dataclass(frozen=True)
 class Plan:
-    """Errors are fractions of the table that all queries meet together with the stated confidence."""
+    """The options of a plan; all queries together meet their errors (fractions of the table) with the stated
+    confidence.
+    """
 
     setting: Setting
     options: tuple[Option, ...]
@@ -257,12 +259,16 @@ class Plan:
 
     @property
     def choice(self) -> Option:
-        """The least error; the practical engine's expectation counts, since its audit certifies afterwards."""
+        """The option with the smallest error; the default engine's expected error counts, because its audit certifies
+        it later.
+        """
         return min(self.options, key=lambda option: option.error)
 
     @property
     def crossover(self) -> int | None:
-        """From how many distinct questions on the audited fit should beat Gaussian + cache; None if it never does."""
+        """The number of distinct questions above which the audited fit is expected to beat Gaussian + cache; None if
+        never.
+        """
         fit = next(option.error for option in self.options if option.name == PRACTICAL)
         if self.setting.pure:
             return None
@@ -275,7 +281,8 @@ class Plan:
         return low
 
     def records_needed(self, error: float) -> dict[str, float]:
-        """The fewest records at which each mechanism reaches `error` with this budget; infinite where none do.
+        """The smallest number of records at which each mechanism reaches `error` with this budget; infinite if none
+        does.
 
         Args:
             error: A fraction of the table, above 0 and below 1.
@@ -349,7 +356,7 @@ class Plan:
 
     @property
     def advice(self) -> str:
-        """One sentence: what to choose, or what would be needed."""
+        """One sentence: which mechanism to choose, or what would be needed."""
         if self.choice.vacuous:
             factor = min(self.needed(0.05).values())
             more = factor if self.budget.pure else math.sqrt(factor)  # noise in records: 1/epsilon or 1/sqrt(rho)
@@ -411,25 +418,25 @@ def plan(
     error: float | None = None,
     neighbours: str | None = None,
 ) -> Plan | LossPlan:
-    """What each mechanism certifies, from public facts alone, before anything is spent.
+    """Compute what each mechanism certifies, from public facts alone, before anything is spent.
 
-    For counting queries: the certified error of every mechanism for `queries` adaptive questions. For convex losses
-    (`losses=`): what one loss, and `count` adaptive losses like it, need. Two of `records`, `error` and `budget` are
-    given, and the plan says what the third must be for each family of losses and each mechanism.
+    For counting queries, the plan states the certified error of every mechanism for `queries` adaptive questions. For
+    convex losses (`losses=`), it states the needs of one loss, and of `count` adaptive losses like it: give two of
+    `records`, `error` and `budget`, and the plan computes the third for each family of losses and each mechanism.
 
     Args:
         domain: the attributes of the table.
-        records: how many records (or persons) the table has.
+        records: the number of records (or persons) of the table.
         budget: the whole privacy budget.
-        queries: how many counting queries will be asked; by default 10,000.
-        confidence: with which probability all bounds hold together.
-        losses: a loss, or several, like those that will be asked; the plan reckons with the widest and the dearest.
-        count: how many losses will be asked, each perhaps depending on earlier answers; by default 100.
-        error: the excess risk that every loss is to meet.
-        neighbours: for losses, "replace-one" (the default) or "add-remove", as the table has it.
+        queries: the number of counting queries that will be asked; by default 10,000.
+        confidence: the probability with which all bounds hold together.
+        losses: a loss, or several, like those that will be asked; the plan uses the widest range and the highest price.
+        count: the number of losses that will be asked, adaptively; by default 100.
+        error: the excess risk that every model must meet.
+        neighbours: for losses, "replace-one" (the default) or "add-remove", as for the table.
 
     Returns:
-        A `Plan`, or a `LossPlan` where `losses` are given; print it, or read its `to_dict()`.
+        A `Plan`, or a `LossPlan` if `losses` are given; print it, or use its `to_dict()`.
 
     Raises:
         QueryError: an argument is out of range, or not exactly two of `records`, `error` and `budget` are given.
@@ -478,7 +485,7 @@ def plan(
 
 
 def fewest(error_at: Callable[[int], float], wanted: float, most: int = MOST) -> float:
-    """The fewest records at which an error that falls with them is reached, to a thousandth."""
+    """The smallest number of records at which a decreasing error is reached, to within a thousandth."""
     low, high = 1, most
     if not error_at(high) <= wanted:
         return math.inf

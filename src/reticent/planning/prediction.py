@@ -1,6 +1,6 @@
-"""What a start is expected to certify, from public facts: before it is bought, and then before its audit.
+"""Predictions of what a warm start will certify, from public facts: before it is bought, and again before its audit.
 
-An expectation decides what is bought and is stated as one; what holds is what the audit then certifies.
+Predictions decide what is bought and are labelled as predictions; only the audit certifies.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ class Largest(NamedTuple):
 def expected_largest(domain: Domain, noise: Mapping[Set, float], order: int) -> float:
     """The largest error over all boxes on `order` attributes of the least-squares fit to measured marginals.
 
-    `noise` is the standard deviation of each measured marginal's cells, as a share of the table. A marginal S tells the
-    interaction A inside it with the variance of its cells times cells(S) / cells(A) in each cell of A, and what several
-    marginals tell about A adds up. A box that takes half of each of k columns has 4^-k cells(A) times that variance
-    from every A inside it, and of N about independent boxes the largest error is about sqrt(2 ln N) of their standard
-    deviations. Of an interaction that is smaller than its noise a fit that shrinks keeps nothing: then the interaction
-    itself is the error, and of three or more columns it is assumed to be small.
+    `noise` is the standard deviation of each measured marginal's cells, as a share of the table. A marginal S
+    determines the interaction A inside it with the variance of its cells times cells(S) / cells(A) in each cell of A,
+    and the precisions of several marginals add up. A box that takes half of each of k columns has 4^-k cells(A) times
+    that variance from every A inside it, and the largest error of N approximately independent boxes is about sqrt(2 ln
+    N) standard deviations. A fit with shrinkage drops an interaction that is smaller than its noise: the interaction
+    itself is then the error, and for three or more columns it is assumed to be small.
     """
     precision: dict[Set, float] = {}
     for names, sd in noise.items():
@@ -78,7 +78,7 @@ def expected_largest(domain: Domain, noise: Mapping[Set, float], order: int) -> 
 
 
 def _variance(columns: int, weight: float, precision: float) -> float:
-    """Of a box's error, from one interaction of so many columns."""
+    """The variance of a box's error from one interaction of a given number of columns."""
     assumed = (INTERACTION * 2.0**-columns) ** 2 if columns > LOW_ORDER else inf
     if precision == 0:
         return assumed if columns > LOW_ORDER else 0.0  # left to the fit's prior; nothing to say beforehand
@@ -92,10 +92,11 @@ def refitted_largest(
     boxes: Sequence[Set],
     predicates: Sequence[Sequence[Set]] = (),
 ) -> Largest | None:
-    """The largest errors that a fit is expected to have, given what it left of its measurements; None if unknown.
+    """The largest errors that a fit is expected to have, given its residuals; None if unknown.
 
-    Fits to what would be measured if the hypothesis were the table err as noise and shrinking have it. What the table
-    itself has beyond that shows in what was left over (`misfit.py`), and is drawn and added. The mean of a few draws.
+    Fits to simulated measurements of the hypothesis show the errors caused by noise and shrinkage. The additional
+    misfit of the real table is estimated from the residuals (`misfit.py`), drawn, and added. The result is the mean of
+    a few draws.
     """
     told = [m for m in measurements if isinstance(m.query, (Marginal, Residual))]
     if not isinstance(hypothesis, (DenseHypothesis, SupportHypothesis)) or not told:
@@ -119,7 +120,7 @@ def refitted_largest(
         excess, own = misfit.draw(shapes, generator), errors[place % len(errors)]
         field = {names: own[names] + table_with(excess, names, own[names].shape) for names in boxes}
         drawn.append(_worst_box(field, boxes))
-    # Cells add up whatever their signs: of them only the root mean square error is larger than that of refits.
+    # Absolute errors of cells add up: only their root mean square is larger than that of refits.
     variations = [
         misfit.growth.get(len(sets[0]), 1.0) * fmean(_variation(own, sets) for own in errors) for sets in predicates
     ]
@@ -129,7 +130,7 @@ def refitted_largest(
 def _refitted(
     hypothesis: DenseHypothesis | SupportHypothesis, told: Sequence[Measurement], generator: np.random.Generator
 ) -> tuple[list[Measurement], Hypothesis]:
-    """What would be measured if the hypothesis were the table, and a fit to it among the same records."""
+    """Simulated measurements of the hypothesis, and a fit to them on the same records."""
     domain = hypothesis.domain
     tables = hypothesis.marginals([domain.canonical(m.query.attributes) for m in told])
     own = [centred(t) if isinstance(m.query, Residual) else t for m, t in zip(told, tables, strict=True)]
@@ -153,5 +154,5 @@ def _worst_box(errors: Mapping[Set, np.ndarray], sets: Sequence[Set]) -> float:
 
 
 def _variation(errors: Mapping[Set, np.ndarray], sets: Sequence[Set]) -> float:
-    """The largest error over all predicates on a set: half of what the cells differ by in all."""
+    """The largest error over all predicates on a set: half the L1 distance of the cells."""
     return max(float(np.abs(errors[names]).sum()) for names in sets) / 2

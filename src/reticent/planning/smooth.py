@@ -1,4 +1,4 @@
-"""Smooth tables: how many sampled records stand for a universe whose cells are all small (003, Lemma 3.6)."""
+"""Smooth tables: the number of sampled records that represent a universe whose cells are all small (003, Lemma 3.6)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ _PARTS = np.linspace(0.005, 0.995, 199)
 
 @dataclass(frozen=True)
 class Smooth:
-    """A table none of whose cells holds more than `share` of the records, or one that is close to such a table.
+    """A declaration that no cell of the table holds more than `share` of the records, or that the table is close to
+    such a one.
 
-    Sampled records of the universe then hold some distribution that is within `gamma` of the table for every question
-    fixed in advance (003, Lemma 3.6), so a threshold engine on them needs no more updates than planned. Answers keep
-    their certificates whether or not the table is as smooth as declared: what fails then is the number of updates.
+    Some distribution on sampled records of the universe is then within `gamma` of the table for every question fixed in
+    advance (003, Lemma 3.6), so a threshold engine on these records needs no more updates than planned. If the
+    declaration is false, answers keep their certificates, but more updates may be needed.
 
     Args:
-        share: The most any one combination of values holds, as a share of the table: public, or paid for (`Smooth.of`).
-        gamma: How far the best distribution on the sampled records may be from the table.
-        distance: For a pseudo-smooth table: how far, on every question, it may be from one with cells below `share`.
+        share: An upper bound on the share of any one cell; public knowledge, or purchased (`Smooth.of`).
+        gamma: The distance allowed between the best distribution on the sampled records and the table.
+        distance: For a pseudo-smooth table: its largest distance, on every question, from a table with cells below
+            `share`.
 
     Raises:
         QueryError: A number is outside its range.
@@ -52,7 +54,7 @@ class Smooth:
 
     @classmethod
     def of(cls, answer: Answer, *, gamma: float = 0.05, distance: float = 0.0) -> Smooth:
-        """From a certified marginal: no cell of the universe holds more than the largest cell of any marginal.
+        """Compute the smoothness from a certified marginal, whose largest cell bounds every cell of the universe.
 
         Args:
             answer: A certified answer to `rt.marginal(...)`, from a session or a release.
@@ -63,7 +65,7 @@ class Smooth:
             The smoothness that holds with the answer's confidence.
 
         Raises:
-            QueryError: The answer is not certified, or bounds nothing.
+            QueryError: The answer is not certified, or its bound is vacuous.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -81,11 +83,11 @@ class Smooth:
 
     @property
     def error(self) -> float:
-        """What the support may add to the error of an answer."""
+        """The error that the support may add to an answer."""
         return self.gamma + self.distance
 
     def records(self, domain: Domain, *, queries: int, failure: float) -> int:
-        """How many records to sample: the lemma's size, with the constants of docs/proofs/smooth-support.md.
+        """The number of records to sample: the lemma's size, with the constants of docs/proofs/smooth-support.md.
 
         Args:
             domain: The universe.
@@ -96,7 +98,7 @@ class Smooth:
             The size of the sample.
 
         Raises:
-            QueryError: The universe itself is smaller, or the sample does not fit.
+            QueryError: The universe itself is smaller, or the sample does not fit in memory.
 
         Example:
             >>> import reticent as rt
@@ -125,7 +127,7 @@ class Smooth:
 
 
 def _failure(records: int, density: float, queries: int, gamma: float) -> float:
-    """The chance of a bad sample, least over the part that its total may miss (docs/proofs/smooth-support.md)."""
+    """The probability of a bad sample, minimised over the allowance for its total (docs/proofs/smooth-support.md)."""
     error = gamma * (1 - _PARTS)
     each = 2 * queries * np.exp(-records * error**2 / (2 * density * (0.25 + error / 3)))
     total = np.exp(-records * _PARTS**2 / (2 * density))
@@ -135,7 +137,7 @@ def _failure(records: int, density: float, queries: int, gamma: float) -> float:
 def stated_support(
     support: int | None, smoothness: float | None, gamma: float | None, distance: float | None
 ) -> int | Smooth | None:
-    """A support as options and settings state it: a number of records, or the smoothness it follows from."""
+    """The support from options and settings: a number of records, or the smoothness from which it is computed."""
     if smoothness is None:
         if gamma is not None or distance is not None:
             raise QueryError("gamma and distance belong to smoothness: state that, or leave them out")

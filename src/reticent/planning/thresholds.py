@@ -1,4 +1,4 @@
-"""From a setting to the constants of the textbook engines: noises, threshold and certified error (spec 6.2)."""
+"""Constants of the threshold engines: noises, threshold and certified error (spec 6.2)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIGITS = 10**15
 
 @dataclass(frozen=True)
 class EpochPlan:
-    """All constants of one run, as fractions of the table; `failure` covers every noise of the run together."""
+    """All constants of one run, as fractions of the table; `failure` covers all noises of the run together."""
 
     engine: str
     queries: int
@@ -66,16 +66,18 @@ class EpochPlan:
 
     @property
     def shift(self) -> float:
-        """How far a measurement may be from the best distribution that the hypothesis can reach (spec 6.4)."""
+        """The largest distance of a measurement from the best distribution that the hypothesis can represent (spec
+        6.4).
+        """
         return self.measured + self.gamma
 
     @property
     def each_failure(self) -> float:
-        """Of one measurement: the cells of a marginal share it."""
+        """The failure probability of one measurement; the cells of a marginal share it."""
         return self.noise_failure or self.failure / (3 * self.epochs)
 
     def widened(self, records_error: float) -> EpochPlan:
-        """For a noisy number of records (spec 1.1)."""
+        """The plan for a noisy number of records (spec 1.1)."""
         return replace(
             self,
             threshold=self.threshold + records_error,
@@ -101,7 +103,7 @@ class EpochPlan:
 
 
 def epoch_plan(engine: str, setting: Setting) -> EpochPlan:
-    """The plan of one engine; QueryError when its certified error says nothing."""
+    """The plan of one engine; QueryError if its certified error is vacuous."""
     if engine not in ENGINES:
         raise QueryError(f"engine {engine!r} is unknown; use 'default', {', '.join(map(repr, ENGINES))}")
     if engine == "hardt-rothblum" and setting.delta is None:

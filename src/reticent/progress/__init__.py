@@ -1,1 +1,1 @@
-"""Progress of long calls: what a listener is told, and the bars that terminals and notebooks show by default."""
+"""Progress of long calls: the values that a listener receives, and the default bars of terminals and notebooks."""

@@ -1,9 +1,9 @@
-"""Bars with the time left: on a terminal's standard error and in notebooks, without ipywidgets; silent elsewhere.
+"""Progress bars with the remaining time, on a terminal's standard error and in notebooks, without ipywidgets.
 
 `RETICENT_PROGRESS=off` turns them off, as `progress=False` does for one call. Where output is a file or a pipe there is
 never a bar.
 
-What a listener is told while a release, a session's opening or a discovery runs: public quantities only.
+A listener receives public quantities only, while a release, a session's opening or a discovery runs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ UPDATE_SECONDS = 0.2
 OFF = frozenset({"0", "off", "no", "false"})
 
 Update = Callable[[str, int, int, str], None]
-"""What is being done, how much of it is done, of how much (0 where nobody knows), and a remark."""
+"""The current step, the amount done, the total (0 if unknown), and a remark."""
 
 
 class _Bar(Protocol):
@@ -59,7 +59,7 @@ def listening(progress: Report | bool) -> Iterator[Report]:
 
 @contextmanager
 def bar(wanted: bool = True) -> Iterator[Update | None]:
-    """A bar where there is somebody to look at it; it is gone when the work is done."""
+    """A progress bar on a terminal or in a notebook; it disappears when the work is done."""
     with _Shown.lock:
         made = None if not wanted or _Shown.active else _made()
         _Shown.active = _Shown.active or made is not None

@@ -1,4 +1,4 @@
-"""What every query has: attributes, a canonical text, a digest, a plain form."""
+"""`Query`, the base of all queries: attributes, a canonical text, a digest, a plain form."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ KEPT_CELLS = 2**16
 
 
 class Query:
-    """Equal when their texts are.
+    """A question about the table; two queries are equal if their texts are.
 
-    Not an `ABC`: a free answer asks a dozen times of which kind its query is, and that test would be slow.
+    Not an `ABC`, because a free answer tests the type of its query a dozen times, and that test would be slow.
     """
 
     @cached_property
@@ -41,16 +41,16 @@ class Query:
     @property
     @abstractmethod
     def attributes(self) -> frozenset[str]:
-        """The columns it mentions."""
+        """The columns that the query uses."""
 
     def resolve(self, domain: Domain) -> Query:
-        """What is really asked on this domain: a mean may turn out to be a ratio."""
+        """The query to ask on this domain: a mean may become a ratio."""
         return self
 
     def binning(self, domain: Domain) -> tuple[float, float]:
-        """How far the answer may be from that of the rows' own numbers, because bins stand for them.
+        """The binning error: the largest distance between this answer and that for the rows' own numbers.
 
-        In its unit; and as a multiple of how far it lies above the smallest number (see `numbers.bin_reach`).
+        In the unit of the answer; and as a multiple of its distance from the smallest number (see `numbers.bin_reach`).
         """
         return 0.0, 0.0
 
@@ -80,7 +80,7 @@ class Linear(Query):
     """One number: the mean over the table of a function of the record with values in [0, 1]."""
 
     def compile(self, domain: Domain) -> Form:
-        """The function on the universe, verified to lie in [0, 1]; the last domain's form is kept."""
+        """The function on the universe, verified to lie in [0, 1]; the form for the last domain is cached."""
         kept = self.__dict__.get("_compiled")
         if kept is not None and kept[0] is domain:
             return kept[1]
@@ -98,7 +98,7 @@ class Linear(Query):
 
 
 def checked_predicate(predicate: Any) -> Predicate:
-    """Catch the usual slip: a comparison that Python evaluated on its own."""
+    """Check a predicate; a common mistake is a comparison that Python has already evaluated."""
     if not isinstance(predicate, Predicate):
         kind = type(predicate).__name__
         raise QueryError(f'expected a predicate such as col("age") >= 45, not {kind}; join them with & | ~')
@@ -106,7 +106,7 @@ def checked_predicate(predicate: Any) -> Predicate:
 
 
 def checked_query(question: Any) -> Query:
-    """Catch the usual slips: a condition that is not counted, and SQL where only queries are taken."""
+    """Check a query; common mistakes are a condition without `rt.count`, and SQL text instead of a query."""
     if isinstance(question, Query):
         return question
     if isinstance(question, Predicate):
@@ -118,7 +118,7 @@ def checked_query(question: Any) -> Query:
 
 
 def domain_order(domain: Domain, names: Iterable[str]) -> tuple[str, ...]:
-    """Names in the domain's order; an unknown one is a fault of the question, not of the domain."""
+    """Names in the domain's order; an unknown name is a QueryError, not a DomainError."""
     require(domain, Domain, "domain", "rt.Domain(...) or table.domain")
     try:
         return domain.canonical(names)

@@ -1,4 +1,4 @@
-"""A million conjunctions are two small integer tables: which attributes, which codes."""
+"""`Conjunctions`: a large list of conjunctions as two integer arrays, attributes and codes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ ABSENT = -1
 
 
 class Conjunctions:
-    """Queries `record[attribute] == code and ...`, one per row; attributes are positions in the domain.
+    """A list of queries `record[attribute] == code and ...`, one per row; attributes are positions in the domain.
 
-    Literals are kept in domain order with padding last, so equal conjunctions are equal rows.
+    Literals are in domain order with padding last, so equal conjunctions are equal rows.
 
     Args:
         domain: The public description of the table.
         attributes: One row for each query: positions of attributes, padded with -1.
-        codes: The codes that go with them.
+        codes: The code of each attribute.
 
     Raises:
-        QueryError: Arrays of other shapes, or positions and codes that the domain does not have.
+        QueryError: The arrays have wrong shapes, or contain positions or codes that the domain does not have.
 
     Example:
         >>> import numpy as np, reticent as rt
@@ -77,7 +77,7 @@ class Conjunctions:
             domain: The domain of the table.
 
         Returns:
-            The conjunctions themselves, which algorithms take in place of a workload.
+            The conjunctions themselves; algorithms accept them in place of a workload.
 
         Raises:
             QueryError: They belong to another domain.
@@ -95,10 +95,10 @@ class Conjunctions:
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """A description that identifies the list without repeating it.
+        """A description that identifies the list without listing it.
 
         Returns:
-            Number, width and digest of the conjunctions.
+            The number, width and digest of the conjunctions.
 
         Example:
             >>> import numpy as np
@@ -111,7 +111,7 @@ class Conjunctions:
 
     @cached_property
     def literals(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct (attribute, code) pairs, and for each place of each conjunction which of them stands there."""
+        """The distinct (attribute, code) pairs, and for each place of each conjunction the index of its pair."""
         first = np.concatenate([[0], np.cumsum(self.domain.shape)]).astype(np.int64)
         flat = np.where(self.attributes == ABSENT, ABSENT, first[self.attributes] + self.codes)
         used = np.zeros(int(first[-1]), dtype=bool)
@@ -229,8 +229,8 @@ class Conjunctions:
         Args:
             domain: The domain of the table.
             width: Attributes of each conjunction.
-            count: How many to draw.
-            generator: Source of randomness; a workload is public, so any seed will do.
+            count: The number to draw.
+            generator: Source of randomness; a workload is public, so the seed does not matter.
 
         Returns:
             The conjunctions.

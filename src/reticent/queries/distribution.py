@@ -1,8 +1,9 @@
-"""A distribution of questions says what "typical" means: which conjunctions are asked, and how often (spec answers 2).
+"""Distributions of questions, which define typical errors: which conjunctions are asked, and how often (spec answers
+2).
 
-`mixed`: a set of attributes, then for each of them a proper range of consecutive bins if it is ordered, else one value
-(half of the time) or any subset of values. `cells`: a set of attributes, then one of its cells. Lists of questions are
-enumerated while they are short, and else drawn from 32 public random bytes.
+`mixed` draws a set of attributes; then, for an ordered attribute, a proper range of consecutive bins, and for any other
+one value (half of the time) or any subset of values. `cells` draws a set of attributes, then one of its cells. Short
+lists of questions are enumerated; long ones are drawn from 32 public random bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Ranges:
 
 @dataclass(frozen=True, eq=False)
 class Subsets:
-    """For each question (row) which codes of one attribute count."""
+    """For each question (row), a mask over the codes of one attribute."""
 
     members: np.ndarray
 
@@ -61,7 +62,7 @@ Selection = Ranges | Subsets
 
 @dataclass(frozen=True)
 class Distribution:
-    """Sets of attributes, drawn by `weights` (alike without), and within a set questions of a `kind`."""
+    """Sets of attributes, drawn by `weights` (uniformly without weights), and within a set questions of a `kind`."""
 
     kind: Kind
     sets: tuple[tuple[str, ...], ...]
@@ -79,23 +80,23 @@ class Distribution:
 
     @classmethod
     def over(cls, domain: Domain, order: int, kind: Kind = "mixed") -> Distribution:
-        """Uniform over all sets of up to `order` attributes; those with one code ask nothing and are left out."""
+        """Uniform over all sets of up to `order` attributes; attributes with a single code are left out."""
         asked = [name for name in domain.names if domain[name].size > 1]
         sizes = range(1, min(order, len(asked)) + 1)
         return cls(kind, tuple(names for size in sizes for names in itertools.combinations(asked, size)))
 
     def size(self, domain: Domain) -> int:
-        """How many different questions there are, counted once for each set."""
+        """The number of different questions, counted once for each set."""
         return sum(math.prod(self.choices(domain[name]) for name in names) for names in self.sets)
 
     def choices(self, attribute: Attribute) -> int:
-        """How many different conditions on one attribute there are."""
+        """The number of different conditions on one attribute."""
         if self.kind == "cells":
             return attribute.size
         return _ranges(attribute) if has_ranges(attribute) else 2**attribute.size - 2
 
     def work(self, domain: Domain) -> float:
-        """Cells that one question adds up, on average: a public cost."""
+        """The average number of cells that one question sums: a public cost."""
         weights = np.array(self.weights or [1] * len(self.sets), dtype=float)
         cells = [math.prod(self._looked_up(domain[name]) for name in names) for names in self.sets]
         return float(weights @ np.array(cells) / weights.sum())
@@ -115,10 +116,10 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Questions:
-    """A public list of questions: all of a distribution's, or `drawn` many from a seed.
+    """A public list of questions: all questions of a distribution, or `drawn` many from a seed.
 
-    A list that is drawn has a seed that was chosen at random after the hypothesis was fixed: it says nothing about
-    fresh questions otherwise.
+    The seed of a drawn list must be chosen at random after the hypothesis was fixed; otherwise the list says nothing
+    about new questions.
     """
 
     domain: Domain
@@ -146,7 +147,7 @@ class Questions:
 
     @cached_property
     def _numbers(self) -> np.ndarray:
-        """How many questions each of the distribution's sets has."""
+        """The number of questions of each set of the distribution."""
         sets = len(self.distribution.sets)
         if self.seed is None:
             return np.ones(sets, dtype=np.int64)
@@ -191,17 +192,17 @@ class Questions:
 
 
 def has_ranges(attribute: Attribute) -> bool:
-    """Whether consecutive codes are consecutive values."""
+    """Whether consecutive codes of the attribute are consecutive values."""
     return attribute.ordered or isinstance(attribute, Integer)
 
 
 def _ranges(attribute: Attribute) -> int:
-    """Ranges of consecutive bins; all codes together are none."""
+    """The number of proper ranges of consecutive bins; the range of all codes is excluded."""
     return attribute.known * (attribute.known + 1) // 2 - (attribute.known == attribute.size)
 
 
 def _range(numbers: np.ndarray, attribute: Attribute) -> Ranges:
-    """Ranges by number, short ones first, so that the whole is the last."""
+    """The range with a given number, short ranges first, so that the whole is the last."""
     starts = np.concatenate([[0], np.cumsum(np.arange(attribute.known, 0, -1))])
     length = np.searchsorted(starts, numbers, side="right")
     low = numbers - starts[length - 1]

@@ -1,4 +1,4 @@
-"""The mean of any bounded function of a few columns: what variances, products and other moments are made of."""
+"""Means of bounded functions of a few columns, from which variances, products and other moments are computed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Weights:
 
     @cached_property
     def separate(self) -> bool:
-        """Whether each column has a vector of its own."""
+        """Whether the function is a product of one vector for each column."""
         return all(len(names) == 1 for names, _ in self.factors)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Workloads as text: `marginals:3+ranges:age` on a command line, or a file of attribute sets or queries."""
+"""Workloads from text: `marginals:3+ranges:age` on a command line, or a file of attribute sets or queries."""
 
 from __future__ import annotations
 

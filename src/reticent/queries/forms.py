@@ -1,8 +1,8 @@
-"""A form is a query compiled on a domain: one vector per attribute, or one tensor over a few.
+"""Forms: queries compiled on a domain, as one vector per attribute or one tensor over a few attributes.
 
-Numeric columns as query values: representatives scaled into [0, 1] by their declared bounds.
+The numbers of a numeric column are its representatives, scaled into [0, 1] by the declared bounds.
 
-A box is the set of records a conjunction keeps: masks per attribute, tensors where an `or` spans several.
+A box is the set of records that satisfy a conjunction: one mask per attribute, and tensors where an `or` spans several.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Product:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the compiled function: questions worded differently (`age > 44`, `age >= 45`) share it."""
+        """SHA-256 of the compiled function: equivalent questions (`age > 44`, `age >= 45`) have the same digest."""
         return form_digest("product", self.attributes, self.vectors)
 
     def tensor(self) -> np.ndarray:
@@ -97,14 +97,14 @@ Form = Product | Dense
 
 
 def first_code(size: int) -> np.ndarray:
-    """The vector that asks for code 0: one cell stands for all where only their cost or error matters."""
+    """The indicator of code 0: one cell represents all cells if only their cost or error matters."""
     vector = np.zeros(size)
     vector[0] = 1.0
     return vector
 
 
 def mask_product(attributes: tuple[str, ...], vectors: tuple[np.ndarray, ...]) -> Product:
-    """A product of 0/1 vectors the compiler made itself, without checking them again."""
+    """A product of 0/1 vectors from the compiler itself, which need no further check."""
     form = object.__new__(Product)
     fields = form.__dict__
     fields["attributes"] = attributes
@@ -143,7 +143,7 @@ def checked_values(values: object, dimensions: int) -> np.ndarray:
 
 
 def refuse_large(attributes: Iterable[str], cells: int) -> None:
-    """Stop before a tensor that would not fit."""
+    """Refuse a tensor that would not fit in memory."""
     if cells > MAX_CELLS:
         names = ", ".join(attributes)
         raise QueryError(
@@ -167,7 +167,7 @@ def scaled_numbers(domain: Domain, column: str) -> tuple[np.ndarray, float, floa
 
 
 def allowed_codes(form: Form, column: str, domain: Domain) -> np.ndarray:
-    """Which codes of a column a record may have where the form is not zero."""
+    """Mask of the codes that a column may have where the form is not zero."""
     if isinstance(form, Product):
         vectors = dict(zip(form.attributes, form.vectors, strict=True))
         if not all(vector.any() for vector in form.vectors):
@@ -179,7 +179,7 @@ def allowed_codes(form: Form, column: str, domain: Domain) -> np.ndarray:
 
 
 def bin_ends(attribute: Attribute, code: int) -> tuple[float, float]:
-    """The smallest and largest number that a code stands for."""
+    """The smallest and largest number of each code."""
     if isinstance(attribute, Numeric):
         return attribute.bin(code)
     assert attribute.representatives is not None, "a column of numbers"
@@ -188,10 +188,10 @@ def bin_ends(attribute: Attribute, code: int) -> tuple[float, float]:
 
 
 def bin_reach(form: Form, column: str, domain: Domain) -> tuple[float, float]:
-    """How far a record's own number may lie from its bin's representative, among the records of a form.
+    """The largest distance of a record's own number from the representative of its bin, among the records of a form.
 
-    In the column's unit, and as a multiple of what the representative lies above the smallest declared number; that is
-    infinite where a bin's representative is the smallest number, and others are in the bin.
+    In the unit of the column; and as a multiple of the distance of the representative from the smallest declared
+    number, which is infinite if the representative is that number and the bin holds others.
     """
     allowed = allowed_codes(form, column, domain)
     radii, (values, lower, upper) = domain[column].radii[allowed], scaled_numbers(domain, column)
@@ -221,7 +221,7 @@ MAX_EFFORT = 2**28
 
 
 class CompileEffort:
-    """Counts tensor cells over a whole compilation."""
+    """Counts the tensor cells of a whole compilation and limits them."""
 
     __slots__ = ("left",)
 
@@ -229,14 +229,14 @@ class CompileEffort:
         self.left = MAX_EFFORT
 
     def spend(self, cells: int) -> None:
-        """Refuse when the predicate needs more work than one question may."""
+        """Add cells; refuse a predicate that needs more work than one question is allowed."""
         self.left -= cells
         if self.left < 0:
             raise QueryError(f"the predicate needs over {MAX_EFFORT} cell operations; ask its parts one by one")
 
 
 class Box:
-    """Starts as the whole universe and is narrowed by a predicate's `restrict`."""
+    """A set of records: first the whole universe, then narrowed by a predicate's `restrict`."""
 
     __slots__ = ("domain", "effort", "empty", "tensors", "vectors")
 
@@ -248,7 +248,7 @@ class Box:
         self.empty = False
 
     def attribute(self, name: str) -> Attribute:
-        """Of the column that a comparison names."""
+        """The attribute of the column that a comparison names."""
         attribute = self.domain.attributes.get(name)
         if attribute is None:
             raise QueryError(f"unknown column {shown(name)}{closest(name, self.domain.names)}")
@@ -260,7 +260,7 @@ class Box:
         self.vectors[name] = vector if known is None else known * vector
 
     def either(self, alternatives: Iterable[Callable[[Box], None]]) -> None:
-        """Keep the union of what the alternatives keep."""
+        """Narrow to the union of the alternatives."""
         if self.effort is None:
             self.effort = CompileEffort()
         boxes: list[Box] = []
@@ -286,12 +286,12 @@ class Box:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing has been excluded."""
+        """Whether the box is the whole universe."""
         return not (self.vectors or self.tensors or self.empty)
 
     @property
     def void(self) -> bool:
-        """Whether certainly nothing is left."""
+        """Whether the box is certainly empty."""
         return self.empty or any(not vector.any() for vector in self.vectors.values())
 
     def form(self) -> Form:
@@ -366,7 +366,7 @@ def _spread(mask: np.ndarray, inner: tuple[str, ...], names: tuple[str, ...]) ->
 
 
 def factorised(tensor: np.ndarray) -> list[np.ndarray] | None:
-    """Vectors whose product is this boolean tensor, if there are any: it must fill the box of its projections."""
+    """Vectors whose product is this boolean tensor, if they exist: the tensor must equal the box of its projections."""
     axes = range(tensor.ndim)
     projections = [tensor.any(axis=tuple(axis for axis in axes if axis != kept)) for kept in axes]
     if math.prod(int(projection.sum()) for projection in projections) != int(tensor.sum()):

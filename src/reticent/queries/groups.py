@@ -1,4 +1,4 @@
-"""A GROUP BY with a condition is one question: the cells of a marginal among the records that satisfy a predicate."""
+"""`Groups`: a GROUP BY with a condition as one question, the cells of a marginal among the records of a predicate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ONE_BY_ONE = 4096
 class Groups(Query):
     """One linear query per cell of `names`: a Count of the predicate there, a Total of `column`, or an Expectation.
 
-    Every record counts in at most one cell, so the whole is as private as one marginal (spec 6.3).
+    Every record counts in at most one cell, so the sensitivity is that of one marginal (spec 6.3).
     """
 
     names: tuple[str, ...]
@@ -56,7 +56,7 @@ class Groups(Query):
         return self.column is None and self.weights is None
 
     def ordered(self, names: Iterable[str]) -> Groups:
-        """The same question, groups in another order."""
+        """The same question with the groups in another order."""
         return Groups(names, self.where, self.column, weights=self.weights)
 
     @property
@@ -67,7 +67,7 @@ class Groups(Query):
         )
 
     def form(self, domain: Domain) -> Form:
-        """What is averaged within each cell."""
+        """The form that is averaged within each cell."""
         kept = self.__dict__.get("_compiled")
         if kept is not None and kept[0] is domain:
             return kept[1]
@@ -79,7 +79,7 @@ class Groups(Query):
         return form
 
     def span(self, domain: Domain) -> tuple[str, ...]:
-        """All attributes that decide the answer, in the domain's order."""
+        """All attributes on which the answer depends, in the domain's order."""
         kept = self.__dict__.get("_span")
         if kept is None or kept[0] is not domain:
             kept = domain, domain_order(domain, {*self.names, *self.form(domain).attributes})
@@ -87,7 +87,7 @@ class Groups(Query):
         return kept[1]
 
     def fits(self, domain: Domain) -> bool:
-        """Whether the marginal over the span is small enough to be summed up."""
+        """Whether the marginal over the span is small enough to be summed."""
         return domain.cells(self.span(domain)) <= MAX_CELLS
 
     def read(self, domain: Domain, marginal: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class Groups(Query):
         return np.transpose(left, [kept.index(name) for name in self.names])
 
     def representatives(self, domain: Domain) -> list[Form]:
-        """Forms whose errors bound those of all cells: bounds do not depend on which code of a name is asked.
+        """Forms whose errors bound those of all cells: a bound does not depend on the code of a grouped column.
 
         A cell of a weighted column is at most its unweighted cell times the largest weight, hence the ones below.
         """
@@ -131,7 +131,7 @@ class Groups(Query):
         return [self._placed(domain, form, part) for part in np.unique(parts, axis=0)]
 
     def _placed(self, domain: Domain, form: Dense, part: np.ndarray) -> Dense:
-        """A condition on the other columns, put at the first code of every grouped column."""
+        """A condition on the other columns, combined with the first code of every grouped column."""
         span = self.span(domain)
         tensor = np.zeros(domain.shape_of(span))
         place = tuple(0 if name in self.names else slice(None) for name in span)

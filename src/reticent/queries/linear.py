@@ -1,9 +1,10 @@
-"""Linear queries: what is asked of a table, as frozen public values with a stable text and digest.
+"""Linear queries as frozen public values with a stable text and digest.
 
 The answer of a linear query is a fraction q(D) in [0, 1]; `units(domain)` = (offset, scale) turns it into the
 user's units as offset + scale * q.
 
-A residual: what a marginal says beyond those of fewer attributes. Measured by releases, not asked by analysts.
+A residual is the part of a marginal that marginals of fewer attributes do not determine. Releases measure residuals;
+analysts do not ask for them.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Count(Linear):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OfColumn(Linear):
-    """About one column's numbers, among the records that satisfy a predicate."""
+    """Base of queries about one column's numbers among the records that satisfy a predicate."""
 
     column: str
     where: Predicate = field(default_factory=Everything)
@@ -67,7 +68,7 @@ class OfColumn(Linear):
 class Total(OfColumn):
     """Mean over *all* records of the column's scaled number where the predicate holds, and 0 elsewhere.
 
-    A record's number is the representative of its bin: what bins hide is for sums and means to add. With
+    A record's number is the representative of its bin; sums and means add the binning error. With
     (lower, upper) = `bounds(domain)`, SUM(column) = n * (lower * present + (upper - lower) * q), where `present` is
     the answer of `self.present`: sums are post-processing of two linear queries.
     """
@@ -96,7 +97,7 @@ class Mean(OfColumn):
     """Mean of a column's numbers, among the records that satisfy a predicate.
 
     It is linear only if every record counts: no predicate and no `(null)` or `(other)` code. Otherwise `resolve`
-    gives the ratio to ask instead, and `compile` refuses.
+    returns the ratio to ask instead, and `compile` raises an error.
     """
 
     def resolve(self, domain: Domain) -> Mean | Ratio:
@@ -212,7 +213,7 @@ class Weighted(Linear):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ratio(Query):
-    """numerator / denominator of two linear queries: post-processing, never measured as such."""
+    """The quotient of two linear queries: post-processing, never measured itself."""
 
     numerator: Linear
     denominator: Linear
@@ -238,7 +239,7 @@ class Ratio(Query):
         return 0.0, 1.0
 
     def binning(self, domain: Domain) -> tuple[float, float]:
-        """Of a mean; a total over anything else is not one, and binning may hide any part of it."""
+        """The binning error of a mean; for a total over another denominator it is unbounded."""
         if not isinstance(self.numerator, Total):
             return 0.0, 0.0
         reach = bin_reach(self.numerator.present.compile(domain), self.numerator.column, domain)
@@ -258,7 +259,7 @@ class Ratio(Query):
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Marginal(Query):
-    """All cells of the table over some attributes at once; no attributes means the total."""
+    """All cells of the contingency table over some attributes; with no attributes, the total."""
 
     names: tuple[str, ...]
 
@@ -291,13 +292,13 @@ def count(predicate: Predicate | None = None) -> Count:
     """The fraction of records that satisfy a condition.
 
     Args:
-        predicate: The condition, built from `rt.col`; without one, all records count.
+        predicate: The condition, built from `rt.col`; by default all records count.
 
     Returns:
         A query for `ask`, for a workload or for a release.
 
     Raises:
-        QueryError: `predicate` is no condition.
+        QueryError: `predicate` is not a condition.
 
     Example:
         >>> import reticent as rt
@@ -319,7 +320,7 @@ def mean(column: str, where: Predicate | None = None) -> Mean:
         A query; its answer is in the column's own unit.
 
     Raises:
-        QueryError: `column` is no text or `where` no condition.
+        QueryError: `column` is not text or `where` is not a condition.
 
     Example:
         >>> import reticent as rt
@@ -329,10 +330,10 @@ def mean(column: str, where: Predicate | None = None) -> Mean:
 
 
 def orthant(bounds: Mapping[str, Any]) -> Count:
-    """The fraction of records below a corner: at most the given value in every named column.
+    """The fraction of records whose value is at most a given bound in every named column.
 
     Args:
-        bounds: For each column the largest value that counts; columns must be ordered.
+        bounds: The largest value for each column; columns must be ordered.
 
     Returns:
         A query, the same as `rt.count((rt.col(...) <= ...) & ...)`.
@@ -360,7 +361,7 @@ def marginal(*attributes: str) -> Marginal:
         A query whose answer has one cell for each combination.
 
     Raises:
-        QueryError: No name, or the same one twice.
+        QueryError: There is no name, or a name occurs twice.
 
     Example:
         >>> import reticent as rt
@@ -371,7 +372,7 @@ def marginal(*attributes: str) -> Marginal:
 
 
 def is_part(small: Form, large: Form, domain: Domain) -> bool:
-    """Whether one form is at most the other on every record; False too where that would take too long to tell."""
+    """Whether one form is at most the other on every record; also False if the test would take too long."""
     if isinstance(small, Product) and isinstance(large, Product):
         if not all(vector.any() for vector in small.vectors):
             return True
@@ -419,7 +420,8 @@ __all__ = ["Residual"]
 
 @dataclass(frozen=True, init=False)
 class Residual:
-    """The table of some attributes with the mean along every axis taken off; of no attribute, the number of records.
+    """The contingency table of some attributes minus the mean along every axis; without attributes, the number of
+    records.
 
     A marginal is the sum of the residuals of all its subsets, each spread evenly over the other attributes.
     """

@@ -1,4 +1,4 @@
-"""A literal is a value in a query: text, number, truth value, date or datetime, in one plain form each."""
+"""Literals: the values in queries (text, numbers, truth values, dates, datetimes), each in one plain form."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _number(value: Any, name: str) -> int | float:
 
 
 def literal_text(value: Literal) -> str:
-    """Canonical text; no two different literals share one."""
+    """Canonical text; different literals have different texts."""
     if type(value) is int:
         return str(value)
     if isinstance(value, str):
@@ -79,7 +79,7 @@ def literal_to_plain(value: Literal) -> Any:
 
 
 def literal_from_plain(value: Any, name: str) -> Literal:
-    """The inverse of `literal_to_plain`, for input nobody has checked."""
+    """The inverse of `literal_to_plain`, for unchecked input."""
     if type(value) in _SIMPLE:  # most of what is asked: tests of abstract classes cost more than the rest
         return literal(value, name)
     if isinstance(value, (list, tuple)) or (isinstance(value, Mapping) and len(value) != 1):
@@ -102,7 +102,7 @@ def name_text(name: str) -> str:
 
 
 def readable_name(name: str) -> str:
-    """A column name in a message: as canonical text, but letters of every script as they are."""
+    """A column name in a message: the canonical text, with letters of all scripts unescaped."""
     text = name_text(name)
     return text if text == name else json.dumps(name, ensure_ascii=False)
 

@@ -1,7 +1,7 @@
-"""A predicate is a condition on one record: comparisons joined by and, or, not, with SQL's three truth values.
+"""Predicates: conditions on one record, comparisons joined by and, or, not, with SQL's three truth values.
 
-A comparison with `(null)` is neither true nor false, and so is its negation; a record counts where the whole is
-true. Trees are frozen, limited in depth and size, and have a text that does not depend on the order of writing.
+A comparison with `(null)` is unknown, and so is its negation; a record counts if the whole condition is true. Trees are
+frozen, limited in depth and size, and have a canonical text that does not depend on the order of writing.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _UNARY = {"is_null": "is null", "is_known": "is known"}
 
 
 class Predicate:
-    """Combine with `&`, `|`, `~`; equal when their canonical texts are."""
+    """A condition, combined with `&`, `|`, `~`; two predicates are equal if their canonical texts are."""
 
     __slots__ = ("_text", "depth", "size")
     depth: int
@@ -90,7 +90,7 @@ class Predicate:
 
     @property
     def attributes(self) -> frozenset[str]:
-        """The columns it mentions."""
+        """The columns that the predicate uses."""
         names: set[str] = set()
         self._collect(names)
         return frozenset(names)
@@ -100,9 +100,9 @@ class Predicate:
         """Plain values for JSON, the same for equal texts; `predicate_from_dict` is the inverse."""
 
     def compile(self, domain: Domain, effort: CompileEffort | None = None) -> Form:
-        """The records for which it is true, as a product of vectors if it factorises, else as a tensor.
+        """The indicator of the predicate, as a product of vectors if it factorises, otherwise as a tensor.
 
-        `effort` bounds the cells touched, for several predicates together; without one each has its own bound.
+        `effort` limits the cells of several predicates together; without it each has its own limit.
         """
         box = Box(domain, effort)
         self.restrict(box, True)
@@ -120,7 +120,7 @@ class Predicate:
 
 
 class Everything(Predicate):
-    """True of every record."""
+    """The condition that is true for every record."""
 
     __slots__ = ()
     depth = 1
@@ -255,7 +255,7 @@ class Column:
         name: The column.
 
     Raises:
-        QueryError: `name` is no text.
+        QueryError: `name` is not text.
 
     Example:
         >>> import reticent as rt
@@ -291,7 +291,7 @@ class Column:
         return Comparison(self.name, ">=", literal(value, self.name))
 
     def isin(self, values: Iterable[Any]) -> Predicate:
-        """Equal to one of the values. A bin of whole numbers counts when all of its integers are listed.
+        """Whether the value is one of a list. A bin of whole numbers counts if all of its integers are listed.
 
         Args:
             values: The values.
@@ -300,7 +300,7 @@ class Column:
             A condition.
 
         Raises:
-            QueryError: The values are no list.
+            QueryError: The values are not a list.
 
         Example:
             >>> import reticent as rt
@@ -321,7 +321,7 @@ class Column:
         return Comparison(self.name, "in", listed)
 
     def between(self, low: Any, high: Any) -> Predicate:
-        """At least `low` and at most `high`, as in SQL.
+        """Whether the value is at least `low` and at most `high`, as in SQL.
 
         Args:
             low: The smallest value.
@@ -338,7 +338,7 @@ class Column:
         return (self >= low) & (self <= high)
 
     def is_null(self) -> Predicate:
-        """The value is missing. Only a column that is declared nullable has a code for this.
+        """Whether the value is missing. Only a column that is declared nullable has a code for missing values.
 
         Returns:
             A condition.
@@ -351,7 +351,7 @@ class Column:
         return Comparison(self.name, "is_null")
 
     def is_known(self) -> Predicate:
-        """The value is one of the declared values or bins: neither `(null)` nor `(other)`.
+        """Whether the value is one of the declared values or bins, neither `(null)` nor `(other)`.
 
         Returns:
             A condition.
@@ -371,17 +371,17 @@ col = Column
 
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
-    """True where all are; of none: everything."""
+    """The conjunction of predicates; without any, the condition that is always true."""
     return _joined("and", predicates)
 
 
 def any_of(predicates: Iterable[Predicate]) -> Predicate:
-    """True where at least one is; of none: nothing."""
+    """The disjunction of predicates; without any, the condition that is never true."""
     return _joined("or", predicates)
 
 
 def negated(predicate: Predicate) -> Predicate:
-    """True where it is false; double negation vanishes and a comparison turns round."""
+    """The negation; a double negation is removed and a comparison is inverted."""
     if isinstance(predicate, Not):
         return predicate.operand
     if isinstance(predicate, Comparison) and predicate.op in _NEGATION:
@@ -412,14 +412,14 @@ def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
 
 
 def _alike(first: Predicate, second: Predicate) -> bool:
-    """Equal; texts are written late, and mostly the column tells."""
+    """Equality that avoids computing canonical texts, because columns usually differ."""
     if type(first) is Comparison and type(second) is Comparison and first.name != second.name:
         return False
     return first.text == second.text
 
 
 def _sorted_by_text(text: Callable[[Any], str], items: Iterable[Any]) -> list[Any]:
-    """Each once, in the order of the canonical text."""
+    """The predicates without repetition, sorted by canonical text."""
     named = {text(item): item for item in items}
     return [named[name] for name in sorted(named)]
 
@@ -479,7 +479,7 @@ def _parsed_comparison(op: str, description: Mapping[str, Any]) -> Predicate:
 
 
 def _shared(op: str, description: Mapping[str, Any]) -> Predicate | None:
-    """A plain comparison or list, parsed before or now; None where a description of three keys must be looked at."""
+    """A plain comparison or list from the cache, or parsed now; None if the description needs the full parser."""
     column = description.get("column")
     if type(column) is not str:
         return None
@@ -510,7 +510,7 @@ def _compared(column: Any, op: str, value: Any) -> Predicate:
 
 @lru_cache(maxsize=SHARED)
 def _shared_list(column: str, kinds: tuple[type, ...], values: tuple[Any, ...]) -> Predicate:
-    """Texts and numbers compare equal across types (1 and true), so types are part of what is asked for."""
+    """A cached list; types are part of the cache key, because values compare equal across types (1 and true)."""
     return _listed(column, list(values))
 
 

@@ -74,7 +74,7 @@ class ScalarQueries:
 
     @cached_property
     def weights(self) -> np.ndarray | None:
-        """Relative weights, at most 1, one for each query; None where all are alike."""
+        """Relative weights, at most 1, one for each query; None if all are equal."""
         each = np.array([*self._entries, *self._single_weights])
         if each.size == 0 or np.ptp(each) == 0:
             return None
@@ -95,7 +95,7 @@ class ScalarQueries:
 
     @cached_property
     def attributes(self) -> Set:
-        """Everything that is asked about, in the domain's order."""
+        """All attributes that the queries use, in the domain's order."""
         names = {name for s in self.sets for name in s} | {entry.column for entry in self.ranges}
         names |= {name for query in self.queries for name in query.attributes}
         if self.conjunctions is not None:

@@ -1,4 +1,4 @@
-"""Statistics that are no mean of one function: quantiles, variances, covariances, correlations.
+"""Statistics that are not the mean of one function: quantiles, variances, covariances, correlations.
 
 A statistic is a plain value; SQL computes it (`reticent.sql.asking`), so both give the same answer and bound.
 """
@@ -27,10 +27,10 @@ class StatisticQuery:
 
     Attributes:
         function: quantile, variance, covariance or correlation.
-        columns: The columns it is of.
-        level: Of a quantile, the share of records below it.
+        columns: The columns of the statistic.
+        level: For a quantile, the share of records below it.
         sample: Whether a variance or covariance is divided by the number of records less one.
-        where: The condition on its records.
+        where: The condition on the records.
     """
 
     function: str
@@ -100,13 +100,13 @@ def quantile(column: str, level: float, where: Predicate | None = None) -> Stati
     Args:
         column: A column of numbers or dates.
         level: The share, between 0 and 1.
-        where: A condition on the records; without one, all of them.
+        where: A condition on the records; by default all records count.
 
     Returns:
-        A question for `ask`. Its error includes what the column's bins hide.
+        A question for `ask`. Its error includes the binning error of the column.
 
     Raises:
-        QueryError: The level is no share.
+        QueryError: The level is not between 0 and 1.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -125,13 +125,13 @@ def median(column: str, where: Predicate | None = None) -> StatisticQuery:
 
     Args:
         column: A column of numbers or dates.
-        where: A condition on the records; without one, all of them.
+        where: A condition on the records; by default all records count.
 
     Returns:
         A question for `ask`.
 
     Raises:
-        QueryError: A name is no text, or `where` is no condition.
+        QueryError: A name is not text, or `where` is not a condition.
 
     Example:
         >>> import reticent as rt
@@ -146,14 +146,14 @@ def variance(column: str, where: Predicate | None = None, *, sample: bool = True
 
     Args:
         column: A column of numbers.
-        where: A condition on the records; without one, all of them.
+        where: A condition on the records; by default all records count.
         sample: Whether to divide by the number of records less one; False divides by their number.
 
     Returns:
-        A question for `ask`. Its error includes what the column's bins hide.
+        A question for `ask`. Its error includes the binning error of the column.
 
     Raises:
-        QueryError: A name is no text, or `where` is no condition.
+        QueryError: A name is not text, or `where` is not a condition.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -173,14 +173,14 @@ def covariance(first: str, second: str, where: Predicate | None = None, *, sampl
     Args:
         first: A column of numbers.
         second: Another one.
-        where: A condition on the records; without one, all of them.
+        where: A condition on the records; by default all records count.
         sample: Whether to divide by the number of records less one; False divides by their number.
 
     Returns:
         A question for `ask`.
 
     Raises:
-        QueryError: A name is no text, or `where` is no condition.
+        QueryError: A name is not text, or `where` is not a condition.
 
     Example:
         >>> import reticent as rt
@@ -196,13 +196,13 @@ def correlation(first: str, second: str, where: Predicate | None = None) -> Stat
     Args:
         first: A column of numbers.
         second: Another one.
-        where: A condition on the records; without one, all of them.
+        where: A condition on the records; by default all records count.
 
     Returns:
-        A question for `ask`. Where the bounds leave a variance of zero possible, the answer is uncertified.
+        A question for `ask`. If the bounds allow a variance of zero, the answer is uncertified.
 
     Raises:
-        QueryError: A name is no text, or `where` is no condition.
+        QueryError: A name is not text, or `where` is not a condition.
 
     Example:
         >>> import reticent as rt

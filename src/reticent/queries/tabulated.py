@@ -1,4 +1,4 @@
-"""A linear query given by the table of its values: any function of some attributes into [0, 1]."""
+"""Linear queries given by a table of values: any function of some attributes into [0, 1]."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ class Tabulated(Linear):
 def linear(*attributes: str, values: Any, domain: Domain | None = None) -> Tabulated:
     """Any linear query: the mean over the table of a function of some attributes with values in [0, 1].
 
-    The function is declared as data, one value for each combination of codes, and verified; no code reaches the rows.
-    It is asked, bought, certified and put into workloads like `rt.count` and `rt.mean`.
+    The function is declared as data, one value for each combination of codes, and checked; no user code runs on rows.
+    The query can be asked, bought, certified and put into workloads like `rt.count` and `rt.mean`.
 
     Args:
-        attributes: The columns the function depends on.
+        attributes: The columns on which the function depends.
         values: An array with one axis for each attribute, in the order named and over its codes; or a function that is
             called with one value of each attribute (a category, the representative of a bin, None for null,
             "(other)") and returns a number. At most 1,048,576 values in all.
@@ -130,7 +130,7 @@ def linear(*attributes: str, values: Any, domain: Domain | None = None) -> Tabul
 
 
 def tabulated_from_dict(description: Mapping[str, Any]) -> Tabulated:
-    """The inverse of `Tabulated.to_dict`, for input nobody has checked."""
+    """The inverse of `Tabulated.to_dict`, for unchecked input."""
     names, values = description["attributes"], description["values"]
     if not is_list(names):
         raise QueryError('"attributes" must be a list of names')

@@ -1,4 +1,4 @@
-"""A workload is a weighted stack of queries, kept structured: a marginal or all ranges are one entry each."""
+"""Workloads: weighted collections of queries, in which a marginal or all ranges of a column are one entry."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ MAX_SETS = 2_000_000
 class Workload:
     """Marginals, ranges and single queries, each with a positive weight; `on(domain)` validates and binds it.
 
-    A ratio stands for its two linear parts. The weights of repeated entries add up.
+    A ratio is replaced by its two linear parts. The weights of repeated entries add up.
 
     Args:
-        queries: What is asked.
-        weights: How much an error of each matters relative to the others; 1 by default.
-        domain: Bind it at once.
+        queries: The queries.
+        weights: The importance of each query's error relative to the others; 1 by default.
+        domain: Bind the workload to this domain at once.
 
     Raises:
-        QueryError: An entry is no query, or a weight is not above 0.
+        QueryError: An entry is not a query, or a weight is not above 0.
         DomainError: A name is not in the domain.
 
     Example:
@@ -122,7 +122,7 @@ class Workload:
 
         Args:
             sets: Names of attributes, each set in the domain's order.
-            domain: What they are attributes of.
+            domain: The domain of these attributes.
 
         Returns:
             The workload, bound to the domain.
@@ -153,7 +153,7 @@ class Workload:
 
     @cached_property
     def size(self) -> int:
-        """Number of scalar queries, exact however many: every cell and every range counts."""
+        """The exact number of scalar queries: every cell and every range counts."""
         if self.domain is None:
             if self.marginals or self.ranges:
                 raise QueryError("the number of queries depends on the domain: use workload.on(domain)")
@@ -267,7 +267,7 @@ class Workload:
             The workload, not bound to a domain.
 
         Raises:
-            QueryError: The description is no workload's.
+            QueryError: The description is not that of a workload.
 
         Example:
             >>> import reticent as rt
@@ -299,7 +299,7 @@ class Workload:
             The workload.
 
         Raises:
-            QueryError: The text is no workload.
+            QueryError: The text is not a workload.
 
         Example:
             >>> import reticent as rt
@@ -317,7 +317,7 @@ def marginals(domain: Domain, k: int | None = None) -> Workload:
 
     Args:
         domain: The public description of the table.
-        k: How many attributes each marginal has.
+        k: The number of attributes of each marginal.
 
     Returns:
         The workload, bound to the domain.
@@ -346,16 +346,16 @@ def ranges(*columns: str | Sequence[str], prefixes: bool = False, domain: Domain
     grows with the logarithm of the number of codes and not with its length.
 
     Args:
-        *columns: One name or several; each column's intervals are asked by themselves. A tuple of names asks for all
-            boxes over these columns: an interval of each at once.
+        *columns: One name or several; the intervals of each column are separate queries. A tuple of names asks for all
+            boxes over these columns, that is, an interval of each at once.
         prefixes: Only the intervals that start at the first code: a cumulative distribution.
-        domain: Bind the workload at once.
+        domain: Bind the workload to this domain at once.
 
     Returns:
         The workload.
 
     Raises:
-        QueryError: No name, or one that is no text.
+        QueryError: There is no name, or a name is not text.
         DomainError: A name is not in the domain.
 
     Example:
@@ -376,17 +376,18 @@ def ranges(*columns: str | Sequence[str], prefixes: bool = False, domain: Domain
 
 
 def prefixes(*columns: str | Sequence[str], domain: Domain | None = None) -> Workload:
-    """All prefixes of codes of each named column: its cumulative distribution, asked with `ranges(prefixes=True)`.
+    """All prefixes of codes of each named column, that is, its cumulative distribution; same as
+    `ranges(prefixes=True)`.
 
     Args:
         *columns: One name or several; a tuple of names asks for all boxes that start at the first code of each.
-        domain: Bind the workload at once.
+        domain: Bind the workload to this domain at once.
 
     Returns:
         The workload.
 
     Raises:
-        QueryError: No name, or one that is no text.
+        QueryError: There is no name, or a name is not text.
         DomainError: A name is not in the domain.
 
     Example:

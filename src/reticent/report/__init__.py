@@ -1,4 +1,4 @@
-"""A report is one self-contained HTML page: readable by a board member, checkable by a statistician."""
+"""Reports: one self-contained HTML page, for a board member and for a statistician."""
 
 from __future__ import annotations
 

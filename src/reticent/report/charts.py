@@ -1,4 +1,4 @@
-"""Charts as plain SVG text: bars for what was released, whiskers for what is certified of it and what is typical."""
+"""Charts as plain SVG text: bars for released values, whiskers for certified and typical errors."""
 
 from __future__ import annotations
 

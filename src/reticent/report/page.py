@@ -1,4 +1,4 @@
-"""The pages: what was spent, what is guaranteed, what was measured, how to use it and how not to.
+"""The pages of a report: spending, guarantees, measurements, and advice on using the synthetic rows.
 
 The look of every page we write to a file: one sheet, light and dark, no network.
 
@@ -50,11 +50,11 @@ CHARTS = 12
 LONGEST_CHART = 24
 SETS_SHOWN = 60
 LONGEST_SIDE = 12
-"""Of a two-way picture."""
+"""The largest number of codes on one side of a two-way chart."""
 READING = (
     "Bars are the published shares, in percent of the table. Thin whiskers show the certified error: with the"
-    " confidence stated above the truth lies inside all of them at once. Thick lines show the smaller error that"
-    " 19 of 20 such questions stay within. Without a certificate, whiskers show the noisy measurement, plus and"
+    " confidence stated above, all true values lie within their whiskers at once. Thick lines show the smaller error"
+    " that holds for 19 of 20 such questions. Without a certificate, whiskers show the noisy measurement, plus and"
     " minus two standard deviations of its noise."
 )
 WHISKER = 2.0
@@ -63,13 +63,13 @@ WHISKER = 2.0
 
 @dataclass(frozen=True)
 class Cover:
-    """What the custodian writes on the first lines of a report."""
+    """The custodian's title, author, date and source of a report."""
 
     title: str | None = None
     author: str | None = None
     date: str | None = None
     source: str | None = None
-    """Where the rows come from and which were selected."""
+    """The origin of the rows and their selection."""
 
     def rows(self) -> list[tuple[str, str]]:
         written = (("Author", self.author), ("Date", self.date), ("Source and selection", self.source))
@@ -78,19 +78,19 @@ class Cover:
 
 COVER = Cover()
 NO_STATEMENT = (
-    "This page states no privacy: its figures were computed from noisy measurements that were made elsewhere, and from"
-    " nothing else. What protects the people in those measurements protects them here."
+    "This page states no privacy guarantee of its own: its figures were computed only from noisy measurements made with"
+    " another tool. The privacy guarantee of those measurements extends to this page."
 )
 UNCERTIFIED = "<p>No error bound was bought: answers carry no certificate.</p>"
 
 
 def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[str, str]] = ()) -> str:
-    """The page of a release, under the names that its custodian gives it; true scores make it the custodian's copy."""
+    """The page of a release with the custodian's cover; with true scores it is the custodian's copy."""
     facts = release.facts
     title = cover.title or facts["name"]
     published = f"Published under differential privacy by Reticent {facts.get('reticent', '')}"
     body = [
-        _head(title, published if release.stated else "Fitted to noisy measurements that were made elsewhere"),
+        _head(title, published if release.stated else "Fitted to noisy measurements made with another tool"),
         _custodians(scores),
         _rows(stated) if (stated := cover.rows()) else "",
         _statement(release),
@@ -123,7 +123,7 @@ def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[
 
 
 def _statement(release: Release) -> str:
-    """The promise, and what it means for one person; a fit to others' measurements makes none."""
+    """The privacy guarantee and its meaning for one person; a fit to others' measurements has none."""
     facts = release.facts
     if not release.stated:
         return f'<p class="lead promise">{escape(NO_STATEMENT)}</p>'
@@ -347,12 +347,12 @@ def _sets(release: Release) -> str:
 
 def _advice() -> str:
     return (
-        "<ul><li>Use them for what the workload covers: counts, shares, tables and simple regressions on the attribute"
-        " sets above.</li><li>Quote the certified error with every figure. A difference smaller than it is not a"
-        " finding.</li><li>Ask the release itself where you can: its answers carry their bounds, rows add"
-        " rounding.</li><li>Do not look for individuals: no synthetic row is a person, and a rare combination may be"
-        " noise.</li><li>Do not use them for sets of attributes far beyond the workload, for tails of a few records, or"
-        " to compute p-values as if they were a sample.</li></ul>"
+        "<ul><li>Use them for the questions of the workload: counts, shares, tables and simple regressions on the"
+        " attribute sets above.</li><li>Quote the certified error with every figure. A difference smaller than this"
+        " error is not a finding.</li><li>Ask the release itself if you can: its answers have bounds, and rows add"
+        " sampling error.</li><li>Do not look for individuals: no synthetic row is a person, and a rare combination may"
+        " be noise.</li><li>Do not use them for sets of attributes far beyond the workload, for counts of a few"
+        " records, or to compute p-values as if they were a sample.</li></ul>"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a guarantee means, in words that need no course in privacy."""
+"""Guarantees as sentences for readers without a background in differential privacy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ANALYSES = {
 """Of a DualQuery run, from tight to loose."""
 
 LARGEST_EXPONENT = 500.0
-"""Beyond, a float cannot hold the factor; such a budget promises nothing anyway."""
+"""Above it, a float cannot hold the factor; such a budget gives no protection."""
 
 
 TEST_LEVEL = 0.05
@@ -59,9 +59,9 @@ def promise(budget: Budget, unit: str, neighbours: str) -> str:
 def rules_sentence(domain: Domain) -> str:
     """What the rules of a domain mean for the results, and what they do not."""
     return (
-        "Declared impossible beforehand, without looking at the rows: the published distribution and the synthetic rows"
-        " hold exactly 0 there. Nothing certifies that the table has no such records; stated error bounds cover them"
-        f" if it has. The {'rules' if len(domain.impossible) > 1 else 'rule'}:"
+        "Some records were declared impossible, without looking at the rows: they have probability 0 in the published"
+        " distribution and do not occur in the synthetic rows. It is not certified that the table has no such records;"
+        f" stated error bounds hold even if it has. The {'rules' if len(domain.impossible) > 1 else 'rule'}:"
     )
 
 
@@ -121,63 +121,63 @@ def certificate_sentence(certificate: Certificate, unit: str) -> str:
     if not isfinite(certificate.bound):
         return (
             f"For {CLASSES[certificate.kind]} on {sets}, nothing is certified: the bound is infinite at probability"
-            f" {certificate.confidence:g}, so these answers carry no guarantee from it."
+            f" {certificate.confidence:g}, so it gives no guarantee for these answers."
         )
     records = certificate.bound * certificate.records
     return (
         f"For {CLASSES[certificate.kind]} on {sets}, the published share differs from the true one by at most"
-        f" {percent(certificate.bound)} of the table (about {records:,.0f} {unit}s). All of these hold together with"
-        f" probability {certificate.confidence:g}, for ever, whatever is asked."
+        f" {percent(certificate.bound)} of the table (about {records:,.0f} {unit}s). All of these bounds hold together"
+        f" with probability {certificate.confidence:g}, permanently and for every choice of questions."
     )
 
 
 def worth_telling(typical: Iterable[TypicalError], certificates: Iterable[Certificate]) -> list[TypicalError]:
-    """Typical errors that say more than the bound on the worst question: small tables may have none."""
+    """Typical errors that are smaller than the bound on the worst question; small tables may have none."""
     worst = [certificate.bound for certificate in certificates if certificate.kind != "cells"]
     return [error for error in typical if all(error.bound < bound for bound in worst)]
 
 
 def typical_sentence(error: TypicalError, unit: str) -> str:
-    """What most questions err, and which questions those are."""
+    """The typical error, and the questions to which it applies."""
     if not isfinite(error.bound):
-        return f"Of {error.words} nothing is stated: the bound is infinite at probability {error.confidence:g}."
+        return f"For {error.words} nothing is stated: the bound is infinite at probability {error.confidence:g}."
     records = error.bound * error.records
     return (
         f"Typically, {error.words} are within {percent(error.bound)} of the table (about"
-        f" {records:,.0f} {unit}s). A question that was searched for because its answer looks wrong is not typical."
+        f" {records:,.0f} {unit}s). A question that was chosen because its answer looks wrong is not typical."
     )
 
 
 def guarantee_sentence(guarantee: Guarantee) -> str:
-    """What a theorem, or an audit of the workload's own queries, bounds."""
+    """The bound of a theorem, or of an audit of the workload's own queries."""
     scaled = ", divided by its weight" if guarantee.weighted else ""
     source = f"by its theorem, {guarantee.theorem}" if guarantee.origin == "theorem" else guarantee.theorem
     return (
-        f"Every query of the workload errs at most {percent(guarantee.bound)} of the table{scaled}: {source}. All of"
-        f" these hold together with probability {guarantee.confidence:g}."
+        f"The error of every query of the workload is at most {percent(guarantee.bound)} of the table{scaled}:"
+        f" {source}. All of these bounds hold together with probability {guarantee.confidence:g}."
     )
 
 
 def losses_sentence(certificate: LossCertificate, confidence: float) -> str:
-    """What a release says of the models of its declared losses."""
+    """The guarantee of a release for the models of its declared losses."""
     count, high = len(certificate.losses), certificate.reading.high(confidence)
     models = f"the models of {count} declared losses" if count > 1 else "the model of the declared loss"
     if not isfinite(high):
-        return f"For {models} nothing is certified: the bound is no better than that of parameters of zero."
-    together = " All of these hold together" if count > 1 else " This holds"
+        return f"For {models} nothing is certified: the bound is no better than that of zero parameters."
+    together = " All of these bounds hold together" if count > 1 else " This bound holds"
     return (
-        f"For {models}, the mean loss over all records is at most {high:.4g} above the least that any parameters reach"
+        f"For {models}, the mean loss over all records exceeds that of the best parameters by at most {high:.4g}"
         f" (excess risk).{together} with probability {confidence:g}."
     )
 
 
 def fit_sentence(notes: Mapping[str, Any]) -> str:
-    """What a reader must know of a fit that has not converged; "" of one that has."""
+    """A warning about a fit that has not converged; empty if it has."""
     if notes.get("converged", True):
         return ""
     return (
-        f"The published distribution is not the best fit to what was measured ({notes['fit']}): some figures may be"
-        " further from the table than its noise explains. Privacy and certified errors are not affected."
+        f"The fit of the published distribution did not converge ({notes['fit']}): some figures may be further from the"
+        " table than the noise explains. Privacy and certified errors are not affected."
     )
 
 
@@ -207,9 +207,7 @@ def privacy_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("Spent", f"{budget.unit} {facts['spent'] / 1e9:.6g} of {budget.limit / 1e9:.6g}"),
     ]
     if (count := len(facts.get("publications", ()))) > 1:
-        rows.append(
-            ("Rests on", f"{count} publications, each paid from a ledger of its own: their prices are added here")
-        )
+        rows.append(("Based on", f"{count} publications, each paid from its own ledger; their prices are added here"))
     return rows if budget.pure else [*rows, *epsilon_rows(facts["privacy"])]
 
 
@@ -219,27 +217,27 @@ def epsilon_rows(guarantee: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def generalisation_sentence(facts: dict[str, Any]) -> str:
-    """What answers on this table say about the population its records were drawn from; true for all in force."""
+    """What answers about this table imply for the population from which its records were drawn."""
     bias = f"{facts['expected_bias']:.3g}"
     text = (
-        "This is about the population that the records were drawn from, independently of one another. Privacy limits"
+        "This section assumes that the records were drawn independently from a population. Differential privacy limits"
         " overfitting, even for questions chosen after seeing earlier answers (Bassily et al. 2016; Jung et al. 2020):"
-        f" the share that such a question has in the table differs from the population's by at most {bias} on average."
-        " So do losses: on average, the excess risk of a model fitted here is on the population at most"
-        f" {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one record can vary) above"
-        f" that on this table; {bias} times where the loss was chosen beforehand. Of a single certified model,"
+        f" on average, the share of such a question in the table differs from that in the population by at most {bias}."
+        " The same holds for losses: on average, the excess risk of a model on the population exceeds that on this"
+        f" table by at most {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one"
+        f" record can vary), or {bias} times if the loss was chosen beforehand. For a single certified model,"
         " model.population_excess() bounds the excess risk on the population with a stated probability."
     )
     if facts.get("population_error") is not None:
         text += (
-            " Together, the answers to all questions of the audited classes and batches are within"
+            " The answers to all questions of the audited classes and batches are jointly within"
             f" {facts['population_error']:.3g} of the population with probability {facts['confidence']:g}; other"
-            " certified answers have bounds of their own."
+            " certified answers have separate bounds."
         )
     elif "population_error" in facts:
         text += (
-            " At this size and budget nothing more can be said about all questions of the audited classes together:"
-            " their certificates are about this table. For a question that was chosen beforehand,"
-            " answer.population() gives an interval."
+            " At this size and budget there is no joint bound for all questions of the audited classes: their"
+            " certificates apply to this table only. For a question that was chosen beforehand, answer.population()"
+            " gives an interval."
         )
     return text

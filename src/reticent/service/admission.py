@@ -1,8 +1,9 @@
-"""Who is let in and how often: one decision for every door, by token, by rate, and by failures from one address.
+"""Admission by token, by rate, and by failures from one address: one decision for HTTP and PostgreSQL.
 
-Limits protect the server: requests per second by token bucket, bytes by counting, never an answer by the clock.
+Limits protect the server: requests per second by token bucket, bytes by counting. No limit stops an answer by the
+clock.
 
-Work that takes its time leaves the event loop; each asker has one place in the line, so nobody stops the others.
+Long work runs outside the event loop; each user has one place in the queue, so that nobody blocks the others.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from reticent.service.settings import Settings
 
 
 class Admission:
-    """The tokens of a server and the limits of those who hold them, shared by HTTP and PostgreSQL.
+    """The tokens of a server and the limits of their holders, shared by HTTP and PostgreSQL.
 
-    `share` processes accept requests beside each other, so each allows its part.
+    `share` processes accept requests in parallel, so each allows its part.
     """
 
     def __init__(self, settings: Settings, tokens: Tokens, share: int = 1) -> None:
@@ -33,7 +34,7 @@ class Admission:
         self._failures = Buckets(settings.wrong_tokens, 4 * settings.wrong_tokens)
 
     def by_token(self, token: str, client: str) -> Principal:
-        """Whose token this is; a refused one counts against the address it came from."""
+        """The holder of a token; a refused token counts against its address."""
         try:
             if not token:
                 raise HttpProblem("unauthorized", "send the header 'Authorization: Bearer <token>'")
@@ -43,34 +44,34 @@ class Admission:
             raise
 
     def known(self, token: str) -> Principal | None:
-        """Whose token this is; None counts nothing, so that `by_token` can refuse it."""
+        """The holder of a token, or None; it counts nothing, so that `by_token` can refuse the token."""
         try:
             return self._tokens.find(token)
         except HttpProblem:
             return None
 
     def verifier(self, name: str) -> tuple[Principal | None, Verifier]:
-        """What verifies the token of whoever has this name, where the token itself is not sent."""
+        """The verifier of the token of this name, for protocols that do not send the token."""
         return self._tokens.verifier(name)
 
     def failed(self, client: str) -> None:
-        """Problem `rate` when this address has sent too many wrong tokens."""
+        """Raise the problem `rate` if this address has sent too many wrong tokens."""
         self._failures.take(client)
 
     def still(self, principal: Principal) -> Principal:
-        """On a connection that stays open: whether the token is still good."""
+        """Check on an open connection that the token is still valid."""
         return self._tokens.still(principal)
 
     def count(self, principal: Principal) -> None:
-        """Problem `rate` when this person asks too often."""
+        """Raise the problem `rate` if this user asks too often."""
         self._buckets.take(principal.id)
 
     def wait(self, principal: Principal) -> float:
-        """Seconds to wait before the next statement; 0 lets it pass and counts it."""
+        """The seconds to wait before the next statement; 0 admits and counts it."""
         return self._buckets.wait(principal.id)
 
     def give_back(self, principal: Principal) -> None:
-        """Undo the last count: the same request is counted again elsewhere in this process."""
+        """Undo the last count, if the same request is counted again elsewhere in this process."""
         self._buckets.give_back(principal.id)
 
 
@@ -79,7 +80,7 @@ REMEMBERED = 10_000
 
 
 class Buckets:
-    """One token bucket per name: `rate` requests a second, `burst` at once; rate 0 means no limit."""
+    """One token bucket per name: `rate` requests per second, `burst` at once; rate 0 means no limit."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.rate = rate
@@ -88,14 +89,14 @@ class Buckets:
         self._levels: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, name: str) -> None:
-        """Problem `rate` when the bucket is empty."""
+        """Take one; raise the problem `rate` if the bucket is empty."""
         seconds = self.wait(name)
         if seconds > 0:
             wait = max(1, math.ceil(seconds))
             raise HttpProblem("rate", f"more than {self.rate:g} requests a second; wait {wait} s", retry_after=wait)
 
     def wait(self, name: str) -> float:
-        """0 where one was taken; else seconds until the bucket holds one."""
+        """0 if one was taken; otherwise the seconds until the bucket holds one."""
         if self.rate <= 0:
             return 0.0
         now = self._clock()
@@ -108,14 +109,14 @@ class Buckets:
         return 0.0 if allowed else (1.0 - level) / self.rate
 
     def give_back(self, name: str) -> None:
-        """One that was taken and not used."""
+        """Return one that was taken and not used."""
         if name in self._levels:
             level, since = self._levels[name]
             self._levels[name] = (min(self.burst, level + 1.0), since)
 
 
 async def read_body(receive: Any, declared: bytes | None, limit: int, seconds: float) -> bytes:
-    """The whole body, refused as soon as it is known to be too large; a client that dawdles is let go."""
+    """The whole body, refused as soon as it is known to be too large or too slow."""
     if declared is not None and (not declared.isdigit() or int(declared[:20]) > limit):
         raise HttpProblem("too-large", f"a body may have {limit} bytes")
     try:
@@ -146,15 +147,15 @@ T = TypeVar("T")
 
 @dataclass
 class _Lane:
-    """What one asker has under way: one thing at a time, the rest waits."""
+    """The jobs of one user: one at a time, the others wait."""
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
 
 
 class Workers:
-    """A few threads. Each asker has at most one job in their queue and `waiting` behind it: first come, first served
-    between askers, whoever sends the most.
+    """A few threads. Each user has at most one job in their queue and `waiting` behind it; between users, first come,
+    first served.
     """
 
     def __init__(self, threads: int, name: str, waiting: int) -> None:
@@ -163,10 +164,10 @@ class Workers:
         self._lanes: dict[str, _Lane] = {}
 
     async def run(self, who: str, function: Callable[..., T], *arguments: Any) -> T:
-        """The result of `function`; Problem `rate` where this asker has too much waiting already."""
+        """The result of `function`; raises the problem `rate` if this user has too many waiting jobs."""
         lane = self._lanes.setdefault(who, _Lane())
         if lane.waiting >= self._waiting:
-            raise HttpProblem("rate", f"{lane.waiting} of your questions are waiting: ask again", retry_after=2)
+            raise HttpProblem("rate", f"{lane.waiting} of your questions are waiting: try again later", retry_after=2)
         lane.waiting += 1
         # A task of its own: a client that hangs up leaves no charge without its answer, and no free place in the line.
         return await asyncio.shield(asyncio.ensure_future(self._in_turn(who, lane, function, *arguments)))
@@ -181,5 +182,5 @@ class Workers:
                 self._lanes.pop(who, None)
 
     def close(self) -> None:
-        """What has begun is finished first."""
+        """Finish running jobs, then close."""
         self._threads.shutdown(wait=True)

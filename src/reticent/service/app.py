@@ -1,4 +1,4 @@
-"""The application: the served tables, the routes, the page, and the middleware before them all."""
+"""The application: the served tables, the routes, the web page, and the middleware."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def create_app(
     log: Log | None = None,
     postgres: socket.socket | None = None,
 ) -> Middleware:
-    """The whole service over open tables, on `postgres` through PostgreSQL's protocol too; closing it closes them."""
+    """The whole service over open tables, also over PostgreSQL (`postgres`); closing it closes the tables."""
     counted, told = metrics or Metrics(), log or Log(settings.log_level)
     admission = Admission(settings, tokens)
 
@@ -97,7 +97,7 @@ async def health(http: HttpRequest) -> Any:
 
 @operation.get("/metrics", response_class=PlainTextResponse)
 async def metrics(http: HttpRequest, person: Person) -> PlainTextResponse:
-    """Prometheus text; times and memory of the whole server for a custodian of all tables only."""
+    """Metrics in Prometheus' text format; times and memory only for a custodian of all tables."""
     named(http, "metrics")
     context = context_of(http)
     seen = {name: served for name, served in context.tables.items() if person.may_see(name)}
@@ -122,7 +122,7 @@ async def static(http: HttpRequest, name: str) -> Response:
 
 
 def _page(name: str) -> Response:
-    """A file of the package, found by its exact name: no path is ever built from a request."""
+    """A file of the package, found by its exact name: no path is built from a request."""
     path = PAGES.get(name)
     if path is None:
         raise HttpProblem("not-found", "no such page")
@@ -160,7 +160,7 @@ def _add_errors(app: FastAPI) -> None:
 
 
 def _secure(app: FastAPI) -> None:
-    """The document says where a token is needed."""
+    """State in the OpenAPI document where a token is needed."""
     plain = app.openapi
     open_paths = {route.path for route in public.routes if isinstance(route, APIRoute)}
 

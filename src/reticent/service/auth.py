@@ -1,6 +1,6 @@
-"""A token says who asks and in which role; the file keeps only its hash, and only its owner can read the file.
+"""Tokens identify a user and a role; the token file keeps only hashes, and only its owner can read it.
 
-What verifies a token in a SCRAM-SHA-256 exchange (RFC 5802): salted keys from which no token can be computed.
+It also keeps verifiers of tokens for SCRAM-SHA-256 (RFC 5802): salted keys from which no token can be computed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COLUMNS = "id, name, role, digest, tables, created, expires, revoked"
 
 @dataclass(frozen=True)
 class Principal:
-    """Whoever holds a token; `tables` None means all of them."""
+    """The holder of a token; `tables` None means all tables."""
 
     id: str
     name: str
@@ -65,13 +65,13 @@ class Principal:
         return self.tables is None or table in self.tables
 
     def may_manage(self, other: Principal) -> bool:
-        """A custodian's token for some tables manages those whose tables are among them, and no others."""
+        """A custodian's token for some tables manages tokens for subsets of these tables only."""
         if self.role != "custodian":
             return False
         return self.tables is None or (other.tables is not None and set(other.tables) <= set(self.tables))
 
     def describe(self) -> dict[str, Any]:
-        """Everything but the hash."""
+        """All fields except the hash."""
         facts = {name: getattr(self, name) for name in ("id", "name", "role", "created", "expires", "revoked")}
         return facts | {"tables": None if self.tables is None else list(self.tables)}
 
@@ -103,7 +103,7 @@ class Tokens:
         self._verifiers: dict[str, tuple[bytes, Verifier]] = {}
 
     def find(self, token: str) -> Principal:
-        """Whose token this is; all that is wrong with one sounds alike."""
+        """The holder of a token; the message is the same for all invalid tokens."""
         known = self._current()
         principal = self._proved.get(token)
         if principal is not None and principal.valid(self._clock()):
@@ -122,7 +122,7 @@ class Tokens:
         return principal
 
     def verifier(self, name: str) -> tuple[Principal | None, Verifier]:
-        """Who has this name now, and what verifies their token; a mock one where nobody has."""
+        """The current holder of this name and the verifier of the token; a mock verifier if there is none."""
         now = self._clock()
         for principal in self._current().values():
             if principal.name == name and principal.valid(now):
@@ -132,7 +132,7 @@ class Tokens:
         return None, mock_verifier(self._verifiers[NOBODY][0], name)
 
     def still(self, principal: Principal) -> Principal:
-        """The same person as the file has them now; refused once the token is revoked, rotated or expired."""
+        """The same holder according to the current file; refused if the token was revoked, rotated or has expired."""
         known = self._current().get(principal.id)
         if known is None or known.digest != principal.digest or not known.valid(self._clock()):
             raise HttpProblem("unauthorized", "the token was revoked, rotated or has expired: sign in with a new one")
@@ -141,7 +141,7 @@ class Tokens:
     def create(
         self, name: str, role: str, *, expires: int | None = None, tables: Sequence[str] | None = None
     ) -> tuple[Principal, str]:
-        """A new token, in clear for this once."""
+        """Create a token; its clear text is returned only here."""
         if not re.fullmatch(PERSON_NAME, name):
             raise HttpProblem("request", "a name has 1 to 40 lower-case letters, digits, '.', '_' or '-'")
         if role not in get_args(Role):
@@ -157,7 +157,7 @@ class Tokens:
         return created, text
 
     def rotate(self, identity: str, *, expires: int | None = None) -> tuple[Principal, str]:
-        """A new secret for the same person; the old one ends at once."""
+        """A new secret for the same holder; the old one becomes invalid at once."""
         old = self.get(identity)
         if old.revoked is not None:
             raise HttpProblem("conflict", f"the token of {old.name} was revoked: create a new one")
@@ -173,7 +173,7 @@ class Tokens:
         return rotated, fresh
 
     def revoke(self, identity: str) -> Principal:
-        """For ever; the last custodian of all tables stays."""
+        """Revoke a token permanently; the last custodian of all tables cannot be revoked."""
         old, now = self.get(identity), self._clock()
         if old.valid(now) and self.custodians() == [old]:
             raise HttpProblem("conflict", "this is the last custodian of all tables: create another one first")
@@ -190,7 +190,7 @@ class Tokens:
         return sorted(self._current().values(), key=lambda p: (p.created, p.id))
 
     def custodians(self) -> list[Principal]:
-        """Who may do everything now: valid tokens of custodians that are not limited to some tables."""
+        """Holders of valid custodian tokens for all tables."""
         now = self._clock()
         return [p for p in self.all() if p.role == "custodian" and p.tables is None and p.valid(now)]
 
@@ -200,7 +200,7 @@ class Tokens:
         os.close(self._bytes)
 
     def _learn(self, principal: Principal, token: str) -> None:
-        """Keep what verifies a token that is not sent; a file that cannot be written is no reason to refuse it."""
+        """Store the verifier of a token that was sent; if the file cannot be written, the token is still accepted."""
         made = verifier_of(token)
         row = (principal.id, principal.digest, made.salt, made.iterations, made.stored_key, made.server_key)
         with suppress(HttpProblem):
@@ -215,7 +215,7 @@ class Tokens:
             self._version = NEVER_READ
 
     def _current(self) -> dict[str, Principal]:
-        """What the file says; read again only when some process has written."""
+        """The content of the file; read again only after a change."""
         with self._lock:
             try:
                 # Before the rows: those that are written meanwhile are read again next time.
@@ -245,7 +245,7 @@ def _fresh(identity: str | None = None) -> tuple[str, str]:
 
 
 def _digest(token: str) -> bytes:
-    """256 random bits need no slow hash."""
+    """A plain hash suffices for 256 random bits."""
     return hashlib.sha256(token.encode()).digest()
 
 
@@ -265,7 +265,7 @@ class Verifier:
 
 
 def verifier_of(token: str) -> Verifier:
-    """A fresh verifier of this token; tokens are ASCII, so SASLprep leaves them as they are."""
+    """A new verifier of this token; tokens are ASCII, so SASLprep does not change them."""
     salt = secrets.token_bytes(SALT_BYTES)
     salted = hashlib.pbkdf2_hmac("sha256", token.encode(), salt, ITERATIONS)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
@@ -273,6 +273,6 @@ def verifier_of(token: str) -> Verifier:
 
 
 def mock_verifier(secret: bytes, name: str) -> Verifier:
-    """For a name without a token: always the same salt, as a real one has, and keys that nothing matches."""
+    """A verifier for a name without a token: a constant salt, as a real one has, and keys that match nothing."""
     salt = hmac.digest(secret, name.encode(), "sha256")[:SALT_BYTES]
     return Verifier(salt, ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))

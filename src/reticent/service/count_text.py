@@ -1,8 +1,8 @@
-"""Counts from the texts of their parts: a new combination of known comparisons is not parsed again.
+"""Counts assembled from the texts of their parts: a new combination of cached comparisons is not parsed again.
 
-A body is cut into its comparisons, which are the innermost objects of its JSON, and the arrangement around them. Each
-comparison and each arrangement is parsed once, by the parser of whole bodies. Cutting at braces is safe: a brace inside
-of a text would leave a piece that is no JSON object, because the quotes around an object's keys would be escaped there.
+A body is divided into its comparisons, which are the innermost objects of its JSON, and the structure around them. Each
+comparison and each structure is parsed once, by the parser of whole bodies. Dividing at braces is safe: a brace inside
+a text would leave a piece that is not a JSON object, because the quotes around an object's keys would be escaped there.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from reticent.queries.predicate import Predicate, all_of, any_of, negated, predi
 KEPT_COMPARISONS = 4096
 LONGEST_COMPARISON = 256
 KEPT_ARRANGEMENTS = 1024
-"""Analysts choose both, so what is remembered of them is limited; bodies are short, so these are a few MB."""
+"""The size of both caches, because analysts choose the bodies; bodies are short, so these are a few MB."""
 _COMPARISON = re.compile(rb"(\{[^{}]*\})")
 _COUNT_KEYS = {"query", "where"}
 
 Sides = tuple[Predicate, Predicate]
 """A comparison and its negation."""
 Signed = tuple[int, int]
-"""The place of a comparison in the body, and which of its sides is meant."""
+"""The position of a comparison in the body, and whether it is negated."""
 
 
 class Arrangement(NamedTuple):
-    """What stands around the comparisons of a count: the condition with their places in their stead."""
+    """The structure of a count: the condition with placeholders for its comparisons."""
 
     where: Any
     conjunction: list[Signed] | None
-    """Of which all must be true, where no more is asked."""
+    """The comparisons of a conjunction, if the condition is one."""
 
     def over(self, sides: list[Sides]) -> Predicate:
         if self.conjunction is not None:
@@ -42,14 +42,14 @@ class Arrangement(NamedTuple):
 
 
 class CountReader:
-    """Reads the counts about one table on one thread."""
+    """Reads counts about one table on one thread."""
 
     def __init__(self) -> None:
         self._comparisons: dict[bytes, Sides] = {}
         self._arrangements: dict[tuple[bytes, ...], Arrangement] = {}
 
     def read(self, body: bytes) -> Count | None:
-        """The count that a body asks for and no terms beside it; None where its arrangement was not learned."""
+        """The count of a body without terms; None if its structure is not cached."""
         parts = _COMPARISON.split(body)
         arrangement = self._arrangements.get(tuple(parts[::2]))
         if arrangement is None:
@@ -63,7 +63,7 @@ class CountReader:
         return Count(arrangement.over(sides))
 
     def learn(self, body: bytes) -> None:
-        """Remembers the arrangement of a body that the parser of whole bodies took for a count without terms."""
+        """Cache the structure of a body that the full parser read as a count without terms."""
         parts = _COMPARISON.split(body)
         if tuple(parts[::2]) in self._arrangements or any(self._parsed(text) is None for text in parts[1::2]):
             return
@@ -78,7 +78,7 @@ class CountReader:
         self._arrangements[tuple(parts[::2])] = Arrangement(where, _conjunction(where))
 
     def _parsed(self, text: bytes) -> Sides | None:
-        """None where this is no comparison, or a long one."""
+        """A comparison; None if the text is not one, or is too long."""
         if len(text) > LONGEST_COMPARISON:
             return None
         try:
@@ -101,7 +101,7 @@ def _built(where: Any, sides: list[Sides]) -> Predicate:
 
 
 def _conjunction(where: Any) -> list[Signed] | None:
-    """The comparisons of which all must be true, each or its negation; None where that is not all."""
+    """The comparisons of a conjunction, each or its negation; None if the condition has another form."""
     if isinstance(where, int):
         return [(where, 0)]
     if where["op"] == "not":

@@ -1,7 +1,7 @@
-"""The short way to a free answer: a question without a key is answered before any route is looked for.
+"""The free path: a question without a key is answered, if it is free, before any route is looked up.
 
-Finding a route and resolving its dependencies took three quarters of the time of a free answer. What may be paid for,
-and everything else, still goes through the routes.
+Finding a route and resolving its dependencies took three quarters of the time of a free answer. All other requests
+still go through the routes.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _HEADERS = [(b"content-type", _JSON)]
 
 
 class FreeTable(Protocol):
-    """A table that can be asked for what is free."""
+    """A table that can give free answers."""
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
-        """Bytes and origin of the answer; None where what is known is not good enough."""
+        """Bytes and origin of the answer; None if knowledge is not accurate enough."""
         ...
 
 
 class FreePath:
-    """An ASGI application before another one, which gets whatever is not free."""
+    """An ASGI application in front of another one, which gets all requests that are not free."""
 
     def __init__(self, app: App, tables: Mapping[str, FreeTable]) -> None:
         self._app = app
@@ -47,7 +47,7 @@ class FreePath:
         await self._app(scope, receive, send)
 
     def _table(self, scope: Scope) -> FreeTable | None:
-        """The table, if this person may see it; a key may stand for a paid answer, so then the route looks."""
+        """The table, if this user has access; a key may name a paid answer, so such requests go to the route."""
         found = _ASK.fullmatch(scope["path"]) if scope["method"] == "POST" else None
         person = scope.get(PRINCIPAL)
         if found is None or person is None or not person.may_see(found.group(1)):

@@ -2,7 +2,7 @@
 
 Every process adds to its own row of one small file, so that readers and writer report together.
 
-Logs are one JSON object a line: who asked what kind of thing and how it ended; no token, question, answer or row.
+Logs have one JSON object per line: user, kind of request and outcome; no token, question, answer or row.
 """
 
 from __future__ import annotations
@@ -80,11 +80,13 @@ class Metrics:
         own[_SPENT[paid]] += seconds
 
     def holds(self, connections: int) -> None:
-        """How many connections this process serves now."""
+        """Set the number of connections that this process serves now."""
         self._own[_PLACES[_HELD]] = connections
 
     def fewest_held(self) -> int:
-        """The least of all readers; the last row is the writer's, which nobody but readers connects to."""
+        """The smallest number of connections of all readers; the last row is the writer's, to which only readers
+        connect.
+        """
         return int(self._all[:-1, _PLACES[_HELD]].min())
 
     def text(self, budgets: Sequence[Gauge], *, private: bool) -> str:
@@ -156,7 +158,7 @@ class Log:
             self._write("warning", event, facts)
 
     def failure(self, event: str, error: BaseException, **facts: Any) -> None:
-        """What broke and where; the message stays out, since nobody can vouch for foreign ones."""
+        """Log the type and place of a failure, without its message, which may contain foreign text."""
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next
@@ -169,11 +171,11 @@ class Log:
             self._stream.write(json.dumps(line) + "\n")
             self._stream.flush()
         except (OSError, ValueError):
-            pass  # nobody reads the log; answering goes on
+            pass  # the log cannot be written; answering continues
 
 
 class Forward(logging.Handler):
-    """Takes what uvicorn says into the same log: its messages with numbers filled in, and no other argument."""
+    """Routes uvicorn's log records into this log: its messages with numbers filled in, and no other arguments."""
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.INFO)
@@ -189,7 +191,7 @@ class Forward(logging.Handler):
 
 
 def _message(record: logging.LogRecord) -> str:
-    """Numbers are process ids and signals; texts may be what a client sent."""
+    """The message with its numbers; texts may come from a client and are left out."""
     given = record.args if isinstance(record.args, tuple) else ()
     if given and all(isinstance(value, int) for value in given):
         return record.getMessage()

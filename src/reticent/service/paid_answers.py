@@ -1,6 +1,6 @@
-"""Paid answers are kept in the ledger as they left: the same key returns the same bytes, whatever happened since.
+"""Paid answers, stored in the ledger as they were sent: the same key always returns the same bytes.
 
-Paid answers leave at fixed ticks, and fits not before a time that their public work determines.
+Paid answers are sent at fixed ticks, and models not before a time that their public work determines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ KIND = "answer"
 
 @dataclass(frozen=True)
 class PaidAnswer:
-    """One paid answer: who asked what, when, and where its bytes are."""
+    """One paid answer: analyst, question, time, and the place of its bytes."""
 
     sequence: int
     at: int
@@ -56,13 +56,13 @@ class PaidAnswer:
 
 
 class PaidAnswers:
-    """All paid answers of one table; each is read from the ledger when it is wanted."""
+    """All paid answers of one table; each is read from the ledger on demand."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     def replay(self, analyst: str, key: str, parsed: ParsedRequest) -> bytes | None:
-        """What this key has already paid for; a key belongs to one question."""
+        """The paid answer of this key, if there is one; a key belongs to one question."""
         sequence = self._ledger.named(KIND, f"{analyst}/{key}")
         if sequence is None:
             return None
@@ -72,7 +72,7 @@ class PaidAnswers:
         return self._ledger.get_blob(kept.blob)
 
     def keep(self, analyst: str, key: str, parsed: ParsedRequest, price: float, body: bytes) -> None:
-        """Durable before the answer leaves."""
+        """Store the answer on disk before it is sent."""
         payload = {
             "analyst": analyst,
             "key": key,
@@ -85,7 +85,7 @@ class PaidAnswers:
         self._ledger.append(KIND, payload, blobs=[body])
 
     def page(self, analyst: str | None, before: int | None, limit: int) -> tuple[list[PaidAnswer], int | None]:
-        """Newest first; the second value is where the next page begins."""
+        """A page of answers, newest first; the second value is the start of the next page."""
         found: list[PaidAnswer] = []
         for sequence in reversed(self._ledger.noted(KIND)):
             if before is None or sequence < before:
@@ -97,7 +97,7 @@ class PaidAnswers:
         return found, None
 
     def bytes_of(self, sequence: int, analyst: str | None) -> bytes:
-        """An answer of the past; other people's do not exist for an analyst."""
+        """An earlier answer; an analyst sees only his or her own."""
         if sequence in self._ledger.noted(KIND):
             kept = self._at(sequence)
             if analyst is None or kept.analyst == analyst:
@@ -115,32 +115,32 @@ TRIALS = 20
 
 @dataclass(frozen=True)
 class Ticks:
-    """One tick every `period` seconds of the machine's own clock; 0 lets answers leave at once."""
+    """One tick every `period` seconds of the machine's clock; with 0, answers are sent at once."""
 
     period: float
 
     async def wait(self) -> None:
-        """Until the next tick."""
+        """Wait until the next tick."""
         if self.period:
             await asyncio.sleep(self.period - time.monotonic() % self.period)
 
     def hold(self, begun: float, work: int) -> None:
-        """In the paying thread: until the time for which this much work, begun then, is planned on this machine.
+        """In the paying thread, wait until the planned end of this much work on this machine.
 
-        The next order starts when this returns: neither it nor its stamps in the ledger show how long this one took.
+        The next purchase starts when this returns, so neither it nor its timestamps show how long this one took.
         """
         if self.period and work:
             time.sleep(max(0.0, begun + work * seconds_per_cell() - time.monotonic()))
 
 
 def longest() -> float:
-    """Seconds that the most work of one paid call is given on this machine."""
+    """The seconds planned for the largest work of one paid call on this machine."""
     return MOST_WORK * seconds_per_cell()
 
 
 @cache
 def seconds_per_cell() -> float:
-    """What visiting one cell of a loss takes here, measured once on made-up tables of two sizes: the slower one's."""
+    """The time to visit one cell of a loss, measured once on generated tables of two sizes; the larger value."""
     paces = []
     for size in (8, 64):
         domain = Domain({"a": size, "b": size, "c": 8, "y": 2})

@@ -1,4 +1,4 @@
-"""Published releases: what the custodian made public, in files that are ready to download."""
+"""Published releases: files that the custodian has made public, ready for download."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ LAST = "last"
 
 
 class PublishedReleases:
-    """A folder beside the ledger, one subfolder per release; names come from the folder, never from a request."""
+    """A folder in the ledger's folder, one subfolder per release; names come from the folder, never from a request."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def publish(self, release: Release, title: str, rows: int, by: str) -> dict[str, Any]:
-        """Write every form of a release, then show it: a half-written one is never listed."""
+        """Write every form of a release, then list it: an incomplete release is never listed."""
         import pyarrow.csv
         import pyarrow.parquet
 
@@ -60,7 +60,7 @@ class PublishedReleases:
         return facts | {"formats": list(FILES)}
 
     def all(self) -> list[dict[str, Any]]:
-        """Newest first; one whose facts are missing or damaged is left out, the others are shown."""
+        """All releases, newest first; one with missing or damaged facts is left out."""
         found = [self._facts(name) for name in sorted(self._names(), key=_number, reverse=True)]
         return [facts for facts in found if facts is not None]
 
@@ -102,7 +102,7 @@ def _number(name: str) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
+    """Write a file completely or not at all."""
     beside = path.with_name(f".{path.name}.new")
     with beside.open("w") as file:
         file.write(text)

@@ -1,8 +1,8 @@
-"""The shortest way to a free answer: from the bytes of a whole request to those of its response, in one step.
+"""The quick path: from the bytes of a whole request to those of its free answer, in one step.
 
-It answers what is plain, free and little work, and declines everything else, before anything is counted or told: then
-the long way (middleware, free path, routes) reads the same bytes again and says what is to be said. So this way knows
-no error and no refusal, and whatever it sends is what the long way would have sent.
+It answers plain free questions that need little work and declines everything else before anything is counted or logged.
+The regular path (middleware, free path, routes) then reads the same bytes again. The quick path therefore has no errors
+or refusals of its own, and its responses are those that the regular path would send.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _JSON = b"application/json"
 _READ = frozenset({b"authorization", b"content-length", b"content-type"})
 _CONNECTION = (b"connection", b"proxy-connection")
 _DECLINED = frozenset({b"idempotency-key", b"transfer-encoding", b"expect", b"upgrade", *_CONNECTION})
-"""Headers that may change what becomes of a request; all others are read by nobody on the long way either."""
+"""Headers that may affect a request; the regular path ignores all others too."""
 HEADS = 4096
 """Heads that are remembered."""
 LONGEST_HEAD = 2048
@@ -48,17 +48,17 @@ _REST = (
 
 
 class QuickTable(Protocol):
-    """A table that can be asked for what is free and little work."""
+    """A table that can give free answers with little work."""
 
     def quick_answer(self, body: bytes) -> tuple[bytes, str] | None:
-        """Bytes and origin of the answer; None where it is neither, and errors where the body is none."""
+        """Bytes and origin of the answer; None if it is not free or takes more work; errors for an invalid body."""
         ...
 
 
 def light_answer(
     body: bytes, parser: QuestionParser, cache: AnswerCache, knowledge: Knowledge, recall: Recall | None = None
 ) -> tuple[bytes, str] | None:
-    """A free answer that is remembered, or to a question that may be parsed and answered on the event loop."""
+    """A cached free answer, or one to a question that may be parsed and answered on the event loop."""
     answered = cache.recall(body, knowledge)
     if answered is not None:
         return answered
@@ -77,7 +77,7 @@ def light_answer(
 
 
 def _counted(query: Count, request: Request, cache: AnswerCache, knowledge: Knowledge) -> tuple[bytes, str]:
-    """A free count at the usual confidence: all but its text is a function of its compiled condition."""
+    """A free count at the default confidence: everything but its text is a function of its compiled condition."""
     form = query.compile(knowledge.domain)
     condition = (*form.attributes, *[vector.tobytes() for vector in form.vectors]) if type(form) is Product else None
     stated = None if condition is None else cache.statement(condition, knowledge)
@@ -94,14 +94,14 @@ def _counted(query: Count, request: Request, cache: AnswerCache, knowledge: Know
 
 
 class Head(NamedTuple):
-    """What the head of a question says beside the length of its body: its table and the token."""
+    """The table and the token in the head of a request, without the length of its body."""
 
     table: str
     token: str
 
 
 class QuickPath:
-    """Answers whole requests for one process; `tables` are those it serves."""
+    """Answers whole requests for one process; `tables` are the tables it serves."""
 
     def __init__(self, tables: Mapping[str, QuickTable], admission: Admission, metrics: Metrics, log: Log) -> None:
         self._tables = tables
@@ -154,14 +154,16 @@ class QuickPath:
         return self._begun(headers) + _REST % (len(body), identity.encode(), body)
 
     def _begun(self, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Up to the server's own headers, which are the same list for a second."""
+        """The response up to the server's own headers, which are the same for a second."""
         if headers is not self._headers:
             own = b"".join(b"%b: %b\r\n" % pair for pair in headers)
             self._headers, self._beginning = headers, b"HTTP/1.1 200 OK\r\n" + own
         return self._beginning
 
     def _read(self, given: bytes, whole: bytes) -> Head | None:
-        """By the parser of the long way, so that no head has two meanings; only plain ones are understood here."""
+        """Parse a head with the parser of the regular path, so that both paths read it in the same way; only plain
+        heads are accepted.
+        """
         if not whole.startswith(b"POST /v1/tables/"):
             return None
         read = _PlainHead()
@@ -183,7 +185,7 @@ class QuickPath:
 
 
 class _PlainHead:
-    """Collects the headers that matter; `declined` where one comes twice or asks for what is not plain."""
+    """Collects the relevant headers; `declined` if one is repeated or requests something else."""
 
     def __init__(self) -> None:
         self.url = b""

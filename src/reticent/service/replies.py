@@ -1,4 +1,4 @@
-"""From a result to bytes: the document a client gets, and the last free answers as they left."""
+"""Replies: from a result to the bytes of a response, and a cache of free replies."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _text = json.encoder.encode_basestring_ascii
 
 
 class Sendable(Protocol):
-    """What can be sent: an answer, a table, or models."""
+    """A result that can be sent: an answer, a table, or models."""
 
     @property
     def origin(self) -> str: ...
@@ -43,7 +43,7 @@ class Sendable(Protocol):
 
 @dataclass(frozen=True)
 class FittedModels:
-    """One model per loss, and what they were charged together."""
+    """One model per loss, and their total charge."""
 
     models: tuple[Model, ...]
     price: float = 0.0
@@ -54,7 +54,7 @@ class FittedModels:
 
     @property
     def guarantee(self) -> str:
-        """The largest excess risk of all, or how many have none certified."""
+        """The largest excess risk of all models, or the number of uncertified ones."""
         count, loose = len(self.models), sum(not model.certified for model in self.models)
         if loose:
             return "uncertified" if loose == count else f"{loose} of {count} uncertified"
@@ -67,14 +67,14 @@ class FittedModels:
 
 
 def reply_of(result: Answer | ResultTable | Model | list[Model], price: float | None = None) -> Sendable:
-    """The result as it is sent; `price` is what models were charged together."""
+    """The result in the form in which it is sent; `price` is the total charge of models."""
     if isinstance(result, (Model, list)):
         return FittedModels(tuple(result) if isinstance(result, list) else (result,), price or 0.0)
     return result
 
 
 def encode(reply: Sendable) -> bytes:
-    """The document a client gets; the same answer always has the same bytes."""
+    """The document that a client gets; the same answer always has the same bytes."""
     if type(reply) is Answer:
         statement = number_statement(reply)
         if statement is not None:
@@ -83,12 +83,12 @@ def encode(reply: Sendable) -> bytes:
 
 
 def number_document(text: str, statement: bytes) -> bytes:
-    """What `_document` gives for one number, in a third of its time: most answers by far are such."""
+    """The result of `_document` for one number, in a third of its time, because most answers are single numbers."""
     return b'{"kind": "answer", "result": {"query": %b, %b' % (_text(text).encode(), statement)
 
 
 def number_statement(reply: Answer) -> bytes | None:
-    """All that the document says after the text of the question; None where the answer is not one plain number."""
+    """The part of the document after the text of the question; None if the answer is not one plain number."""
     if type(reply.value) is not float or reply.labels or reply.keys:
         return None
     low, high = reply.interval or (None, None)
@@ -133,10 +133,10 @@ def encoded_reply(reply: Sendable) -> tuple[bytes, str]:
 
 
 class AnswerCache:
-    """The last free answers as they left: each is a function of its request and of what was known.
+    """A cache of free replies: each is a function of its request and of the knowledge.
 
-    A request is known by the bytes of its body, or where there are none as a parsed request. Beside them are kept
-    statements about counts, by the compiled condition: wordings of one question share all but its text.
+    The key is the bytes of the body or, without a body, the parsed request. Statements about counts are also cached by
+    compiled condition: equivalent questions share everything but the text.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,7 @@ class AnswerCache:
         self._known: object = None
 
     def recall(self, request: bytes | ParsedRequest, knowledge: object) -> tuple[bytes, str] | None:
-        """Bytes and origin of the answer given before, if nothing was learned since."""
+        """Bytes and origin of an earlier reply, if nothing was learned since."""
         return self._answers.get(request) if knowledge is self._known else None
 
     def statement(self, condition: Hashable, knowledge: object) -> tuple[bytes, str] | None:
@@ -153,12 +153,12 @@ class AnswerCache:
         return self._statements.get(condition) if knowledge is self._known else None
 
     def remember_statement(self, condition: tuple, knowledge: object, stated: tuple[bytes, str]) -> None:
-        """For the next wording of the same count."""
+        """Cache a statement for equivalent counts."""
         self._renew(knowledge)
         self._statements.put(condition, stated, len(stated[0]) + sum(map(len, condition)))
 
     def remember(self, request: bytes | ParsedRequest, knowledge: object, answer: tuple[bytes, str]) -> None:
-        """For the next who asks the same; what was known before is forgotten as soon as more is known."""
+        """Cache a reply; the cache is emptied as soon as knowledge grows."""
         self._renew(knowledge)
         held = len(request) if isinstance(request, bytes) else request.footprint
         if len(answer[0]) <= LONGEST_ANSWER:

@@ -1,6 +1,6 @@
-"""From bytes to a request: bodies become checked questions with their work weighed; no step looks at a row.
+"""Requests from bytes: bodies become checked questions with limited work; no step reads a row.
 
-How much work a question is, from the question and the public domain alone: never from the clock, never from rows.
+The work of a question is estimated from the question and the public domain alone, never from the clock or from rows.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _scan = json.scanner.make_scanner(_DECODER)  # pyright: ignore[reportArgumentTyp
 
 @dataclass(frozen=True, eq=False)
 class ParsedRequest:
-    """What a body asks, checked and weighed; the same object for the same bytes while it is remembered."""
+    """A checked question with its work; the same object for the same bytes while it is cached."""
 
     request: Request
     work: Work
@@ -74,7 +74,7 @@ class ParsedRequest:
 
     @property
     def text(self) -> str:
-        """As the history shows it."""
+        """The question as the history shows it."""
         question = self.request.question
         if isinstance(question, (Query, Statement)):
             return question.text
@@ -84,17 +84,17 @@ class ParsedRequest:
 
     @property
     def error(self) -> float | str | None:
-        """The wanted error as it was sent: a percentage is text."""
+        """The requested error as it was sent: a percentage is text."""
         return self.request.error if isinstance(self.request.error, float) else self.content.get("error")
 
     @property
     def footprint(self) -> int:
-        """Bytes it may come to hold beside its body."""
+        """The number of bytes that it may hold in addition to its body."""
         return self.request.question.footprint if isinstance(self.request.question, Statement) else 0
 
     @property
     def parts(self) -> list[Request]:
-        """Requests whose free answers make up this one's: others may have their turn between two of them."""
+        """Requests whose free answers make up this one's; other users' requests may run between two of them."""
         question = self.request.question
         if isinstance(question, tuple) and self.request.error is None:
             return [self.request.but(question=one) for one in question]
@@ -102,18 +102,18 @@ class ParsedRequest:
 
     @property
     def _bound(self) -> tuple[str, ...]:
-        """Fields that are part of the digest: ledgers hold digests from before there was a promise."""
+        """Fields that are part of the digest; digests in old ledgers were computed before `promise` existed."""
         return (*self.fields, PROMISE) if PROMISE in self.content else self.fields
 
     @cached_property
     def digest(self) -> str:
-        """What an idempotency key is bound to; only paid answers need it."""
+        """The digest to which an idempotency key is bound; only paid answers need it."""
         plain = json.dumps([self.content.get(name) for name in self._bound], sort_keys=True)
         return hashlib.sha256(plain.encode()).hexdigest()
 
 
 class Parser(ABC):
-    """Parses bodies for one table and remembers the last ones: a repeated body is parsed once."""
+    """Parses bodies for one table and caches the last ones: a repeated body is parsed once."""
 
     fields: ClassVar[tuple[str, ...]]
 
@@ -125,11 +125,11 @@ class Parser(ABC):
         self._kept: Kept[bytes, ParsedRequest] = Kept(KEPT, KEPT_BYTES)
 
     def find(self, body: bytes) -> ParsedRequest | None:
-        """What is known of these bytes at once; None where they must be parsed and weighed away from the event loop."""
+        """A cached request; None if the body must be parsed away from the event loop."""
         return self._kept.get(body)
 
     def parse(self, body: bytes) -> ParsedRequest:
-        """Parsed and weighed, or refused."""
+        """Parse and check a body, or refuse it."""
         return self.find(body) or self.keep(body, self.parsed(content_of(body)))
 
     def keep(self, body: bytes, parsed: ParsedRequest) -> ParsedRequest:
@@ -139,7 +139,7 @@ class Parser(ABC):
 
     @abstractmethod
     def parsed(self, content: dict[str, Any]) -> ParsedRequest:
-        """Checked and weighed, from plain values."""
+        """A checked request from plain values."""
 
     def _weighed(self, question: Any, content: dict[str, Any], work: Work, *, strict: bool) -> ParsedRequest:
         if len(content) == 1:
@@ -161,7 +161,7 @@ class Parser(ABC):
 
 
 class QuestionParser(Parser):
-    """Questions about one table, which SQL calls by the name it has on this server."""
+    """Parses questions about one table, which SQL must name as this server does."""
 
     fields: ClassVar[tuple[str, ...]] = QUESTION_FIELDS
 
@@ -174,7 +174,7 @@ class QuestionParser(Parser):
         self._counts = CountReader()
 
     def find(self, body: bytes) -> ParsedRequest | None:
-        """Small questions in JSON are parsed here and now; SQL and whatever may be large is not."""
+        """Small JSON questions are parsed immediately; SQL and possibly large bodies are not."""
         found = super().find(body)
         if found is not None:
             return found
@@ -182,7 +182,7 @@ class QuestionParser(Parser):
         return None if parsed is None else self.keep(body, parsed)
 
     def light(self, body: bytes) -> ParsedRequest | None:
-        """A question in JSON that is little work to parse and to weigh; of a count its arrangement is remembered."""
+        """A JSON question that takes little work to parse; the structure of a count is cached."""
         if len(body) > LIGHT_BYTES:
             return None
         content = self._checked(content_of(body))
@@ -197,7 +197,7 @@ class QuestionParser(Parser):
         return parsed
 
     def light_request(self, body: bytes) -> Request | None:
-        """What `light` makes of the body, if it is little work to answer, too."""
+        """The result of `light`, if the question also takes little work to answer."""
         query = self._counts.read(body) if len(body) <= LIGHT_BYTES else None
         if query is not None and light(query, self.domain):
             work = work_of(query, self.domain)
@@ -229,7 +229,9 @@ class QuestionParser(Parser):
 
 
 class LossParser(Parser):
-    """Losses about one table. What cannot be certified comes back uncertified: an audit may have been paid for it."""
+    """Parses losses about one table. Models that cannot be certified are returned uncertified, because an audit may
+    have been paid.
+    """
 
     fields: ClassVar[tuple[str, ...]] = LOSS_FIELDS
 
@@ -250,7 +252,7 @@ class LossParser(Parser):
         return self._weighed(losses[0] if len(losses) == 1 else losses, content, work, strict=False)
 
     def _work(self, loss: ConvexLoss) -> Work:
-        """A squared loss reads its moments, others all their cells at once, or as many sampled records."""
+        """A squared loss reads its moments, other losses all their cells at once, or as many sampled records."""
         problem = loss.on(self.domain)
         if loss.quadratic:
             cells = sum(map(self.domain.cells, moment_sets(problem)))
@@ -262,7 +264,7 @@ class LossParser(Parser):
 
 
 def graded(confidence: float) -> float:
-    """At least this confidence, on a scale of finitely many: what is remembered per confidence stays bounded."""
+    """The confidence rounded up to one of finitely many values, so that caches by confidence stay bounded."""
     failure = 1 - confidence
     step = 10.0 ** (math.floor(math.log10(failure)) - 2)
     return max(confidence, 1 - math.floor(failure / step + 1e-6) * step)
@@ -324,7 +326,7 @@ QUICK_STEPS = 2_000
 
 @dataclass(frozen=True)
 class Work:
-    """Cells read, numbers returned, the most purchases a paid answer may need; steps of about a microsecond beside."""
+    """Cells read, numbers returned, the largest number of purchases; and further steps of about a microsecond."""
 
     cells: int
     numbers: int
@@ -365,7 +367,7 @@ def _of_number(cells: int) -> Work:
 
 
 def weigh(statement: Statement) -> Work:
-    """Of a whole statement: its questions, and its result."""
+    """The work of a whole statement: its queries and its result."""
     total = Work(0, 0, 0)
     for query in (statement.explained or statement).queries:
         total = total + work_of(query, statement.domain)
@@ -374,7 +376,7 @@ def weigh(statement: Statement) -> Work:
 
 
 def light(query: Query, domain: Domain) -> bool:
-    """Whether a question may be weighed and compiled on the event loop: by the columns that it names."""
+    """Whether a question may be checked and compiled on the event loop, by the columns that it names."""
     try:
         return domain.cells(query.attributes) <= QUICK
     except DomainError as error:
@@ -382,7 +384,7 @@ def light(query: Query, domain: Domain) -> bool:
 
 
 def check_work(work: Work, settings: Settings, *, paid: bool) -> None:
-    """Problem `too-complex`, with the figure, the bound and the remedy."""
+    """Raise the problem `too-complex`, with the figure, the limit and the remedy."""
     if work.numbers > settings.answer_cells:
         raise HttpProblem(
             "too-complex",

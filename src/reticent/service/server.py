@@ -1,4 +1,4 @@
-"""Running a server: one writer that holds the tables, and readers beside it that share its public socket."""
+"""Runs a server: one writer that holds the tables, and readers that share its public socket."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLLECT_AFTER = 20_000
 
 
 def open_tables(settings: Settings, progress: Report = silent) -> dict[str, TableService]:
-    """Every table with its session; warming up happens here, once in a ledger's life."""
+    """Open every table with its session; the first opening of a ledger buys the warm start here."""
     tables: dict[str, TableService] = {}
     try:
         for entry in settings.tables:
@@ -68,7 +68,7 @@ def _open_session(entry: TableSettings, table: Table, progress: Report) -> Sessi
 
 
 def first_token(tokens: Tokens, settings: Settings, *, renew: bool = False) -> Path | None:
-    """The first custodian's token, in a file that only the operator can read; None if there is one already."""
+    """Create the first custodian's token in a file that only the operator can read; None if there is one already."""
     custodians = tokens.custodians()
     if custodians and not renew:
         return None
@@ -84,7 +84,7 @@ def first_token(tokens: Tokens, settings: Settings, *, renew: bool = False) -> P
 
 
 def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
-    """How uvicorn serves us; TLS on the public side only."""
+    """The configuration of uvicorn; TLS on the public side only."""
     return uvicorn.Config(
         app,
         uds=uds,
@@ -102,9 +102,9 @@ def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None
 
 
 def settle_memory() -> None:
-    """What is loaded by now stays, and answering leaves no cycles behind: the collector may come rarely.
+    """Exclude loaded objects from garbage collection and collect rarely, because answering creates no cycles.
 
-    Its walks over everything that is loaded and kept would be pauses of 20 to 100 ms under load.
+    Collections over all loaded objects would cause pauses of 20 to 100 ms under load.
     """
     gc.collect()
     gc.freeze()
@@ -114,12 +114,12 @@ def settle_memory() -> None:
 
 
 def bind_listener(settings: Settings) -> socket.socket:
-    """The public socket, bound before anything slow happens, so that a taken port shows at once."""
+    """The public socket, bound before any slow step, so that a port in use is reported at once."""
     return _bound(settings.host, settings.port)
 
 
 def listening_postgres(settings: Settings) -> socket.socket | None:
-    """The same for the PostgreSQL door; None where none is wanted."""
+    """The same for the PostgreSQL port; None if there is none."""
     return None if settings.postgres is None else _bound(settings.host, settings.postgres)
 
 
@@ -144,7 +144,7 @@ def serve(
     tokens: Tokens,
     postgres: socket.socket | None = None,
 ) -> None:
-    """Until a signal ends it; requests under way are finished first. The writer itself serves `postgres`."""
+    """Serve until a signal ends it; requests in progress are finished first. The writer itself serves `postgres`."""
     log = Log(settings.log_level)
     settle_memory()
     if settings.readers == 0:

@@ -1,6 +1,6 @@
-"""Settings are all an operator decides: tables, budgets, limits; from a TOML file or the command line.
+"""Settings of a server: tables, budgets and limits, from a TOML file or the command line.
 
-Bounds of what clients may send and get, each in this one place; what an operator may change is in `settings`.
+All limits on what clients may send and get are defined here; `Settings` holds those that an operator may change.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from reticent.planning.smooth import stated_support
 WARM_SHARE = 0.5
 """Of the budget, for the warm start of a served table."""
 IDLE_SECONDS = 75
-"""An idle connection stays open longer than clients and proxies keep theirs: whoever closes first is not surprised."""
+"""Idle connections stay open longer here than at clients and proxies, so that those close first."""
 WRITER_IDLE_SECONDS = 120
 """The same between readers and writer."""
 
 
 @dataclass(frozen=True)
 class TableSettings:
-    """One table: where its rows are, what is public about it, and its one ledger."""
+    """One table: its rows, its public facts, and its ledger."""
 
     name: str
     table: str
@@ -41,29 +41,30 @@ class TableSettings:
     query: str | None = None
     person: str | None = None
     most: int | None = None
-    """With `person`: every row weighs one, of at most so many rows a person."""
+    """With `person`: every row has weight one, with at most this many rows of each person."""
     records: int | None = None
     neighbours: str = "replace-one"
     version: str | None = None
     warm_start: float | None = None
     """Half of the budget, unless another share, a purpose or a useful bound is stated."""
     purpose: str | None = None
-    """"unlimited" or "few": what the first opening does with the budget, instead of a stated share."""
+    """"unlimited" or "few": how the first opening uses the budget, instead of a stated share."""
     useful: float | None = None
-    """The largest predicted bound for which the start is bought, instead of a stated share."""
+    """The largest predicted bound at which the warm start is bought, instead of a stated share."""
     engine: str = "default"
     queries: int | None = None
     losses: str | None = None
-    """For the convex engines: a file of losses like those to come."""
+    """For the convex engines: a file with examples of the losses to come."""
     error: float | None = None
-    """For the convex engines: the excess risk within which they answer; by default the least they can certify."""
+    """For the convex engines: the excess risk of their models; by default the smallest that they can certify."""
     support: int | None = None
     smoothness: float | None = None
     gamma: float | None = None
     distance: float | None = None
     confidence: float = 0.95
     numbers: bool = False
-    """Whether to keep where in its bin each number lies, so that AVG and SUM of the rows' own numbers can be sold."""
+    """Whether to store the position of each number within its bin, so that AVG and SUM of the rows' own numbers can be
+    sold."""
     accept_misfits: bool = False
     synthetic_rows: bool = False
     """Whether `SELECT *` in SQL shows synthetic rows instead of being refused."""
@@ -82,7 +83,7 @@ class TableSettings:
 
     @property
     def opening(self) -> dict[str, Any]:
-        """How `Session.open` is to be called."""
+        """The arguments of `Session.open`."""
         sampled = stated_support(self.support, self.smoothness, self.gamma, self.distance)
         decided = self.engine != "default" or self.purpose is not None or self.useful is not None
         share = WARM_SHARE if self.warm_start is None and not decided else self.warm_start
@@ -96,7 +97,7 @@ class TableSettings:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How `Table.read` is to be called."""
+        """The arguments of `Table.read`."""
         names = ("query", "person", "most", "records", "neighbours", "version")
         given = {name: getattr(self, name) for name in names}
         rows: dict[str, Any] = {} if self.most is None else {"rows": "bounded"}
@@ -108,7 +109,7 @@ class TableSettings:
 class Settings:
     """One server; times in seconds, sizes in bytes and cells.
 
-    `rate` and `burst` are requests per token and second, `wrong_tokens` refused ones per address; 0: no limit.
+    `rate` and `burst` are requests per token and second, `wrong_tokens` refused tokens per address; 0 means no limit.
     """
 
     tables: tuple[TableSettings, ...]
@@ -131,10 +132,10 @@ class Settings:
     waiting_each: int = 16
     log_level: str = "info"
     postgres: int | None = None
-    """Port of the PostgreSQL door; None opens none."""
+    """The PostgreSQL port; None for none."""
     postgres_connections: int = 100
     postgres_plaintext: bool = False
-    """Lets other machines connect without TLS, for a tunnel or proxy that encrypts."""
+    """Allows other machines to connect without TLS, for a tunnel or proxy that encrypts."""
     tls_certificate: str | None = None
     tls_key: str | None = None
 
@@ -240,7 +241,7 @@ LONGEST_PAGE = 200
 LONGEST_TOKEN_DAYS = 3650
 MOST_TOKEN_TABLES = 100
 HEAD_LIMIT = 32_768
-"""Bytes of a head that may arrive piecemeal; what arrives at once is bounded by the socket's buffer."""
+"""Bytes of a head that may arrive in pieces; the socket's buffer limits what arrives at once."""
 LARGEST_NUMBER = 2**53
 """Of events and answers; beyond it JSON's numbers are not exact."""
 LONGEST_TICK = 60.0
@@ -250,4 +251,4 @@ RELEASE_NAME = r"r[0-9]{4,8}"
 PERSON_NAME = r"[a-z0-9][a-z0-9._-]{0,39}"
 KEY = r"[A-Za-z0-9._~-]{1,64}"
 LONGEST_DETAIL = 500
-"""Characters of a problem's detail; what a client sent is not sent back at length."""
+"""Characters of a problem's detail, so that long client input is not sent back."""

@@ -1,4 +1,4 @@
-"""One table as it is served: free answers at once from what is known, paid ones in a queue of their own."""
+"""One served table: free answers at once from knowledge, paid answers in a separate queue."""
 
 from __future__ import annotations
 
@@ -132,9 +132,11 @@ class TableService:
         if replayed is not None:
             return replayed, "cache", True
         if (analyst, key) in self._answering:
-            raise HttpProblem("busy", "this Idempotency-Key is being answered right now: ask again", retry_after=1)
+            raise HttpProblem(
+                "busy", "a request with this Idempotency-Key is in progress: try again later", retry_after=1
+            )
         if len(self._answering) >= self.settings.waiting:
-            raise HttpProblem("rate", "too many paid questions are waiting: ask again", retry_after=2)
+            raise HttpProblem("rate", "too many paid questions are waiting: try again later", retry_after=2)
         self._answering.add((analyst, key))
         try:
             return await self._paying.run(analyst, self._pay_now, parsed, analyst, key)
@@ -215,7 +217,7 @@ class TableService:
         }
 
     def close(self) -> None:
-        """Whoever is paying finishes first."""
+        """Close the table after the current payment has finished."""
         self._paying.close()
         self._working.close()
         self.session.close()

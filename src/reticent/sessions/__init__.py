@@ -1,1 +1,1 @@
-"""A session answers queries and losses as they come, under one ledger."""
+"""Sessions answer queries and losses one after another, under one ledger."""

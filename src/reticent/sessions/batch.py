@@ -1,4 +1,4 @@
-"""A declared batch is one question: its largest error is audited at once, and only if that fails it is asked singly."""
+"""Declared batches: one audit of the largest error certifies all questions; if it fails, they are asked singly."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ class AuditPlan:
 
 
 def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
-    """Answers in the order asked; every one holds with the confidence, those of one audit all together."""
+    """The quote of a batch. Answers come in the order asked; each holds with the confidence, those of one audit
+    jointly.
+    """
     state, knowledge = engine.state, engine.state.knowledge
     assert isinstance(request.question, tuple), "a batch"
     queries = [checked_query(question).resolve(state.domain) for question in request.question]
@@ -70,7 +72,9 @@ def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
 
 
 def _run(engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request]) -> list[Answer]:
-    """The audit, then each question; what the audit cost is part of their prices, passed or not."""
+    """Run the audit, then answer each question; the price of the audit is part of their prices, whether it passed or
+    not.
+    """
     state, shares = engine.state, {}
     engine.audits(plan.key, _audit_cost(state, plan.queries, plan.noise))
     cost = _audit(state, plan, requests[0])
@@ -91,7 +95,7 @@ def _finished(state: State, requests: Sequence[Request], answers: Sequence[Answe
 
 
 def _shared_error(state: State, queries: Sequence[Query], request: Request) -> float:
-    """One error for a whole batch, each question taking it in its own unit."""
+    """The common error of a whole batch, applied to each question in its own unit."""
     assert request.error is not None, "a batch states its error"
     found = {error_in_unit(request.error, query, state.domain, state.knowledge.records) for query in queries}
     if len(found) > 1:
@@ -100,7 +104,7 @@ def _shared_error(state: State, queries: Sequence[Query], request: Request) -> f
 
 
 def _state(snapshot: Snapshot, queries: Sequence[Linear]) -> str:
-    """By their wording, as the ledger describes them: what is worded otherwise is another request."""
+    """Identify questions by their text, as the ledger describes them: different texts are different requests."""
     return hashlib.sha256("".join([snapshot.digest, *(query.digest for query in queries)]).encode()).hexdigest()
 
 
@@ -109,7 +113,7 @@ def _form_digest(state: State, query: Any) -> str:
 
 
 def _planned(state: State, requests: Sequence[Request], singly: Sequence[Quote]) -> AuditPlan | None:
-    """The audit that this very batch has begun, whatever was learned since; else one that is worth its price."""
+    """The audit that this batch has already begun; otherwise a new audit if it is worth its price."""
     asked, error = requests[0], requests[0].error
     assert isinstance(error, float), "one error for all of them"
     queries: list[Any] = [request.question for request in requests]
@@ -135,7 +139,7 @@ def _planned(state: State, requests: Sequence[Request], singly: Sequence[Quote])
 
 
 def _unknown(state: State, queries: Sequence[Query], singly: Sequence[Quote]) -> dict[str, int]:
-    """Places of the linear questions in fractions that no free answer serves yet, each once, by compiled form."""
+    """Indices of the linear count questions without a sufficient free answer, each compiled form once."""
     found: dict[str, int] = {}
     for place, (query, quote) in enumerate(zip(queries, singly, strict=True)):
         if isinstance(query, Linear) and query.units(state.domain) == (0.0, 1.0) and isinstance(quote, Measure):
@@ -144,13 +148,13 @@ def _unknown(state: State, queries: Sequence[Query], singly: Sequence[Quote]) ->
 
 
 def _worthwhile(state: State, unknown: Sequence[Linear], singly: int, error: float, confidence: float) -> Noise | None:
-    """The audit's noise, or None when asking singly is the better bet."""
+    """The noise of the audit, or None if asking singly is expected to be cheaper."""
     index, knowledge = state.journal.audit_index(""), state.knowledge
     room = NOISE_SHARE * (error - knowledge.records_error) * knowledge.records
     if index > LAST_INDEX or room <= 1:
         return None
     one: Noise = Laplace(1) if state.budget.pure else Gaussian(1)
-    # Tails scale with the noise: so wide that its one-sided reach is the room.
+    # Tails scale with the noise: it is as wide as its one-sided bound allows.
     width = room / reach(one, (1 - confidence) * knowledge.shares.certificate(index))
     noise: Noise = Laplace(width) if state.budget.pure else Gaussian(width)
     cost = _audit_cost(state, unknown, noise)
@@ -163,7 +167,7 @@ def _audit_cost(state: State, unknown: Sequence[Linear], noise: Noise) -> int:
 
 
 def _audit(state: State, plan: AuditPlan, request: Request) -> int:
-    """Pays for the audit, or reads again what was paid for; what this call has charged for it, in nano-units."""
+    """Pay for the audit, or read its result again; returns what this call was charged, in nano-units."""
     knowledge, journal = state.knowledge, state.journal
     settled_before, begun = state.settled(plan.key), journal.declared(plan.declared)
     if begun is None or not state.charged(begun["audit"]):
@@ -182,7 +186,7 @@ def _audit(state: State, plan: AuditPlan, request: Request) -> int:
         snapshot=plan.snapshot.digest,
         reading=float(settled.values[0]) / knowledge.records,
         noise=plan.noise.describe(),
-        # Guesses and discrete noise stray a step each; values of fractional queries were rounded before.
+        # Guesses and discrete noise are off by up to one step each; values of fractional queries were rounded before.
         slack=2 / fine(1) / knowledge.records + VALUE_ROUNDING,
         records=knowledge.records,
         records_error=knowledge.records_error,

@@ -1,9 +1,9 @@
-"""The convex engines: losses as they come, each within one excess risk, by private multiplicative weights (spec 8.3).
+"""The convex engines: each loss within one excess risk, by private multiplicative weights (spec 8.3).
 
 `convex-textbook` and `convex-tuned` are two plans of one mechanism (`sessions/convex_epochs.py`; 001, Fig. 3). All
-answers of a session hold together. A loss is free while a noisy test finds the hypothesis' own minimiser good enough;
-whether a test may be made is decided by the plan, the budget and public state, never by the rows. Counts are tested and
-bought in the same run (`sessions/convex_counts.py`).
+answers of a session hold jointly. A loss is free while a noisy test accepts the hypothesis' own minimiser. Whether a
+test is allowed depends on the plan, the budget and public state, never on the rows. Counts are tested and bought in the
+same run (`sessions/convex_counts.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NAMED = 24
 
 
 class ConvexEngine(TestedCounts):
-    """Losses are tested whenever they are asked, counts where an error is wanted; else these are free."""
+    """Tests every loss that is asked, and every count with a requested error; other counts are free."""
 
     def __init__(self, state: State, epochs: ConvexEpochs, counts: ConvexCounts, confidence: float) -> None:
         super().__init__(state, confidence, counts)
@@ -102,7 +102,7 @@ class ConvexEngine(TestedCounts):
                 if request.strict:
                     raise
                 reply = self.epochs.guess(loss)
-        # As the ledger has it, epochs included that a crash ended: the same whenever the key comes back.
+        # The price in the ledger, including epochs that a crash ended: the same for every repetition of the key.
         reply = reply._replace(cost=state.ledger.charged(named))
         if reply.origin == "measured":
             self._learn(loss, reply)
@@ -111,7 +111,7 @@ class ConvexEngine(TestedCounts):
         return self._model(loss, reply)
 
     def _read_again(self, named: str, loss: ConvexLoss, analyst: str | None) -> EpochReply:
-        """What this key of the ledger has paid for, and the update that a crash kept it from making."""
+        """The result that this ledger key has paid for, and the update that a crash prevented."""
         request = self.state.ledger.requested(named)
         assert request is not None, "charged before"
         minimizer = recorded_minimizer(request, loss, self.state.domain, self.state.curator.neighbours)
@@ -124,7 +124,7 @@ class ConvexEngine(TestedCounts):
         return self._unfinished(loss) or fresh
 
     def _unfinished(self, loss: ConvexLoss) -> str | None:
-        """The key of a minimiser of this loss that was charged without a key and never came to its answer."""
+        """The key of a minimiser for this loss that was charged without a user's key and has no result yet."""
         for key in self.state.ledger.keys(f"{ASK}loss:{loss.digest[:NAMED]}:", "minimize"):
             found = self.state.ledger.lookup(key)
             if isinstance(found, Reservation) and found.status != "forfeited":
@@ -132,7 +132,7 @@ class ConvexEngine(TestedCounts):
         return None
 
     def _learn(self, loss: ConvexLoss, reply: EpochReply) -> None:
-        """What was bought is known from now on, as after a restart."""
+        """Add a purchased model to the knowledge, as a restart would."""
         state = self.state
         assert reply.ledger_id is not None, "bought"
         request = state.ledger.requested(str(state.ledger.event(reply.ledger_id).key))
@@ -142,7 +142,7 @@ class ConvexEngine(TestedCounts):
         state.learn(known.with_current(self.epochs.snapshot))
 
     def _told(self, key: str, loss: ConvexLoss) -> EpochReply | None:
-        """What a test told this key: the same key repeats it, also after a crash. A key belongs to one loss."""
+        """The test result of this key: the same key repeats it, also after a crash. A key belongs to one loss."""
         kept = self.state.journal.passed(key)
         if kept is None:
             return None
@@ -153,7 +153,7 @@ class ConvexEngine(TestedCounts):
         )
 
     def _write_told(self, key: str, loss: ConvexLoss, reply: EpochReply) -> None:
-        """Durable before the answer leaves: the epoch itself cannot come back, what it said can."""
+        """Record a test result on disk before it is returned: the epoch cannot be restored, its result can."""
         told = {name: part for name, part in reply._asdict().items() if name != "ledger_id"}
         told |= {"key": key, "asked": loss.digest, "theta": reply.theta.tolist()}
         self.state.journal.save_passed(told)
@@ -169,7 +169,7 @@ class ConvexEngine(TestedCounts):
     # -- counts ----------------------------------------------------------------------------------------------
 
     def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
-        """Without a wanted error the best there is, also what certifies less than a test."""
+        """Without a requested error, the best available reading, including certificates weaker than a test."""
         return super().reading(query, confidence, inf if wanted is None else wanted)
 
     def quote_single(self, request: Request, query: Single) -> Free | Measure:
@@ -184,7 +184,7 @@ class ConvexEngine(TestedCounts):
         return Free(request, known, self.guessed(request, query))
 
     def _begun(self, key: str | None) -> bool:
-        """Whether something was tested or bought under this key, which repeats it."""
+        """Whether a test or purchase was made under this key, which then repeats it."""
         return key is not None and (self.state.charged(ASK + key) or self.state.journal.passed(key) is not None)
 
     # -- the session -----------------------------------------------------------------------------------------
@@ -209,19 +209,19 @@ class ConvexEngine(TestedCounts):
 
 
 def save_failed_guess(journal: Journal, key: str, loss: ConvexLoss, guess: EpochReply) -> None:
-    """The parameters whose test came out "above", before `key` buys better ones."""
+    """Record the parameters that failed their test, before `key` buys better ones."""
     told = {"loss": loss.digest, "theta": guess.theta.tolist(), "gap": guess.gap, "snapshot": guess.snapshot}
     journal.save_guesses(key, [], [told], None, None)
 
 
 def failed_guess(journal: Journal, key: str) -> np.ndarray | None:
-    """The last ones written under this key: it is never tested again once it is charged."""
+    """The last parameters recorded under this key; a charged key is never tested again."""
     told = journal.guesses(key)
     return None if told is None else np.asarray(told["models"][0]["theta"])
 
 
 def learn_again(journal: Journal, epochs: ConvexEpochs, counts: ConvexCounts) -> None:
-    """Every update of earlier runs, in the order in which they were made: of losses and of counts."""
+    """Repeat every update of earlier runs, of losses and of counts, in their original order."""
     steps = [(event.settled, event.key, None) for event in journal.ledger.settlements("minimize", ASK)]
     steps += [(bought.sequence, bought.key, bought) for bought in journal.bought(ASK)]
     for place, key, bought in sorted(steps, key=lambda one: one[0]):

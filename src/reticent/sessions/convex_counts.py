@@ -1,7 +1,8 @@
 """Counts in a run for convex losses: the same hypothesis, epochs, tests and budget (spec 8.6).
 
-A test compares numbers of records, and one record moves a count's error by no more than an excess risk over the losses'
-range: so counts are answered within the plan's error divided by that range (docs/proofs/online-convex.md, claim 9).
+A test compares numbers of records. One record changes a count's error by no more than an excess risk divided by the
+losses' range, so counts are answered within the plan's error divided by that range (docs/proofs/online-convex.md, claim
+9).
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ class ConvexCounts:
 
     @property
     def error(self) -> float:
-        """Of a count that passed its test, as a share."""
+        """The error of a count that passed its test, as a share."""
         doubt = self.plan.records_error
         return self.plan.error / self.plan.scale + doubt / (1 - doubt)
 
     @property
     def measured(self) -> float:
-        """Bounds the error of every count that was bought."""
+        """A bound on the error of every purchased count."""
         return self.plan.measured / self.plan.scale + self.plan.records_error
 
     @property
@@ -74,7 +75,9 @@ class ConvexCounts:
         return self._epochs.snapshot
 
     def ask(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict:
-        """BudgetError where the plan, the budget or the analyst's cap cannot pay what may follow; see `guess`."""
+        """Answer a count. BudgetError if the plan, the budget or the analyst's cap cannot pay a possible purchase; see
+        `guess`.
+        """
         verdict = self._seen.get(query.digest)
         if verdict is None:
             verdict = self._tested(query, key, analyst)
@@ -83,9 +86,9 @@ class ConvexCounts:
         return verdict
 
     def guess(self, query: Linear | Marginal) -> Verdict:
-        """The hypothesis' own answer, certified by what is left of the entropy where that is no more than a test says.
+        """The hypothesis' own answer, certified if the entropy bound gives an error no larger than that of a test.
 
-        Pinsker's inequality bounds the difference of every share, also of the cells of a marginal.
+        Pinsker's inequality bounds the difference of every share, including the cells of a marginal.
         """
         values, digest = guessed(self.snapshot, query), self.snapshot.digest
         bound = math.sqrt(max(0.0, self._epochs.entropy) / 2)
@@ -94,39 +97,40 @@ class ConvexCounts:
         return Verdict(values, bound, "tested", digest)
 
     def cost(self, query: Linear | Marginal) -> int:
-        """The most that asking can charge: a measurement, and an epoch if none is open; no fact about the rows."""
+        """An upper bound on the charge: a measurement, and an epoch if none is open; independent of the rows."""
         if query.digest in self._seen or self.guess(query).error <= self.error:
             return 0
         return self._measurement_cost(query) + (0 if self.running else self.epoch_cost)
 
     def measure(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict:
-        """Buy the answer and learn from it; a key that was answered before is read from the ledger."""
+        """Buy the answer and learn from it; an answered key is read from the ledger."""
         settled = self._curator.measure([query], self.noise(query), key=key, analyst=analyst)
         values = np.asarray(settled.values[0]) / self.plan.records
         self.absorb(query, values, settled.ledger_id)
         return Verdict(values, self.measured, "measured", None, settled.ledger_id, settled.cost)
 
     def recall(self, query: Linear | Marginal) -> Verdict | None:
-        """What was measured before about this question, within the bound that holds for all of the run together."""
+        """An earlier measurement of this question, within the joint bound of the run."""
         found = self._measured.find(query)
         return found and Verdict(found[0], self.measured, "cache", None, found[1])
 
     def absorb(self, query: Linear | Marginal, values: np.ndarray, ledger_id: int) -> None:
-        """One update from a measurement, once; the entropy falls by what "above" vouches for."""
+        """One update from a measurement, applied once; the entropy falls by the amount that "above" guarantees."""
         self._measured.add(query, values, ledger_id)
         self._epochs.update(lambda held: self._move(held, query, values), ledger_id)
 
     def noise(self, query: Linear | Marginal) -> Noise:
-        """Of a measurement: it stays within `_reach` in all planned updates together."""
+        """The noise of a measurement: it stays within `_reach` in all planned updates together."""
         failure = self.plan.minimizer_failure
-        # The kernel's values lie on a grid: at most one record, for draws and rounding together.
+        # The kernel's values lie on a grid: one record covers discrete draws and rounding together.
         within = noise_within(self._reach(query) * self.plan.records - 1, failure, pure=False)
         return noise_for(query, within, failure, self._curator.domain)
 
     def _reach(self, query: Linear | Marginal) -> float:
-        """How far noise may move a measured share.
+        """A bound on the noise of a measured share.
 
-        Of a marginal the cell that errs most is not known: the one that seems to must err by half the margin at least.
+        The cell of a marginal with the largest error is not known: the cell with the largest apparent error has at
+        least half the margin.
         """
         plan = self.plan
         bought = plan.measured if isinstance(query, Linear) else min(plan.measured, plan.margin / 4)
@@ -147,9 +151,11 @@ class ConvexCounts:
         return self.measure(query, key=key, analyst=analyst)
 
     def _move(self, held: Hypothesis, query: Linear | Marginal, values: np.ndarray) -> float:
-        """By how much the relative entropy of the data to the hypothesis has fallen at least, if noises are as planned.
+        """A lower bound on the decrease of the relative entropy of the data to the hypothesis, if noises are as
+        planned.
 
-        "Above" means that the guess errs by `margin + measured` over the losses' range; the measurement says where to.
+        "Above" means that the error of the guess is at least `margin + measured` over the losses' range; the
+        measurement gives its direction.
         """
         plan = self.plan
         form, value = farthest_value(held, query, values)
@@ -174,7 +180,7 @@ class ConvexCounts:
         return [name for name in names if name not in self.plan.attributes]
 
     def _refuse_unplanned(self, query: Linear | Marginal) -> None:
-        """Before anything is spent: what the number of updates was not planned for."""
+        """Refuse, before anything is spent, a question for which the number of updates was not planned."""
         if unplanned := self._unplanned(query):
             raise QueryError(
                 f"the question looks at {', '.join(unplanned)}, which no planned loss does: open a session whose losses"

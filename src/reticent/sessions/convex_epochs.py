@@ -1,7 +1,7 @@
-"""Online multiplicative weights for convex losses: a public hypothesis answers until a noisy test says it errs (001).
+"""Online multiplicative weights for convex losses: a public hypothesis answers until a noisy test rejects it (001).
 
-A loss is answered by the hypothesis' own minimiser while a noisy test finds its excess risk small; else a private
-minimiser answers, and what it shows about the hypothesis becomes a linear query that moves it (spec 8.3).
+The hypothesis' own minimiser answers a loss while a noisy test finds its excess risk small. Otherwise a private
+minimiser answers, and its result becomes a linear query that updates the hypothesis (spec 8.3).
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from reticent.losses.public import Problem
 from reticent.planning.convex import SOLVED, ConvexPlan
 
 WITHIN = tuple(kind for kind in MINIMIZERS if kind is not UnconstrainedGLM)
-"""Minimisers whose answers lie in the ball: an update compares them with the hypothesis' own minimiser there."""
+"""Minimisers whose answers lie in the ball, so that an update can compare them with the hypothesis' own minimiser."""
 KEPT = 1 << 14
 """Losses whose replies are kept."""
 BLOCKS = 64
-"""The planned tests are logged in so many blocks, ahead of use: a restart forgets at most one block."""
+"""The planned tests are recorded in this many blocks, ahead of use: a restart loses at most one block."""
 
 
 class EpochReply(NamedTuple):
-    """Parameters, their excess risk at most (infinite if uncertified), where from, and the charge for them."""
+    """Parameters, a bound on their excess risk (infinite if uncertified), their origin, and the charge."""
 
     theta: np.ndarray
     error: float
@@ -59,8 +59,8 @@ class Position(NamedTuple):
 class ConvexEpochs:
     """The running mechanism; callers serialise. The hypothesis must start uniform.
 
-    `entropy` bounds the relative entropy of the data to the hypothesis: what is left of its first value after all that
-    updates have surely taken off it. Privacy rests on the curator alone.
+    `entropy` bounds the relative entropy of the data to the hypothesis: its first value minus the guaranteed decreases
+    of all updates. Privacy depends on the curator alone.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ConvexEpochs:
         self.plan = plan
         self.updates, self.opened, self.tests = 0, opened, tests
         if entropy is None:
-            # Of a record that violates a declared rule the entropy to the hypothesis is infinite, too.
+            # If a record violates a declared rule, the entropy to the hypothesis is infinite too.
             bounded = snapshot.kind != SupportHypothesis.kind and not snapshot.domain.impossible
             entropy = plan.log_size if bounded else math.inf
         self._position = Position(snapshot, entropy)
@@ -103,13 +103,14 @@ class ConvexEpochs:
 
     @property
     def entropy(self) -> float:
-        """Infinite on a support: the data need not be near any distribution there."""
+        """Infinite on a support, because the data need not be close to any distribution on it."""
         return self._position.entropy
 
     def ask(self, loss: ConvexLoss, *, key: str | None = None, analyst: str | None = None) -> EpochReply:
-        """BudgetError where the plan, the budget or the analyst's cap cannot pay what may follow; see `guess`.
+        """Answer a loss. BudgetError if the plan, the budget or the analyst's cap cannot pay a possible purchase; see
+        `guess`.
 
-        `key` names the private minimiser that "above" would buy, and with `:epoch` the epoch opened for it.
+        `key` names the private minimiser that "above" would buy; with `:epoch` appended, the epoch opened for it.
         """
         if (known := self.free(loss)) is not None:
             return known
@@ -124,16 +125,16 @@ class ConvexEpochs:
         if not above:
             return self._keep(loss, guess._replace(error=self.plan.error, origin="tested", cost=opening))
         if key is not None:
-            # Before the minimiser is paid: whoever resumes makes the update from these parameters, to the bit.
+            # Recorded before the minimiser is paid, so that a resumed run makes the same update, bit for bit.
             self._log_guess(key, loss, guess)
         bought = self.measure(minimizer, guess.theta, key=key, analyst=analyst)
         return bought._replace(cost=opening + bought.cost)
 
     def test(self, statistic: Statistic, after: int, *, key: str | None, analyst: str | None) -> tuple[bool, int]:
-        """Whether a noisy error exceeds the noisy threshold, and what an epoch cost that was opened for it.
+        """Whether a noisy error exceeds the noisy threshold, and the price of an epoch opened for the test.
 
-        `after` is what "above" would buy. It and the epoch are paid together, by whoever asks, or the test is not made
-        (spec 6.1).
+        `after` is the purchase that "above" would cause. It and the epoch must be affordable together for the asking
+        analyst, or no test is made (spec 6.1).
         """
         self._require_means(after, key, analyst)
         epoch, opening = self.running, 0
@@ -146,7 +147,7 @@ class ConvexEpochs:
     def measure(
         self, minimizer: Minimizer, here: np.ndarray | None, *, key: str | None, analyst: str | None = None
     ) -> EpochReply:
-        """Buy private parameters and learn from them; a key that was charged before gets what it paid for.
+        """Buy private parameters and learn from them; a charged key gets what it paid for.
 
         `here` are the parameters that failed the test; without them nothing is learned.
         """
@@ -154,7 +155,7 @@ class ConvexEpochs:
         return self.absorb(minimizer.loss, settled.values[0], here, settled.ledger_id)._replace(cost=settled.cost)
 
     def free(self, loss: ConvexLoss) -> EpochReply | None:
-        """What the run has tested or bought for this loss, or what its entropy certifies within the plan's error."""
+        """An earlier test or purchase for this loss, or parameters that the entropy certifies."""
         self._checked(loss)
         if (known := self._known.get(loss.digest)) is not None:
             return known
@@ -162,7 +163,7 @@ class ConvexEpochs:
         return guess if guess.error <= self.plan.error else None
 
     def guess(self, loss: ConvexLoss) -> EpochReply:
-        """The hypothesis' own minimiser, certified by what is left of the entropy where that says anything."""
+        """The hypothesis' own minimiser, certified if the entropy bound is not vacuous."""
         snapshot, entropy = self._position  # at once: a payer may put another in its place
         name = (snapshot.digest, loss.digest)
         if (found := self._guesses.get(name)) is not None:
@@ -184,7 +185,7 @@ class ConvexEpochs:
         return found
 
     def cost(self, loss: ConvexLoss) -> int:
-        """The most that asking can charge: a private minimiser, and an epoch if none is open."""
+        """An upper bound on the charge: a private minimiser, and an epoch if none is open."""
         if self.free(loss) is not None:
             return 0
         opening = 0 if self.running else self.epoch_cost
@@ -192,16 +193,16 @@ class ConvexEpochs:
 
     @property
     def epoch_cost(self) -> int:
-        """What opening an epoch charges."""
+        """The charge for opening an epoch."""
         return self._curator.budget.cost(self.plan.mechanism.price())
 
     @property
     def running(self) -> Epoch | None:
-        """The epoch that the next test belongs to; None where one must be opened for it."""
+        """The epoch of the next test; None if a new one must be opened."""
         return self._epoch if self._epoch is not None and self._epoch.open else None
 
     def absorb(self, loss: ConvexLoss, there: np.ndarray, here: np.ndarray | None, ledger_id: int) -> EpochReply:
-        """One update from a private minimiser, known from now on; the entropy falls by what its margin vouches for."""
+        """One update from a private minimiser; the entropy falls by the amount that its margin guarantees."""
         reply = self._keep(loss, EpochReply(there, self.plan.measured, "measured", 0.0, None, ledger_id))
         problem = self._checked(loss)
 
@@ -219,7 +220,7 @@ class ConvexEpochs:
         return reply
 
     def update(self, move: Callable[[Hypothesis], float], ledger_id: int) -> None:
-        """Count one purchase, once, and let it move the hypothesis: by at least what `move` returns in entropy."""
+        """Count one purchase, once, and apply `move`, which returns a lower bound on the decrease in entropy."""
         if ledger_id in self._absorbed:
             return
         self._absorbed.add(ledger_id)
@@ -241,7 +242,7 @@ class ConvexEpochs:
             self._guesses.clear()
 
     def _keep(self, loss: ConvexLoss, reply: EpochReply) -> EpochReply:
-        """Asked again it is free: the data do not change, and the bounds of a run hold together."""
+        """Keep the result, so that asking again is free: the bounds of a run hold jointly."""
         best = self._known.get(loss.digest)
         if (best is None or reply.error <= best.error) and len(self._known) < KEPT:
             self._known[loss.digest] = reply._replace(cost=0)
@@ -263,7 +264,7 @@ class ConvexEpochs:
         return problem
 
     def _minimizer(self, loss: ConvexLoss) -> Minimizer:
-        """One that errs at most `measured` in all planned updates together."""
+        """A minimiser whose error is at most `measured` in all planned updates together."""
         found = cheapest_within(
             loss,
             self._curator.domain,
@@ -292,9 +293,9 @@ class ConvexEpochs:
         self._curator.affordable(cost, key=key, analyst=analyst)
 
     def _begin(self, key: str | None, analyst: str | None) -> Epoch:
-        # Numbered by all epochs of the ledger: a key that comes back after a crash opens, and pays, another one.
+        # Numbered by all epochs of the ledger: a key that is used again after a crash opens and pays another epoch.
         named = None if key is None else f"{key}:epoch:{self.opened}"
-        # Of all that is tested, excess risks move most with one record; counts share the epoch with them.
+        # Excess risks have the largest sensitivity of all tested values; counts share the epoch with them.
         moved = excess_moved(self._curator.neighbours, self.plan.hidden)
         self._epoch = self._curator.watch(
             self.plan.compared, self.plan.mechanism, moved=moved, key=named, analyst=analyst
@@ -303,7 +304,7 @@ class ConvexEpochs:
         return self._epoch
 
     def _count_test(self) -> None:
-        """Tests share one union bound; they are counted durably, a block ahead."""
+        """Count a test on disk, a block ahead; all tests share one union bound."""
         self.tests += 1
         if self.tests > self._logged:
             self._logged = min(self.plan.losses, self.tests + self.plan.losses // BLOCKS)

@@ -1,6 +1,6 @@
-"""What every online mechanism does with a count: guess it, test the guess, measure it, remember what was measured.
+"""Common parts of all online mechanisms for counts: guess, test, measure, and store the measurement.
 
-`sessions/epochs.py` runs them by themselves, `sessions/convex_counts.py` in the epochs of a run for losses.
+`sessions/epochs.py` runs counts alone, `sessions/convex_counts.py` in the epochs of a run for losses.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from reticent.queries.forms import Form, Product
 from reticent.queries.linear import Marginal
 
 KEPT = 1 << 17
-"""Questions whose verdicts are kept, so that a repeat costs no test."""
+"""The number of questions whose verdicts are cached, so that a repetition needs no test."""
 
 
 class Verdict(NamedTuple):
-    """What one question got: fractions, their error (infinite if uncertified), where from, and the charge for them.
+    """The result of one question: fractions, their error (infinite if uncertified), their origin, and the charge.
 
-    A mechanism states that of the measurement alone; an epoch that was opened for a key is charged under `epoch_key`.
+    A mechanism states the charge of the measurement alone; an epoch opened for a key is charged under `epoch_key`.
     """
 
     values: np.ndarray
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 
 
 class MeasuredCounts:
-    """What a run has measured, by what it says and not by its words."""
+    """The measurements of a run, indexed by compiled form instead of text."""
 
     def __init__(self, domain: Domain) -> None:
         self._domain = domain
@@ -51,7 +51,7 @@ class MeasuredCounts:
         self._found.setdefault(self._name(query), (values, ledger_id))
 
     def find(self, query: Linear | Marginal) -> tuple[np.ndarray, int] | None:
-        """Values measured about this question, or about all cells it is one of, and where the ledger has them."""
+        """Measured values for this question, or for a marginal that contains it, and their place in the ledger."""
         found = self._found.get(self._name(query))
         if found is None and isinstance(query, Linear):
             form = essential(query.compile(self._domain))
@@ -75,14 +75,18 @@ def guessed(snapshot: Snapshot, query: Linear | Marginal) -> np.ndarray:
 
 
 def error_of(query: Linear | Marginal, guess: np.ndarray, records: float, domain: Domain) -> AnswerErrors | MaxError:
-    """A GROUP BY is one question: its largest cell error has the sensitivity of one (spec 6.3)."""
+    """The error statistic of a question. A GROUP BY is one question: its largest cell error has the sensitivity of one
+    (spec 6.3).
+    """
     if isinstance(query, Linear):
         return AnswerErrors((query,), guess * records, domain)
     return MaxError("cells", (query.canonical(domain),), (guess * records,))
 
 
 def noise_for(query: Linear | Marginal, noise: Noise, failure: float, domain: Domain) -> Noise:
-    """One query gets the plan's noise; all cells of a marginal stay within the same bound, at a higher price."""
+    """The plan's noise for one query; for a marginal, smaller noise at a higher price, so that all cells meet the same
+    bound.
+    """
     if isinstance(query, Linear):
         return noise
     return narrowed(noise, domain.cells(query.canonical(domain)), failure)
@@ -102,12 +106,12 @@ def farthest_value(hypothesis: Hypothesis, query: Linear | Marginal, values: np.
 
 
 def epoch_key(key: str) -> str:
-    """Where the ledger keeps what was charged for epochs that were opened for a question's key."""
+    """The ledger key of epochs that were opened for a question's key."""
     return f"{key}:epoch"
 
 
 def narrowed(noise: Noise, cells: int, failure: float) -> Noise:
-    """Noise whose largest of `cells` draws stays where one draw of `noise` stays, each but with `failure`."""
+    """Noise whose largest of `cells` draws meets the bound that one draw of `noise` meets, each with `failure`."""
     ratio = reach(noise, failure / 2) / reach(noise, failure / (2 * cells))
     if isinstance(noise, Gaussian):
         return Gaussian(float(noise.sigma) * ratio)

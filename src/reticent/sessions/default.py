@@ -1,4 +1,4 @@
-"""The default engine: answer from what is known, measure only what is not known well enough (spec online.md 2)."""
+"""The default engine: answers from knowledge, and measures only if the known error is too large (spec online.md 2)."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ from reticent.sessions.numbers import quote_mean, quote_sums, sells_sums
 from reticent.sessions.state import Payment, State
 
 ROUNDED = 1 - 1e-9
-"""So that the same question asked again finds its own answer good enough."""
+"""A relative tolerance, so that a repeated question finds its own answer accurate enough."""
 
 ORDER = 3
-"""Questions are expected to be about at most so many attributes, as the classes that a session certifies."""
+"""The largest number of attributes of expected questions, as for the classes that a session certifies."""
 HARDLY_BETTER = 1.1
-"""Times the noise of another measurement: what is known so well already is not measured again.
-
-Noise is such that a cell of average size comes out below the limit unless it strays one standard deviation, which
-`MOSTLY` do not. With r times that noise it may stray (1 + k) / r - k, k the reach in standard deviations. Up to r = 1.1
-that is above 0 for every k below 10: more than half of the cells are known already, and a second price would buy the
-lesser half. It decides little: with 1, 1.1, 1.5 and 3, one stream of 1,500 questions spent within a hundredth of the
-same budget."""
+"""A marginal is not measured again if its known noise is at most this multiple of the new measurement's. The noise is
+chosen so that a cell of average size is below the limit unless its noise exceeds one standard deviation, which holds
+for `MOSTLY` of the cells. With r times that noise the allowed deviation is (1 + k) / r - k, where k is the bound in
+standard deviations. Up to r = 1.1 that is above 0 for every k below 10: more than half of the cells are already known,
+and a second purchase would add the smaller half. The value matters little: with 1, 1.1, 1.5 and 3, one stream of 1,500
+questions spent the same budget to within a hundredth."""
 MOSTLY = 0.84
-"""Cells of average size or less that come out below a limit which is one standard deviation above them."""
+"""The share of cells of average size or less whose measured value is below a limit one standard deviation above
+them."""
 
 
 class DefaultEngine(SessionEngine):
-    """Every question has its own error; measurements are kept and answer whatever they tell about."""
+    """Every question has its own error; measurements are kept and answer all questions that they determine."""
 
     name: ClassVar[str] = "default"
     audits_batches: ClassVar[bool] = True
@@ -69,7 +69,7 @@ class DefaultEngine(SessionEngine):
             self.investments.free(quote.request, quote.result, quote.known)
 
     def may_audit(self, key: str, cost: int) -> bool:
-        """A session that keeps its budget for questions invests in audits by the rule; others by their price alone."""
+        """Whether an unrequested audit may be bought: under the rule of investments, or by its price alone."""
         rule = self.investments
         return rule is None or not rule.audits or self.state.charged(key) or rule.allows(key, cost)
 
@@ -94,7 +94,7 @@ class DefaultEngine(SessionEngine):
         return quote_models(self.state, request, self.investments, self.losses)
 
     def quote_part(self, request: Request) -> Quote:
-        """A mean may be of the rows' own numbers, where bins hide most of the wanted error."""
+        """The quote of a part; a mean may use the rows' own numbers if binning causes most of the requested error."""
         if request.numbers:
             return quote_sums(self, request)
         found = quote_mean(self, request) if isinstance(request.question, (Mean, Ratio)) else None
@@ -120,7 +120,7 @@ class DefaultEngine(SessionEngine):
         return Measure(request, known, 0 if self.state.charged(self._key(bought, request)) else bought.cost, (bought,))
 
     def buy(self, quote: Measure) -> Answer:
-        """Buy the answer, or read again what its key bought: same key, same bytes."""
+        """Buy the answer, or read again what its key bought: the same key returns the same bytes."""
         request, known = quote.request, quote.known
         query = request.question
         assert isinstance(query, Single), "single questions are bought"
@@ -133,10 +133,10 @@ class DefaultEngine(SessionEngine):
             found = free_single(known, query, None, request.confidence, strict=False)
             assert found is not None, "without a wanted error there is an answer"
             return found
-        # From this purchase alone, so that a repeated key yields the same bytes whatever else is known.
+        # From this purchase alone, so that a repeated key returns the same bytes, independent of other knowledge.
         bare = Knowledge(known.current, known.records, known.records_error, unit=known.unit, shares=known.shares)
         alone = learn(bare, measured, fitted=True)
-        # Not `best`, which knows no bound beyond a half: whoever wanted less than that has paid for less.
+        # Not `best`, which ignores bounds above one half: a request with such an error has paid for it.
         found = min(alone.readings(query, request.confidence), key=lambda reading: reading.error)
         return answered(alone, query, found._replace(origin="measured"), request.confidence, settled.cost)
 
@@ -149,7 +149,7 @@ class DefaultEngine(SessionEngine):
             return True
 
     def _paid(self, quote: Measure) -> Payment:
-        """The last purchase of the quote is the one to report on."""
+        """The last purchase of the quote, which the answer reports."""
         *former, last = quote.bought
         for bought in former:
             with suppress(QueryError, KeyReusedError):
@@ -166,9 +166,11 @@ class DefaultEngine(SessionEngine):
         return self.state.question_key(bought.queries, bought.noises, key=request.key, analyst=request.analyst)
 
     def _affordable(self, request: Request, query: Single, share: float) -> Purchase:
-        """A cell with cells that later questions may ask for, where the rule of investments allows that; else alone.
+        """A cell with further cells that later questions may ask for, if the rule of investments allows it; otherwise
+        the cell alone.
 
-        What was charged before goes on as it was begun. Of what pays for itself and is affordable, the best is bought.
+        A purchase that was charged before is completed as it was begun. Otherwise the best affordable purchase that is
+        expected to pay for itself is chosen.
         """
         whole = self._purchase(request, query, share)
         if self.investments is None or whole.query is query:
@@ -185,10 +187,10 @@ class DefaultEngine(SessionEngine):
         return alone
 
     def _ways(self, request: Request, alone: Purchase, whole: Purchase, share: float) -> list[Purchase]:
-        """Purchases of a cell that are investments, too: those that save most for their price come first.
+        """Purchases of a cell that include an investment, ordered by expected saving per price.
 
-        Expected are as many different cells as the budget would buy, all sets of up to `ORDER` attributes alike. What
-        is not expected to save its price is left out.
+        The expectation assumes as many different cells as the budget would buy, evenly on all sets of up to `ORDER`
+        attributes. Purchases that are not expected to save their price are left out.
         """
         domain, names = self.state.domain, whole.query.attributes
         order = min(len(domain), max(ORDER, len(names)))
@@ -203,11 +205,11 @@ class DefaultEngine(SessionEngine):
         return [way for rate, way in sorted(rated, key=lambda pair: -pair[0]) if rate >= 1]
 
     def _beside(self, request: Request, alone: Purchase, share: float) -> Iterator[Purchase]:
-        """A cell with a marginal of some of its attributes beside it.
+        """A cell together with a marginal of some of its attributes.
 
-        A cell is at most the cell of fewer attributes that holds it. So one that is known to be below twice the error
-        answers every part of it: half of that, give or take half of that. The noise is such that this comes out for a
-        cell of average size, also where the noise is one standard deviation above zero.
+        A cell is at most the cell of fewer attributes that contains it. If that one is known to be below twice the
+        error, it answers every part of itself: half of its bound, plus or minus half. The noise is chosen so that this
+        succeeds for a cell of average size even if the noise is one standard deviation above zero.
         """
         state, known = self.state, self.state.knowledge
         failure = chosen_failure(request.confidence, known.records_error, known.shares, 1 + len(known.marginals))
@@ -228,7 +230,7 @@ class DefaultEngine(SessionEngine):
                 yield replace(bought, cost=cost, invested=cost - alone.cost)
 
     def _within_rule(self, quote: Measure, query: Single) -> Measure:
-        """The quote, or one for the cell alone where something else was invested since it was made."""
+        """The quote, or a quote for the cell alone if other investments were made since."""
         rule, (*_, last) = self.investments, quote.bought
         if rule is None or not last.invested or rule.allows(self._key(last, quote.request), last.invested):
             return quote
@@ -239,7 +241,7 @@ class DefaultEngine(SessionEngine):
         return purchase(self.state.curator, self.state.knowledge, query, share, request.confidence, whole=False)
 
     def _bought(self, request: Request, query: Single, error: float) -> tuple[Purchase, ...]:
-        """What this key may have bought; ledgers of earlier versions bought means as if their bins hid nothing."""
+        """Purchases that this key may have made; ledgers of earlier versions bought means without binning error."""
         unbinned = error / abs(query.units(self.state.domain)[1]) if isinstance(query, Linear) else error
         found = []
         if query.binning(self.state.domain)[0] > 0:
@@ -252,7 +254,7 @@ class DefaultEngine(SessionEngine):
         return (*found, whole)
 
     def _begun_beside(self, request: Request, alone: Purchase) -> Iterator[Purchase]:
-        """What a key was charged for together with its question."""
+        """The marginal that a key was charged for together with its question."""
         reservation = self.state.ledger.reservation(ASK + str(request.key))
         begun = None if reservation is None else self.state.journal.purchase(reservation)
         if (
@@ -267,26 +269,26 @@ class DefaultEngine(SessionEngine):
 
 
 def _supersets(attributes: int, held: int, order: int) -> int:
-    """Sets of up to `order` attributes that hold so many given ones; the empty set is none."""
+    """The number of non-empty sets of up to `order` attributes that contain a given number of attributes."""
     return sum(comb(attributes - held, size - held) for size in range(max(1, held), order + 1))
 
 
 def _expected(asked: float, cells: int) -> float:
-    """How many cells of a marginal beyond the first are expected to be asked for, in so many questions about it."""
+    """The expected number of further cells of a marginal among a given number of questions about it."""
     return (cells - 1) * -expm1(-asked / cells)
 
 
 def purchase(
     curator: Curator, knowledge: Knowledge, query: Single, error: float, confidence: float, *, whole: bool = True
 ) -> Purchase:
-    """The widest noise that meets `error`; a `whole` marginal is bought for one of its cells."""
+    """The purchase with the widest noise that meets `error`; a `whole` marginal is bought for one of its cells."""
     domain, failure = knowledge.domain, noise_failure(confidence, knowledge.records_error) * knowledge.shares.own
     if not failure > 0:
         raise QueryError(f"confidence {confidence:.9g} is beyond what the noisy number of records allows; ask for less")
     form = query.form(domain) if isinstance(query, Groups) else None
     if isinstance(query, Linear):
         form = knowledge.form(query)
-        # A cell is bought with all cells of its marginal, as long as the kernel counts so many.
+        # A cell is bought with all cells of its marginal, if the kernel can count so many.
         held = whole and is_cell(form) and domain.cells(form.attributes) <= HELD_CELLS
         query = Marginal(form.attributes) if held else query
     room = _room(knowledge, error, binary=form is None or form.binary)
@@ -301,7 +303,7 @@ def purchase(
 
 
 def _room(knowledge: Knowledge, error: float, *, binary: bool) -> float:
-    """What the noise may stray, in records: the number of records and rounding take their part of the error first."""
+    """The error left for noise, in records, after the number of records and rounding have taken their parts."""
     least = error_floor(knowledge, binary=binary)
     if not error > least:
         refuse_unknown_size(knowledge, least)

@@ -1,4 +1,4 @@
-"""A session in public facts: what is guaranteed, spent, certified and publishable, and how far answers generalise."""
+"""A session's public facts: guarantee, spending, certificates, releases, and generalisation to the population."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def describe_session(session: Session) -> dict[str, Any]:
-    """JSON-ready; nothing in it depends on rows beyond what was released."""
+    """The public facts of a session as plain values; they depend on rows only through released values."""
     knowledge, budget, total = session.state.knowledge, session.budget, statement(session.publications)
     facts: dict[str, Any] = {
         "table": session.name,
@@ -64,7 +64,7 @@ def describe_session(session: Session) -> dict[str, Any]:
 
 
 def opened_with(session: Session) -> str | None:
-    """The line of an opening that was told nothing."""
+    """The line that states the decision of a default opening."""
     settings, knowledge = session.state.journal.settings(), session.state.knowledge
     boxes = [c.bound for c in session.certificates if c.kind == "boxes" and isfinite(c.bound)]
     return (
@@ -75,15 +75,15 @@ def opened_with(session: Session) -> str | None:
 
 
 def _predicted(session: Session) -> dict[str, Any] | None:
-    """What the start's own audit of boxes was expected to bound, told before it was paid for."""
+    """The predicted bound of the warm start's audit of boxes, recorded before the audit was paid."""
     told = session.state.journal.prediction()
     return None if told is None else {"kind": "boxes", "order": told["order"], "bound": told["bound"]}
 
 
 def _uncovered(session: Session) -> list[dict[str, Any]]:
-    """Classes that no certificate covers, the narrowest of each kind, and what `certify` pays for one by default.
+    """Classes without a certificate, the narrowest of each kind, and the default price of `certify` for them.
 
-    `expected` is the bound that this money should buy, where the start has predicted it.
+    `expected` is the bound that this price is expected to buy, if the warm start has predicted it.
     """
     domain, found = session.domain, []
     units = int(session.budget.limit * AUDIT_SHARE)
@@ -98,7 +98,7 @@ def _uncovered(session: Session) -> list[dict[str, Any]]:
 
 
 def _expected(session: Session, order: int, units: int) -> float | None:
-    """Of the bound for all predicates on so many columns; None where the start did not predict it."""
+    """The expected bound for all predicates on a number of columns; None if the warm start did not predict it."""
     state, knowledge = session.state, session.state.knowledge
     largest = (state.journal.prediction() or {}).get("variations", {}).get(str(order))
     if largest is None:
@@ -110,13 +110,13 @@ def _expected(session: Session, order: int, units: int) -> float | None:
 
 
 def _order(certificate: Certificate, columns: int) -> int:
-    """On how many columns at once a certificate covers all of them."""
+    """The largest number of columns of which a certificate covers all sets."""
     widest = max((len(names) for names in certificate.sets), default=0)
     return widest if len(certificate.sets) >= comb(columns, widest) else 0
 
 
 def _generalisation(session: Session) -> dict[str, Any]:
-    """What answers within their error say about the population the records were drawn from (spec 8.7)."""
+    """What answers within their error imply for the population of the records (spec 8.7)."""
     batches = {id(batch): batch.certificate for batch in session.state.knowledge.batches.values()}
     return population_facts(
         budget_of(session.publications),
@@ -127,7 +127,7 @@ def _generalisation(session: Session) -> dict[str, Any]:
 
 
 def published(session: Session) -> Release:
-    """The newest certified snapshot with its certificates; without one, the working hypothesis."""
+    """A release of the newest certified snapshot with its certificates; without one, of the working hypothesis."""
     knowledge = session.state.knowledge
     snapshot, certificates = knowledge.newest.snapshot, knowledge.newest.certificates
     notes = {"origin": "session", "records_error": knowledge.records_error}

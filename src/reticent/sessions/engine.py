@@ -1,16 +1,14 @@
-"""An engine decides how questions are answered and does it: `quote` makes the decision, `carry_out` pays and answers.
+"""`SessionEngine`: `quote` decides how a request is answered and at what price, `carry_out` pays and answers.
 
-Whatever consists of several questions is taken apart here, the same way for all engines; an engine itself quotes and
-buys single questions. Which one a session has is decided once, when its ledger is first opened (`sessions/open.py`).
+A quote is decided once, from public facts alone. `cost` reads its price, `ask` carries it out. A quote is made on one
+value of knowledge; if knowledge has grown before it is carried out, it is made again, so that nobody pays for what
+another thread has bought meanwhile.
 
-A quote says how a request will be answered and what that costs at most: decided once, from public facts alone.
+Questions with several parts (SQL statements, quotients, and groups that must be asked one by one) are split here in the
+same way for all engines; an engine quotes and buys single questions. The engine of a session is chosen once, when its
+ledger is first opened (`sessions/open.py`).
 
-`cost` reads its price, `ask` carries it out. A quote is made on one value of knowledge; where more is known by the time
-it is carried out, it is made again, so that nobody pays for what another thread has bought meanwhile.
-
-Questions that are several at once: SQL statements, quotients, and groups that must be asked one by one.
-
-Free results for every kind of question, from knowledge alone: what the service's readers answer by.
+`free_result` gives free results for every kind of question from knowledge alone; the service's readers use it.
 """
 
 from __future__ import annotations
@@ -59,32 +57,32 @@ from reticent.sql.statement import Statement
 
 
 class SessionEngine(ABC):
-    """One way to answer single questions within a budget; callers need no lock."""
+    """Answers single questions within a budget; callers need no lock."""
 
     name: ClassVar[str] = ""
     audits_batches: ClassVar[bool] = False
-    """Whether a declared batch may be certified by one audit; else its questions are asked singly."""
+    """Whether a declared batch may be certified by one audit; otherwise its questions are asked singly."""
 
     reads_knowledge: ClassVar[bool] = False
-    """Whether free answers are functions of knowledge alone, as those of readers are."""
+    """Whether free answers are functions of knowledge alone, as readers require."""
 
     def __init__(self, state: State, confidence: float) -> None:
         self.state = state
         self.confidence = confidence
         """Of answers to those who state none."""
 
-    # -- what every engine does alike ------------------------------------------------------------------------
+    # -- common to all engines -------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Any:
         return self.finish(self.quote(request))
 
     def finish(self, quote: Quote) -> Any:
-        """Carry out the quote of a whole request, and say where the answer falls short of it."""
+        """Carry out the quote of a whole request, and note if the answer misses the requested error."""
         result = self.carry_out(quote)
         return finished(result, quote.request, self.state.knowledge) if isinstance(result, Answer) else result
 
     def quote(self, request: Request) -> Quote:
-        """How a request would be answered now, and the most that would be charged; no row is looked at."""
+        """How a request would be answered now, and an upper bound on the charge; reads no rows."""
         question = request.question
         if isinstance(question, Query):
             return self.quote_part(resolved(request, question, self.state.knowledge))
@@ -97,13 +95,13 @@ class SessionEngine(ABC):
         return quote_statement(self, request, question)
 
     def quote_losses(self, request: Request) -> Quote:
-        """Of one loss or a declared batch; by default certified by an audit, or bought singly."""
+        """The quote of one loss or a declared batch; by default certified by an audit, or bought singly."""
         from reticent.sessions.models import quote_models
 
         return quote_models(self.state, request)
 
     def quote_part(self, request: Request) -> Quote:
-        """Of one resolved query, perhaps for a question of several; its error is a number in its own unit."""
+        """The quote of one resolved query, possibly a part of a question; its error is in its own unit."""
         query = request.question
         if isinstance(query, (Linear, Marginal)):
             return self.quote_single(request, query)
@@ -115,7 +113,7 @@ class SessionEngine(ABC):
         raise not_one(query)
 
     def carry_out(self, quote: Quote) -> Any:
-        """Pay what the quote says, unless more is known by now, and answer."""
+        """Pay the quoted purchase, unless knowledge has grown meanwhile, and answer."""
         if isinstance(quote, Split):
             if not quote.begin():
                 return self.carry_out(self.anew(quote))
@@ -134,9 +132,10 @@ class SessionEngine(ABC):
         return self.carry_out(current)
 
     def _write_end(self, quote: Split, result: Answer | ResultTable) -> None:
-        """Keep what a key was told that has paid for some of its parts and not for others, before that leaves.
+        """Record the answer of a key that has paid for only some of its parts, before the answer is returned.
 
-        Those were free, or came out short of their error: what is known of them changes, what the key was told not.
+        The other parts were free or missed their error: knowledge about them may change, the answer of the key must
+        not.
         """
         key, state = quote.request.key, self.state
         if key is None or not quote.price:
@@ -147,7 +146,7 @@ class SessionEngine(ABC):
                 state.journal.save_told(key, _asked(quote.request), result.to_dict())
 
     def told_before(self, request: Request) -> Free | None:
-        """What the key of a question of several parts was told, where that was written down."""
+        """The recorded answer of a key for a question of several parts, if there is one."""
         told = None if request.key is None else self.state.journal.passed(request.key)
         if told is None:
             return None
@@ -160,13 +159,13 @@ class SessionEngine(ABC):
         return Free(request, self.state.knowledge, kind.from_dict(kept))
 
     def unpaid_as_known(self, request: Request, parts: Sequence[Quote]) -> Sequence[Quote]:
-        """The parts of a question, without purchases where its key has ended: in ledgers that do not say with what."""
+        """The parts of a question without purchases, if its key has ended and its answer was not recorded."""
         if request.key is None or self.state.journal.passed(request.key) is None:
             return parts
         return [self._as_known(part) if part.price else part for part in parts]
 
     def _as_known(self, part: Quote) -> Quote:
-        """What a part is answered with where nothing can be paid."""
+        """The answer to a part if nothing can be paid."""
         if isinstance(part, Split):
             return replace(part, parts=[self._as_known(one) if one.price else one for one in part.parts], between=0)
         request, query = part.request, part.request.question
@@ -174,47 +173,49 @@ class SessionEngine(ABC):
         return Free(request.but(error=None, promise="certified"), part.known, self.unpaid(request, query))
 
     def unpaid(self, request: Request, query: Single) -> Answer:
-        """The answer to a single question where nothing can be paid."""
+        """The answer to a single question if nothing can be paid."""
         found = free_single(self.state.knowledge, query, None, request.confidence, strict=request.strict)
         if found is None:
             raise uncertified(query)
         return found
 
     def between(self, parts: Sequence[Quote]) -> int:
-        """What carrying out one part may make the next ones pay beyond their own prices."""
+        """An upper bound on what carrying out one part may add to the prices of the following parts."""
         return 0
 
     def given(self, quote: Free) -> None:
-        """A free answer is given; an engine may count what that saved."""
+        """Called for each free answer; an engine may count its saving."""
         return
 
     def may_audit(self, key: str, cost: int) -> bool:
-        """Whether an audit may be paid for that a batch did not order; what was begun goes on."""
+        """Whether an audit that no batch requested may be paid for; an audit that was begun continues."""
         return True
 
     def audits(self, key: str, cost: int) -> None:
-        """Such an audit is about to be paid for."""
+        """Called before such an audit is paid for."""
         return
 
     def sells(self, query: Query) -> bool:
-        """Whether a total behind a statement can be bought of the rows' own numbers, which bins hide."""
+        """Whether a total behind a statement can be bought as a sum of the rows' own numbers."""
         return False
 
     def written(self) -> None:
-        """Write down what only memory knows, when a session is closed."""
+        """Record the state that only memory holds, when a session is closed."""
         return
 
     def renewed(self, quote: Quote) -> Quote:
-        """The quote, made anew where more is known than when it was made."""
+        """The quote, made again if knowledge has grown since."""
         return quote if quote.known is self.state.knowledge else self.anew(quote)
 
     def anew(self, quote: Quote) -> Quote:
-        """A quote for the same request; a query was resolved when it was first made."""
+        """A new quote for the same request; its query is already resolved."""
         resolved_before = isinstance(quote.request.question, Query)
         return self.quote_part(quote.request) if resolved_before else self.quote(quote.request)
 
     def splits_query(self, query: Query) -> bool:
-        """Whether a question is of groups that must be asked one by one: the kernel measures so many cells at once."""
+        """Whether a question has groups that must be asked one by one, because it has too many cells for one
+        measurement.
+        """
         return isinstance(query, Groups) and self.splits(query)
 
     def splits(self, query: Groups) -> bool:
@@ -222,42 +223,42 @@ class SessionEngine(ABC):
         return self.state.domain.cells(query.span(self.state.domain)) > MARGINAL_CELLS
 
     def guessed(self, request: Request, query: Single) -> Answer:
-        """The hypothesis' own answer, uncertified; refused to a strict asker."""
+        """The hypothesis' own answer, uncertified; refused for a strict request."""
         if request.strict:
             raise uncertified(query)
         knowledge = self.state.knowledge
         return answered(knowledge, query, knowledge.guess(query), None)
 
-    # -- what makes an engine --------------------------------------------------------------------------------
+    # -- defined by each engine ------------------------------------------------------------------------------
 
     @abstractmethod
     def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
-        """The free reading within `wanted`, a fraction; without one, the best there is."""
+        """The free reading within `wanted`, a fraction; without `wanted`, the best reading."""
 
     @abstractmethod
     def quote_single(self, request: Request, query: Single) -> Free | Measure:
-        """How one measurement at most answers this question."""
+        """The quote for a question that needs at most one measurement."""
 
     @abstractmethod
     def buy(self, quote: Measure) -> Answer | Model:
-        """Pay and answer; the lock is held and the quote is current."""
+        """Pay and answer; the caller holds the lock and the quote is current."""
 
     @property
     def own_error(self) -> float | None:
-        """The one error within which this engine answers everything; None where every question has its own."""
+        """The common error of all answers of this engine; None if every question has its own."""
         return None
 
     @abstractmethod
     def refit(self) -> bool:
-        """Fit the working hypothesis to everything measured so far; says whether there was anything new."""
+        """Fit the working hypothesis to all measurements so far; returns whether there were new ones."""
 
     def facts(self) -> Mapping[str, Any]:
-        """What `describe` says of the engine beside its name."""
+        """The facts of the engine in `describe`, besides its name."""
         return {}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Where learning did not fit, and what became of the hypothesis."""
+        """Notes about learning that did not fit in memory, and its effect on the hypothesis."""
         return self.state.knowledge.notes
 
 
@@ -265,7 +266,7 @@ Result: TypeAlias = "Answer | ResultTable | Model | list[Answer] | list[Model]"
 
 
 class Free(NamedTuple):
-    """Known well enough, or known as well as it can be without a wanted error."""
+    """A request that knowledge answers well enough, or that has no requested error."""
 
     request: Request
     known: Knowledge
@@ -275,19 +276,19 @@ class Free(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Purchase:
-    """What would be measured to meet a wanted error: a whole marginal or one query, its noise and its price."""
+    """The measurement that would meet a requested error: a whole marginal or one query, its noise and its price."""
 
     query: Single
     noise: Noise
     cost: int
     invested: int = 0
-    """Of the cost, what goes beyond the question asked: a cell may be bought with its whole marginal."""
+    """The part of the cost beyond the question asked: a cell may be bought with its whole marginal."""
     beside: tuple[Marginal, Noise] | None = None
     """A marginal that is measured in the same charge, for later questions."""
 
     @property
     def queries(self) -> tuple[Single, ...]:
-        """All that one charge measures."""
+        """All queries that one charge measures."""
         return (self.query,) if self.beside is None else (self.query, self.beside[0])
 
     @property
@@ -297,10 +298,10 @@ class Purchase:
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """One charge at most; nothing where the key was charged before and only its result is read again.
+    """At most one charge; none if the key was charged before and only its result is read again.
 
-    `bought` is empty where a test decides whether anything is measured. A second entry is what an earlier version would
-    have bought under the same key.
+    `bought` is empty if a test decides whether anything is measured. A second entry is the purchase that an earlier
+    version would have made under the same key.
     """
 
     request: Request
@@ -311,7 +312,9 @@ class Measure:
 
 @dataclass(frozen=True, eq=False)
 class Certify:
-    """One charge that `run` makes: an audit, and then singly what it does not certify; or one mean of numbers."""
+    """One charge made by `run`: an audit, followed by single purchases for what it does not certify; or one mean of
+    numbers.
+    """
 
     request: Request
     known: Knowledge
@@ -320,16 +323,16 @@ class Certify:
 
     @cached_property
     def price(self) -> int:
-        """The audit, and everything singly should it fail."""
+        """The price of the audit and of all single purchases, should it fail."""
         return self.most()
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A question of several parts: each is carried out on its own, and their answers are joined.
+    """A question of several parts: each is carried out separately, and their answers are combined.
 
-    The price is at most the sum: a part may buy what answers the next one for nothing. `begin` writes down what a
-    retry must know before the first part is paid; it says False where others began the same question meanwhile.
+    The price is at most the sum: a part may buy what answers the next one. `begin` records what a retry must know
+    before the first part is paid; it returns False if another thread began the same question meanwhile.
     """
 
     request: Request
@@ -338,7 +341,7 @@ class Split:
     join: Callable[[list[Any]], Any]
     begin: Callable[[], bool] = lambda: True
     between: int = 0
-    """What one part may make the next ones pay beyond their own prices."""
+    """An upper bound on what one part may add to the prices of the next ones."""
 
     @cached_property
     def price(self) -> int:
@@ -349,7 +352,7 @@ Quote = Free | Measure | Certify | Split
 
 
 def _leaves(quote: Split) -> Iterator[Quote]:
-    """Parts that are one question each, and those of parts."""
+    """All single questions among the parts and their parts."""
     for part in quote.parts:
         if isinstance(part, Split):
             yield from _leaves(part)
@@ -363,14 +366,14 @@ def _is_charged(state: State, part: Quote) -> bool:
 
 
 def _asked(request: Request) -> str:
-    """What a question of several parts is known by."""
+    """The identifier of a question of several parts."""
     question = request.question
     assert isinstance(question, (Statement, Query)), "of several parts"
     return part_name(question.text, request.error or 0.0, request.confidence)
 
 
 def quote_statement(engine: SessionEngine, request: Request, statement: Statement) -> Quote:
-    """Each query behind the statement is a part; paid ones share the confidence between them."""
+    """The quote of a statement: each query behind it is a part, and paid parts share the failure probability."""
     from reticent.sql.asking import (
         Part,
         chosen_errors,
@@ -419,7 +422,7 @@ def _is_free(engine: SessionEngine, request: Request, query: Query, error: float
 
 
 def _explained(engine: SessionEngine, request: Request, text: str, statement: Statement) -> Free:
-    """What each part would be answered by and cost; nothing is bought."""
+    """The origin and price of each part's answer; nothing is bought."""
     from reticent.sql.describe import Prospect, explained_table
 
     quote = quote_statement(engine, request.but(question=statement), statement)
@@ -437,7 +440,7 @@ def _explained(engine: SessionEngine, request: Request, text: str, statement: St
 
 
 def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
-    """Two counts that hold together, within the error that the wanted quotient needs."""
+    """The quote of a quotient: two counts that hold jointly, within the error that the quotient needs."""
     knowledge, error, confidence = engine.state.knowledge, request.error, request.confidence
     assert error is None or isinstance(error, float), "resolved before"
     if (known := known_mean(query, knowledge.domain)) is not None:
@@ -470,7 +473,7 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
 
 
 def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quote:
-    """From what is known if that is good enough, else group by group."""
+    """The quote of groups: from knowledge if it is good enough, otherwise group by group."""
     knowledge, confidence = engine.state.knowledge, request.confidence
     error = engine.own_error if request.error is None else request.error
     assert error is None or isinstance(error, float), "resolved before"
@@ -494,12 +497,12 @@ def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quot
 
 
 def _nothing() -> bool:
-    """What is free leaves no trace."""
+    """Free parts record nothing."""
     return True
 
 
 def _write_down(engine: SessionEngine, request: Request, name: str, errors: list[float]) -> bool:
-    """Whether these are the errors that this question's parts are asked with from now on."""
+    """Record the errors of this question's parts; returns whether they apply from now on."""
     state = engine.state
     with state.lock:
         begun = state.recall(name, request.key)
@@ -509,7 +512,7 @@ def _write_down(engine: SessionEngine, request: Request, name: str, errors: list
 
 
 def _joined(query: Groups, confidence: float, knowledge: Knowledge, parts: Sequence[Answer]) -> Answer:
-    """One uncertified part leaves no joint bound."""
+    """The joint bound of the parts; none if one part is uncertified."""
     errors = [part.error for part in parts if part.certified and part.error is not None]
     error = max(errors) if len(errors) == len(parts) else inf
     origins = {part.origin for part in parts}
@@ -521,9 +524,10 @@ def _joined(query: Groups, confidence: float, knowledge: Knowledge, parts: Seque
 
 
 def _joint_confidence(stated: Sequence[float], confidence: float) -> float:
-    """Parts were asked so that all of them hold together with `confidence`; what states less came from a threshold.
+    """The joint confidence: parts were asked to hold jointly with `confidence`; lower values come from threshold
+    engines.
 
-    Those answers hold together with the confidence of the engine's opening, whatever was asked.
+    Answers of threshold engines hold jointly with the confidence of the session's opening.
     """
     each = shared_confidence(confidence, len(stated))
     planned = max((1 - part for part in stated if part < each), default=0.0)
@@ -533,7 +537,7 @@ def _joint_confidence(stated: Sequence[float], confidence: float) -> float:
 def free_result(
     knowledge: Knowledge, request: Request, recall: Recall | None = None
 ) -> Answer | ResultTable | Model | list[Model] | None:
-    """What is known about the question; None where that is not good enough and only a session can answer.
+    """The free result of a question; None if it is not accurate enough and only a session can answer.
 
     `recall` finds the errors with which the parts of a question were bought before.
     """

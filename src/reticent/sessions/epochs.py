@@ -1,6 +1,6 @@
-"""The textbook online mechanism: a public hypothesis answers until a noisy threshold test says that it errs (spec 6).
+"""The textbook online mechanism: a public hypothesis answers until a noisy threshold test rejects it (spec 6).
 
-Plans are never mixed (spec 6.2): `textbook` (004) and `hardt-rothblum` (003) take the papers' constants with plain
+Plans are never mixed (spec 6.2): `textbook` (004) and `hardt-rothblum` (003) use the papers' constants with plain
 steps, `tuned` has one-sided noise and projects to a conservative target.
 """
 
@@ -33,14 +33,14 @@ from reticent.sessions.count_tests import (
 )
 
 BLOCKS = 64
-"""The planned tests are logged in so many blocks, ahead of use: a restart forgets at most one block."""
+"""The planned tests are recorded in this many blocks, ahead of use: a restart loses at most one block."""
 
 
 class Epochs:
     """The running mechanism; callers serialise.
 
-    A test bounds the error of a "below" answer whatever the hypothesis is, on a sampled support as well; only the
-    number of updates rests on the whole universe (docs/proofs/online-textbook.md).
+    A test bounds the error of a "below" answer for every hypothesis, also on a sampled support; only the number of
+    updates depends on the whole universe (docs/proofs/online-textbook.md).
     """
 
     def __init__(
@@ -69,39 +69,40 @@ class Epochs:
         self._seen: dict[str, Verdict] = {}
         self._absorbed: set[int] = set()
         self.notes: list[str] = []
-        # Rules are declared, not known: where a record violates one, no number of updates need suffice.
+        # Rules are declared, not certified: if a record violates one, no number of updates need suffice.
         self._whole = not isinstance(self._hypothesis, SupportHypothesis) and not self._hypothesis.domain.impossible
         self._measured = MeasuredCounts(knowledge.domain)
 
     @property
     def error(self) -> float:
-        """Of an answer that passed its test."""
+        """The error of an answer that passed its test."""
         return self.plan.error
 
     @property
     def snapshot(self) -> Snapshot:
-        """The hypothesis as it stands."""
+        """The current hypothesis."""
         if self._snapshot is None:
             self._snapshot = Snapshot(self._hypothesis)
         return self._snapshot
 
     @property
     def finished(self) -> bool:
-        """Whether so many updates are done that every further query errs less than the margin (spec 6.2).
+        """Whether so many updates were made that the error of every further query is below the margin (spec 6.2).
 
-        That rests on the whole universe: never on a support, given or moved to.
+        This requires the whole universe; it never holds on a support.
         """
         return self._whole and self.updates >= self.plan.epochs
 
     @property
     def whole(self) -> bool:
-        """Whether the hypothesis is one of the whole universe: then the planned epochs suffice whatever is asked."""
+        """Whether the hypothesis covers the whole universe; the planned epochs then suffice for all questions."""
         return self._whole
 
     def ask(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict:
-        """BudgetError where the budget or the analyst's cap cannot pay what may follow; `guess` is what is left then.
+        """Answer a question. BudgetError if the budget or the analyst's cap cannot pay a possible purchase; `guess`
+        remains available.
 
-        `key` names the measurement that "above" would buy, and `epoch_key` of it the epoch that is opened for it.
+        `key` names the measurement that "above" would buy; its `epoch_key` names the epoch opened for it.
         """
         digest = query.digest
         verdict = self._seen.get(digest)
@@ -112,7 +113,7 @@ class Epochs:
         return verdict
 
     def cost(self, query: Linear | Marginal) -> int:
-        """The most that asking can charge: a measurement, and an epoch if none is open; no fact about the rows."""
+        """An upper bound on the charge: a measurement, and an epoch if none is open; independent of the rows."""
         if self.finished or query.digest in self._seen:
             return 0
         measurement = self._curator.budget.cost(self._curator.price([query], self.noise(query)))
@@ -120,18 +121,18 @@ class Epochs:
 
     @property
     def epoch_cost(self) -> int:
-        """What opening an epoch charges."""
+        """The charge for opening an epoch."""
         return self._curator.budget.cost(self.plan.mechanism.price())
 
     def guess(self, query: Linear | Marginal) -> Verdict:
-        """The hypothesis' own answer: certified only when all updates are done."""
+        """The hypothesis' own answer, certified only if all updates are done."""
         error = self.plan.rest if self.finished else math.inf
         return Verdict(
             self._guessed(query), error, "tested" if error < math.inf else "hypothesis", self.snapshot.digest
         )
 
     def measure(self, query: Linear | Marginal, *, key: str, analyst: str | None = None) -> Verdict:
-        """Buy the answer and learn from it; a key that was answered before is read from the ledger."""
+        """Buy the answer and learn from it; an answered key is read from the ledger."""
         settled = self._curator.measure([query], self.noise(query), key=key, analyst=analyst)
         values = np.asarray(settled.values[0]) / self._records
         verdict = Verdict(values, self.plan.measured, "measured", None, settled.ledger_id, settled.cost)
@@ -139,16 +140,16 @@ class Epochs:
         return verdict
 
     def recall(self, query: Linear | Marginal) -> Verdict | None:
-        """What was measured before about this question, in whatever words, or about all cells it is one of.
+        """An earlier measurement of an equivalent question, or of a marginal that contains it.
 
-        Within the plan's bound, which holds for all measurements of the run together with its tests; a bound for this
-        one noise alone would be smaller, and one of many such bounds would fail far more often than planned.
+        The stated bound is the plan's, which holds jointly for all measurements and tests of the run. A bound for a
+        single noise would be smaller, but one of many such bounds would fail far more often than planned.
         """
         found = self._measured.find(query)
         return found and Verdict(found[0], self.plan.measured, "cache", None, found[1])
 
     def absorb(self, query: Linear | Marginal, values: np.ndarray, ledger_id: int) -> None:
-        """One update from a measurement, once; a replay of the same measurements gives the same hypothesis."""
+        """One update from a measurement, applied once; a replay of the same measurements gives the same hypothesis."""
         if ledger_id in self._absorbed:
             return
         self._absorbed.add(ledger_id)
@@ -194,9 +195,10 @@ class Epochs:
         return self.measure(query, key=key, analyst=analyst)
 
     def _require_means(self, query: Linear | Marginal, key: str, analyst: str | None) -> None:
-        """Epoch and measurement are paid together (spec 6.1), by whoever asks, or the test is not made.
+        """Refuse the test unless the asking analyst can pay epoch and measurement together (spec 6.1).
 
-        An "above" ends the epoch: who cannot pay what it buys would end what others paid for, again and again.
+        An "above" ends the epoch: an analyst who cannot pay for the measurement would repeatedly end epochs that others
+        paid for.
         """
         if self.running is None and self.opened >= self.plan.epochs:
             raise BudgetError(
@@ -208,11 +210,11 @@ class Epochs:
 
     @property
     def running(self) -> Epoch | None:
-        """The epoch that the next test belongs to; None where one must be opened for it."""
+        """The epoch of the next test; None if a new one must be opened."""
         return self._epoch if self._epoch is not None and self._epoch.open else None
 
     def _begin(self, key: str, analyst: str | None) -> Epoch:
-        # Numbered by all epochs of the ledger: a key that comes back after a crash opens, and pays, another one.
+        # Numbered by all epochs of the ledger: a key that is used again after a crash opens and pays another epoch.
         named = f"{epoch_key(key)}:{self.opened}"
         threshold = self.plan.threshold * self._records
         self._epoch = self._curator.watch(threshold, self.plan.mechanism, key=named, analyst=analyst)
@@ -220,14 +222,14 @@ class Epochs:
         return self._epoch
 
     def _count_test(self) -> None:
-        """Tests share one union bound; they are counted durably, a block ahead."""
+        """Count a test on disk, a block ahead; all tests share one union bound."""
         self.tests += 1
         if self.tests > self._logged:
             self._logged = min(self.plan.queries, self.tests + self.plan.queries // BLOCKS)
             self._log_tests(self._logged)
 
     def noise(self, query: Linear | Marginal) -> Noise:
-        """Of a measurement: the cells of a marginal share its failure."""
+        """The noise of a measurement; the cells of a marginal share its failure probability."""
         return noise_for(query, self.plan.measurement, self.plan.each_failure, self._hypothesis.domain)
 
     def _guessed(self, query: Linear | Marginal) -> np.ndarray:

@@ -1,11 +1,12 @@
 """The rule of investments: what a session may spend beyond the questions it is asked (spec answers 4).
 
-A start, audits that nobody ordered, offsets within bins, a noisy total, the part of a whole marginal beyond the cell
-that was asked and a marginal that is measured beside it are investments. Together they never exceed a fortieth of the
-budget plus what free answers have saved so far: what each question would have cost with plain noise, repeats not
-counted, which a cache has for nothing. So a session answers about 0.95 of what plain noise with a cache does, whatever
-is asked, and more where questions overlap.
-All of it is public, and written down before it is spent: a session that goes on after a crash keeps to the same rule.
+Investments are a warm start, audits that no question requested, offsets within bins, a noisy total, the part of a whole
+marginal beyond the requested cell, and a marginal measured together with a cell. Their total never exceeds a fortieth
+of the budget plus the savings from free answers: the price of each such question with plain noise, without repeated
+questions, which a cache answers for free. A session therefore answers at least about 0.95 of the questions that plain
+noise with a cache answers, and more if questions overlap.
+
+All of this is public and recorded before it is spent: a session that resumes after a crash follows the same rule.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from reticent.queries.groups import Groups
 from reticent.sessions.journal import Journal
 
 INVESTED_SHARE = Fraction(1, 40)
-"""Of the budget: with it and the 2% that shared failure probabilities add to prices, 0.95 of plain noise is left."""
+"""The share of the budget for investments: with it, and the 2% that shared failure probabilities add to prices, 0.95 of
+the answers of plain noise remain."""
 MOST_COUNTED = 2**16
-"""Analysts choose what is asked, so how many free answers are remembered is limited; later ones save nothing."""
+"""The largest number of free answers whose savings are counted, because analysts choose the questions."""
 NAMED = 16
 """Digits of a question's digest."""
 
 
 class Investments:
-    """What may still be invested, in ledger units; any number of threads may give free answers."""
+    """The amount that may still be invested, in ledger units; any number of threads may give free answers."""
 
     def __init__(self, journal: Journal, curator: Curator, allowance: int, *, audits: bool) -> None:
         self._journal = journal
@@ -51,15 +53,15 @@ class Investments:
 
     @property
     def left(self) -> int:
-        """What the rule allows now."""
+        """The amount that the rule allows now."""
         return self.allowance + self.saved - self.invested
 
     def allows(self, key: str, units: int) -> bool:
-        """Whether so much may be invested under a key of the ledger; what was begun goes on."""
+        """Whether an amount may be invested under a ledger key; an investment that was begun continues."""
         return units <= self.left or self._journal.invested(key)
 
     def invest(self, key: str, units: int, question: str = "") -> None:
-        """Write an investment down, before it is paid for; once for each key."""
+        """Record an investment before it is paid for; once for each key."""
         with self._lock:
             if self._journal.invested(key):
                 return
@@ -70,7 +72,7 @@ class Investments:
                 self._counted.add(question)
 
     def free(self, request: Request, answer: Answer, known: Knowledge) -> None:
-        """Count what an answer saved that investments made free: its price with plain noise, the first time."""
+        """Count the saving of an answer that investments made free: its price with plain noise, the first time."""
         query, error = request.question, request.error
         if answer.origin not in WIDE or not isinstance(error, float) or not isinstance(query, Single):
             return
@@ -80,7 +82,7 @@ class Investments:
         self.count_saved(name, self._plain_price(known, query, error, request.confidence))
 
     def count_saved(self, name: str, units: int) -> None:
-        """Count what a question, named by its digest, cost less than it would have by itself; the first time only."""
+        """Count the saving of a question, named by its digest, against its price by itself; the first time only."""
         name = name[:NAMED]
         with self._lock:
             if name not in self._counted and len(self._counted) < MOST_COUNTED:
@@ -89,7 +91,7 @@ class Investments:
                 self.saved += units
 
     def write(self) -> None:
-        """Write down what was saved since the last investment, as when a session is closed."""
+        """Record the savings since the last investment, as when a session is closed."""
         with self._lock:
             self._write_savings()
 
@@ -99,7 +101,7 @@ class Investments:
             self._new = []
 
     def _plain_price(self, known: Knowledge, query: Single, error: float, confidence: float) -> int:
-        """What one measurement within the error costs that shares its failure probability with nothing."""
+        """The price of one measurement within the error that has its failure probability for itself."""
         try:
             share = share_of(query, error, known.domain)
         except QueryError:
@@ -121,12 +123,12 @@ class Investments:
 
 
 def question_name(query: Single) -> str:
-    """A question as savings and investments name it."""
+    """The name of a question in savings and investments."""
     return query.digest[:NAMED]
 
 
 def _parts(query: Single, known: Knowledge) -> int:
-    """Numbers that one measurement of a question releases."""
+    """The number of values that one measurement of a question releases."""
     if isinstance(query, Linear):
         return 1
     if isinstance(query, Groups):

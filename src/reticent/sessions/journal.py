@@ -1,4 +1,4 @@
-"""A journal rebuilds a session's knowledge from its ledger: public events only, no row is ever read."""
+"""The journal restores a session's knowledge from its ledger: from public events only; no row is read."""
 
 from __future__ import annotations
 
@@ -31,21 +31,23 @@ from reticent.releases.release import PUBLISHED, Release
 from reticent.sessions.purchase_index import Learned, Segment, joined_segments
 
 ASK = "ask:"
-"""Keys of what analysts paid for."""
+"""Keys of analysts' purchases."""
 SUM = "sum:"
 """Keys of means of the rows' own numbers."""
 AUDIT = "session:audit:"
-"""Keys of audits, of classes and of batches: all of them share one failure probability."""
+"""Keys of audits of classes and of batches, which all share one failure probability."""
 OWN_AUDIT = "session:own audit:"
-"""Keys of audits that losses ordered for themselves, with their attempt: each loss has its own failure probability."""
+"""Keys of audits that losses requested for themselves, with their attempt: each loss has its own failure
+probability."""
 TYPICAL = "session:typical:"
-"""Keys of what is bought about most questions of a distribution: these share another."""
+"""Keys of typical errors, which share another failure probability."""
 LEAST_INDEXED = 512
-"""So many purchases are learned again in a second or two; a segment of the index covers at least as many."""
+"""The least number of purchases in a segment of the index; so many are read again in a second or two."""
 STATE = b"working hypothesis\n"
-"""Before the bytes of one that an index keeps until the next: they must not be those of a stored snapshot."""
+"""A prefix of the bytes of a hypothesis that an index keeps until the next, so that they differ from a stored
+snapshot."""
 LEAST_CLOSED = 64
-"""When a session that has an index is closed, so many are worth a segment of their own."""
+"""The least number of new purchases for which closing a session adds a segment."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +63,7 @@ class Bought:
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A snapshot with the place of its event: of the purchases before it, the last `unfitted` wait for a refit."""
+    """A snapshot with the position of its event; the last `unfitted` purchases before it have not been fitted."""
 
     snapshot: Snapshot
     records: float
@@ -80,13 +82,15 @@ class Journal:
         self._segments: dict[str, Segment] = {}
 
     def settings(self) -> dict[str, Any] | None:
-        """What the session was opened with; None for a new one. A warm start that failed twice wrote it again."""
+        """The terms of the session's first opening; None for a new session. A warm start that failed twice recorded
+        them again.
+        """
         event = self._last("session")
         return None if event is None else event.payload
 
     @property
     def shares(self) -> Shares:
-        """How this session's statements share the probability of failure; fixed when it was first opened."""
+        """The division of the failure probability among this session's statements, fixed at the first opening."""
         settings = self.settings() or {}
         joint = bool(settings.get("joint", False))
         possible = joint or bool(settings.get("possible", False))
@@ -96,7 +100,7 @@ class Journal:
         self._append("session", settings)
 
     def forfeited(self, prefix: str) -> bool:
-        """Whether a charge under such a key was lost for good: two crashes before its result was written."""
+        """Whether a charge under such a key was forfeited: two crashes before its result was recorded."""
         return any(map(self._lost, self.ledger.keys(prefix)))
 
     def usable(self, key: str) -> str:
@@ -108,7 +112,9 @@ class Journal:
         return isinstance(found, Reservation) and found.status == "forfeited"
 
     def save_snapshot(self, knowledge: Knowledge) -> None:
-        """Stored once: a refit need not be bit-identical on another processor, and certificates bind exact bytes."""
+        """Store a snapshot once: a refit need not be bit-identical on another processor, and certificates refer to
+        exact bytes.
+        """
         snapshot, last = knowledge.current, self._last("snapshot")
         if last is None or last.payload["digest"] != snapshot.digest:
             payload = {
@@ -120,9 +126,9 @@ class Journal:
             self._append("snapshot", payload, blobs=[snapshot.to_bytes()])
 
     def latest(self) -> Stored | None:
-        """The newest stored snapshot that can be read; None where there is none, as in a new ledger.
+        """The newest readable snapshot; None if there is none, as in a new ledger.
 
-        A damaged one loses no measurement: the hypothesis before it learns again what was bought since.
+        A damaged snapshot loses no measurement: the preceding hypothesis learns again from later purchases.
         """
         for sequence in reversed(self.ledger.noted("snapshot")):
             payload = self.ledger.event(sequence).payload
@@ -133,14 +139,16 @@ class Journal:
         return None
 
     def snapshot_if_whole(self, digest: str) -> Snapshot | None:
-        """None where its bytes are missing or damaged."""
+        """The snapshot; None if its bytes are missing or damaged."""
         try:
             return self.snapshot(digest)
         except (LedgerError, ReticentError, ValueError):
             return None
 
     def save_learned(self, knowledge: Knowledge, *, closing: bool = False) -> Learned | None:
-        """What is known and where it was bought, when enough is new; called while nothing is being bought."""
+        """Record the knowledge and the index of purchases if there are enough new ones; called while nothing is being
+        bought.
+        """
         last = self._last("knowledge")
         since = 0 if last is None else last.sequence
         new = len(self.ledger.settlement_places("measure", ASK, since))
@@ -170,7 +178,7 @@ class Journal:
         return self._learned(event, knowledge.current)
 
     def learned(self) -> Learned | None:
-        """The newest index, if it and its snapshot can be read: without it everything bought is read again."""
+        """The newest index, if it and its snapshot are readable; without it all purchases are read again."""
         event = self._last("knowledge")
         if event is None:
             return None
@@ -194,7 +202,7 @@ class Journal:
         return Learned(self._segments, shapes, *facts)
 
     def _learned_before(self, event: Event) -> Learned | None:
-        """An index of earlier versions: of counts alone; groups are among the others."""
+        """An index of earlier versions, which holds counts only; groups are read with the other purchases."""
         told, snapshot = event.payload, self.snapshot_if_whole(event.payload["snapshot"])
         if snapshot is None:
             return None
@@ -206,7 +214,7 @@ class Journal:
         return Snapshot(load(self.ledger.get_blob(digest)))
 
     def unfinished(self, kind: str, order: int, units: int) -> tuple[str, Snapshot] | None:
-        """An audit of a class that was charged and never came to its certificate: its key and its snapshot."""
+        """An audit of a class that was charged but has no certificate yet: its key and its snapshot."""
         certified = {event.payload["ledger_id"] for event in self._events("certificate")}
         stored = {event.payload["digest"][:NAMED]: event.payload["digest"] for event in self._events("snapshot")}
         for key in self.ledger.keys(f"{AUDIT}{kind}:{order}:", "measure"):
@@ -225,7 +233,7 @@ class Journal:
         return [Certificate.from_dict(event.payload) for event in self._events("certificate")]
 
     def save_questions(self, key: str, questions: Questions) -> None:
-        """The list of questions that a typical error is about to be paid for, with its random bytes."""
+        """Record the list of questions of a typical error, with its random bytes, before it is paid for."""
         self._append("questions", {"key": key, "questions": questions.to_dict()})
 
     def questions(self, key: str, domain: Domain) -> Questions | None:
@@ -233,7 +241,7 @@ class Journal:
         return None if found is None else Questions.from_dict(domain, found["questions"])
 
     def typical_index(self, key: str) -> int:
-        """Which typical error of this ledger the key names."""
+        """The index of a key among the typical errors of this ledger."""
         keys = self.ledger.keys(TYPICAL)
         before = keys.index(key) if key in keys else len(keys)
         return 1 + before + max((event.payload.get("typical", 0) for event in self._events("start")), default=0)
@@ -254,13 +262,13 @@ class Journal:
             yield Certificate.from_dict(event.payload["certificate"]), tuple(event.payload["forms"])
 
     def has_batch(self, ledger_id: int | None) -> bool:
-        """Whether the audit with this place in the ledger is known to have passed."""
+        """Whether the audit at this position in the ledger is known to have passed."""
         return any(event.payload["certificate"]["ledger_id"] == ledger_id for event in self._events("batch"))
 
     def save_declared(
         self, declared: str, places: Sequence[int], audit: str, snapshot: str, noise: dict[str, str]
     ) -> None:
-        """The audit that a declared batch is about to pay for: which of its questions, on which snapshot."""
+        """Record the audit that a declared batch is about to pay for: its questions and its snapshot."""
         told = {"key": declared, "places": list(places), "audit": audit, "snapshot": snapshot, "noise": noise}
         self._append("declared", told)
 
@@ -268,18 +276,20 @@ class Journal:
         return self._about("declared", declared)
 
     def audit_index(self, key: str) -> int:
-        """Which audit of this ledger the key names, passed or not: its share of the failure follows from it."""
+        """The index of a key among the audits of this ledger, passed or not; it determines the share of the failure
+        probability.
+        """
         keys = self.ledger.keys(AUDIT)
         before = keys.index(key) if key in keys else len(keys)
         return 1 + before + max((event.payload["audits"] for event in self._events("start")), default=0)
 
     @staticmethod
     def attempt(key: str) -> int:
-        """Which audit of its own losses the key names, counted from 1; 0 for an audit that shares with all others."""
+        """The number of an audit among those of its own losses, from 1; 0 for an audit that shares with all others."""
         return int(key.removeprefix(OWN_AUDIT).split(":")[0]) if key.startswith(OWN_AUDIT) else 0
 
     def save_start(self, release: Release) -> None:
-        """A release that a session starts from, whole: it can be read again without its file."""
+        """Store a release from which a session starts completely, so that its file is not needed again."""
         data = release.to_bytes()
         audits = max((certificate.index for certificate in release.certificates), default=0)
         told = {"release": sha256(data), "audits": audits}
@@ -294,7 +304,7 @@ class Journal:
         return self._release(event)
 
     def newest_release(self) -> Release | None:
-        """The last one published on this ledger."""
+        """The last release published on this ledger."""
         event = self._last(PUBLISHED)
         return None if event is None else self._release(event)
 
@@ -303,18 +313,18 @@ class Journal:
 
     @cached_property
     def elsewhere(self) -> tuple[PublishedBudget, ...]:
-        """What the start rests on that this ledger has not paid for."""
+        """Publications behind the session's start that this ledger has not paid for."""
         start = self.start()
         return () if start is None else elsewhere(behind(start.facts), self.ledger.name)
 
     def save_targets(self, key: str, asked: str, errors: list[float]) -> None:
-        """What is wanted of the parts of a keyed question; `asked` is its digest."""
+        """Record the requested errors of the parts of a keyed question; `asked` is its digest."""
         self._append("targets", {"key": key, "asked": asked, "errors": errors})
 
     def targets(self, key: str, asked: str) -> list[float] | None:
-        """A key belongs to one question: another one must not be answered within its errors.
+        """The recorded errors of a question's parts; refused if the key belongs to another question.
 
-        The same question under another key wants the same of its parts: what was bought for it then serves again.
+        The same question under another key uses the same errors, so that earlier purchases for it serve again.
         """
         found = self._about("targets", key)
         if found is not None and found["asked"] != asked:
@@ -323,7 +333,7 @@ class Journal:
         return None if found is None else found["errors"]
 
     def _wanted_before(self, asked: str) -> dict[str, Any] | None:
-        """What was first wanted of the parts of this question, under whatever key."""
+        """The errors first requested for the parts of this question, under any key."""
         name = sha256(asked.encode())
         places = sorted(place for segment in self._segments.values() for place in segment.targets.find(name))
         for told in (self.ledger.event(place).payload for place in places):
@@ -336,19 +346,19 @@ class Journal:
         return self._asked.get(asked)
 
     def save_investment(self, key: str, units: int, question: str) -> None:
-        """What is about to be spent under a key beyond the question asked, which a cache would know afterwards."""
+        """Record an investment under a key before it is paid, and the question for which it is made."""
         self._append("investment", {"key": key, "units": units, "question": question})
 
     def invested(self, key: str) -> bool:
         return self.ledger.named("investment", key) is not None
 
     def investments(self) -> tuple[int, set[str]]:
-        """All that was invested, and the questions that investments were made for."""
+        """All investments, and the questions for which they were made."""
         told = [event.payload for event in self._events("investment")]
         return sum(one["units"] for one in told), {one["question"] for one in told if one["question"]}
 
     def save_savings(self, units: int, questions: list[str]) -> None:
-        """What free answers have saved so far, and those that were counted since the last time."""
+        """Record the savings of free answers so far, and the questions counted since the last record."""
         self._append("savings", {"units": units, "questions": questions})
 
     def savings(self) -> tuple[int, set[str]]:
@@ -359,7 +369,7 @@ class Journal:
         return units, counted
 
     def save_prediction(self, told: dict[str, Any]) -> None:
-        """What the start is expected to certify, told before its audits are paid for."""
+        """Record the predicted certificates of the warm start before its audits are paid for."""
         self._append("prediction", told)
 
     def prediction(self) -> dict[str, Any] | None:
@@ -375,10 +385,11 @@ class Journal:
         audited: str | None,
         learned: Sequence[str] = (),
     ) -> None:
-        """The models that a request begins with, the audit it is about to pay for, and the one that tells about them.
+        """Record the models with which a request begins, the audit it is about to pay for, and the audit whose result
+        covers them.
 
-        The latter may be an earlier one's. A request without a key is known by that of its audit. `learned` are the
-        keys of what it has had measured before.
+        The latter may be an earlier request's audit. A request without a key is identified by its audit's key.
+        `learned` are the keys of measurements made for it before.
         """
         told: dict[str, Any] = {"key": key, "wanted": wanted, "models": models, "audit": audit, "audited": audited}
         self._append("guesses", told | ({"learned": list(learned)} if learned else {}))
@@ -387,34 +398,36 @@ class Journal:
         return self._about("guesses", key)
 
     def audited_models(self) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-        """Keys of audits of losses, paid or about to be, with the models they are of by the losses' digests."""
+        """Keys of audits of losses, paid or about to be, with their models by the losses' digests."""
         for event in self._events("guesses"):
             told = event.payload
             if (key := told.get("audited") or told.get("audit")) is not None:
                 yield key, {model["loss"]: model for model in told["models"]}
 
     def save_passed(self, told: dict[str, Any]) -> None:
-        """What a key was told by a test that it paid for, or that it has paid and was answered short of its error."""
+        """Record the result of a test that a key paid for, or that a key has paid and its answer missed the requested
+        error.
+        """
         self._append("passed", told)
 
     def passed(self, key: str) -> dict[str, Any] | None:
         return self._about("passed", key)
 
     def save_told(self, key: str, asked: str, content: dict[str, Any]) -> None:
-        """What a question of several parts was answered under a key."""
+        """Record the answer of a key for a question of several parts."""
         data = json.dumps(content).encode()
         self._append("passed", {"key": key, "asked": asked, "answer": sha256(data)}, blobs=[data])
 
     def told(self, passed: dict[str, Any]) -> dict[str, Any] | None:
-        """What `save_told` wrote; None where an earlier version noted only that the key has ended."""
+        """The answer recorded by `save_told`; None if an earlier version recorded only that the key has ended."""
         return json.loads(self.ledger.get_blob(passed["answer"])) if "answer" in passed else None
 
     def save_tests(self, count: int) -> None:
-        """Threshold tests that may have been made by the time this process ends."""
+        """Record the number of threshold tests that may have been made by the end of this process."""
         self._append("tests", {"count": count})
 
     def epochs(self) -> int:
-        """Threshold runs opened so far; each was charged whole, and none survives its process."""
+        """Threshold epochs opened so far; each was charged completely, and none survives its process."""
         return len(self.ledger.reservations("watch"))
 
     def tests(self) -> int:
@@ -422,9 +435,9 @@ class Journal:
         return 0 if event is None else event.payload["count"]
 
     def published(self) -> list[Bought]:
-        """Marginals and residuals that releases on this ledger measured on the whole table, as they were paid.
+        """Marginals and residuals that releases on this ledger measured on the whole table, in order of payment.
 
-        None where the session started from a release, perhaps this one: nothing is learned twice.
+        None if the session started from a release, possibly the same one, so that nothing is learned twice.
         """
         if self.ledger.noted("start"):
             return []
@@ -433,14 +446,14 @@ class Journal:
         return [bought for bought in found if all(isinstance(query, (Marginal, Residual)) for query in bought.queries)]
 
     def bought(self, prefix: str, after: int = 0) -> Iterator[Bought]:
-        """Measurements under keys that start with `prefix`, settled after an event, in the order they were paid."""
+        """Measurements under keys that start with `prefix`, settled after an event, in order of payment."""
         for reservation in self.ledger.settlements("measure", prefix, after):
             found = self.purchase(reservation)
             if found is not None:
                 yield found
 
     def purchase(self, reservation: Reservation) -> Bought | None:
-        """What was bought under a settled key; None for audits, which have no query."""
+        """The purchase of a settled key; None for audits, which have no query."""
         request = self.ledger.event(reservation.sequence).payload["request"]
         queries = tuple(_question(described) for described in request["statistics"])
         if any(query is None for query in queries):
@@ -449,14 +462,14 @@ class Journal:
         return Bought(reservation.key, reservation.analyst, queries, noises, reservation.settled)  # pyright: ignore[reportArgumentType]
 
     def sums(self) -> Iterator[tuple[dict[str, Any], tuple[Noise, ...], Event]]:
-        """Bought means of numbers: the groups whose column is summed, the noises, and the settlement."""
+        """Purchased means of numbers: the groups whose column is summed, the noises, and the settlement."""
         for reservation in self.ledger.settlements("measure", SUM):
             request = self.ledger.event(reservation.sequence).payload["request"]
             noises = tuple(restore(described) for described in request["mechanisms"])
             yield request["statistics"][0]["clipped sums"], noises, self.ledger.event(reservation.settled)  # pyright: ignore[reportReturnType]
 
     def released(self, bought: Bought, domain: Domain) -> Settled:
-        """What a purchase released, in records."""
+        """The values released by a purchase, in records."""
         statistics = [counted_statistic(query, domain) for query in bought.queries]
         return released(self.ledger.event(bought.sequence), statistics, self.grid)
 
@@ -486,7 +499,7 @@ class Journal:
 
 
 def knowledge_blobs(payload: dict[str, Any]) -> list[str]:
-    """Blobs that an event `knowledge` names and a later one may replace."""
+    """Blobs that a `knowledge` event names and a later one may replace."""
     return [payload["index"]] if "index" in payload else [*payload["segments"], payload["state"]]
 
 

@@ -1,14 +1,13 @@
-"""Audits that losses order for themselves: a noisy largest excess risk of the hypothesis' minimisers (online.md 1).
+"""Audits that losses request for themselves: a noisy largest excess risk of the hypothesis' minimisers (online.md 1).
 
-Such an audit is the request's own purchase, as a private minimiser would be: it shares its failure probability with
-further audits of the same losses only, so the hundredth loss of a session pays no more than the first. One that fails
-though its reading lies within the wanted error is tried again, as long as that is cheaper than a minimiser.
+Such an audit is the request's own purchase, like a private minimiser: it shares its failure probability only with
+further audits of the same losses, so the hundredth loss of a session pays no more than the first. An audit that fails
+although its reading lies within the requested error is repeated, as long as that is cheaper than a minimiser.
 
-A late start: what losses look at is learned before their models are audited, where a session has bought no start.
-
-A hypothesis that has seen no pair of a loss' attributes is far from its minimiser, and an audit of it is money lost. A
-private minimiser answers that one loss; a start at its price makes audits pass for this loss and for others. It is an
-investment (spec answers 4), within what the rule allows, bought once, and written down before anything is paid.
+A late start measures the attributes of losses before their models are audited, if a session has no warm start. A
+hypothesis without measurements of any pair of a loss' attributes is far from its minimiser, and its audit would fail. A
+private minimiser answers only one loss; a start at the same price makes audits pass for this loss and for others. It is
+an investment (spec answers 4) within the rule, bought once, and recorded before anything is paid.
 """
 
 from __future__ import annotations
@@ -44,23 +43,23 @@ from reticent.sessions.state import State
 from reticent.sessions.warm_start import default_workload
 
 NOISE_SHARE = 2 / 3
-"""Of a wanted error, what the noise of an audit may reach. With shares of `audit_share`, three attempts and then a
-minimiser at ten times the price, this costs least where the true excess is at most a tenth of the error, and within a
-tenth of the least up to a fifth (docs/convex.md)."""
+"""The share of a requested error that the noise of an audit may reach. With the shares of `audit_share`, three
+attempts, and then a minimiser at ten times the price, this minimises the cost if the true excess is at most a tenth of
+the error, and is within a tenth of the minimum up to a fifth (docs/convex.md)."""
 HIDDEN_SHARE = 1 / 40
-"""Of a wanted error: so much is added to every bound, for a ridge with which the private minimum takes four tenths of
-the steps (docs/proofs/excess-risk.md, claim 5). A certified model costs a twentieth more; half as much would save half
-of that and take two fifths more steps, twice as much costs a tenth (`benchmarks/audit_constants.py`)."""
+"""The share of a requested error that is added to every bound, for a ridge with which the private minimum takes four
+tenths of the steps (docs/proofs/excess-risk.md, claim 5). A certified model costs a twentieth more; half as much would
+save half of that and take two fifths more steps, twice as much costs a tenth (`benchmarks/audit_constants.py`)."""
 WIDEST_SHARE = 1 - HIDDEN_SHARE - 1 / 20
-"""Where only so much may be spent on a loss, noise may reach up to this: there a model whose excess is a twentieth of
-the error passes every second time, and with more noise an audit would sooner fail than pass."""
+"""The largest share of the error that noise may reach if the budget of a loss is limited: a model whose excess is a
+twentieth of the error then passes every second time, and with more noise an audit would fail more often than pass."""
 ATTEMPTS = 3
-"""Audits that one request may order of the same models."""
+"""The largest number of audits of the same models in one request."""
 
 
 @dataclass(frozen=True, eq=False)
 class RiskAudit:
-    """One noisy largest excess risk, ready to be paid, or paid for already; `cost` is what it would still charge."""
+    """One noisy largest excess risk, ready to be paid for or already paid; `cost` is the remaining charge."""
 
     key: str
     statistic: ExcessRisk
@@ -70,7 +69,7 @@ class RiskAudit:
 
 
 class RiskAudits:
-    """Audits of the models that one request begins with, decided on one value of knowledge."""
+    """Audits of the models with which one request begins, decided on one value of knowledge."""
 
     def __init__(
         self, state: State, knowledge: Knowledge, request: Request, error: float, guesses: dict[ConvexLoss, Model]
@@ -86,22 +85,22 @@ class RiskAudits:
         return [(model.snapshot, loss) for loss, model in self._guesses.items()]
 
     def key(self, attempt: int) -> str:
-        """Names the audit with this number, counted from 1."""
+        """The key of the audit with this number, counted from 1."""
         asked = f"{self._error:.17g}:{self._request.confidence:.17g}:{self._request.analyst or ''}"
         return self._state.journal.usable(f"{OWN_AUDIT}{attempt}:{audited_state(self._models)[:NAMED]}:{asked}")
 
     @property
     def attempt(self) -> int:
-        """Of the next audit: one more than any of the losses has had."""
+        """The number of the next audit: one more than any of the losses has had."""
         known = self._knowledge.models
         had = [model.proof for loss in self._guesses for model in known.get(loss.digest, ())]
         return 1 + max((proof.attempt for proof in had if isinstance(proof, ExcessReading)), default=0)
 
     def made(self, key: str, most: int | None = None) -> RiskAudit | None:
-        """The audit with this key; None where a loss has a kink, no noise serves, or it would take too long.
+        """The audit with this key; None if a loss has a kink, no noise suffices, or it would take too long.
 
-        The minimum of a loss with a kink is not computed to a public gap in a feasible number of steps. `most` is what
-        it may cost, in ledger units. What was charged before stays as it was ordered.
+        The minimum of a loss with a kink cannot be computed to a public gap in a feasible number of steps. `most` is
+        its largest cost, in ledger units. An audit that was charged before is unchanged.
         """
         state, knowledge, losses = self._state, self._knowledge, tuple(self._guesses)
         if not all(isfinite(loss.on(state.domain).smoothness) for loss in losses):
@@ -121,7 +120,7 @@ class RiskAudits:
         kinds = {"replace-one", state.curator.neighbours}  # the statistic itself asks for the former under either
         facts = zip(losses, thetas, strict=True)
         scale = max(least_scale(loss.on(state.domain), theta, kind) for loss, theta in facts for kind in kinds)
-        # One unit for all, so that the largest score is of the largest excess.
+        # One unit for all, so that the largest score belongs to the largest excess.
         hidden = min(HIDDEN_SHARE * self._error / scale, LARGEST_HIDDEN)
         statistic = self._statistic(losses, thetas, [scale] * len(losses), hidden)
         if statistic.work > MOST_WORK:
@@ -133,7 +132,7 @@ class RiskAudits:
         return audit
 
     def read(self, audit: RiskAudit) -> ExcessReading:
-        """Pays for the audit, or reads again what was paid for."""
+        """Pay for the audit, or read its result again."""
         state = self._state
         settled = state.curator.measure([audit.statistic], audit.noise, key=audit.key, analyst=self._request.analyst)
         return excess_reading(state.journal, self._knowledge, audit.statistic, audit.noise, settled, audit.key)
@@ -153,14 +152,14 @@ class RiskAudits:
 
 
 LATE = f"{WARM}:late"
-"""Key of what a late start buys."""
+"""The key of a late start."""
 LEAST_SHARE = Fraction(1, 100)
-"""Of the budget: after a late start for as much, seven audits in ten of generated tables pass, nearly as many as after
-ten times as much; after a quarter of it hardly more than half (`benchmarks/audit_constants.py`)."""
+"""The share of the budget for a late start. After it, seven audits in ten of generated tables pass, nearly as many as
+after ten times as much; after a quarter of it hardly more than half (`benchmarks/audit_constants.py`)."""
 
 
 def unmeasured(knowledge: Knowledge, sets: Iterable[Iterable[str]]) -> bool:
-    """Whether a pair of attributes within one of the sets is covered by no measured marginal."""
+    """Whether some pair of attributes within one of the sets is in no measured marginal."""
     domain, measured = knowledge.domain, [set(marginal.attributes) for marginal in knowledge.marginals]
     for attributes in sets:
         names = domain.canonical(attributes)
@@ -173,9 +172,10 @@ def unmeasured(knowledge: Knowledge, sets: Iterable[Iterable[str]]) -> bool:
 def late_units(
     state: State, rule: Investments | None, losses: Sequence[ConvexLoss], singly: int | None, analyst: str | None
 ) -> int:
-    """What a start would cost that is worth buying before these losses are audited, in ledger units; 0 for none.
+    """The price of a late start that is worth buying before these losses are audited, in ledger units; 0 for none.
 
-    At most what their minimisers cost, if these can be had (`singly`), and what the rule and the analyst's cap allow.
+    It is at most the price of their minimisers, if these are available (`singly`), and what the rule of investments and
+    the analyst's cap allow.
     """
     settings = state.journal.settings() or {}
     if rule is None or settings.get("share") or "late" in settings or state.journal.start() is not None:
@@ -189,9 +189,9 @@ def late_units(
 def start_late(
     state: State, rule: Investments, units: int, *, key: str | None, analyst: str | None, limit: int
 ) -> None:
-    """Buy the start for whoever asked first, and go on from it.
+    """Buy the late start for the first request that needs it, and continue from it.
 
-    `limit` is what the rest of the request may cost: after a crash its key goes on within the same quote.
+    `limit` is the largest cost of the rest of the request: after a crash its key continues within the same quote.
     """
     settings = state.journal.settings() or {}
     rule.invest(LATE, units)
@@ -201,7 +201,7 @@ def start_late(
 
 
 def bought_for(state: State, key: str | None) -> tuple[tuple[str, ...], int | None]:
-    """Keys of the late start that the request with this key has paid for, and what the rest of it may cost."""
+    """Keys of the late start that the request with this key has paid for, and the largest cost of its rest."""
     settings = state.journal.settings() or {}
     if key is None or settings.get("late key") != key or not state.ledger.charged(LATE):
         return (), None
@@ -209,9 +209,9 @@ def bought_for(state: State, key: str | None) -> tuple[tuple[str, ...], int | No
 
 
 def finish_late(curator: Curator, journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """Buy the late start that was written down, or read again what it bought; the same where it is finished.
+    """Buy the recorded late start, or read its results again; no effect if it is finished.
 
-    Where it cannot be finished, what it has measured is learned all the same.
+    If it cannot be finished, its measurements are learned nevertheless.
     """
     settings = journal.settings() or {}
     units = settings.get("late", 0)
@@ -231,7 +231,7 @@ def finish_late(curator: Curator, journal: Journal, knowledge: Knowledge) -> Kno
     for bought in found:
         knowledge = learn(knowledge, understood(journal, knowledge, bought, declared=False), fitted=True)
     if found:
-        # Of an unfinished start no hypothesis has seen anything.
+        # No hypothesis was fitted to an unfinished start.
         knowledge = refitted(replace(knowledge, unfitted=int(bool(waiting) or outcome is None)))
         journal.save_snapshot(knowledge)
     journal.save_settings({**settings, "late fitted": True})

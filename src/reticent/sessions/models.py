@@ -1,9 +1,9 @@
-"""How a session answers convex losses: the hypothesis' own minimiser is free; certainty is audited or bought.
+"""Models of convex losses in a session: the hypothesis' own minimiser is free; certified models are audited or bought.
 
-What the hypothesis knows nothing of is learned first; then its minimisers are audited, again where a reading is good
-but noisy; what that does not certify is bought singly. Where a number of losses was announced, none costs more than its
-part of what is left. A request with a key goes on from the models it began with: a retry knows more, but audits the
-same ones and buys alike. A key that has paid and got an answer, within its error or not, pays nothing more.
+Unmeasured attributes are measured first; then the minimisers are audited, repeatedly if a reading is good but noisy;
+models that audits do not certify are bought singly. If a number of losses was announced, none costs more than its share
+of the remaining budget. A request with a key continues with the models with which it began: a retry audits and buys the
+same. A key that has paid and received an answer, within its error or not, pays nothing more.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ from reticent.sessions.loss_audits import ATTEMPTS, LATE, RiskAudit, RiskAudits,
 from reticent.sessions.state import State
 
 LARGEST_SHARE = 0.5
-"""An audit is tried when it costs at most this share of what remains."""
+"""An audit is tried if it costs at most this share of the remaining purchases."""
 
 
 def quote_models(
     state: State, request: Request, rule: Investments | None = None, promised: int | None = None
 ) -> Free | Certify:
-    """Free where what is known suffices; else one audit of the largest excess; else bought singly (online.md 2).
+    """The quote of models: free if knowledge suffices, else one audit of the largest excess, else single purchases
+    (online.md 2).
 
-    Bad losses are refused before anything is spent. `rule` says what may be invested in learning, if anything;
-    `promised` is how many losses were announced.
+    Invalid losses are refused before anything is spent. `rule` states what may be invested in learning; `promised` is
+    the announced number of losses.
     """
     known, question = state.knowledge, request.question
     batch = isinstance(question, tuple)
@@ -65,12 +66,12 @@ def quote_models(
 
 
 def charged(state: State, key: str) -> int:
-    """Nano-units that a keyed request has paid so far, before a crash or after: what it learned, audited and bought."""
+    """Nano-units that a keyed request has paid so far, before or after a crash, for learning, audits and purchases."""
     return state.ledger.charged(ASK + key) + _charged_beside(state, key)
 
 
 def _charged_beside(state: State, key: str) -> int:
-    """What it paid for audits, and for a start before them."""
+    """Nano-units that it paid for audits and for a late start before them."""
     learned = dict.fromkeys(name for one in _begun_under(state, key) for name in one.get("learned", ()))
     return sum(map(state.ledger.charged, learned)) + _charged_audits(state, key)
 
@@ -81,19 +82,20 @@ def _charged_audits(state: State, key: str) -> int:
 
 
 def _begun_under(state: State, key: str) -> list[dict[str, Any]]:
-    """What a key was about to have audited, attempt by attempt."""
+    """The audits that a key was about to pay for, attempt by attempt."""
     return [state.journal.guesses(_named(key, place)) or {} for place in range(1, ATTEMPTS + 1)]
 
 
 def _named(name: str, place: int) -> str:
-    """Under which a request's models are written down, once for each audit."""
+    """The key under which a request's models are recorded, once for each audit."""
     return name if place == 1 else f"{name}#{place}"
 
 
 class ModelFitting:
-    """Models of some losses within an excess risk, decided on one value of knowledge; whoever runs it holds the lock.
+    """Models of some losses within an excess risk, decided on one value of knowledge; the caller of `run` holds the
+    lock.
 
-    Several losses under one key (`batch`) are one request, each of whose purchases has a key of its own.
+    Several losses under one key (`batch`) are one request; each of its purchases has its own key.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class ModelFitting:
         """What is left of the price that was quoted before that start, in nano-units."""
         self._paid_here = 0
         if request.key is not None:
-            # The same key asked again has the same limit, and has paid part of it.
+            # A repeated key has the same limit and has already paid part of it.
             self._paid_here = state.ledger.charged(ASK + request.key) + _charged_audits(state, request.key)
         self.state = state
         self.knowledge = state.knowledge
@@ -131,7 +133,7 @@ class ModelFitting:
         """What is not free within the error, each once."""
 
     def refuse_vacuous(self) -> None:
-        """What parameters of zero meet on any table is worth no price; what was paid for already is returned."""
+        """Refuse an error that zero parameters meet on every table; purchases made before are returned."""
         for loss in self.unknown:
             most = loss.on(self.state.domain).zero_excess
             if self.error >= most and not self._paid(loss):
@@ -141,16 +143,17 @@ class ModelFitting:
                 )
 
     def joined(self, models: dict[ConvexLoss, Model]) -> Model | list[Model]:
-        """In the order asked."""
+        """The models in the order asked."""
         found = [(self.known | models)[loss] for loss in self.losses]
         return found if self.batch else found[0]
 
     def most(self) -> int:
-        """The most that `run` would charge now, in nano-units: a start, audits, and what is bought should they fail.
+        """An upper bound on what `run` would charge now, in nano-units: a late start, audits, and purchases should they
+        fail.
 
-        Audits may end after any of them, and the fewer there are, the more is left for purchases. What cannot be paid
-        is not bought: then models stay uncertified, or a strict request is refused. Where neither the audit nor any
-        private minimiser can be paid, this is the least that would be needed.
+        Audits may end after any of them, and the fewer there are, the more is left for purchases. A model that cannot
+        be paid for is not bought: it stays uncertified, or a strict request is refused. If neither the audit nor any
+        private minimiser can be paid, this is the smallest amount that would be needed.
         """
         if self.ended or all(map(self._paid, self.unknown)):
             return 0
@@ -175,7 +178,7 @@ class ModelFitting:
         return self.start + max(totals) or min(prices, default=0)
 
     def _with_purchases(self, paid: int, left: int) -> int:
-        """What audits have cost by then, and every purchase after them that fits into what is left."""
+        """The cost of the audits made by then, and of every later purchase that the remaining budget allows."""
         for loss, price in self._singly.items():
             fits = paid + price <= left and self._within(price, paid)
             paid += price if fits and not self._paid(loss) else 0
@@ -185,13 +188,13 @@ class ModelFitting:
         return reading.high(self.request.confidence) <= self.error
 
     def _misses(self, reading: ExcessReading) -> bool:
-        """Whether another audit of the same models is expected to fail, too."""
+        """Whether another audit of the same models is expected to fail too."""
         return reading.estimate > self.error
 
     def run(self) -> Model | list[Model]:
-        """Buy a start where nothing is known, audit what is worth that, then buy singly what it does not certify."""
+        """Buy a late start if nothing is known, run worthwhile audits, then buy the models that they do not certify."""
         if self.start and self.rule is not None:
-            # Models after the start differ from those whose audit was priced: theirs may cost more, the whole may not.
+            # Models after the start differ from those that were priced: their audit may cost more, the total may not.
             limit = self.most() - self.start
             asker = {"key": self.request.key, "analyst": self.request.analyst}
             start_late(self.state, self.rule, self.start, **asker, limit=limit)
@@ -234,13 +237,13 @@ class ModelFitting:
 
     @property
     def _price_of_all(self) -> int | None:
-        """What minimisers for all of them cost; None where not all can be had."""
+        """The price of minimisers for all losses; None if not all are available."""
         prices = self._singly
         every = len(prices) == len(self.unknown) and all(map(self._within, prices.values()))
         return sum(prices.values()) if every else None
 
     def _count_savings(self, cost: int) -> None:
-        """What models cost less than private minimisers may be invested."""
+        """Count the savings against private minimisers as investable."""
         prices = self._singly
         if self.rule is not None and len(prices) == len(self.unknown):
             for loss, price in prices.items():
@@ -248,40 +251,40 @@ class ModelFitting:
 
     @cached_property
     def _singly(self) -> dict[ConvexLoss, int]:
-        """What private minimisers cost where they can be had, in nano-units."""
+        """The price of private minimisers where they are available, in nano-units."""
         found = {loss: self._affordable(loss, inf) for loss in self.unknown}
         cost = self.state.budget.cost
         return {loss: cost(minimizer.price()) for loss, minimizer in found.items() if minimizer is not None}
 
     @cached_property
     def part(self) -> int | None:
-        """What this may cost at most, in nano-units; None for no limit but the budget.
+        """The largest cost of this request, in nano-units; None for no limit but the budget.
 
-        It is what was quoted and, where a number was announced, this request's part of what is left.
+        It is the quoted price and, if a number of losses was announced, this request's share of the remaining budget.
         """
         limits = [] if self.limit is None else [self.limit]
         due = 0 if self.promised is None else self.promised - len(self.knowledge.models)
         if due > 0:
-            # A batch has the parts of its losses.
+            # A batch has the sum of its losses' shares.
             limits.append(self.state.ledger.remaining * min(due, len(self.unknown)) // due)
         return min(limits, default=None)
 
     def _within(self, price: int, paid: int = 0) -> bool:
-        """Whether this may cost so much, once `paid` was charged beside what the request has paid already."""
+        """Whether a cost is allowed, given that `paid` was charged in addition to what the request has already paid."""
         return self.part is None or self._paid_here + paid + price <= self.part
 
     @cached_property
     def start(self) -> int:
-        """What a start bought first costs, in nano-units; 0 for none, as for a request that has begun."""
+        """The price of a late start to be bought first, in nano-units; 0 for none, and for a request that has begun."""
         begun = self.taught or self.audit is None or self.audit.cost == 0
         if begun or (self.request.key is not None and self._written()):
             return 0
         return late_units(self.state, self.rule, self.unknown, self._price_of_all, self.request.analyst)
 
-    # -- what is known, and what a request begins with -------------------------------------------------------
+    # -- knowledge, and the models with which a request begins -----------------------------------------------
 
     def _known(self) -> dict[ConvexLoss, Model]:
-        """What is free within the error; what a key began to buy, it goes on buying."""
+        """Models that are free within the error; a purchase that a key has begun continues."""
         found: dict[ConvexLoss, Model] = {}
         begun = self._written()
         for loss in self.losses:
@@ -294,10 +297,10 @@ class ModelFitting:
 
     @cached_property
     def guesses(self) -> dict[ConvexLoss, Model]:
-        """The hypothesis' own minimisers, or those that this request began with.
+        """The hypothesis' own minimisers, or those with which this request began.
 
-        Without a key a request is known by all its losses: those bought before a crash are known after it, and the
-        audit that was paid for is still one of them all.
+        A request without a key is identified by all its losses: models bought before a crash are known after it, and
+        the paid audit still covers all of them.
         """
         losses, begun = self.unknown, self._written()
         if not begun and self.request.key is None:
@@ -312,7 +315,7 @@ class ModelFitting:
 
     @property
     def _name(self) -> str:
-        """Of a request without a key: its losses and what is wanted of them."""
+        """The identifier of a request without a key: its losses and their requested errors."""
         digests = [loss.digest for loss in self.losses]
         told = (digests, self.error, self.request.confidence, self.request.analyst or "")
         return "losses:" + hashlib.sha256(repr(told).encode()).hexdigest()
@@ -332,7 +335,7 @@ class ModelFitting:
         return _models(begun)
 
     def _begun(self, name: str) -> dict[str, dict[str, Any]]:
-        """What the request was about to have audited, if that was paid for."""
+        """The audit that the request had begun, if it was paid for."""
         begun = self.state.journal.guesses(name)
         if begun is None or not self.state.charged(begun["audited"]):
             return {}
@@ -340,9 +343,10 @@ class ModelFitting:
         return models if all(loss.digest in models for loss in self.unknown) else {}
 
     def _write_down(self, audit: str | None, place: int) -> None:
-        """Before anything is paid: a retry knows more, but audits the same models (under the key `audit`).
+        """Record the models before anything is paid, so that a retry audits the same models (under the key `audit`).
 
-        On another processor the same snapshot may have a minimiser of other bits, and the audit tells nothing about it.
+        On another processor the minimiser of the same snapshot may differ in its bits, and the audit would not cover
+        it.
         """
         keyed, name = self.request.key is not None, _named(self._request_name, place)
         written = self.state.journal.guesses(name)
@@ -364,7 +368,7 @@ class ModelFitting:
 
     @cached_property
     def ended(self) -> bool:
-        """Whether this key has paid and was answered short of its error: it repeats that, and buys nothing more."""
+        """Whether this key has paid and its answer missed the error: it repeats that answer and buys nothing more."""
         told = None if self.request.key is None else self.state.journal.passed(self.request.key)
         if told is not None and told["asked"] != self._all_losses:
             raise KeyReusedError(f"key {self.request.key} belongs to another question: use a new key")
@@ -376,12 +380,12 @@ class ModelFitting:
         return hashlib.sha256("".join(digests).encode()).hexdigest()
 
     def _write_end(self, models: Iterable[Model]) -> None:
-        """Durable before the answer leaves. What reached its error shows in what was paid, and needs no note."""
+        """Record the end of a key before its answer is returned. Models that met their error need no record."""
         short = any(model.error is None or model.error > self.error for model in models)
         if short and self._has_paid and not self.ended:
             self.state.journal.save_passed({"key": self.request.key, "asked": self._all_losses})
 
-    # -- audits of them all ----------------------------------------------------------------------------------
+    # -- joint audits ----------------------------------------------------------------------------------------
 
     @cached_property
     def audits(self) -> RiskAudits:
@@ -389,7 +393,7 @@ class ModelFitting:
 
     @cached_property
     def audit(self) -> RiskAudit | None:
-        """The first joint audit of the guesses, or the one this request began with; None when it is not worth it."""
+        """The first joint audit of the guesses, or the one this request began with; None if it is not worthwhile."""
         begun = self.state.journal.guesses(self._request_name)
         key = None if begun is None else begun.get("audited") or begun.get("audit")
         if key is None or not self.state.charged(key) or not self._of_these(begun):
@@ -399,7 +403,7 @@ class ModelFitting:
         return self._worthwhile(self.state.journal.usable(key))  # two crashes may have lost it
 
     def _of_these(self, begun: dict[str, Any] | None) -> bool:
-        """Whether an audit was of the very models that are guessed now."""
+        """Whether an audit covered exactly the models that are guessed now."""
         models = {} if begun is None else _models(begun)
         return all(
             loss.digest in models and models[loss.digest]["theta"] == model.theta.tolist()
@@ -407,7 +411,7 @@ class ModelFitting:
         )
 
     def _further(self, audit: RiskAudit, place: int, paid: int = 0) -> RiskAudit | None:
-        """The audit after one that failed; `paid` is what audits cost that are only being priced."""
+        """The audit after a failed one; `paid` is the cost of audits that are only being priced."""
         attempt = self.state.journal.attempt(audit.key)
         if not attempt or place > ATTEMPTS:
             return None
@@ -423,18 +427,18 @@ class ModelFitting:
             return None
         if audit.cost > LARGEST_SHARE * self.state.ledger.remaining:
             return None
-        # Where not all of them can be bought at any price, the audit is the only way.
+        # If some model cannot be bought at any price, the audit is the only way to certify it.
         prices = self._singly
         saves = len(prices) < len(self.unknown) or audit.cost <= WORTH * sum(prices.values())
         return audit if saves else None
 
     @property
     def _audits_are_over(self) -> bool:
-        """Whether this key went on to purchases, which come after its audits."""
+        """Whether this key has begun purchases, which come after its audits."""
         return self.request.key is not None and (self.ended or any(map(self._paid, self.unknown)))
 
     def _audited(self, audit: RiskAudit) -> ExcessReading | None:
-        """What the audit shows, known from now on; None when nobody can pay for it."""
+        """The result of the audit, added to knowledge; None if the budget cannot pay for it."""
         self.state.journal.save_snapshot(self.knowledge)
         try:
             reading = self.audits.read(audit)
@@ -454,9 +458,10 @@ class ModelFitting:
     # -- private minimisers ----------------------------------------------------------------------------------
 
     def _unreached(self, loss: ConvexLoss, reading: ExcessReading | None, share: int) -> tuple[Model, int]:
-        """The best known model, marked with the error it misses, and what the loss bears of an audit that did not pass.
+        """The best known model with the error it misses, and the loss' share of an audit that did not pass.
 
-        An audit that misses the wanted error still bounds the guess. A key that paid for one always states that bound.
+        An audit that misses the requested error still bounds the guess. A key that paid for an audit always states that
+        bound.
         """
         confidence, model = self.request.confidence, self.guesses[loss]
         if reading is not None:
@@ -468,9 +473,9 @@ class ModelFitting:
         return replace(model, price=self.state.budget.amount(share), wanted=self.error), share
 
     def _buy(self, loss: ConvexLoss, low: float, otherwise: tuple[Model, int]) -> Model:
-        """A private minimiser that errs at most `error`, or what `_unreached` found when the budget cannot pay.
+        """A private minimiser with an error of at most `error`, or the result of `_unreached` if the budget cannot pay.
 
-        What the loss bears of an audit that did not pass is part of its price, whatever comes of it.
+        The loss' share of an audit that did not pass is part of its price in either case.
         """
         state, request, (model, share) = self.state, self.request, otherwise
         remaining, guess = state.ledger.remaining / NANO, self.guesses[loss]
@@ -506,7 +511,7 @@ class ModelFitting:
         )  # fmt: skip
 
     def _ledger_key(self, loss: ConvexLoss) -> str:
-        """One key per question, so that a repeat and a crash find what was paid for."""
+        """One key per question, so that a repetition and a restart find the purchase."""
         key, request = self.request.key, self.request
         if key is not None:
             return f"{ASK}{key}:{loss.digest[:16]}" if self.batch else f"{ASK}{key}"
@@ -514,7 +519,7 @@ class ModelFitting:
         return self.state.journal.usable(f"{ASK}minimize:{named}")
 
     def _paid(self, loss: ConvexLoss) -> bool:
-        """Charged already, answered or not: a crash before the answer does not make it dearer than what remains."""
+        """Already charged, settled or not: a crash before the answer does not raise the price of the rest."""
         return self.state.charged(self._ledger_key(loss))
 
     def _affordable(self, loss: ConvexLoss, most: float) -> Minimizer | None:
@@ -538,7 +543,7 @@ class ModelFitting:
         )
 
     def _teach(self, loss: ConvexLoss, there: np.ndarray, here: np.ndarray, margin: float) -> None:
-        """Move the working hypothesis by the loss difference, as far as the audit and the minimiser vouch for (8.3)."""
+        """Move the working hypothesis by the loss difference, as far as the audit and the minimiser guarantee (8.3)."""
         if margin <= 0:
             return
         problem, known = loss.on(self.state.domain), self.state.knowledge

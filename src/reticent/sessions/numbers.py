@@ -1,7 +1,7 @@
-"""Selling means and sums of the rows' own numbers, where bins of a column hide most of the error that is wanted.
+"""Sales of means and sums of the rows' own numbers, if binning causes most of the requested error.
 
-One charge buys the sum of the clipped numbers and, where that is not public, the count of its records; for SQL those of
-all groups. The noise is written down before it is paid for, so that a retry asks for the same and is charged once.
+One charge buys the sum of the clipped numbers and, if it is not public, the count of its records; for SQL, those of all
+groups. The noise is recorded before it is paid for, so that a retry asks for the same and is charged once.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ if TYPE_CHECKING:
     from reticent.sessions.default import DefaultEngine
 
 DOMINATES = 0.5
-"""Bins that hide more than this share of a wanted error leave noise less than the rest: then the numbers themselves are
-cheaper."""
+"""If the binning error exceeds this share of a requested error, the rows' own numbers are cheaper."""
 SMALLEST_ROOM = 2.0
-"""Records that noise must be allowed: one of them covers the grid of a count."""
+"""The least noise allowed, in records: one record covers the grid of a count."""
 
 
 COUNT_PART = 2 ** (1 / 3) / 2
-"""What a count may stray of a share that is half of it, beside the sum: least for both when they are paid alike."""
+"""The part of a share's error for the count, half of which enters the share, besides the sum: it minimises their total
+price."""
 
 
 class SumPurchase(NamedTuple):
-    """What is summed, and with which noise."""
+    """A sum to buy, and its noise."""
 
     column: OfColumn
     asked: tuple[Asked, ...]
@@ -66,7 +66,7 @@ class SumPurchase(NamedTuple):
 
 
 def quote_mean(engine: DefaultEngine, request: Request) -> Quote | None:
-    """How the rows' own numbers answer a mean within a wanted error; None where its bins will do, or must."""
+    """The quote of a mean by the rows' own numbers; None if its bins suffice or must be used."""
     query, error, state = request.question, request.error, engine.state
     if not isinstance(query, (Mean, Ratio)) or not isinstance(error, float):
         return None
@@ -93,7 +93,7 @@ def quote_mean(engine: DefaultEngine, request: Request) -> Quote | None:
 
 
 def _binned(engine: DefaultEngine, request: Request, query: Mean | Ratio, error: float, hidden: float) -> bool:
-    """Whether the question is known well enough from its bins, or its key has begun to buy that."""
+    """Whether the bins answer the question well enough, or its key has begun to buy that answer."""
     state, key = engine.state, request.key
     if key is not None and state.charged(ASK + key):
         return True
@@ -109,9 +109,10 @@ def _free(known: Knowledge, request: Request, query: Mean | Ratio, error: float)
 
 
 def _records_within(known: Knowledge, query: Query, column: OfColumn, error: float) -> float:
-    """How many records the noise of sum and count may stray, judged by what is known for free of the count.
+    """The allowed noise of sum and count, in records, estimated from the free answer for the count.
 
-    With both within e of N records the mean strays (1 + 1/2) e / (N - e) of the range; the count may come out e away.
+    If both are within e of N records, the mean is within (1 + 1/2) e / (N - e) of the range; the measured count may
+    differ from the estimate by e.
     """
     _, lower, upper = scaled_numbers(known.domain, column.column)
     wanted = (error - rounding(column, known.domain)) / (upper - lower)
@@ -155,7 +156,7 @@ def _run(
     key: str,
     begun: tuple[str, list[float]] | None,
 ) -> Answer:
-    """Pays and answers; what the budget cannot pay is answered as well as what is known allows."""
+    """Pay and answer; if the budget cannot pay, answer as well as knowledge allows."""
     state = engine.state
     if begun is not None:
         state.remember(begun[0], None, begun[1])
@@ -188,7 +189,7 @@ def _groups(column: OfColumn) -> Groups:
 
 
 def sells_sums(engine: DefaultEngine, query: Query) -> bool:
-    """Whether the total behind a statement can be bought of the rows' own numbers."""
+    """Whether the total behind a statement can be bought as a sum of the rows' own numbers."""
     state = engine.state
     groups = summed_groups(query, state.domain)
     if groups is None or groups.column is None or not state.curator.has_numbers(groups.column):
@@ -201,10 +202,10 @@ def sells_sums(engine: DefaultEngine, query: Query) -> bool:
 
 
 def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
-    """A total of the rows' own numbers in each group, within an error that is a share of the table.
+    """The quote of a total of the rows' own numbers in each group, within an error that is a share of the table.
 
-    Centred, it is of what they lie above the middle of the range, and whoever wants the rest asks for the counts. Only
-    what earlier ledgers began has counts of its own.
+    A centred sum is taken around the middle of the range; the counts are separate questions. Only purchases begun by
+    earlier versions have their own counts.
     """
     query, error, state = request.question, request.error, engine.state
     assert isinstance(query, (Total, Groups)), "only totals are summed"
@@ -229,13 +230,13 @@ def quote_sums(engine: DefaultEngine, request: Request) -> Quote:
 
 
 def _noise(known: Knowledge, groups: Groups, error: float, confidence: float, *, pure: bool) -> tuple[Noise]:
-    """Of sums around the middle of the range: a share of them is to be within `error`."""
+    """The noise of sums around the middle of the range, so that a share of them is within `error`."""
     failure, room = _failure_and_room(known, groups, error, confidence)
     return (noise_within(room + SMALLEST_ROOM / 2, failure, pure=pure),)
 
 
 def _failure_and_room(known: Knowledge, groups: Groups, error: float, confidence: float) -> tuple[float, float]:
-    """How often each sum may stray farther than it may, and how far, in records."""
+    """The failure probability of each sum, and its allowed noise, in records."""
     failure = noise_failure(confidence, known.records_error) * known.shares.own / group_count(groups, known.domain)
     share = error * (1 - known.records_error) - known.records_error - rounding_share(groups, known.domain)
     room = share * known.records - SMALLEST_ROOM
@@ -250,7 +251,7 @@ def _failure_and_room(known: Knowledge, groups: Groups, error: float, confidence
 def _noises(
     known: Knowledge, groups: Groups, error: float, confidence: float, *, pure: bool
 ) -> tuple[Noise] | tuple[Noise, Noise]:
-    """Of the sums, and of the counts where these are not public: of a share within `error`, the half of a count is."""
+    """The noises of the sums, and of the counts if these are not public; half of a count's error enters the share."""
     alone = known.records_error == 0 and all_count(groups, known.domain)
     failure, room = _failure_and_room(known, groups, error, confidence)
     if alone:
@@ -270,7 +271,7 @@ def _sum(
     noises: tuple[Noise, ...],
     key: str,
 ) -> Answer:
-    """Pays and answers; what the budget cannot pay is answered from bins, as well as what is known allows."""
+    """Pay and answer; if the budget cannot pay, answer from bins as well as knowledge allows."""
     state = engine.state
     fresh = not state.settled(key)
     try:

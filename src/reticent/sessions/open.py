@@ -1,4 +1,4 @@
-"""Opening a session: its first terms are written before anything is spent, and rule every later opening."""
+"""Opening a session: its first terms are recorded before anything is spent, and apply to every later opening."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ from reticent.sessions.warm_start import (
 )
 
 USUAL_QUERIES = 10_000
-"""How many questions a threshold engine is planned for when nobody says."""
+"""The default number of questions for which a threshold engine is planned."""
 USUAL_LOSSES = 400
-"""How many losses a convex engine is planned for when nobody says."""
+"""The default number of losses for which a convex engine is planned."""
 
 OWN_LOSSES = {"losses": f"but with {' and '.join(map(repr, ('default', *CONVEX_ENGINES)))}"}
 
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """What the caller of `Session.open` chose; only the first opening of a ledger counts."""
+    """The arguments of `Session.open`; only the first opening of a ledger uses them."""
 
     engine: str = "default"
     warm_start: float | None = None
@@ -102,12 +102,12 @@ class Opening:
 
     @property
     def told(self) -> bool:
-        """Whether anything was said about what comes, or what to start from: then the planner decides."""
+        """Whether the caller stated how the budget will be used or what to start from; the planner then decides."""
         said = (self.warm_start, self.workload, self.start, self.queries, self.error, self.losses)
         return any(one is not None for one in said)
 
     def _unused(self) -> dict[str, str]:
-        """Arguments that nothing would look at, and why."""
+        """Arguments without effect, and the reason."""
         untold = ("purpose", "useful")
         if self.engine in CONVEX_ENGINES:
             why = f"with engine={self.engine!r}, which starts from uniform"
@@ -129,9 +129,9 @@ class Opening:
 
 
 def open_engine(curator: Curator, journal: Journal, opening: Opening, progress: Report) -> SessionEngine:
-    """The engine of this ledger's session with all that it knows; a new session spends its warm start here.
+    """The engine of this ledger's session with all its knowledge; a new session buys its warm start here.
 
-    Here, and nowhere else, is it decided which engine answers: by the terms of the first opening.
+    The engine is chosen only here, by the terms of the first opening.
     """
     check_rules(curator.domain)
     settings = journal.settings()
@@ -162,7 +162,7 @@ def _default(
 def _threshold(
     curator: Curator, journal: Journal, settings: dict[str, Any], opening: Opening, progress: Report
 ) -> ThresholdEngine:
-    """The mechanism with every update made again; an epoch that was open counts as spent (spec 2.1)."""
+    """The mechanism with every update repeated; an epoch that was open counts as spent (spec 2.1)."""
     knowledge = untouched(curator, journal, _uniform(curator, settings))
     epochs = Epochs(
         curator,
@@ -187,7 +187,7 @@ def _threshold(
 def _convex(
     curator: Curator, journal: Journal, settings: dict[str, Any], opening: Opening, progress: Report
 ) -> ConvexEngine:
-    """The mechanism with every update made again from the parameters written down; an open epoch counts as spent."""
+    """The mechanism with every update repeated from the recorded parameters; an open epoch counts as spent."""
     knowledge = untouched(curator, journal, _uniform(curator, settings))
     epochs = ConvexEpochs(
         curator,
@@ -213,7 +213,7 @@ OPENERS: dict[str, Callable[[Curator, Journal, dict[str, Any], Opening, Report],
     **dict.fromkeys(ENGINES, _threshold),
     **dict.fromkeys(CONVEX_ENGINES, _convex),
 }
-"""A new engine is one more line here: how it is opened, and resumed from what the journal holds."""
+"""How each engine is opened and resumed from the journal; a new engine is one more line."""
 
 
 def _settled_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
@@ -234,7 +234,7 @@ def _settled_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
 
 
 def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
-    """What is bought first, and what may be invested later (spec answers 4)."""
+    """The terms of the default engine: what is bought first, and what may be invested later (spec answers 4)."""
     told: dict[str, Any] = {}
     count = None if opening.losses is None else opening.queries or USUAL_LOSSES
     if opening.start is not None:
@@ -252,12 +252,12 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
         share, told = decided.share, decided.to_dict()
     terms = {"share": share, "attempt": 0, "joint": True, **told, **warm_units(curator.remaining, share)}
     if opening.error is not None:
-        # Questions will ask for that error, each for itself.
+        # Each question will request that error and pay for itself.
         terms |= {"typical": 0, "error": opening.error}
         if share == 0 and opening.start is None:
             terms["plain"] = True
     if count is not None:
-        # Audits of classes of questions say nothing about models.
+        # Certificates for classes of questions do not bound models.
         terms |= {"losses": count, "audit": 0, "typical": 0}
     if share and placed_columns(curator):
         taken = terms["warm"] + terms["audit"] + terms["typical"]
@@ -266,7 +266,7 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
 
 
 def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
-    """The plan for losses like the declared ones; refused where it would certify less than parameters of zero have."""
+    """The plan for losses like the declared ones; refused if it would certify less than zero parameters achieve."""
     if curator.budget.pure:
         raise QueryError(f"engine={opening.engine!r} adds Gaussian noise: give the budget a delta, or state it in rho")
     losses, count = opening.losses, opening.queries or USUAL_LOSSES
@@ -278,7 +278,7 @@ def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[
     knowledge = untouched(curator, journal, _uniform(curator, terms))
     facts = (losses, curator.domain, curator.neighbours, knowledge.records, count, 1 - opening.confidence)
     task = Task(*facts, log(2), knowledge.records_error, WITHIN)
-    # Of the universe only what the losses look at: updates move nothing else (spec 8.5).
+    # Only the attributes of the losses: updates change nothing else (spec 8.5).
     sampled = opening.support is not None
     universe = knowledge.current.log_size if sampled else log(curator.domain.cells(task.attributes))
     task = replace(task, log_size=max(universe, log(2)))
@@ -287,7 +287,7 @@ def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[
 
 
 def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[str, Any]:
-    """Queries, support and plan; on a declared smooth table the support's size and gamma (003, Lemmas 3.5 and 3.6)."""
+    """Queries, support and plan; for a declared smooth table the support's size and gamma (003, Lemmas 3.5 and 3.6)."""
     queries, support = opening.queries or USUAL_QUERIES, opening.support
     terms: dict[str, Any] = {"queries": queries, "support": support, "tree_cells": TREE_CELLS}
     gamma, share = 0.0, 1.0
@@ -296,7 +296,7 @@ def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> di
             raise QueryError("rt.Smooth draws from the whole universe: leave the domain's impossible rules out with it")
         gamma, share = support.error, 0.5  # the other half of the failures is that of the sample
         records = support.records(curator.domain, queries=queries, failure=(1 - opening.confidence) / 2)
-        # Questions fixed in advance are independent of records that are drawn now; a seed known before is not.
+        # Questions fixed in advance are independent of records drawn now, but not of a seed known before.
         terms |= {"support": records, "support_seed": secrets.randbits(63), "smooth": asdict(support)}
     knowledge = untouched(curator, journal, _uniform(curator, terms))
     failure = noise_failure(1 - share * (1 - opening.confidence), knowledge.records_error)
@@ -304,7 +304,7 @@ def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> di
         raise QueryError(f"confidence {opening.confidence:.9g} is beyond what a noisy number of records allows")
     delta, most = curator.budget.delta, curator.most or 1
     setting = Setting(
-        # A person with so many rows moves a count by as much: the plan is that of a smaller table.
+        # A person with `most` rows changes a count by `most`: the plan is that of a table with fewer records.
         records=max(1, int(knowledge.records) // most),
         log_universe=max(knowledge.current.log_size, log(2)),
         queries=queries,
@@ -331,12 +331,12 @@ def _fitting(start: Release, curator: Curator) -> Release:
     for name, (theirs, ours) in compared.items():
         if theirs != ours:
             raise QueryError(f"the release was made for another {name}; start from one of the same table")
-    budget_of([PublishedBudget("", curator.budget, 0), *behind(start.facts)])  # refuses what together protects nobody
+    budget_of([PublishedBudget("", curator.budget, 0), *behind(start.facts)])  # refuses vacuous sums
     return start
 
 
 def _uniform(curator: Curator, settings: dict[str, Any]) -> Hypothesis:
-    """Sessions older than the choice of a tree had the largest, and replay on it."""
+    """The uniform hypothesis; sessions of earlier versions always used the largest tree and are replayed on it."""
     domain, support = curator.domain, settings["support"]
     generator = np.random.default_rng(settings.get("support_seed", PUBLIC_SEED))
     if support is not None:

@@ -1,8 +1,8 @@
-"""An index of purchases says where a ledger holds what was bought and asked, in segments that are merged as they grow.
+"""Index of purchases: the events of a ledger that hold what was bought and asked, in segments that are merged.
 
-A segment covers the events between two notes in the ledger. A new one takes in its neighbours as long as they are not
+A segment covers the events between two notes in the ledger. A new segment absorbs preceding ones that are less than
 twice as large, like the digits of a counter: a purchase is written a logarithmic number of times, and no opening reads
-again what a segment covers. All of it is public, and can be made anew from the events.
+again what a segment covers. The index is public and can be rebuilt from the events.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from reticent.knowledge.knowledge import Knowledge
 from reticent.knowledge.measured import Index, MeasuredGroups, MeasuredQuery
 
 GROWTH = 2
-"""A segment at most so many times as large as a new one is merged with it."""
+"""A segment is merged with a new one if it is at most this many times as large."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """Counts by their compiled forms, groups by their questions and by their cells, wanted errors by what was asked."""
+    """Counts by their compiled forms, groups by their questions and cells, requested errors by question."""
 
     counts: Index
     questions: Index
@@ -30,7 +30,9 @@ class Segment:
 
     @classmethod
     def fresh(cls, knowledge: Knowledge, targets: list[tuple[int, str]]) -> Segment:
-        """What no segment covers yet; `targets` are notes of wanted errors, by the digest of what was asked."""
+        """A segment of purchases that no other segment covers; `targets` are notes of requested errors, by the
+        question's digest.
+        """
         counts = [(measured.ledger_id, digest) for digest, measured in knowledge.queries.recent()]
         tables = (knowledge.groups.questions, knowledge.groups.cells)
         questions, cells = ([(m.ledger_id or 0, digest) for digest, m in table.recent()] for table in tables)
@@ -38,7 +40,7 @@ class Segment:
 
     @classmethod
     def of_former(cls, data: bytes) -> Segment:
-        """An index of earlier versions, of counts alone; ValueError or TypeError for anything else."""
+        """The segment of an index of earlier versions, with counts only; ValueError or TypeError for invalid data."""
         try:
             counts = Index.from_list(json.loads(zlib.decompress(data)))
         except zlib.error as error:
@@ -58,7 +60,7 @@ class Segment:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Segment:
-        """The inverse of `to_bytes`; ValueError, KeyError or TypeError for anything else."""
+        """The inverse of `to_bytes`; ValueError, KeyError or TypeError for invalid data."""
         try:
             told = json.loads(zlib.decompress(data))
         except zlib.error as error:
@@ -68,9 +70,9 @@ class Segment:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """Everything bought up to an event, by place: what a session need not read again to know it.
+    """The purchases up to an event, by position, which a session need not read again.
 
-    `snapshot` is the working hypothesis of that moment, which had not been fitted to the last `unfitted` purchases.
+    `snapshot` is the working hypothesis at that event, which had not been fitted to the last `unfitted` purchases.
     """
 
     segments: dict[str, Segment]
@@ -84,16 +86,17 @@ class Learned:
     unfitted: int
     sequence: int
     targets: int
-    """The event up to which wanted errors are covered; 0 for an index of earlier versions, which lists counts alone."""
+    """The event up to which requested errors are covered; 0 for an index of earlier versions, which lists only
+    counts."""
 
     @property
     def covered(self) -> tuple[type, ...]:
-        """What is read from the ledger when it is asked for, also where a marginal was bought with it."""
+        """Purchases that are read from the ledger on demand, also if a marginal was bought with them."""
         return (MeasuredQuery, MeasuredGroups) if self.targets else (MeasuredQuery,)
 
 
 def joined_segments(segments: dict[str, Segment], fresh: Segment, *, whole: bool) -> tuple[dict[str, Segment], Segment]:
-    """The segments that stay, and the new one with those that it takes in: smaller ones, or the `whole` of them."""
+    """The remaining segments, and the new one merged with those it absorbs: smaller ones, or all (`whole`)."""
     kept = list(segments.items())
     while kept and (whole or len(kept[-1][1]) <= GROWTH * len(fresh)):
         fresh = kept.pop()[1].joined(fresh)

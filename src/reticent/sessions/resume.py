@@ -1,6 +1,6 @@
-"""Resuming: what earlier runs of a session learned, read back from the public events of its ledger.
+"""Resuming: the knowledge of earlier runs of a session, restored from the public events of its ledger.
 
-No row is read and nothing is written. Sessions resume by it, and so do the readers of the service, which have no rows.
+No row is read and nothing is written. Sessions and the readers of the service, which have no rows, use it.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from reticent.sessions.journal import ASK, Bought, Journal
 from reticent.sessions.purchase_index import Learned
 
 WARM = "session:warm"
-"""Keys of what a warm start buys."""
+"""Keys of a warm start's purchases."""
 OFFSETS = "session:offsets"
-"""Key of what a start measures of where in their bins the numbers of a table lie (spec answers 5.2)."""
+"""The key of the offsets of numbers within their bins, measured by a warm start (spec answers 5.2)."""
 
 
 def resumed(journal: Journal) -> Knowledge:
-    """All that the ledger's session knows, as of its last event."""
+    """The complete knowledge of the ledger's session, as of its last event."""
     stored = journal.latest()
     if stored is None:
         raise LedgerError("the ledger holds no snapshot yet: open its session first")
@@ -65,9 +65,10 @@ def resumed(journal: Journal) -> Knowledge:
 
 
 def with_start(journal: Journal, knowledge: Knowledge, *, fitted: bool) -> Knowledge:
-    """With what was measured before the first question: by a release it starts from, its warm start, and releases.
+    """Knowledge with the measurements before the first question: of a release as start, of the warm start, and of other
+    releases.
 
-    `fitted` says that the working hypothesis has seen what other releases on the ledger measured.
+    `fitted` states that the working hypothesis includes the measurements of other releases on the ledger.
     """
     if (start := journal.start()) is not None:
         knowledge = learn(knowledge, _of_release(start, knowledge.shares), fitted=True)
@@ -85,7 +86,7 @@ def with_start(journal: Journal, knowledge: Knowledge, *, fitted: bool) -> Knowl
 
 
 def _residuals_of(journal: Journal, knowledge: Knowledge, bought: Bought) -> list[Measurement]:
-    """What a round of a release measured of residuals, as fractions."""
+    """The residuals that a round of a release measured, as fractions."""
     settled, count = journal.released(bought, knowledge.domain), knowledge.records
     told = zip(bought.queries, bought.noises, settled.values, strict=True)
     return [
@@ -96,7 +97,7 @@ def _residuals_of(journal: Journal, knowledge: Knowledge, bought: Bought) -> lis
 
 
 def _with_residuals(knowledge: Knowledge, residuals: Sequence[Measurement], *, fitted: bool) -> Knowledge:
-    """All releases together: what they measured of one residual adds up."""
+    """Residuals of all releases: precisions of measurements of the same residual add up."""
     if not residuals:
         return knowledge
     facts = (knowledge.records, knowledge.records_error, knowledge.shares)
@@ -105,9 +106,10 @@ def _with_residuals(knowledge: Knowledge, residuals: Sequence[Measurement], *, f
 
 
 def _of_release(release: Release, shares: Shares) -> list[Measured]:
-    """What a release measured with known noise.
+    """Measurements of a release with known noise.
 
-    Not what it measured on a sample of the records: how far that lies from the table is not bounded by the noise.
+    Measurements on a sample of the records are excluded, because their distance from the table is not bounded by the
+    noise.
     """
     if "sample" in release.notes:
         return []
@@ -124,9 +126,9 @@ def _of_release(release: Release, shares: Shares) -> list[Measured]:
 
 
 def with_certificates(journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """All certificates and passed batches of earlier runs, each with its stored snapshot.
+    """Knowledge with all certificates and passed batches of earlier runs, each with its stored snapshot.
 
-    A certificate speaks of the bytes it names: where those are damaged it certifies nothing any more.
+    A certificate refers to exact bytes: if they are damaged, it is no longer valid.
     """
     snapshots: dict[str, Snapshot | None] = {knowledge.current.digest: knowledge.current}
 
@@ -148,9 +150,9 @@ def with_certificates(journal: Journal, knowledge: Knowledge) -> Knowledge:
 
 
 def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, bool]:
-    """With what analysts paid for; and whether a release made since had the working hypothesis fitted anew.
+    """Knowledge with the analysts' purchases; and whether a later release requires a refit of the working hypothesis.
 
-    What an index covers is not read again: its counts when they are asked for, its marginals and groups now.
+    Purchases covered by an index are not read again: counts are read on demand, marginals and groups now.
     """
     stored, learned = journal.latest(), journal.learned()
     seen, waiting = (0, 0) if stored is None else (stored.sequence, stored.unfitted)
@@ -177,13 +179,15 @@ def with_purchases(journal: Journal, knowledge: Knowledge) -> tuple[Knowledge, b
 
 
 def indexed(journal: Journal, knowledge: Knowledge, *, closing: bool = False) -> Knowledge:
-    """The same knowledge; where enough is new, written down, and its counts and groups left in the ledger."""
+    """The same knowledge; if there are enough new purchases, it is recorded, and its counts and groups stay in the
+    ledger.
+    """
     learned = journal.save_learned(knowledge, closing=closing)
     return knowledge if learned is None else with_index(journal, knowledge, learned)
 
 
 def with_index(journal: Journal, knowledge: Knowledge, learned: Learned) -> Knowledge:
-    """With counts and groups that are read from the ledger when they are asked for."""
+    """Knowledge with counts and groups that are read from the ledger on demand."""
     bare = Knowledge(knowledge.current, knowledge.records, knowledge.records_error, shares=knowledge.shares)
     read, segments = partial(_understood_at, journal, bare), learned.segments.values()
 
@@ -207,7 +211,7 @@ def with_index(journal: Journal, knowledge: Knowledge, learned: Learned) -> Know
 
 
 def understood(journal: Journal, knowledge: Knowledge, bought: Bought, *, declared: bool = True) -> list[Measured]:
-    """What a purchase of the past says; marginals that were not bought for a question are not `declared`."""
+    """The content of an earlier purchase; marginals that were not bought for a question are not `declared`."""
     settled = journal.released(bought, knowledge.domain)
     return understand(knowledge, bought.queries, bought.noises, settled, declared=declared)
 
@@ -220,7 +224,7 @@ def _understood_at(journal: Journal, knowledge: Knowledge, sequence: int) -> lis
 
 
 def with_means(journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """With sums and means of the rows' own numbers that were bought, under whatever key."""
+    """Knowledge with purchased sums and means of the rows' own numbers, under any key."""
     for described, noises, event in journal.sums():
         groups = query_from_dict(described)
         assert isinstance(groups, Groups), "sums are of groups"
@@ -231,7 +235,7 @@ def with_means(journal: Journal, knowledge: Knowledge) -> Knowledge:
 
 
 def with_models(journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """With models that were bought or audited: whoever paid, under whatever key, they are free from then on."""
+    """Knowledge with purchased or audited models: they are free for everybody afterwards."""
     for loss, model in (*_bought_models(journal, knowledge.domain), *_audited_models(journal, knowledge)):
         knowledge = knowledge.with_model(loss, model)
     return knowledge
@@ -240,7 +244,7 @@ def with_models(journal: Journal, knowledge: Knowledge) -> Knowledge:
 def excess_reading(
     journal: Journal, knowledge: Knowledge, statistic: ExcessRisk, noise: Noise, settled: Settled, key: str
 ) -> ExcessReading:
-    """What an audit of losses released."""
+    """The value released by an audit of losses."""
     return ExcessReading(
         value=float(settled.values[0]),
         noise=noise,
@@ -257,7 +261,7 @@ def excess_reading(
 
 
 def _settled(journal: Journal, key: str, kind: str) -> tuple[dict[str, Any], Event] | None:
-    """A request and its settlement; None while it has none, or where it was lost for good."""
+    """A request and its settlement; None if it has none yet, or was forfeited."""
     request = journal.ledger.requested(key)
     if request is None:
         return None
@@ -290,7 +294,7 @@ def _bought_models(journal: Journal, domain: Domain) -> Iterator[tuple[ConvexLos
 
 
 def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[ConvexLoss, PaidModel]]:
-    """Every settled audit of losses whose models were written down."""
+    """Every settled audit of losses whose models were recorded."""
     for key, models in journal.audited_models():
         if (found := _settled(journal, journal.usable(key), "measure")) is None:
             continue
@@ -322,7 +326,7 @@ def _audited_models(journal: Journal, knowledge: Knowledge) -> Iterator[tuple[Co
 
 
 def with_offsets(journal: Journal, knowledge: Knowledge) -> Knowledge:
-    """With the offsets that a start has measured, read from the ledger alone."""
+    """Knowledge with the offsets that a warm start measured, read from the ledger alone."""
     found: dict[str, BinMeans] = {}
     for reservation in journal.ledger.settlements("measure", OFFSETS):
         request = journal.ledger.event(reservation.sequence).payload["request"]

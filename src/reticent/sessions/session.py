@@ -1,4 +1,4 @@
-"""A session answers questions as they come: from what is known while that is good enough, else by paying a little."""
+"""`Session` answers questions one after another: for free if its knowledge suffices, otherwise from the budget."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """Questions about one table under one privacy budget; `Session.open` makes one.
+    """Answers questions about one table under one privacy budget; `Session.open` creates or resumes one.
 
-    Free answers are functions of the question and of public state: any number of threads may ask, and none waits.
-    Paid answers come one at a time: charged durably, measured, recorded, then returned. Use it as a context manager, so
-    that its ledger is closed.
+    Free answers are functions of the question and of public state: any number of threads may ask without waiting for
+    each other. Paid answers are made one at a time: charged on disk, measured, recorded, then returned. Use a session
+    as a context manager, so that its ledger is closed.
 
     Attributes:
-        name: What the table is called.
-        confidence: The probability with which a stated error holds, unless a question asks for another.
+        name: The table's name.
+        confidence: The probability with which a stated error holds, unless a question states another.
         strict: Whether answers that cannot be certified are refused.
-        synthetic_rows: Whether `SELECT *` and other lists of records in SQL show synthetic rows; set it to True to
-            allow that. By default they are refused, and `SELECT * FROM t_synthetic` shows such rows by name.
-        state: Curator, ledger, journal and knowledge, for those who build on a session.
+        synthetic_rows: Whether `SELECT *` and other lists of records in SQL show synthetic rows. False by default: such
+            statements are refused, and `SELECT * FROM t_synthetic` shows synthetic rows explicitly.
+        state: Curator, ledger, journal and knowledge, for code that builds on a session.
         answering: The engine that quotes and carries out requests.
 
     Example:
@@ -103,52 +103,57 @@ class Session:
         purpose: Literal["unlimited", "few"] | None = None,
         useful: float | None = None,
     ) -> Session:
-        """Open the session of a ledger: a new one, or one that goes on after any crash with all it has paid for.
+        """Create the session of a new ledger, or resume that of an existing one, with everything it has paid for.
 
-        The first three arguments suffice. Where half of the budget is predicted to buy a picture of the table that
-        errs at most 2%, it does, and every later question costs nothing unless it asks for a smaller error. Where not,
-        the budget is kept for the questions. `opening` says which.
+        The first three arguments suffice. By default the session decides from public facts whether to spend half of the
+        budget on a warm start: it does so if the warm start is predicted to answer all ranges on up to three columns
+        within 2% of the table. Later questions are then free unless they need a smaller error. Otherwise the session
+        keeps the budget for the questions. `opening` states the decision.
 
-        The first opening of a ledger decides how its budget is used; later ones need path, table and budget, and the
-        same `engine`.
+        The first opening of a ledger decides how its budget is used; later openings need the same path, table, budget
+        and `engine`.
 
         Args:
-            path: The ledger's file; None keeps it in memory, and nothing outlives the process.
+            path: The ledger's file; None keeps the ledger in memory until the process ends.
             table: The private table, from `rt.Table.read` or `rt.Table.of`.
-            budget: All that may ever be spent on this ledger.
-            warm_start: What the first opening spends, as a share of the budget. Of a session that is told `queries`,
-                `error` or `workload` half; none if direct noisy answers are expected to be more accurate for them.
-            workload: What the warm start measures; by default all triples of attributes, or fewer in a wide table.
+            budget: The total that may be spent on this ledger.
+            warm_start: The share of the budget that the first opening spends on a warm start. With `queries`, `error`
+                or `workload` the default is half the budget, or none if direct noisy answers are expected to be more
+                accurate for the announced questions.
+            workload: The marginals that the warm start measures; by default all triples of attributes, fewer in a wide
+                table.
             start: A release of the same table to start from, instead of a warm start.
-            queries: How many questions are coming, if that is known. The threshold engines are planned for as many.
-            error: The error that questions will ask for, as a share of the table; for the convex engines the excess
-                risk within which they answer, by default the least they can certify.
-            engine: "default" measures what is not known well enough, each question within its own error. "tuned",
-                "textbook" and "hardt-rothblum" answer all questions within one error, by private multiplicative
-                weights with a threshold; the last two with the constants of their papers. "convex-tuned" and
-                "convex-textbook" do so for convex losses.
-            losses: Losses like those to come; `queries` says how many. The convex engines are planned from them: later
-                ones look at the same attributes and have no wider range. The default engine leaves an audit for each,
-                and lets none cost more than its part of what is left.
-            support: For these engines on a universe too large to enumerate: so many sampled records, or, for counts,
-                `rt.Smooth` to have their number computed.
+            queries: The number of questions that will be asked, if it is known. The threshold engines plan for this
+                number.
+            error: The error that questions will request, as a share of the table; for the convex engines the excess
+                risk of their models, by default the smallest that they can certify.
+            engine: "default" measures where a question requests a smaller error than is known. "tuned", "textbook" and
+                "hardt-rothblum" answer all questions within one common error, by private multiplicative weights with
+                a noisy threshold; the last two use the constants of their papers. "convex-tuned" and
+                "convex-textbook" do the same for convex losses.
+            losses: Examples of the losses that will be asked; `queries` is their number. The convex engines plan for
+                them: later losses must use the same attributes and have no wider range. The default engine reserves the
+                price of one audit for each loss, and limits each loss to its share of the remaining budget.
+            support: For threshold and convex engines on a universe too large to enumerate: the number of sampled
+                records, or, for counts, an `rt.Smooth` from which it is computed.
             confidence: The probability with which a stated error holds.
-            strict: Refuse what cannot be certified, instead of answering from the hypothesis.
-            anchor: Where the ledger's anchor is kept; by default beside it. On another volume it shows a rollback.
-            progress: Whether to show a bar for the warm start, on terminals and in notebooks; or a function that is
-                called with each step.
-            purpose: For a session that is told nothing else: "unlimited" buys the start, "few" keeps the budget for
-                the questions and invests little; by default the predicted bound decides.
-            useful: The largest predicted bound, as a share of the table, for which the start is bought; by default
+            strict: Raise an error if an answer cannot be certified, instead of answering from the hypothesis.
+            anchor: The file of the ledger's anchor; by default in the same folder. On another volume it detects a
+                rollback.
+            progress: Whether to show a progress bar for the warm start, on terminals and in notebooks; or a function
+                that is called with each step.
+            purpose: Without `warm_start`, `queries`, `error`, `workload` and `start`: "unlimited" buys the warm start,
+                "few" keeps the budget for the questions; by default the predicted bound decides.
+            useful: The largest predicted bound, as a share of the table, at which the warm start is bought; by default
                 0.02.
 
         Returns:
             The session. Close it, or use it as a context manager.
 
         Raises:
-            QueryError: An argument has another kind or range, or no effect with the others.
-            LedgerError: The file is no ledger, is of another table or engine, was edited, or is in use.
-            BudgetError: Too little is left to count a table whose size is private.
+            QueryError: An argument has the wrong type or range, or no effect together with the others.
+            LedgerError: The file is not a ledger, belongs to another table or engine, was edited, or is in use.
+            BudgetError: The remaining budget cannot pay for the number of records of a table whose size is private.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -184,7 +189,7 @@ class Session:
             else real_number(useful, "useful", "a share of the table, above 0 and below 1"),
         )
         found = discovered(table.domain, table.neighbours, table.unit)
-        budget_of([PublishedBudget("", budget, 0), *found])  # refuses what together protects nobody
+        budget_of([PublishedBudget("", budget, 0), *found])  # refuses vacuous sums
         if path is None:
             ledger = Ledger.memory(identity=table.identity, budget=budget)
         else:
@@ -204,29 +209,29 @@ class Session:
 
     @property
     def budget(self) -> Budget:
-        """All that may ever be spent."""
+        """The total that may be spent."""
         return self.state.budget
 
     @property
     def spent(self) -> float:
-        """In the budget's unit, by all analysts together."""
+        """The amount that all analysts together have spent, in the unit of the budget."""
         return self.budget.amount(self.state.ledger.spent)
 
     @property
     def remaining(self) -> float:
-        """In the budget's unit."""
+        """The amount that can still be spent, in the unit of the budget."""
         return self.budget.amount(self.state.ledger.remaining)
 
     @property
     def engine(self) -> str:
-        """The name of the engine, as `open` takes it."""
+        """The name of the engine, as passed to `open`."""
         return self.answering.name
 
     @property
     def opening(self) -> str | None:
-        """One line: what the first opening bought, and what plain noise would have done with the same money.
+        """One line: what the first opening bought, and what plain noise would have achieved with the same budget.
 
-        None for sessions that were told what comes, and for those of earlier versions.
+        None if the opening stated how to use the budget, and for ledgers of earlier versions.
         """
         return opened_with(self)
 
@@ -266,26 +271,25 @@ class Session:
         analyst: str | None = None,
         promise: Promise = "certified",
     ) -> Answer | ResultTable:
-        """Answer a question: from what is known, or by paying for the error that is asked for.
+        """Answer a question: for free from existing knowledge, or by paying for a requested error.
 
         Args:
             question: `rt.count(...)`, `rt.mean(...)`, `rt.marginal(...)`, `rt.median(...)` and the like, or SQL text.
-            error: The largest error wanted, in the unit of the answer: a share of the table for `rt.count`, the
-                column's own unit for means and in SQL, so that `COUNT(*)` takes records. `rt.records(80)` is 80
-                records, "1%" a hundredth of the answer's range. Without it, the best free answer.
+            error: The largest acceptable error, in the unit of the answer: a share of the table for `rt.count`, the
+                column's own unit for means, records for `COUNT(*)` in SQL. `rt.records(80)` means 80 records, "1%" one
+                hundredth of the answer's range. Without it, the session returns the best free answer.
             confidence: The probability with which the error holds; by default the session's.
-            key: A name for the request, which makes a paid answer repeatable: the same key returns the same bytes and
-                is charged once, also after a crash.
-            analyst: On whose account it is charged.
-            promise: "certified" wants a bound on this very question. "typical" also takes a free answer of which
-                nothing is certified but that 19 of 20 questions like it are within the error.
+            key: An idempotency key: the same key returns the same bytes and is charged once, also after a crash.
+            analyst: The name of the analyst who pays.
+            promise: "certified" requires a bound for this question. "typical" also accepts a free answer whose typical
+                error is small enough: 19 of 20 questions like it are within the error.
 
         Returns:
-            An `Answer`, or a `ResultTable` for SQL. What the budget left cannot pay for comes as a free answer that
-            says so in `note`.
+            An `Answer`, or a `ResultTable` for SQL. If the remaining budget cannot pay, a free answer that says so in
+            `note`.
 
         Raises:
-            QueryError: The question cannot be asked as it stands; nothing was spent.
+            QueryError: The question cannot be answered in this form; nothing was spent.
             BudgetError: A strict session cannot pay; nothing was spent.
             KeyReusedError: The key belongs to another question.
 
@@ -309,7 +313,7 @@ class Session:
         return answer_of(question, found)
 
     def _drawn(self, answer: Any, asked: Any) -> Any:
-        """Lets an answer or a result tell about the population."""
+        """Attach the sample that `population` of an answer or a result needs."""
         if not isinstance(answer, Answer):
             from reticent.sql.population import TableSample
 
@@ -330,19 +334,19 @@ class Session:
     ) -> list[Answer]:
         """Ask several questions at once, which may cost less: one audit of their largest error can certify them all.
 
-        What is free already stays free; what the audit does not certify is asked singly.
+        Questions with a free answer stay free; questions that the audit does not certify are asked singly.
 
         Args:
-            questions: Queries, each of which takes the error in its own unit.
-            error: As for `ask`; one for all of them.
+            questions: Queries; the error applies to each in its own unit.
+            error: As for `ask`; the same for all questions.
             confidence: The probability with which each error holds; by default the session's.
-            analyst: On whose account it is charged.
+            analyst: The name of the analyst who pays.
 
         Returns:
-            One answer for each question, in the order asked; their prices add up to what was charged.
+            One answer for each question, in the same order; their prices add up to the charge.
 
         Raises:
-            QueryError: A question cannot be asked as it stands, or a percentage means different errors.
+            QueryError: A question cannot be answered in this form, or a percentage means different errors.
             BudgetError: A strict session cannot pay.
 
         Example:
@@ -394,19 +398,20 @@ class Session:
         """Fit a model: the minimiser of a convex loss.
 
         Args:
-            loss: A loss such as `rt.Squared(...)`, or a list of them: one audit may certify them all.
-            error: The largest excess risk wanted, in the unit of the loss. Without it, the hypothesis' own model, free
-                of charge; a convex engine answers within its own error instead, and may charge.
+            loss: A loss such as `rt.Squared(...)`, or a list of losses: one audit may certify the models of all of
+                them.
+            error: The largest acceptable excess risk, in the unit of the loss. Without it, the free model of the
+                hypothesis; a convex engine uses its own error instead, and may charge.
             confidence: The probability with which the error holds; by default the session's.
             key: As for `ask`.
-            analyst: On whose account it is charged.
+            analyst: The name of the analyst who pays.
 
         Returns:
-            A `Model` for one loss, a list of them for a list. What neither an audit nor the budget can certify is not
-            `certified`, unless the session is strict.
+            A `Model` for one loss, a list of models for a list. A model that neither an audit nor a purchase can
+            certify is not `certified`; a strict session raises an error instead.
 
         Raises:
-            QueryError: The loss does not fit the table, or a strict session finds nothing that certifies it.
+            QueryError: The loss does not fit the table, or a strict session cannot certify it.
             BudgetError: A strict session cannot pay.
 
         Example:
@@ -426,7 +431,7 @@ class Session:
         return found
 
     def _with_sample(self, model: Model) -> Model:
-        """Lets a model tell about the population."""
+        """Attach the sample that `population_excess` of a model needs."""
         from reticent.knowledge.population_losses import LossSample
 
         knowledge = self.state.knowledge
@@ -444,23 +449,24 @@ class Session:
         analyst: str | None = None,
         promise: Promise = "certified",
     ) -> float:
-        """The price of a question before it is asked; asking for it costs nothing and looks at no row.
+        """The price of a question before it is asked. `cost` itself is free and reads no rows.
 
         Args:
             question: A query or SQL text as for `ask`, a list of queries as for `ask_all`, a loss or a list of losses
                 as for `minimize`.
-            error: As for them.
-            confidence: As for them.
-            key: As for them; what this key has paid already is not charged again.
-            analyst: As for them.
+            error: As for these methods.
+            confidence: As for these methods.
+            key: As for these methods; amounts that this key has already paid are not charged again.
+            analyst: As for these methods.
             promise: As for `ask`.
 
         Returns:
-            The most that asking now with the same arguments charges, in the budget's unit; 0 if it is free. It is
-            the charge itself unless an audit or a test may make the rest unnecessary, or one part answers another.
+            An upper bound on the charge for the same arguments now, in the unit of the budget; 0 if the answer is free.
+            The charge is smaller only if an audit or a test makes later purchases unnecessary, or one part of the
+            question answers another.
 
         Raises:
-            QueryError: The question cannot be asked as it stands.
+            QueryError: The question cannot be answered in this form.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -483,7 +489,7 @@ class Session:
             asked = _checked_losses(question)
         request = self.request(asked, error, confidence, key, analyst, promise)
         if request.error is None:
-            raise QueryError("state the wanted error: without one every answer is free")
+            raise QueryError("give error=: without it every answer is free")
         return self.budget.amount(self.quote(request).price)
 
     def request(
@@ -495,16 +501,16 @@ class Session:
         analyst: str | None = None,
         promise: Promise = "certified",
     ) -> Request:
-        """What is asked, as one checked value that `quote` takes.
+        """Check a question and its terms and return them as one value for `quote`.
 
         Args:
             question: A query, a loss, a statistic, or SQL text.
-            error: Wanted error, as a share of the table, as `rt.records(...)`, or as text such as "1%"; None takes
-                whatever is free.
-            confidence: With which the error holds; None for the session's own.
-            key: Names a paid answer, so that a repeated request is not paid twice.
-            analyst: Who pays.
-            promise: "certified", or "typical" for an error that most questions keep.
+            error: The requested error, as a share of the table, as `rt.records(...)`, or as text such as "1%"; None for
+                a free answer.
+            confidence: The probability with which the error holds; None for the session's own.
+            key: An idempotency key, so that a repeated request is not paid twice.
+            analyst: The name of the analyst who pays.
+            promise: "certified", or "typical" for an error that holds for most questions.
 
         Returns:
             The request.
@@ -532,13 +538,13 @@ class Session:
         return Request(question, error, confidence, key, analyst, self.strict, promise=promise)  # type: ignore[arg-type]
 
     def quote(self, request: Request) -> Quote:
-        """How a request would be answered now, and what that would cost at most. Nothing is spent.
+        """Decide how a request would be answered now, with an upper bound on its price. Nothing is spent.
 
         Args:
-            request: What `Session.request` returned.
+            request: The result of `Session.request`.
 
         Returns:
-            The quote; `price` is what `carry_out` would pay.
+            The quote; `price` is the largest amount that `carry_out` would pay.
 
         Raises:
             QueryError: The request cannot be answered.
@@ -554,10 +560,10 @@ class Session:
         return self.answering.quote(request)
 
     def carry_out(self, quote: Quote) -> Result:
-        """Answer as a quote says, and pay at most its price; less if more is known by now.
+        """Answer according to a quote and pay at most its price; less if the session has learned more since.
 
         Args:
-            quote: What `Session.quote` returned.
+            quote: The result of `Session.quote`.
 
         Returns:
             An answer, a result table, or a model.
@@ -579,12 +585,12 @@ class Session:
     # -- certifying and publishing ---------------------------------------------------------------------------
 
     def refit(self) -> bool:
-        """Fit the working hypothesis to everything measured so far. This is free.
+        """Fit the working hypothesis to all measurements so far. This is free.
 
-        `certify` and `release` call it themselves.
+        `certify` and `release` call it.
 
         Returns:
-            Whether there was anything new to fit.
+            Whether there were new measurements to fit.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -596,20 +602,20 @@ class Session:
         return self.answering.refit()
 
     def certify(self, kind: Kind = "boxes", *, order: int = 2, amount: float | None = None) -> Certificate:
-        """Buy a certificate: a bound on the error of every question of a class, which are free within it from then on.
+        """Buy a certificate: a bound on the error of every question of a class. Such questions are then free.
 
         Args:
             kind: "boxes" for ranges of values on each column and single values, "cells" for combinations of values,
                 "predicates" for every condition on the columns.
-            order: On how many columns at once.
-            amount: What to pay, in the budget's unit; by default a twentieth of the budget.
+            order: The largest number of columns in one question.
+            amount: The price to pay, in the unit of the budget; by default a twentieth of the budget.
 
         Returns:
             The certificate; `bound` is the largest error as a share of the table.
 
         Raises:
-            QueryError: The kind is unknown, or the order is larger than the table is wide.
-            BudgetError: The budget left cannot pay; nothing was spent.
+            QueryError: The kind is unknown, or the order exceeds the number of columns.
+            BudgetError: The remaining budget cannot pay; nothing was spent.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -634,22 +640,23 @@ class Session:
         return certificate
 
     def certify_typical(self, *, order: int = 3, amount: float | None = None) -> TypicalError:
-        """Buy a bound on the error of most questions: 19 of 20 of a declared distribution err at most as much.
+        """Buy a typical error: a bound that holds for 19 of 20 questions drawn from a declared distribution.
 
-        The distribution draws a set of at most `order` columns, then on each a range of its bins, or a value or some of
-        the values. Answers to such questions state the bound as `typical`, beside `error`. A certificate bounds the
-        worst of millions of questions; this is what to expect of one that was not picked because it looks wrong.
+        The distribution draws a set of at most `order` columns, then for each column a range of bins, one value, or
+        several values. Answers to such questions state the bound as `typical`, in addition to `error`. A certificate
+        bounds the worst of millions of questions; a typical error bounds a question that was not chosen because its
+        answer looks wrong.
 
         Args:
-            order: On how many columns at once.
-            amount: What to pay, in the budget's unit; by default a twentieth of the budget.
+            order: The largest number of columns in one question.
+            amount: The price to pay, in the unit of the budget; by default a twentieth of the budget.
 
         Returns:
             The typical error; `bound` is a share of the table.
 
         Raises:
-            QueryError: The order is larger than the table is wide, or no column has two values.
-            BudgetError: The budget left cannot pay; nothing was spent.
+            QueryError: The order exceeds the number of columns, or no column has two values.
+            BudgetError: The remaining budget cannot pay; nothing was spent.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -672,11 +679,11 @@ class Session:
 
     @property
     def typical(self) -> tuple[TypicalError, ...]:
-        """What is stated about most questions, oldest first."""
+        """All typical errors bought so far, oldest first."""
         return tuple(typical.error for typical in self.state.knowledge.typical)
 
     def audit(self, kind: Kind = "boxes", *, order: int = 2, amount: float | None = None) -> Certificate:
-        """Deprecated: use `certify`. "Audit" is what `reticent audit` does to our own mechanisms.
+        """Deprecated: use `certify`. `reticent audit` has another meaning: it tests the library's own mechanisms.
 
         Args:
             kind: As for `certify`.
@@ -698,15 +705,15 @@ class Session:
 
     @property
     def certificates(self) -> tuple[Certificate, ...]:
-        """Everything that is certified, oldest snapshot first."""
+        """All certificates, oldest snapshot first."""
         return self.state.knowledge.certificates
 
     def release(self) -> Release:
-        """What is known so far, to publish: it was paid for already, so it costs nothing.
+        """Publish the current state of the session as a release. It is free, because it was already paid for.
 
         Returns:
-            A release of the newest certified snapshot with its certificates; without one, of the working hypothesis
-            fitted to everything measured.
+            A release of the newest certified snapshot with its certificates; if there is none, of the working
+            hypothesis fitted to all measurements.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -724,17 +731,17 @@ class Session:
 
     @property
     def publications(self) -> tuple[PublishedBudget, ...]:
-        """What this session's ledger paid for, then what its start rests on that others did: prices add."""
+        """The session's own ledger, then other ledgers that paid for its start or its domain; their prices add up."""
         ledger, curator = self.state.ledger, self.state.curator
         own = PublishedBudget(ledger.name, self.budget, ledger.spent)
         found = discovered(self.domain, curator.neighbours, curator.unit)
         return each_ledger_once(own, *self.state.journal.elsewhere, *found)
 
     def describe(self) -> dict[str, Any]:
-        """Public facts about the session: its guarantee, what is spent, what is certified.
+        """Public facts about the session: its guarantee, the amount spent, its certificates.
 
         Returns:
-            Plain values, ready for JSON.
+            Plain values that can be written as JSON.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -749,8 +756,8 @@ class Session:
         """Limit the total that one analyst may spend.
 
         Args:
-            analyst: As named in `ask(..., analyst=)`.
-            amount: In the budget's unit, up to the whole budget; a later call may raise or lower it.
+            analyst: The name used in `ask(..., analyst=)`.
+            amount: In the unit of the budget, at most the whole budget; a later call may raise or lower it.
 
         Raises:
             QueryError: The amount is not between 0 and the budget.
@@ -774,13 +781,13 @@ class Session:
         return int(number * NANO)
 
     def spent_by(self, analyst: str) -> float:
-        """The amount that one analyst has spent, in the budget's unit.
+        """The amount that one analyst has spent, in the unit of the budget.
 
         Args:
-            analyst: As named in `ask(..., analyst=)`.
+            analyst: The name used in `ask(..., analyst=)`.
 
         Returns:
-            The amount; 0 for a name that never paid.
+            The amount; 0 for a name that has not paid.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -793,7 +800,7 @@ class Session:
         return self.budget.amount(self.state.ledger.spent_by(analyst))
 
     def report(self, path: str | Path) -> Path:
-        """Write a self-contained HTML page: what was spent, what is guaranteed, what is certified.
+        """Write a self-contained HTML page with the amount spent, the guarantee and the certificates.
 
         Args:
             path: The file to write.
@@ -818,7 +825,7 @@ class Session:
         return write_session(self, named_path(path))
 
     def plot(self) -> Figure:
-        """Where the budget went, charge by charge. It needs matplotlib.
+        """Plot the spending, charge by charge. It needs matplotlib.
 
         Returns:
             A matplotlib figure.
@@ -844,7 +851,7 @@ class Session:
         return session_summary(self)
 
     def close(self) -> None:
-        """Close the ledger. What free answers have saved is written down first, unless that fails.
+        """Close the ledger. The session first records the savings of its free answers, unless that fails.
 
         Example:
             >>> import pyarrow, reticent as rt

@@ -1,7 +1,7 @@
-"""What a new session buys first: decided once, from public facts, and written down with its terms (spec answers 4).
+"""What a new session buys first: decided once from public facts, and recorded with its terms (spec answers 4).
 
-A session that was told nothing buys a start where that is predicted to certify something useful, and else keeps its
-budget for the questions. One that was told what comes buys what the planner says.
+A default opening buys a warm start if it is predicted to certify a useful bound, and otherwise keeps its budget for the
+questions. An opening that states the number or error of its questions follows the planner.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from reticent.sessions.warm_start import (
 )
 
 WARM_SHARE = 0.5
-"""Of the budget, for a warm start (online.md 3)."""
+"""The share of the budget for a warm start (online.md 3)."""
 PURPOSES = ("unlimited", "few")
 """Any number of questions within one bound, or a number of questions each within its own."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """The decision of an untold session."""
+    """The decision of a default opening."""
 
     purpose: Literal["unlimited", "few"]
     predicted: float | None
-    """Of the class bound, as a share of the table; None where the number of records is not known."""
+    """The predicted class bound, as a share of the table; None if the number of records is unknown."""
     useful: float
 
     @property
@@ -64,10 +64,12 @@ class Start:
 
 
 def untold_start(curator: Curator, journal: Journal, purpose: str | None, useful: float, confidence: float) -> Start:
-    """The start is bought where its predicted bound is useful; a private number of records is counted first."""
+    """The decision of a default opening: the warm start is bought if its predicted bound is useful; a private number of
+    records is measured first.
+    """
     known = None if curator.records is None else (float(curator.records), 0.0)
     if known is None and purpose != "unlimited":
-        # On a spent ledger there is nothing to decide: the session answers from what was published.
+        # On a spent ledger there is nothing to decide: the session answers from published releases.
         with suppress(BudgetError):
             known = pay_record_count(curator, journal)
     predicted = None if known is None else predicted_bound(curator, known[0], confidence, WARM_SHARE)
@@ -79,10 +81,12 @@ def untold_start(curator: Curator, journal: Journal, purpose: str | None, useful
 def told_share(
     curator: Curator, warm_start: float | None, queries: int | None, error: float | None, confidence: float
 ) -> float:
-    """What the caller said; else half the budget, or nothing where plain answers should do better.
+    """The share that the caller stated; by default half the budget, or none if plain answers are expected to be more
+    accurate.
 
-    Plain answers do better when so few are coming that all of them err less than a fit is expected to; with a wanted
-    error, when all of them cost less than a fit, or when no fit can be relied on to be that good (online.md 4).
+    Plain answers are more accurate if so few questions are announced that all of them have smaller errors than a fit;
+    with a requested error, if all of them cost less than a fit, or if no fit is certain enough to reach it (online.md
+    4).
     """
     if warm_start is not None:
         return warm_start
@@ -99,10 +103,10 @@ def told_share(
 def losses_share(
     curator: Curator, losses: Sequence[ConvexLoss], count: int, error: float | None, confidence: float
 ) -> float:
-    """What so many losses like these leave for a start: all of the budget but an audit of each, within limits.
+    """The share left for a warm start if the budget must pay one audit for each announced loss, within limits.
 
-    Audits are priced in the losses' range, which is about as much more than what they cost as is paid for those that
-    are repeated. At least what any session may invest, at most half.
+    Audits are priced by the losses' range, which exceeds their true price by about the price of repeated audits. The
+    share is at least what any session may invest, and at most half.
     """
     failure = noise_failure(confidence, 0.0) * audit_share(1)
     if curator.records is None or error is None or not failure > 0:
@@ -129,10 +133,10 @@ def _setting(curator: Curator, records: int, queries: int, confidence: float) ->
 
 
 def predicted_bound(curator: Curator, records: float, confidence: float, share: float) -> float:
-    """What the first certificate of a start with this share is expected to bound, as a share of the table.
+    """The expected bound of the first certificate of a warm start with this share, as a share of the table.
 
-    This is known before anything is bought. It is rather too high: starts of Adult and of nine generated tables
-    obtained .5 to .95 of it, one whose columns interact by threes 1.8. Callers take it as it is.
+    It is known before anything is bought, and rather too high: warm starts of Adult and of nine generated tables
+    obtained .5 to .95 of it, one whose columns interact by threes 1.8. Callers use it unchanged.
     """
     domain, budget, units = curator.domain, curator.budget, warm_units(curator.remaining, share)
     sets = measured_sets(domain, target_sets(default_workload(domain).on(domain), domain), LARGEST_MARGINAL)
@@ -143,7 +147,7 @@ def predicted_bound(curator: Curator, records: float, confidence: float, share: 
     noise = {names: noise_costing(budget, moved, paid).sd for names, paid in shares.items()}
     records_error = 0.0
     if curator.records is None:
-        # Every marginal tells the number of records: the sum of its cells.
+        # Every marginal measures the number of records, as the sum of its cells.
         precision = sum(1 / (domain.cells(names) * sd**2) for names, sd in noise.items())
         _, records_error = tails.counted(records, precision**-0.5, pure=budget.pure)
     largest = expected_largest(domain, {names: sd / records for names, sd in noise.items()}, default_order(domain))
@@ -151,7 +155,7 @@ def predicted_bound(curator: Curator, records: float, confidence: float, share: 
 
 
 def investable(curator: Curator, journal: Journal, terms: Mapping[str, Any]) -> int:
-    """What the rule of investments allows from the beginning, in ledger units; a noisy total is the first of them."""
+    """The initial limit of the rule of investments, in ledger units; a noisy total is the first investment."""
     ledger = journal.ledger
     reserved = [ledger.reservation(key) for key in ledger.keys(TOTAL)]
     total = sum(reservation.cost for reservation in reserved if reservation is not None)
@@ -160,20 +164,20 @@ def investable(curator: Curator, journal: Journal, terms: Mapping[str, Any]) -> 
 
 
 def opening_line(settings: Mapping[str, Any], budget: Budget, records: float, bound: float | None) -> str | None:
-    """What the first opening bought, and what plain noise would have done instead; None for terms that say nothing.
+    """What the first opening bought, and what plain noise would have bought instead; None for terms without a decision.
 
-    `bound` is the class bound that the start obtained.
+    `bound` is the class bound that the warm start obtained.
     """
     purpose, predicted = settings.get("purpose"), settings.get("predicted")
     if purpose == "few":
         why = "half of the budget is predicted to certify nothing"
         if predicted is not None:
             ordered = predicted <= settings["useful"]
-            limit = "purpose='few' was asked for" if ordered else f"useful={settings['useful']:g}"
+            limit = "purpose='few' was given" if ordered else f"useful={settings['useful']:g}"
             why = f"half of the budget is predicted to bound all boxes by {predicted:.2g} of the table ({limit})"
         return (
-            f"No start was bought: {why}; every question pays for its own error, and at most a fortieth of the budget,"
-            " plus what free answers save, is invested."
+            f"No warm start was bought: {why}; every question pays for its own error, and investments are limited to a"
+            " fortieth of the budget plus the savings from free answers."
         )
     if purpose != "unlimited" or (bound is None and predicted is None):
         return None
@@ -189,8 +193,9 @@ def opening_line(settings: Mapping[str, Any], budget: Budget, records: float, bo
     )
     plain = "Laplace" if budget.pure else "Gaussian"
     return (
-        f"The start answers any number of boxes within {stated:.2g} of the table ({how}); the same money would have"
-        f" bought {_plain_answers(setting, stated):,} different answers within that with plain {plain} noise."
+        f"The warm start answers any number of boxes within {stated:.2g} of the table ({how}); the same budget would"
+        f" have bought {_plain_answers(setting, stated):,} different answers within that error with plain {plain}"
+        " noise."
     )
 
 

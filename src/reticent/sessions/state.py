@@ -1,7 +1,7 @@
-"""The state of a session: curator, ledger, journal, what is known, and the lock that guards them, in one place.
+"""The state of a session: curator, ledger, journal, knowledge, and the lock that guards them.
 
-Readers take `knowledge` once and work on that value; it never changes under them. Whoever pays holds `lock` from the
-decision to the purchase, and only `learn` and `pay` replace what is known.
+Readers take `knowledge` once and work on that immutable value. A payer holds `lock` from the decision to the purchase,
+and only `learn` and `pay` replace the knowledge.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ UNKEYED = "asked:"
 
 
 def part_key(name: str, key: str | None) -> str:
-    """Under which the errors wanted of a question's parts are kept."""
+    """The key under which the errors of a question's parts are recorded."""
     return f"{UNKEYED}{name}" if key is None else key
 
 
 class Payment(NamedTuple):
-    """What was bought: the settled event, and what it says."""
+    """A purchase: the settled event and its content."""
 
     settled: Settled
     measured: list[Measured]
 
 
 class State:
-    """What a session holds; its parts are public, `knowledge` changes through `learn` and `pay` alone."""
+    """The parts of a session, all public; only `learn` and `pay` change `knowledge`."""
 
     def __init__(self, curator: Curator, journal: Journal, knowledge: Knowledge) -> None:
         self.curator = curator
@@ -50,7 +50,7 @@ class State:
 
     @property
     def knowledge(self) -> Knowledge:
-        """An immutable value; the next purchase puts another one in its place."""
+        """An immutable value; the next purchase replaces it."""
         return self._knowledge
 
     @property
@@ -58,12 +58,12 @@ class State:
         return self.ledger.budget
 
     def learn(self, knowledge: Knowledge) -> None:
-        """From now on this is known; the caller holds the lock since it read what was known before."""
+        """Replace the knowledge; the caller has held the lock since it read the old one."""
         with self.lock:
             self._knowledge = knowledge
 
     def pay(self, queries: Sequence[Single], noises: Sequence[Noise], *, key: str, analyst: str | None) -> Payment:
-        """Buy what one charge measures and learn it. A key that has paid reads its own again, which teaches nothing."""
+        """Buy what one charge measures and learn it. A key that has paid reads its result again and learns nothing."""
         with self.lock:
             known, fresh = self._knowledge, not self.settled(key)
             settled = self.curator.measure(queries, noises, key=key, analyst=analyst)
@@ -74,32 +74,32 @@ class State:
         return Payment(settled, measured)
 
     def recall(self, name: str, key: str | None = None) -> list[float] | None:
-        """The errors wanted of a question's parts when this key, or anybody, first asked it."""
+        """The errors of a question's parts that this key, or any earlier request, first recorded."""
         return self.journal.targets(part_key(name, key), name)
 
     def remember(self, name: str, key: str | None, errors: list[float]) -> None:
-        """Write down what is wanted of a question's parts, before any is paid: a retry knows more, but asks alike.
+        """Record the errors of a question's parts before any is paid, so that a retry asks for the same.
 
-        Without a key the question itself is the name: whoever asks it again gets what was bought for it, also where
-        that came out short of the error. What is free leaves no trace.
+        Without a key the question itself is the name: asking again returns what was bought for it, even if it missed
+        the error. Free answers record nothing.
         """
         self.journal.save_targets(part_key(name, key), name, errors)
 
     def charged(self, key: str) -> bool:
-        """Whether something was charged under this key of the ledger, answered or not."""
+        """Whether this ledger key was charged, settled or not."""
         return self.ledger.lookup(key) is not None
 
     def settled(self, key: str) -> bool:
-        """Whether this key of the ledger has its result."""
+        """Whether this ledger key has a result."""
         found = self.ledger.lookup(key)
         return found is not None and not isinstance(found, Reservation)
 
     def question_key(
         self, queries: Sequence[Single], noises: Sequence[Noise], *, key: str | None, analyst: str | None
     ) -> str:
-        """The ledger's key of a purchase: the asker's, or one that the purchase itself determines.
+        """The ledger key of a purchase: the user's key, or one that the purchase itself determines.
 
-        So a crash loses no answer; what a second crash forfeited gets a new one.
+        A crash therefore loses no answer; a forfeited key gets a successor.
         """
         if key is not None:
             return ASK + key
@@ -108,7 +108,9 @@ class State:
         return self.journal.usable(f"{ASK}{digest}:{float(noise.sd):.17g}{more}:{analyst or ''}")
 
     def index_purchases(self, *, closing: bool = False) -> None:
-        """Write down what is known and where it was bought, if enough is new: no opening has much to learn again."""
+        """Record the knowledge and the index of purchases if there are enough new ones, so that an opening has little
+        to read.
+        """
         with self.lock:
             self.learn(indexed(self.journal, self._knowledge, closing=closing))
 

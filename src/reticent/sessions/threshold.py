@@ -1,9 +1,9 @@
-"""The threshold engines: a free test first, a measurement when the hypothesis fails it (spec 6).
+"""The threshold engines: a noisy test first, and a measurement if the hypothesis fails it (spec 6).
 
-`TestedCounts` is what they share with the convex engines, whose runs answer counts as well.
+`TestedCounts` is common to them and to the convex engines, whose runs answer counts as well.
 
 `textbook` (004), `hardt-rothblum` (003) and `tuned` are plans of one mechanism (`sessions/epochs.py`). Every answer is
-within the plan's error, and all of them hold together.
+within the plan's error, and all of them hold jointly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from reticent.sessions.state import State
 
 
 class CountMechanism(Protocol):
-    """A run that answers counts: each is tested, and measured where its test fails."""
+    """A run that answers counts: each is tested, and measured if its test fails."""
 
     @property
     def error(self) -> float: ...
@@ -54,10 +54,10 @@ class CountMechanism(Protocol):
 
 
 class TestedCounts(SessionEngine):
-    """An engine whose counts are tested. Payers are serialised: every test belongs to the one running epoch."""
+    """An engine that tests counts. Payments are serialised: every test belongs to the one running epoch."""
 
     __test__ = False
-    """Of pytest, which takes the name for that of tests."""
+    """Tells pytest that this class is not a test."""
 
     def __init__(self, state: State, confidence: float, counts: CountMechanism) -> None:
         # The constants were chosen for the confidence of the first opening.
@@ -65,13 +65,14 @@ class TestedCounts(SessionEngine):
         self.counts = counts
 
     def splits(self, query: Groups) -> bool:
-        """A test looks at one question."""
+        """Always true: a test compares one question."""
         return True
 
     def reading(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
-        """What is free without touching the joint guarantee of the run: its own measurements repeated, and audits.
+        """Free readings that do not affect the run's joint guarantee: repeated measurements of the run, and
+        certificates.
 
-        Not sums of measured cells: their bounds hold with a confidence of their own, beside that of the run.
+        Sums of measured cells are excluded: their bounds have a separate confidence.
         """
         wanted = self.counts.error if wanted is None else wanted
         repeated = None if isinstance(query, Groups) else self.counts.recall(query)
@@ -104,7 +105,7 @@ class TestedCounts(SessionEngine):
         return Measure(request, known, self.counts.cost(query))
 
     def buy_count(self, request: Request, query: Linear | Marginal) -> Answer:
-        """Test, measure where the test fails, and answer; the lock is held."""
+        """Test, measure if the test fails, and answer; the caller holds the lock."""
         key, counts = request.key, self.counts
         if key is not None and (told := tested(self.state.journal, key, query)) is not None:
             return self._judged(query, told)  # another thread came first with the same key
@@ -126,7 +127,9 @@ class TestedCounts(SessionEngine):
         return self._judged(query, verdict)
 
     def between(self, parts: Sequence[Quote]) -> int:
-        """A part that fails its test ends the running epoch: the next one opens another, which its price is without."""
+        """The price of another epoch: a part that fails its test ends the running epoch, and the next part opens
+        another.
+        """
         if self.counts.running is None:
             return 0
         return self.counts.epoch_cost * max(0, sum(part.price > 0 for part in parts) - 1)
@@ -139,18 +142,19 @@ class TestedCounts(SessionEngine):
         return self._judged(query, guess)
 
     def refit(self) -> bool:
-        """Everything bought moved the hypothesis when it was bought."""
+        """Nothing to do: every purchase has already moved the hypothesis."""
         return False
 
     def _with_epochs(self, key: str, verdict: Verdict) -> Verdict:
-        """The whole price of a key's answer, as the ledger has it, so that it is the same whenever the key comes back.
+        """The whole price of a key's answer according to the ledger, so that it is the same for every repetition.
 
-        Epochs that a crash ended before the answer left are in it: they were charged for this key too.
+        It includes epochs that a crash ended before the answer was returned, because they were charged for this key
+        too.
         """
         return verdict._replace(cost=verdict.cost + self.state.ledger.charged(epoch_key(ASK + key)))
 
     def _judged(self, query: Linear | Marginal, verdict: Verdict) -> Answer:
-        """What was measured is known from now on, as after a restart."""
+        """Add the measurement to the knowledge, as a restart would."""
         if verdict.cost and verdict.ledger_id is not None and verdict.origin == "measured":
             self._learn_count(query, verdict, verdict.ledger_id)
         reading = Reading(verdict.error, verdict.origin, lambda: verdict.values, verdict.snapshot, verdict.ledger_id)
@@ -166,7 +170,7 @@ class TestedCounts(SessionEngine):
 
 
 class ThresholdEngine(TestedCounts):
-    """Without budget the hypothesis answers."""
+    """A threshold engine; without budget the hypothesis answers."""
 
     def __init__(self, state: State, epochs: Epochs) -> None:
         super().__init__(state, epochs.confidence, epochs)
@@ -205,7 +209,7 @@ class ThresholdEngine(TestedCounts):
 
 
 def tested(journal: Journal, key: str, query: Query) -> Verdict | None:
-    """What a test told this key that opened an epoch: paid for, so the same key repeats it, also after a crash.
+    """The result of a test for which this key opened an epoch: the same key repeats it, also after a crash.
 
     A key belongs to one question.
     """
@@ -219,7 +223,9 @@ def tested(journal: Journal, key: str, query: Query) -> Verdict | None:
 
 
 def write_tested(journal: Journal, key: str, query: Query, verdict: Verdict) -> None:
-    """Durable before the answer leaves, at most once an epoch; the epoch itself cannot come back, what it said can."""
+    """Record a test result on disk before it is returned, at most once per epoch; the epoch cannot be restored, its
+    result can.
+    """
     journal.save_passed(
         {
             "key": key,

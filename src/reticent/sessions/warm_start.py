@@ -1,4 +1,4 @@
-"""Warming up spends a share of the budget once: measure a workload, fit, audit, and answer from it for ever."""
+"""Warm starts: a share of the budget is spent once to measure, fit and audit a workload."""
 
 from __future__ import annotations
 
@@ -44,31 +44,32 @@ from reticent.sessions.resume import OFFSETS, WARM, with_certificates, with_offs
 
 AUDIT_SHARE = Fraction(1, 20)
 TYPICAL_SHARE = Fraction(1, 20)
-"""Of the budget, for a first typical error: its noise is then far below the error itself (docs/budget.md)."""
+"""The share of the budget for a first typical error: its noise is then far below the error itself (docs/budget.md)."""
 OFFSET_SHARE = Fraction(1, 100)
-"""Of the budget, for offsets within bins: their noise is then a few records in a bin (docs/budget.md)."""
+"""The share of the budget for offsets within bins: their noise is then a few records in a bin (docs/budget.md)."""
 TOTAL = "session:total"
 """Key of a private number of records."""
 NOISE_PART = 0.25
-"""Of a predicted largest error: what the noise of a cheap audit adds to it."""
+"""The share of a predicted largest error that the noise of a cheap audit adds to it."""
 CHEAP_SHARE = Fraction(1, 40)
-"""Of what is left: an audit that costs no more is cheap. The rule of investments has the same share."""
+"""The share of the remaining budget below which an audit is cheap; the same as in the rule of investments."""
 USEFUL = 0.02
-"""A class bound of at most this share of the table is worth a start, unless another is stated."""
+"""A warm start is bought if its class bound is at most this share of the table, unless `useful=` is given."""
 TOO_LOW = 1.3
-"""How far a predicted bound may be below the obtained one (spec answers 3): who relies on it leaves as much room."""
+"""The largest ratio of the obtained bound to the predicted one (spec answers 3); decisions leave this margin."""
 PUBLIC_SEED = 20240301
-"""Draws a support: public post-processing, the same at every opening."""
+"""The seed of a support: public post-processing, the same at every opening."""
 HELD_COPIES = 3
-"""Of a session's hypothesis: the working one, its snapshot, and the one that an update makes."""
+"""Copies of a session's hypothesis in memory: the working one, its snapshot, and the one that an update creates."""
 LARGEST_WORKLOAD = 2**22
-"""Cells of the default workload: all triples while they fit, else all pairs, else single attributes."""
+"""The largest number of cells of the default workload: all triples if they fit, else all pairs, else single
+attributes."""
 
 
 def warm_up(
     curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
 ) -> Knowledge:
-    """The knowledge a session starts from; a second call finds everything in the ledger and spends nothing."""
+    """The knowledge from which a session starts; a second call finds everything in the ledger and spends nothing."""
     stored, start = journal.latest(), journal.start()
     if stored is not None:
         knowledge = Knowledge(stored.snapshot, stored.records, stored.records_error, shares=journal.shares)
@@ -100,10 +101,10 @@ def warm_up(
 def _first_audits(
     curator: Curator, journal: Journal, settings: Mapping[str, Any], knowledge: Knowledge
 ) -> Iterator[tuple[Kind, int, int]]:
-    """Classes that the start has still to certify, on how many attributes, and the units of each.
+    """Classes that the warm start still has to certify, their numbers of attributes, and the units of each.
 
-    Where something depends on it, what was measured predicts their bounds first: boxes are not audited where questions
-    will ask for much less, and predicates are where that is cheap.
+    If a decision depends on them, their bounds are first predicted from the measurements: boxes are not audited if
+    questions will need much smaller errors, and predicates are audited if that is cheap.
     """
     uncertified = not knowledge.certified and not journal.certificates()
     if not settings["audit"] or (not uncertified and journal.prediction() is None):
@@ -120,7 +121,7 @@ def _first_audits(
 
 
 def _predicted(curator: Curator, settings: Mapping[str, Any], knowledge: Knowledge) -> dict[str, Any]:
-    """What audits of the fit are expected to bound, and which of them are bought: `boxes` and `predicates` in units."""
+    """The predicted bounds of audits of the fit, and the audits to buy: `boxes` and `predicates` in units."""
     domain, order, error = curator.domain, default_order(curator.domain), settings.get("error")
     orders = range(min(order, len(domain)), 0, -1)
     wide = [covered_sets(domain, "predicates", size) for size in orders]
@@ -148,7 +149,7 @@ def _predicted(curator: Curator, settings: Mapping[str, Any], knowledge: Knowled
 
 
 def _cheap(curator: Curator, largest: float, records: float, records_error: float, confidence: float) -> int:
-    """Units of an audit whose noise adds a quarter to its bound, or fewer where that is not cheap."""
+    """The units of an audit whose noise adds a quarter to its bound, or fewer if that is not cheap."""
     failure = noise_failure(confidence, records_error) * JOINT.certificate(2)
     if not failure > 0 or not largest > 0:
         return 0
@@ -169,7 +170,7 @@ def audited_bound(
     *,
     index: int,
 ) -> float:
-    """The bound that an audit states of a largest error, its noise being what it is on average."""
+    """The expected bound that an audit states for a given largest error."""
     failure = noise_failure(confidence, records_error) * JOINT.certificate(index)
     if not failure > 0 or units < 1 or not records_error < 1:
         return inf
@@ -178,7 +179,7 @@ def audited_bound(
 
 
 def warm_units(remaining: int, share: float) -> dict[str, int]:
-    """Ledger units for the warm start, its audit and its typical error, fixed when a session is first opened."""
+    """Ledger units for the warm start, its audit and its typical error, fixed at the first opening."""
     warm = int(remaining * Fraction(share))
     audit = int(remaining * AUDIT_SHARE) if share else 0
     typical = min(int(remaining * TYPICAL_SHARE), remaining - warm - audit) if share else 0
@@ -188,7 +189,7 @@ def warm_units(remaining: int, share: float) -> dict[str, int]:
 def _fresh(
     curator: Curator, journal: Journal, settings: Mapping[str, Any], workload: Workload | None, progress: Report
 ) -> Knowledge:
-    """What a warm start buys; where it buys nothing, what a release on this ledger published, if there is one."""
+    """The result of a warm start; if it buys nothing, a release published on this ledger, if there is one."""
     outcome = _warmed(curator, journal, settings, workload, progress)
     if outcome is not None:
         records_error = outcome.notes["records_error"]
@@ -201,7 +202,7 @@ def _fresh(
 
 
 def _cold(domain: Domain) -> Hypothesis:
-    """Every cell while all can be held; else a support, which any question fits."""
+    """A hypothesis with every cell if they fit in memory; otherwise a support, which can represent any question."""
     choice = choose(domain, representation="dense" if domain.size <= DENSE_CELLS else "support")
     refuse_beyond(HELD_COPIES * choice.bytes, "the session", "use fewer or coarser attributes")
     return choice.build(np.random.default_rng(PUBLIC_SEED))
@@ -213,13 +214,13 @@ def _warmed(
     if settings["warm"] == 0:
         return None
     if journal.forfeited(warm_key(settings)):
-        # Two crashes lost what was paid for: the same share of what is left starts anew, under another key.
+        # Two crashes forfeited the payment: the same share of the remaining budget starts again, under another key.
         units = warm_units(curator.remaining, settings["share"])
         typical = units["typical"] if settings.get("typical") else 0  # terms of version 0.1 bought none
         settings = {**settings, **units, "typical": typical, "attempt": settings["attempt"] + 1}
         journal.save_settings(settings)
     asked = (workload or default_workload(curator.domain)).on(curator.domain)
-    # No histogram: a session sums and refits what it measured, and few attributes are asked about more than all.
+    # No histogram: a session sums and refits its measurements, and questions about few attributes are more common.
     warm = Adaptive(audit_share=Fraction(0), histogram_cells=0, at_once=True)
     try:
         return warm.run(curator, asked, allowance=settings["warm"], key=warm_key(settings), report=progress)
@@ -232,7 +233,7 @@ def warm_key(settings: Mapping[str, Any]) -> str:
 
 
 def untouched(curator: Curator, journal: Journal, hypothesis: Hypothesis) -> Knowledge:
-    """A hypothesis that has learned nothing, and the number of records, paid for where it is private."""
+    """A hypothesis without measurements, and the number of records, which is paid for if it is private."""
     return Knowledge(Snapshot(hypothesis), *pay_record_count(curator, journal), shares=journal.shares)
 
 
@@ -256,7 +257,7 @@ def certify(
         raise QueryError(f"order={order}: an audit covers sets of 1 to {len(domain)} attributes")
     begun = journal.unfinished(kind, order, units)
     if begun is not None:
-        # On another processor the same measurements need not give the snapshot again that was paid for.
+        # On another processor the same measurements may give a snapshot other than the audited one.
         key, snapshot = begun
     else:
         journal.save_snapshot(knowledge)
@@ -282,11 +283,11 @@ def certify(
 def certify_typical(
     curator: Curator, journal: Journal, knowledge: Knowledge, order: int, confidence: float, units: int
 ) -> tuple[Knowledge, TypicalError]:
-    """Bound the error of most questions on up to `order` attributes, of the working hypothesis (answers 2)."""
+    """Buy a typical error of the working hypothesis for questions on up to `order` attributes (answers 2)."""
     domain, snapshot = curator.domain, knowledge.current
     if not 1 <= order <= len(domain):
         raise QueryError(f"order={order}: questions are about 1 to {len(domain)} attributes")
-    # The snapshot is stored, then the questions are drawn: nobody could fit it to them.
+    # The questions are drawn after the snapshot is stored, so it cannot have been fitted to them.
     journal.save_snapshot(knowledge)
     key = journal.usable(f"{TYPICAL}{order}:{snapshot.digest[:NAMED]}:{units}")
     questions = journal.questions(key, domain)
@@ -311,9 +312,9 @@ def certify_typical(
 
 
 def typical_order(domain: Domain) -> int:
-    """On how many attributes the first typical error is asked: three, fewer in a narrow table or where sums are long.
+    """The number of attributes of the first typical error: three, fewer in a narrow table or if sums are long.
 
-    None where no attribute has two codes, or where they have too many.
+    None if no attribute has two codes, or if they have too many.
     """
     asked = sum(domain[name].size > 1 for name in domain.names)
     orders = range(min(asked, default_order(domain)), 0, -1)
@@ -321,13 +322,13 @@ def typical_order(domain: Domain) -> int:
 
 
 def covered_sets(domain: Domain, kind: Kind, order: int) -> list[tuple[str, ...]]:
-    """Boxes and predicates of a set include those of its subsets; cells do not."""
+    """The sets to audit: boxes and predicates of a set include those of its subsets; cells do not."""
     sizes = range(1, order + 1) if kind == "cells" else (order,)
     return [names for size in sizes for names in itertools.combinations(domain.names, size)]
 
 
 def pay_record_count(curator: Curator, journal: Journal) -> tuple[float, float]:
-    """The number of records and a bound on its relative error; paid for where it is private (spec 1.1)."""
+    """The number of records and a bound on its relative error; paid for if it is private (spec 1.1)."""
     if curator.records is not None:
         return float(curator.records), 0.0
     if (total := collapse(_measured(curator, journal), ())) is not None:
@@ -342,7 +343,7 @@ def pay_record_count(curator: Curator, journal: Journal) -> tuple[float, float]:
 
 
 def _measured(curator: Curator, journal: Journal) -> Iterator[tuple[tuple[str, ...], np.ndarray, float]]:
-    """What releases on this ledger measured, in records, with its noise."""
+    """The number of records that releases on this ledger measured, with its noise."""
     for bought in journal.published():
         settled = journal.released(bought, curator.domain)
         for query, noise, values in zip(bought.queries, bought.noises, settled.values, strict=True):
@@ -351,7 +352,7 @@ def _measured(curator: Curator, journal: Journal) -> Iterator[tuple[tuple[str, .
 
 
 def default_workload(domain: Domain) -> Workload:
-    """All triples of attributes while their cells are few, else pairs, else single attributes."""
+    """All triples of attributes if their cells are few, else pairs, else single attributes."""
     for order in (3, 2, 1):
         if order <= len(domain) and _cells(domain, order) <= LARGEST_WORKLOAD:
             return marginals(domain, order)
@@ -359,7 +360,7 @@ def default_workload(domain: Domain) -> Workload:
 
 
 def default_order(domain: Domain) -> int:
-    """How many attributes the first audit covers: three, unless that would take minutes."""
+    """The number of attributes of the first audit: three, unless that would take minutes."""
     for order in (3, 2):
         if order <= len(domain):
             steps = sum(box_steps(domain.shape_of(s)) for s in itertools.combinations(domain.names, order))
@@ -373,12 +374,12 @@ def _cells(domain: Domain, order: int) -> int:
 
 
 def placed_columns(curator: Curator) -> list[str]:
-    """Columns whose bins hide numbers that the table was read with."""
+    """Columns with stored positions of numbers within their bins."""
     return [name for name, one in curator.domain.items() if has_positions(one) and curator.has_numbers(name)]
 
 
 def buy_offsets(curator: Curator, journal: Journal, knowledge: Knowledge, units: int) -> Knowledge:
-    """Measure the offsets of all such columns, alike, for so many units of the ledger; once."""
+    """Measure the offsets of all such columns with equal noise, for a number of ledger units; once."""
     names, knowledge = placed_columns(curator), with_offsets(journal, knowledge)
     if knowledge.bin_means or not names or units < len(names):
         return knowledge

@@ -1,4 +1,4 @@
-"""How rows reach a table: an engine bins, weighs and groups them, and only encoded counts come back."""
+"""Readers of private rows: an engine bins, weights and groups them and returns only encoded counts."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["ReadListener", "ReadProgress", "Table", "open_rows", "open_undeclare
 
 
 class Table(kernel.Table):
-    """A private table with its public facts; `Table.read` takes files and databases, `Table.of` objects in memory.
+    """A private table with its public facts; `Table.read` reads files and databases, `Table.of` objects in memory.
 
-    Nothing of it can be printed or read but its domain and declared facts; rows are counted by the kernel alone.
+    Only its domain and declared facts can be printed or read; only the kernel counts rows.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -62,19 +62,23 @@ class Table(kernel.Table):
         Args:
             path: A CSV, Parquet or Arrow file, a folder of Parquet files, or a URL such as `postgresql://...`.
             domain: The public description of the columns.
-            query: One SELECT; needed for a database, optional for a file, which it sees as the table `rows`.
-            person: The column that says whose row it is, where one person may have several.
-            rows: What a person's rows count. "shared": all of them together as one record. "bounded": each as one, of
-                at most `most` rows a person; which ones are kept follows from that person's rows alone.
-            most: How many rows of a person count with `rows="bounded"`. Noise grows in proportion.
-            records: The public number of records or persons under replace-one; counted where that is a public fact.
+            query: One SELECT statement; required for a database, optional for a file, which it names `rows`.
+            person: The column that identifies the person of each row, if a person may have several rows.
+            rows: How the rows of a person count. "shared": all of them together count as one record. "bounded": each
+                row counts as one, with at most `most` rows of each person; the choice of rows depends only on that
+                person's rows.
+            most: The number of rows of a person that count with `rows="bounded"`. Noise grows in proportion.
+            records: The public number of records or persons under replace-one; by default it is counted if it is
+                public.
             neighbours: "replace-one" or "add-remove".
-            version: The custodian's name for this state of the table; a ledger is bound to it.
-            hold: Up to so many distinct records are held in memory; beyond, the engine counts on demand.
-            numbers: Keep where in its bin each number lies, so that sessions can sell means of the rows' own numbers;
-                reading then takes about twice as long. An engine that counts on demand reads it when it is asked.
-            progress: Whether to show a bar on terminals and in notebooks; or a function that is called with the stage
-                of reading.
+            version: The custodian's name for this state of the table; a ledger opens only with the same version.
+            hold: The largest number of distinct records to hold in memory; if there are more, the engine counts on
+                demand.
+            numbers: Store the position of each number within its bin, so that sessions can sell means of the rows' own
+                numbers. Reading then takes about twice as long. An engine that counts on demand reads positions only
+                when they are needed.
+            progress: Whether to show a progress bar on terminals and in notebooks; or a function that is called with
+                the stage of reading.
 
         Returns:
             The table, which shows nothing of its rows.
@@ -120,16 +124,16 @@ class Table(kernel.Table):
         Args:
             data: A pandas, polars or Arrow table, a DuckDB relation, an Ibis expression or a Spark frame.
             domain: The public description of the columns.
-            person: As for `Table.read`, and so are all arguments that are not listed here.
+            person: As for `Table.read`, which describes all arguments in more detail.
             rows: "shared" or "bounded".
-            most: How many rows of a person count with `rows="bounded"`.
+            most: The number of rows of a person that count with `rows="bounded"`.
             records: The public number of records or persons.
             neighbours: "replace-one" or "add-remove".
-            name: What the table is called in reports.
+            name: The table's name in reports.
             version: The custodian's name for this state of the table.
-            hold: Distinct records that are held in memory.
-            numbers: Whether to keep where in its bin each number lies.
-            progress: Whether to show a bar; or a function that is called with the stage of reading.
+            hold: The largest number of distinct records to hold in memory.
+            numbers: Whether to store the position of each number within its bin.
+            progress: Whether to show a progress bar; or a function that is called with the stage of reading.
 
         Returns:
             The table, which shows nothing of its rows.
@@ -150,7 +154,7 @@ class Table(kernel.Table):
             return _built(cls, open_object(data, domain, name, person), declared, stopwatch)
 
     def close(self) -> None:
-        """Close a database that still counts for this table; a table held in memory has nothing to close.
+        """Close the database that counts on demand for this table; it has no effect on a table held in memory.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -188,7 +192,7 @@ def open_undeclared(
     neighbours: kernel.Neighbours = "replace-one",
     version: str | None = None,
 ) -> Table:
-    """A table of columns that nobody declared, for private discovery; close it."""
+    """A table of undeclared columns, for private discovery; the caller closes it."""
     declared = _Declared(domain, query, person, "shared", None, records, neighbours, version, HOLD)
     unit = declared.unit
     engine = open_rows(rows, domain, query=query, person=person)
@@ -211,7 +215,7 @@ def open_undeclared(
 
 @dataclass(frozen=True)
 class _Declared:
-    """What the custodian declares about a table, checked before any row is read."""
+    """The custodian's declarations about a table, checked before any row is read."""
 
     domain: Domain
     query: str | None

@@ -1,4 +1,4 @@
-"""A dialect is the handful of words in which one engine's SQL differs from another's; the rule for codes is common."""
+"""Dialects: the parts in which the SQL of engines differs; the encoding rule is common to all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 class Dialect:
-    """Common SQL; subclasses change only what their engine spells differently."""
+    """Common SQL; subclasses change only what their engine writes differently."""
 
     bigint = "BIGINT"
     double = "DOUBLE"
@@ -22,11 +22,11 @@ class Dialect:
         return "'" + value.replace("'", "''") + "'"
 
     def can_hold(self, value: str) -> bool:
-        """Whether the engine has this text at all; if not, no row can hold it."""
+        """Whether the engine can store this text; if not, no row has it."""
         return True
 
     def as_text(self, column: str) -> str:
-        """A text column, to be compared byte by byte, whatever collation or enumeration it has."""
+        """A text column, compared byte by byte, independent of its collation or enumeration."""
         return f"CAST({column} AS {self.text})"
 
     def whole(self, value: int) -> str:
@@ -87,7 +87,7 @@ class Dialect:
         return f"CAST({text} AS {self.plain_timestamp})"
 
     def minutes_before(self, timestamp: str, minutes: str) -> str:
-        """The timestamp so many minutes earlier."""
+        """The timestamp a number of minutes earlier."""
         raise NotImplementedError
 
     def iso_timestamp(self, timestamp: str) -> str:
@@ -95,16 +95,16 @@ class Dialect:
         raise NotImplementedError
 
     def replaced(self, text: str, pattern: str, template: tuple[str | int, ...], *, everywhere: bool = False) -> str:
-        """What the pattern matches replaced by texts and groups (by number); the same text where it does not match."""
+        """The match of the pattern replaced by texts and groups (by number); the same text if it does not match."""
         flags = ", 'g'" if everywhere else ""
         return f"REGEXP_REPLACE({text}, {self.literal(pattern)}, {self.literal(_template(template, chr(92)))}{flags})"
 
     def trimmed(self, text: str, characters: str) -> str:
-        """Without these characters at both ends."""
+        """The text without these characters at both ends."""
         return f"TRIM(BOTH {self.literal(characters)} FROM {text})"
 
     def translated(self, text: str, sources: str, targets: str) -> str:
-        """Each source character replaced by the target in its place, dropped where there is none."""
+        """Each source character replaced by its target, or removed if there is none."""
         return f"TRANSLATE({text}, {self.literal(sources)}, {self.literal(targets)})"
 
     def seconds(self, time: str, kind: str) -> str:

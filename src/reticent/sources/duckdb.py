@@ -77,7 +77,7 @@ def duckdb_type(declared: Any) -> ColumnType:
 
 
 class DuckDBEngine:
-    """One relation, `rows` or a query over it; what `over` opens is its own and leaves no file behind."""
+    """One relation, `rows` or a query over it; a connection opened by `over` is its own and creates no files."""
 
     dialect: dialects.Dialect = dialects.DuckDB()
     near = True
@@ -108,9 +108,9 @@ class DuckDBEngine:
         unread: Sequence[str] = (),
         read: Sequence[str] = (),
     ) -> Self:
-        """A connection of its own over a table function (SQL text) or Arrow data.
+        """A separate connection over a table function (SQL text) or Arrow data.
 
-        Messages name the file's `form` and list the `unread` columns among the others; `read` ones hold readings.
+        Messages name the file's `form` and list the `unread` columns among the others; `read` columns hold readings.
         """
         connection = duckdb.connect()
         engine = cls(connection.sql, label=label, query=query, coded=coded, form=form)
@@ -139,7 +139,7 @@ class DuckDBEngine:
 
     @classmethod
     def of_connection(cls, connection: duckdb.DuckDBPyConnection, *, label: str, query: str | None) -> Self:
-        """A query on a connection that somebody else opened and closes."""
+        """A query on a connection that the caller opened and closes."""
         engine = cls(connection.sql, label=label, query=query)
         engine._connection = connection
         engine._refuse_inferred()
@@ -147,7 +147,9 @@ class DuckDBEngine:
 
     @classmethod
     def of_relation(cls, relation: Any, *, label: str) -> DuckDBEngine:
-        """A relation of the caller's own connection, which stays open; it hides it, so nothing can interrupt it."""
+        """A relation of the caller's own connection, which stays open and cannot be interrupted, because the relation
+        hides it.
+        """
         engine = cls(lambda statement: relation.query("rows", statement), label=label, query=None)
         engine.filtered = relation.type not in _WHOLE_RELATIONS
         engine._refuse_inferred()
@@ -193,11 +195,11 @@ class DuckDBEngine:
             self._closing.pop(0)()
 
     def _refuse_inferred(self) -> None:
-        """Refuse scans that take a column's type from its cells: one cell would recode all others."""
+        """Refuse scans that infer a column's type from its cells: one cell could change the codes of all others."""
         self._refuse_scans(self._run, _INFERRING)
 
     def _refuse_inferring_query(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Refuse a query with such scans of its own, beside `rows`, of which it is explained an empty copy."""
+        """Refuse a query with such scans other than `rows`; the query is explained on an empty copy of `rows`."""
         empty = self._guarded(lambda: connection.sql("SELECT * FROM rows LIMIT 0").to_arrow_table())
         with duckdb.connect() as scratch:
             scratch.register("rows", empty)
@@ -221,9 +223,9 @@ class DuckDBEngine:
 
 
 def _count_progress(connection: duckdb.DuckDBPyConnection) -> None:
-    """Let DuckDB count, so that `scanned` knows, and never print; reading goes on where it cannot.
+    """Let DuckDB measure progress for `scanned` without printing; reading continues if it cannot.
 
-    In a notebook its bar needs a package that is often absent, and merely asking for one fails.
+    In a notebook its progress bar needs a package that is often absent, and requesting one fails.
     """
     try:
         connection.execute("SET enable_progress_bar_print = false")

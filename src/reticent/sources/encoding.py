@@ -1,7 +1,7 @@
 """The rule of `Attribute.encode` as SQL: one expression per attribute, the same in every engine.
 
-Numbers are compared as doubles, times in the column's own type against edges moved to it, text byte by byte.
-A binary tree of comparisons finds the bin or category, so a hundred of them cost seven comparisons a row.
+Numbers are compared as doubles, times in the column's own type against converted edges, text byte by byte. A binary
+tree of comparisons finds the bin or category, so a hundred of them cost seven comparisons per row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST_MICROSECOND = (datetime.datetime.max - _EPOCH) // datetime.timedelta(micro
 class Coding:
     """`prepared` columns first, then `projected` ones, then `code` and `status` over these.
 
-    So an engine rewrites and reads each text only once (`readings_of`).
+    An engine therefore rewrites and reads each text only once (`readings_of`).
     """
 
     prepared: tuple[str, ...]
@@ -86,7 +86,7 @@ def coding(attribute: Attribute, column: str, kind: ColumnType, dialect: Dialect
 def readings_of(
     codings: Iterable[Coding], relation: str, dialect: Dialect, others: Iterable[str] = (), where: str = ""
 ) -> str:
-    """A subquery of everything that codes are computed from, and of other columns beside it."""
+    """A subquery of all expressions from which codes are computed, and of other columns."""
     made = list(codings)
     projected = ", ".join([*others, *(part for each in made for part in each.projected)]) or "0 AS nothing"
     prepared = ", ".join(part for each in made for part in each.prepared)
@@ -97,9 +97,9 @@ def readings_of(
 
 
 def value_of(attribute: Undeclared, column: str, kind: ColumnType, dialect: Dialect) -> tuple[Coding, str]:
-    """For a column that nobody declared: what to project, and SQL over that for its text, number or seconds.
+    """For an undeclared column: the projected columns, and SQL over them for its text, number or seconds.
 
-    Null where there is no such reading, or where it means a missing value.
+    Null if there is no such reading, or if it marks a missing value.
     """
     if kind.read:  # the frame's cells were read one by one
         return Coding((), (f"{dialect.quoted(column)} AS r0",), "0", "0"), "r0"
@@ -130,7 +130,7 @@ def _digits(kind: Kind, dialect: Dialect) -> str:
 
 
 def _marks(attribute: Attribute, reading: str, kind: Kind, dialect: Dialect) -> list[str]:
-    """Conditions that a reading is declared to mean a missing value; marks in text are gone already."""
+    """Conditions under which a reading marks a missing value; marks in text are already removed."""
     rules = attribute.rules
     if rules is None or kind == "text":
         return []
@@ -179,7 +179,7 @@ def _looked_up(ends: np.ndarray, code: str, dialect: Dialect) -> str:
 
 
 def _clipped(attribute: Numeric, reading: str, read_as: ColumnReading, dialect: Dialect) -> str:
-    """The reading as a double, floored if the attribute is whole, clipped to the edges."""
+    """The reading as a double, rounded down if the attribute is whole, clipped to the edges."""
     number = reading if attribute.kind == "number" else _count(attribute, reading, read_as.kind, dialect)
     first, last = map(dialect.number, attribute.bounds)
     clipped = f"LEAST(GREATEST({number}, {first}), {last})"
@@ -188,7 +188,7 @@ def _clipped(attribute: Numeric, reading: str, read_as: ColumnReading, dialect: 
 
 
 def _count(attribute: Numeric, reading: str, kind: Kind, dialect: Dialect) -> str:
-    """Days or microseconds since 1970, as a double; clipped first, because engines know infinite dates."""
+    """Days or microseconds since 1970, as a double; clipped first, because engines have infinite dates."""
     low, high = (_least_microsecond(cut, attribute.kind == "date") for cut in attribute.bounds)
     ends = _moment(low, kind, dialect), _moment(-(-high // _DAY) * _DAY, kind, dialect)
     finite, day = f"LEAST(GREATEST({reading}, {ends[0]}), {ends[1]})", dialect.number(float(_DAY))
@@ -200,7 +200,7 @@ def _count(attribute: Numeric, reading: str, kind: Kind, dialect: Dialect) -> st
 
 
 def _tree(below: Sequence[str], low: int, high: int) -> str:
-    """The number of thresholds at or below the value; `below[i]` says that it is under threshold i."""
+    """The number of thresholds at or below the value; `below[i]` states that it is below threshold i."""
     if low == high:
         return str(low)
     middle = (low + high) // 2
@@ -267,7 +267,7 @@ def _comparable(attribute: Categorical, kind: Kind, dialect: Dialect) -> list[tu
 
 
 def _literals(texts: Iterable[tuple[str, int]], kind: Kind, dialect: Dialect) -> list[tuple[object, str, int]]:
-    """Those texts that a value in a column of this kind can have."""
+    """The texts that a value in a column of this kind can have."""
     found: list[tuple[object, str, int]] = []
     for value, code in texts:
         if kind == "text" and dialect.can_hold(value):

@@ -1,4 +1,4 @@
-"""An engine is where rows live: it knows its columns and runs grouping statements; rows leave it as counts only."""
+"""`Engine`: the place that holds the rows; it runs grouping statements and returns only counts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Kind = Literal["integer", "decimal", "float", "boolean", "text", "date", "timest
 
 @dataclass(frozen=True)
 class ColumnType:
-    """What the rule for codes must know of an engine's type.
+    """The properties of an engine's type on which the encoding depends.
 
-    `wide` numbers have more digits than a double, so they are rounded through text, which every engine does right.
-    An `instant` is a timestamp with a time zone; `codes` were judged in Python because the cells have no common type,
-    and `stored` names the three columns that hold codes, statuses and positions; `read` says that a column of cells
-    without a common type holds their readings already.
+    `wide` numbers have more digits than a double, so they are rounded through text, which every engine does correctly.
+    An `instant` is a timestamp with a time zone. `codes` were computed in Python because the cells have no common type,
+    and `stored` names the three columns that hold codes, statuses and positions. `read` states that a column of cells
+    without a common type already holds their readings.
     """
 
     kind: Kind
@@ -32,7 +32,8 @@ class ColumnType:
 class Engine(Protocol):
     """A relation in an engine, which returns integers.
 
-    But for `texts`, which only `reticent.custodian.check` calls, and `tally`, which only `sources.undeclared` does.
+    Exceptions are `texts`, which only `reticent.custodian.check` calls, and `tally`, which only `sources.undeclared`
+    calls.
     """
 
     dialect: Dialect
@@ -46,23 +47,25 @@ class Engine(Protocol):
     def columns(self) -> Mapping[str, ColumnType]: ...
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
-        """Blocks of int64 of shape (width, rows), in any order; closed early, it leaves the engine usable."""
+        """Blocks of int64 of shape (width, rows), in any order; if closed early, the engine remains usable."""
         ...
 
     def texts(self, statement: str) -> list[str]:
-        """The one text column of a short statement, for the custodian's eyes only: it holds values of rows."""
+        """The single text column of a short statement, for the custodian only: it holds values of rows."""
         ...
 
     def tally(self, statement: str) -> tuple[list, np.ndarray]:
-        """The two columns of a statement, values and whole numbers: for private discovery, whose kernel keeps them."""
+        """The two columns of a statement, values and whole numbers, for private discovery in the kernel."""
         ...
 
     def scanned(self) -> float | None:
-        """How much of the running statement's input has been read, in [0, 1]; None where the engine does not say."""
+        """The share of the running statement's input that has been read, in [0, 1]; None if the engine does not report
+        it.
+        """
         ...
 
     def interrupt(self) -> None:
-        """Cancel the running statement, from any thread; `fetch` then raises. Nothing runs: nothing happens."""
+        """Cancel the running statement from any thread; `fetch` then raises an error. No effect if nothing runs."""
         ...
 
     def close(self) -> None: ...

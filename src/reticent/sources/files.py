@@ -1,4 +1,4 @@
-"""Files become DuckDB relations; their format is told by their name, never guessed from their rows."""
+"""Files as DuckDB relations; the format follows from the file name, never from the rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Scan:
 
 
 def open_file(path: str | Path, domain: Domain, query: str | None) -> DuckDBEngine:
-    """The engine over one file, a Parquet folder or a glob of them; a query sees it as the table `rows`."""
+    """The engine over one file, a Parquet folder or a glob of files; a query names it `rows`."""
     if not str(path).strip():
         # An empty name would be the working folder, with all that lies in it.
         raise SourceError("the path is empty; give a file, or '.' for the folder you are in")
@@ -53,7 +53,7 @@ def declared_names(location: Path) -> list[str]:
 
 
 def file_format(location: Path) -> tuple[str, Path]:
-    """`csv`, `parquet` or `arrow`, and the file whose header or schema tells: of a folder its first one."""
+    """`csv`, `parquet` or `arrow`, and the file with the header or schema: for a folder, its first file."""
     if "://" in str(location):
         raise SourceError("a URL is not supported here; use postgresql:// or a file")
     try:
@@ -99,12 +99,12 @@ def _scan(location: Path, domain: Domain | None) -> _Scan:
 
 
 def _parquet_scan(location: Path) -> str:
-    """Values in the names of folders (`year=2024`) are text: a type that suits all of them would depend on rows."""
+    """A scan that reads values in folder names (`year=2024`) as text: a common type would depend on rows."""
     return f"read_parquet({quoted_text(str(location))}, hive_types_autocast = false)"
 
 
 def _csv_scan(location: Path, domain: Domain | None, *, tab: bool) -> str:
-    """Every field is text and the delimiter follows from the header: sniffing rows would make types depend on them."""
+    """A scan with every field as text and the delimiter from the header, so that types do not depend on rows."""
     wanted = frozenset(domain.names) if domain is not None else frozenset()
     delimiter, names = _names(_header(location), location.name, wanted, tab=tab)
     refuse_twice(names, location.name)
@@ -116,7 +116,7 @@ def _csv_scan(location: Path, domain: Domain | None, *, tab: bool) -> str:
 
 
 def _names(header: str, label: str, wanted: frozenset[str], *, tab: bool) -> tuple[str, list[str]]:
-    """The delimiter that finds most of the wanted names, then most names at all; and the names it finds."""
+    """The delimiter that finds most of the required names, then most names; and the names."""
     delimiters = "\t" if tab else ",;\t|"
     parsed = {mark: _fields(header, mark, label) for mark in delimiters}
     delimiter = max(delimiters, key=lambda mark: (len(wanted & set(parsed[mark])), len(parsed[mark])))
@@ -124,7 +124,7 @@ def _names(header: str, label: str, wanted: frozenset[str], *, tab: bool) -> tup
 
 
 def _fields(header: str, delimiter: str, name: str) -> list[str]:
-    """The names in a header line; its length is bounded where it is read, so a field's need not be."""
+    """The names in a header line; its length is limited when it is read."""
     before = csv.field_size_limit(_HEADER_BYTES)
     try:
         return next(csv.reader([header], delimiter=delimiter), [])

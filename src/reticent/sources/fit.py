@@ -1,4 +1,4 @@
-"""What did not fit a domain, counted exactly: for the custodian's eyes, never for publication."""
+"""Exact counts of values that do not fit a domain, for the custodian only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _COUNTED = tuple(map(int, (Status.NULL, Status.UNFIT, Status.OUTSIDE)))
 
 @dataclass(frozen=True)
 class Misfits:
-    """Rows in all, persons among them, rows that name none; per attribute (null, fits nowhere, outside the edges)."""
+    """The number of rows, of persons, and of rows without a person; per attribute (null, fits no code, outside the
+    edges).
+    """
 
     rows: int
     persons: int
@@ -62,7 +64,7 @@ def count_violations(engine: Engine, domain: Domain) -> list[int]:
 
 
 def misfit_texts(engine: Engine, domain: Domain, name: str, most: int, status: Status) -> list[str]:
-    """The commonest values of a column that fit nowhere, or that lie outside its edges, as text."""
+    """The commonest values of a column that fit no code or lie outside its edges, as text."""
     dialect = engine.dialect
     kind = required_columns(engine, [name])[name]
     if kind.stored is not None:

@@ -1,6 +1,6 @@
-"""Frames in memory become Arrow tables; a column whose cells have no common declared type is coded cell by cell.
+"""Data frames in memory as Arrow tables; a column without a common declared type is encoded cell by cell.
 
-Letting a library infer one type from all cells would let one cell recode every other one (docs/proofs/reading.md).
+If a library inferred one type from all cells, one cell could change the codes of all others (docs/proofs/reading.md).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from reticent.errors import SourceError, given
 
 @dataclass
 class ArrowFrame:
-    """An Arrow table, and for each column coded here those that hold its codes, statuses and positions."""
+    """An Arrow table; for each column encoded here, the columns that hold its codes, statuses and positions."""
 
     table: pa.Table
     coded: dict[str, tuple[str, str, str]] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
-    """Names of columns that nobody asked for; a message may list them."""
+    """Names of columns that the domain does not use; a message may list them."""
     read: tuple[str, ...] = ()
     """Names of columns that hold readings of undeclared attributes, one cell by one."""
 
 
 def pandas_frame(frame: Any, domain: Domain, person: str | None, label: str) -> ArrowFrame:
-    """A pandas frame: NumPy and extension types keep theirs, objects and categories are judged one by one."""
+    """A pandas frame: NumPy and extension types are kept, objects and categories are encoded cell by cell."""
     names = [name for name in frame.columns if isinstance(name, str)]
     refuse_twice(names, label)
     places = {name: place for place, name in enumerate(frame.columns) if isinstance(name, str)}
@@ -42,7 +42,7 @@ def pandas_frame(frame: Any, domain: Domain, person: str | None, label: str) -> 
 
 
 def polars_frame(frame: Any, domain: Domain, person: str | None, label: str) -> ArrowFrame:
-    """A polars frame: every type but Object and what Arrow lacks is declared for the whole column."""
+    """A polars frame: every type but Object, and those that Arrow lacks, is declared for the whole column."""
     made = _Columns(domain, person, frame.height)
     for name in frame.columns:
         made.add(name, lambda name=name: _polars_column(frame.get_column(name)))
@@ -50,7 +50,7 @@ def polars_frame(frame: Any, domain: Domain, person: str | None, label: str) -> 
 
 
 def arrow_frame(table: pa.Table, domain: Domain, person: str | None, label: str) -> ArrowFrame:
-    """An Arrow table, cut to the columns that are needed: engines take long over thousands."""
+    """An Arrow table with only the needed columns, because engines are slow with thousands of columns."""
     names = table.column_names
     refuse_twice(names, label)
     needed = {name: table.column(place) for place, name in enumerate(names) if name in domain or name == person}
@@ -80,7 +80,7 @@ def refuse_twice(names: Sequence[str], label: str) -> None:
 
 @dataclass(frozen=True)
 class _Cells:
-    """Cells without a common type: distinct values, and the place of each row's among them (-1: null)."""
+    """Cells without a common type: distinct values, and the index of each row's value among them (-1: null)."""
 
     values: Sequence[Any]
     places: np.ndarray | None = None
@@ -90,7 +90,7 @@ class _Cells:
 
 
 class _Columns:
-    """Collects the columns that are needed; of the others only the names."""
+    """Collects the needed columns; of the others only the names."""
 
     def __init__(self, domain: Domain, person: str | None, rows: int) -> None:
         self._domain, self._person, self._rows = domain, person, rows
@@ -140,7 +140,7 @@ def _judged(attribute: Attribute, cells: _Cells) -> tuple[np.ndarray, np.ndarray
 
 
 def _readings(attribute: Undeclared, cells: _Cells) -> pa.Array:
-    """Each cell's own reading: a text, a number or seconds since 1970; null where there is none."""
+    """Each cell's own reading: a text, a number or seconds since 1970; null if there is none."""
     found = [attribute.read(cell) for cell in cells.values]
     listed = found if cells.places is None else [None if place < 0 else found[place] for place in cells.places]
     texts = attribute.kind == "text"
@@ -153,7 +153,7 @@ def _utf8(text: Any) -> bool:
 
 
 def _identities(cells: _Cells) -> pa.Array:
-    """Persons numbered as they come, null for nobody."""
+    """Persons numbered in order of appearance, null for nobody."""
     numbers: dict[Any, int] = {}
     whom = map(identity_of, cells.values)
     listed = [-1 if who is None else numbers.setdefault(who, len(numbers)) for who in whom]
@@ -183,7 +183,7 @@ def _pandas_column(values: Any) -> pa.Array | _Cells:
 
 
 def _pandas_declares(dtype: Any) -> bool:
-    """Whether the type says what every cell is, whatever the cells are."""
+    """Whether the type determines the type of every cell."""
     import pandas as pd
 
     if isinstance(dtype, np.dtype):
@@ -207,7 +207,7 @@ def _polars_column(column: Any) -> pa.Array | _Cells:
 
 
 def misfit_cells(rows: Any, domain: Domain, name: str, most: int, status: Status) -> list[Any]:
-    """The first different cells of a frame's untyped column that do not fit; for the custodian's eyes only."""
+    """The first distinct cells of a frame's untyped column that do not fit; for the custodian only."""
     try:
         column = _pandas_column(rows[name]) if hasattr(rows, "iloc") else _polars_column(rows[name])
     except (TypeError, KeyError, AttributeError, ImportError):

@@ -1,4 +1,4 @@
-"""Grouping packs a row's codes into few 62-bit keys, which the engine counts; unpacking happens here."""
+"""Grouping: a row's codes are packed into a few 62-bit keys, which the engine counts; unpacking happens here."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _CHUNK = 1 << 14
 
 @dataclass(frozen=True)
 class Packing:
-    """Attributes split, in order, into keys that fit a signed 64-bit integer; each code has bits of its own.
+    """Attributes divided, in order, into keys that fit a signed 64-bit integer; each code has its own bits.
 
-    Unpacking is then shifts and masks, several times faster than the divisions of a tight mixed radix.
+    Unpacking needs only shifts and masks, several times faster than the divisions of a tight mixed radix.
     """
 
     domain: Domain
@@ -74,7 +74,9 @@ class Packing:
         return columns
 
     def planes(self, layout: Layout, keys: np.ndarray) -> np.ndarray:
-        """Byte planes of the layout's attributes, a chunk at a time: fresh large arrays cost more than the shifts."""
+        """Byte planes of the layout's attributes, a chunk at a time, because allocating large arrays costs more than
+        the shifts.
+        """
         found = np.empty((sum(map(len, layout.values())), keys.shape[1]), dtype=np.uint8)
         for start in range(0, keys.shape[1], _CHUNK):
             part = slice(start, start + _CHUNK)
@@ -87,7 +89,7 @@ def _bits(domain: Domain, name: str) -> int:
 
 
 def required_columns(engine: Engine, names: Sequence[str]) -> Mapping[str, ColumnType]:
-    """The engine's columns, once all that the domain and the privacy unit name are among them."""
+    """The engine's columns; refused if a column of the domain or the privacy unit is missing."""
     columns = engine.columns()
     missing = [name for name in names if name not in columns]
     if missing:
@@ -102,7 +104,8 @@ def _listed(names: Sequence[str], most: int) -> str:
 
 def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | None, placed: Sequence[str] = ()) -> str:
     """A subquery of every row's packed keys k0, k1, ..., the positions p0, p1, ... of `placed` attributes in their bins
-    and, if persons are the unit, its person."""
+    and, if persons are the unit, its person.
+    """
     dialect = engine.dialect
     names = [*dict.fromkeys([*(name for group in packing.groups for name in group), *placed])]
     columns = required_columns(engine, [*names, *([] if person is None else [person])])
@@ -128,5 +131,5 @@ def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | N
 
 
 def placed_attributes(domain: Domain) -> tuple[str, ...]:
-    """Attributes whose bins hide something, so that a position in them can be read."""
+    """Attributes whose numbers differ within bins, so that positions can be read."""
     return tuple(name for name in domain.names if has_positions(domain[name]))

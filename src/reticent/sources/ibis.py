@@ -1,8 +1,7 @@
-"""An Ibis expression names rows in a backend; its compiled SQL is the relation of that backend's own engine.
+"""Ibis expressions: the compiled SQL becomes a relation of the backend's own engine.
 
-Rows of any other backend that Ibis speaks come as Arrow batches; DuckDB in this process bins and groups them.
-
-Its SQL is not proven to compare and cast like ours, so it is asked for plain columns only, and the codes are right.
+Rows of other Ibis backends arrive as Arrow batches; DuckDB in this process bins and groups them. The SQL of these
+backends is not proven to compare and cast as ours does, so they only deliver plain columns.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from reticent.sources.spark import SparkEngine
 
 
 def frame_behind(expression: Any) -> Any:
-    """The pandas or polars frame that an in-memory table holds; its own schema was inferred from the cells."""
+    """The pandas or polars frame of an in-memory table, whose schema Ibis inferred from the cells."""
     from ibis.expr import operations
 
     operation = expression.op() if hasattr(expression, "op") else None
@@ -32,7 +31,7 @@ def frame_behind(expression: Any) -> Any:
 
 
 def open_expression(expression: Any, label: str) -> Engine:
-    """The engine of an expression's backend; only those that pass the conformance suite bin rows themselves."""
+    """The engine of an expression's backend; only backends that pass the conformance suite bin rows themselves."""
     import ibis
     from ibis.expr import operations
 
@@ -64,7 +63,7 @@ _WIDE = (pa.int64(), pa.uint64())
 
 
 class StreamedEngine(DuckDBEngine):
-    """An Ibis table expression, run anew for every statement; batches are dropped as soon as they are counted."""
+    """An Ibis table expression, run again for every statement; batches are discarded as soon as they are counted."""
 
     _expression: Any
     _schema: pa.Schema
@@ -98,7 +97,7 @@ class StreamedEngine(DuckDBEngine):
         self._offer(_asked(self.label, lambda: self._batches(used or self._schema.names[:1])))
 
     def _batches(self, names: list[str]) -> pa.RecordBatchReader:
-        """Whole numbers travel as text: drivers that pass through pandas round them where there are nulls."""
+        """The batches; whole numbers travel as text, because drivers that use pandas round them if there are nulls."""
         schema = pa.schema([self._schema.field(name) for name in names])
         chosen = self._expression.select(names)
         wide = {field.name: chosen[field.name].cast("string") for field in schema if field.type in _WIDE}
@@ -110,7 +109,7 @@ class StreamedEngine(DuckDBEngine):
 
 
 def _asked(label: str, action: Any) -> Any:
-    """Drivers raise what they like, and their messages may quote cells or addresses."""
+    """Replace errors of drivers, whose messages may quote cells or addresses."""
     try:
         return action()
     except Exception:

@@ -53,7 +53,7 @@ def _frame(rows: Any, domain: Domain, person: str | None, name: str) -> ArrowFra
 
 
 def _streamed(rows: Any) -> pa.Table | None:
-    """What offers its columns as an Arrow stream; None for a column alone, which is a stream too."""
+    """An object that offers its columns as an Arrow stream; None for a single column, which is also a stream."""
     if not hasattr(rows, "__arrow_c_stream__") or _is(rows, "polars", "Series") or _is(rows, "pandas", "Series"):
         return None
     return pa.table(rows)

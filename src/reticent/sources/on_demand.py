@@ -1,4 +1,4 @@
-"""Counts on demand: where distinct records are too many to hold, the engine stays open and counts covering sets."""
+"""Counting on demand: if the distinct records do not fit in memory, the engine stays open and counts covering sets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STREAMED_CELLS = 1 << 25
 class OnDemand(Counts):
     """One grouping statement per covering set; the marginals served by it are cached (`kernel.counts`).
 
-    An engine in this process streams encoded rows instead and all covering sets are tallied in one pass over them.
+    An engine in this process instead streams encoded rows, and all covering sets are counted in one pass over them.
     """
 
     __slots__ = ("__weakref__", "_engine", "_lock", "_weighing", "close")
@@ -36,8 +36,8 @@ class OnDemand(Counts):
     ) -> None:
         """`placed` are the attributes whose positions in bins may be read; by default all that have them.
 
-        A table that was declared without them has none here either: whether it is held or counted on demand follows
-        from the number of its distinct records, and must not show in what can be asked of it.
+        A table that was declared without positions has none here either: whether it is held in memory or counted on
+        demand depends on the private number of its distinct records and must not affect which questions are possible.
         """
         super().__init__(domain, placed_attributes(domain) if placed is None else placed)
         self._engine = engine
@@ -74,7 +74,7 @@ class OnDemand(Counts):
         return self._read(*self._statement(attributes, (name,)), attributes, 1)
 
     def _read(self, packing: Packing, statement: str, attributes: tuple[str, ...], column: int = 0) -> np.ndarray:
-        """The cells of a grouping statement: of its weights, or of the sums beside them."""
+        """The cells of a grouping statement: its weights, or the sums of positions."""
         counts = np.zeros(self._domain.shape_of(attributes), dtype=np.int64)
         width = len(packing.groups)
         with self._lock:
@@ -135,7 +135,7 @@ class OnDemand(Counts):
 
 
 def _factor(code: str, vector: np.ndarray) -> str:
-    """The vector's value at a code, its codes listed value by value."""
+    """The vector's value at a code, with its codes listed by value."""
     branches = []
     for value in np.unique(vector[vector != 0]).tolist():
         listed = ", ".join(map(str, np.flatnonzero(vector == value).tolist()))

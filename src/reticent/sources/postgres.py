@@ -1,4 +1,4 @@
-"""PostgreSQL bins, weighs and groups in one read-only snapshot; keys and weights come back as binary COPY."""
+"""PostgreSQL bins, weights and groups in one read-only snapshot; keys and weights come back as binary COPY."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _REASONS = {
 
 
 class PostgresEngine:
-    """One query in one repeatable-read, read-only transaction, so that all counts are of the same rows."""
+    """One query in one repeatable-read, read-only transaction, so that all counts refer to the same rows."""
 
     dialect: dialects.Dialect = dialects.PostgreSQL()
     near = False
@@ -61,7 +61,7 @@ class PostgresEngine:
 
     @classmethod
     def connect(cls, url: str, query: str | None) -> PostgresEngine:
-        """Open a URL such as `postgresql://user:password@host/database`; it is never shown again."""
+        """Open a URL such as `postgresql://user:password@host/database`; messages never show it."""
         psycopg = _psycopg()
         if query is None:
             raise SourceError("a database needs query=, such as 'SELECT * FROM visits'")
@@ -90,7 +90,7 @@ class PostgresEngine:
         return self._guarded(describe)
 
     def origins(self) -> list[tuple[str, str, int, int]]:
-        """Of each column its name and type, and the table and number it comes from, 0 where it is computed."""
+        """The name and type of each column, and its table and number there; 0 for a computed column."""
 
         def describe() -> list[tuple[str, str, int, int]]:
             with self._connection.cursor() as cursor:
@@ -170,14 +170,14 @@ class PostgresEngine:
             self._guarded(self._connection.rollback)
 
     def _renew(self) -> None:
-        """A failed or abandoned statement leaves its transaction failed; a fresh one starts with the next statement."""
+        """End a failed or abandoned transaction; the next statement starts a new one."""
         psycopg = _psycopg()
         if self._connection.info.transaction_status == psycopg.pq.TransactionStatus.INERROR:
             with contextlib.suppress(psycopg.Error):
                 self._connection.rollback()
 
     def _textual(self, cursor: Any, codes: list[int]) -> frozenset[int]:
-        """Enumerations and citext have types of their own and are read as text."""
+        """Read enumerations and citext as text."""
         unknown = [code for code in codes if code not in _KINDS and code != _NUMERIC]
         cursor.execute(
             "SELECT oid FROM pg_type WHERE oid = ANY(%s) AND (typtype = 'e' OR typname = 'citext')", (unknown,)
@@ -195,7 +195,7 @@ class PostgresEngine:
 
 
 def _fill(held: bytearray, chunks: Iterator[bytes], size: int) -> bool:
-    """Append until `size` bytes are held; whether anything but the end marker came."""
+    """Append until `size` bytes are held; returns whether anything but the end marker arrived."""
     before = len(held)
     for chunk in chunks:
         held += chunk

@@ -1,4 +1,4 @@
-"""Progress of a read is its stage, its seconds and the share of its input already scanned: nothing about values.
+"""Progress of a read: its stage, elapsed seconds and the share of the input scanned; nothing about values.
 
 The engine works in a helper thread, so that the caller's own thread stays free to report and to be interrupted.
 """
@@ -24,7 +24,7 @@ Stage = Literal["opening", "grouping", "receiving", "ready"]
 
 @dataclass(frozen=True)
 class ReadProgress:
-    """`opening` a connection, `grouping` in the engine, `receiving` distinct records, `ready`."""
+    """The stages of a read: `opening` a connection, `grouping` in the engine, `receiving` distinct records, `ready`."""
 
     stage: Stage
     seconds: float
@@ -51,7 +51,7 @@ def read_listener(progress: ReadListener | bool | None) -> Iterator[ReadListener
 
 
 class Stopwatch:
-    """Tells a listener, if there is one, the stage and the seconds since the read began."""
+    """Reports the stage and the seconds since the read began to a listener, if there is one."""
 
     def __init__(self, listener: ReadListener | None) -> None:
         self._listener = listener
@@ -63,7 +63,7 @@ class Stopwatch:
 
 
 def watched(engine: Engine, statement: str, width: int, stopwatch: Stopwatch | None = None) -> Generator[np.ndarray]:
-    """The blocks of a statement; Ctrl-C, or a listener that raises, cancels it in the engine and leaves at once."""
+    """The blocks of a statement; Ctrl-C, or a listener that raises an error, cancels it in the engine."""
     stopwatch = stopwatch or Stopwatch(None)
     blocks = engine.fetch(statement, width)
     with ThreadPoolExecutor(1, thread_name_prefix="reticent-read") as helper:

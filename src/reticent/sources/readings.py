@@ -1,8 +1,7 @@
-"""A reading is a column's value as a number, text, truth value or time, in SQL; null where there is none.
+"""Readings: a column's value as a number, text, truth value or time, in SQL; null if there is none.
 
-The mirror of `reticent.domain.values`, which says the same for single Python values.
-
-Reading rules in SQL: the mirror of `reticent.domain.rules`, one expression for each text column.
+It mirrors `reticent.domain.values`, which defines the same for single Python values, and `reticent.domain.rules`, with
+one expression for each text column.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ INSTANT_PATTERN = rf"^{_CALENDAR}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](
 
 @dataclass(frozen=True)
 class ColumnReading:
-    """SQL for the reading, the kind of its result, and SQL for "present but unreadable" where that can happen."""
+    """SQL for the reading, the type of its result, and SQL for "present but unreadable" if that can happen."""
 
     sql: str
     kind: Kind
@@ -40,7 +39,7 @@ class ColumnReading:
 
 
 def text_behind(attribute: Attribute, column: str, kind: ColumnType, dialect: Dialect) -> str | None:
-    """SQL for the text that an attribute's reading begins with; None where the column is read in its own type."""
+    """SQL for the text from which an attribute's reading starts; None if the column is read in its own type."""
     if kind.kind == "text":
         return dialect.as_text(column)
     if kind.kind == "boolean" and isinstance(attribute, Categorical | Undeclared) and attribute.kind == "text":
@@ -50,7 +49,7 @@ def text_behind(attribute: Attribute, column: str, kind: ColumnType, dialect: Di
 
 
 def read(attribute: Attribute, column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> ColumnReading:
-    """The reading that an attribute asks of a column, or of the text behind it."""
+    """The reading of a column, or of the text behind it, that an attribute needs."""
     if isinstance(attribute, Numeric | Undeclared) and attribute.kind in ("date", "datetime"):
         return _time(column, text, kind, dialect)
     if isinstance(attribute, Categorical | Undeclared) and attribute.kind == "text":
@@ -66,7 +65,7 @@ def _is_instant(text: str, dialect: Dialect) -> str:
 
 
 def present(column: str, kind: ColumnType, dialect: Dialect) -> str:
-    """Whether a row has a value at all; NaN counts as none."""
+    """Whether a row has a value; NaN counts as none."""
     nan = dialect.nan(kind.kind)
     return f"{column} IS NOT NULL" if nan is None else f"({column} IS NOT NULL AND {column} <> {nan})"
 
@@ -99,7 +98,7 @@ def _time(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> 
 
 
 def _text(column: str, text: str | None, kind: ColumnType, dialect: Dialect) -> ColumnReading:
-    """Whole numbers and dates stay what they are: categories are compared in the column's own type."""
+    """The reading as text; whole numbers and dates keep their type, in which categories are compared."""
     if text is not None:
         return ColumnReading(text, "text")
     if kind.kind in ("integer", "decimal", "float", "date"):
@@ -127,7 +126,7 @@ _ISO_LENGTH = len("2000-01-01 00:00:00.000000")
 
 
 def rewritten(attribute: Attribute, text: str, dialect: Dialect) -> str:
-    """SQL for the plain text of a text expression; null where the text is null or means a missing value."""
+    """SQL for the plain text of a text expression; null if the text is null or marks a missing value."""
     rules = attribute.rules
     if rules is None:
         return text
@@ -150,7 +149,7 @@ def spellings(attribute: Attribute) -> dict[str, int]:
 
 
 def _key(stripped: str, rules: Rules, wanted: Iterable[str] | None, dialect: Dialect) -> str:
-    """What of the text is compared; only characters that some wanted key has, if these are known, need to be folded."""
+    """SQL for the comparison key of a text; only characters that occur in some key need to be folded."""
     if not rules.casefold:
         return stripped
     sources, targets = folding(None if wanted is None else [*wanted, *rules.missing_texts])
@@ -158,7 +157,7 @@ def _key(stripped: str, rules: Rules, wanted: Iterable[str] | None, dialect: Dia
 
 
 def _otherwise(key: str, rules: Rules, aliases: dict[str, str], reading: str, dialect: Dialect) -> str:
-    """The reading, or the key itself where there is none, but for marks of missing values and aliases."""
+    """The reading, or the key itself if there is none, except for marks of missing values and aliases."""
     marks = sorted(filter(dialect.can_hold, rules.missing_texts))
     branches = [f"WHEN {key} IN ({', '.join(map(dialect.literal, marks))}) THEN NULL"] if marks else []
     for alias, plain in aliases.items():

@@ -1,4 +1,4 @@
-"""Spark bins, weighs and groups on its cluster; only distinct keys and their weights are collected."""
+"""Spark bins, weights and groups on its cluster; only distinct keys and their weights are collected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KINDS = {
 
 
 class SparkEngine:
-    """A relation of the caller's own session, which stays open; configuration alone makes it a cluster."""
+    """A relation of the caller's own session, which stays open; its configuration names the cluster."""
 
     dialect: dialects.Dialect = dialects.Spark()
     near = False
@@ -39,7 +39,7 @@ class SparkEngine:
 
     @classmethod
     def of_frame(cls, frame: Any, *, label: str) -> SparkEngine:
-        """A data frame may be a filter, so its size is no public fact."""
+        """A relation of a data frame; it may filter rows, so its size is not public."""
         view = f"reticent_{uuid.uuid4().hex}"
         engine = cls(frame.sparkSession, view, label=label, filtered=True)
         engine._guarded(lambda: frame.createOrReplaceTempView(view))

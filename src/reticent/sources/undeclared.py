@@ -1,4 +1,4 @@
-"""Columns that nobody declared: their different values with weights, for the kernel's private discovery only."""
+"""Undeclared columns: their distinct values with weights, for the kernel's private discovery only."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from reticent.sources.readings import present
 
 
 class UndeclaredValues:
-    """What `kernel.discovery` asks: numbers and their weights, texts and how many units have them.
+    """The source of `kernel.discovery`: numbers with their weights, texts with their numbers of units.
 
-    Every unit weighs what it weighs in a table: a record one, a person's rows with a value the person grid together
-    (docs/proofs/person-weights.md).
+    Every unit has the weight that it has in a table: a record one, a person's rows with a value the person grid
+    together (docs/proofs/person-weights.md).
     """
 
     __slots__ = ("_domain", "_engine", "_grid", "_person")
@@ -36,7 +36,7 @@ class UndeclaredValues:
         self._engine.close()
 
     def total(self) -> int:
-        """The weight of all units, those without a value included."""
+        """The weight of all units, including those without a value."""
         counted, where = "COUNT(*)", ""
         if self._person is not None:
             column, kind = self._quoted(self._person), self._engine.columns()[self._person]
@@ -78,7 +78,7 @@ class UndeclaredValues:
         return self._engine.tally(f"SELECT v, {counted} AS w FROM ({rows}) AS valued GROUP BY v")
 
     def _rows(self, name: str) -> str:
-        """A subquery of every row's value, and its person where persons are the unit; rows without either are out."""
+        """A subquery of every row's value, and its person if persons are the unit; rows without either are excluded."""
         dialect, columns = self._engine.dialect, self._engine.columns()
         attribute = self._domain[name]
         assert isinstance(attribute, Undeclared)

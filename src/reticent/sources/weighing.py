@@ -1,6 +1,6 @@
-"""How much rows weigh: each one alike, each person alike, or some rows of each person (spec 1.2, answers 6).
+"""Weights of rows: each row alike, each person alike, or a bounded number of rows of each person (spec 1.2, answers 6).
 
-What a person's rows weigh, and which of them are kept, follows from that person's rows alone.
+The weights of a person's rows, and the choice of those that are kept, depend on that person's rows alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOLD = 1 << 27
 
 @dataclass(frozen=True)
 class Weighing:
-    """Without `person` every row weighs 1. With it a person weighs `grid`, or has at most `most` rows of weight 1."""
+    """Without `person` every row has weight 1. With it a person has weight `grid`, or up to `most` rows of weight 1."""
 
     person: str | None = None
     grid: int = 1
@@ -92,10 +92,10 @@ def _counted(engine: Engine, rows: str, packing: Packing, placed: int) -> str:
 
 
 def _shared(engine: Engine, coded: str, packing: Packing, grid: int, placed: int) -> str:
-    """A person's m rows weigh floor(G/m), one more on the first G mod m in lexicographic order (spec 1.2).
+    """Each of a person's m rows has weight floor(G/m), one more on the first G mod m in lexicographic order (spec 1.2).
 
     Equal rows are first counted together (c of them, b before), so a person with a million rows is not sorted row by
-    row. v of a person's weight then lies on c rows, whose positions add up to s: v s / c of it, rounded down, counts.
+    row. If v of a person's weight lies on c rows with a sum of positions s, then v s / c of it, rounded down, counts.
     """
     keys, bigint, divided = _keys(packing), engine.dialect.bigint, engine.dialect.divided
     sums = "".join(f", CAST(SUM(q{place}) AS {bigint}) AS s{place}" for place in range(placed))
@@ -121,8 +121,8 @@ def _shared(engine: Engine, coded: str, packing: Packing, grid: int, placed: int
 def _kept(engine: Engine, coded: str, content: Sequence[str], most: int, key: str, carried: Sequence[str] = ()) -> str:
     """Each person's first rows by a hash of the row's content and its number among that person's equal rows.
 
-    Equal rows are numbered in any order, which changes nothing. The key is public, so that the same rows are kept on
-    every engine and every day; privacy does not rest on it (docs/proofs/bounded-rows.md).
+    Equal rows may be numbered in any order. The key is public, so that every engine keeps the same rows at any time;
+    privacy does not depend on it (docs/proofs/bounded-rows.md).
     """
     dialect, listed = engine.dialect, ", ".join(content)
     number = f"ROW_NUMBER() OVER (PARTITION BY person, {listed} ORDER BY {content[0]})"
@@ -144,9 +144,9 @@ def load_records(
     hold: int = HOLD,
     stopwatch: Stopwatch | None = None,
 ) -> Records | None:
-    """The distinct encoded records of an engine's relation, with their weights; None if they are more than `hold`.
+    """The distinct encoded records of an engine's relation, with their weights; None if there are more than `hold`.
 
-    Positions in their bins are read of `placed` attributes only: they take as long again as the codes.
+    Positions in bins are read of `placed` attributes only, because reading them takes as long as reading the codes.
     """
     packing, statement = grouping(engine, domain, domain.names, weighing, placed)
     layout = plane_layout(domain)

@@ -1,4 +1,4 @@
-"""A SQL statement is a few linear queries and post-processing of their answers; what is neither is refused."""
+"""SQL: a statement is compiled to linear queries and post-processing of their answers; anything else is refused."""
 
 from reticent.sql.asking import read_sql_workload, workload_of_sql
 from reticent.sql.error_targets import shortfall, targets

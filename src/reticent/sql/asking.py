@@ -1,8 +1,8 @@
-"""A statement put to knowledge: the errors its parts need, its table from their answers, its table for nothing.
+"""Statements asked of knowledge: the errors of their parts, their result from the parts' answers, and free results.
 
-Statistics asked from Python, answered as the SQL aggregate of the same name.
+Statistics asked from Python are answered as the SQL aggregate of the same name.
 
-A list of SQL statements is a workload: the questions behind them are what a release should answer well.
+A list of SQL statements is a workload: the queries behind them, which a release should answer well.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def part_confidence(statement: Statement, stored: Sequence[float] | None, confid
 
 
 def _bought_parts(statement: Statement, knowledge: Knowledge, confidence: float) -> list[Part]:
-    """What is read for nothing: totals of the rows' own numbers where somebody has paid for them."""
+    """Free answers: totals of the rows' own numbers if they were purchased before."""
     kinds: dict[Query, Numbers] = {}
     for query in statement.queries if knowledge.sums else ():
         bought = _sums_of(knowledge, query)
@@ -144,7 +144,7 @@ def _free(
 
 
 def _of_rows(knowledge: Knowledge, part: Part, confidence: float) -> Answer | None:
-    """A total of the rows' own numbers that somebody paid for."""
+    """A purchased total of the rows' own numbers."""
     best = best_centred if part.numbers == "centred" else best_sums
     return best(_sums_of(knowledge, part.query), part.query, part.error, confidence)
 
@@ -156,7 +156,7 @@ def _sums_of(knowledge: Knowledge, query: Query) -> tuple[RawSums, ...]:
 
 
 def _frozen(answer: Answer) -> Answer:
-    """Nobody may change what another statement will read."""
+    """Make arrays read-only, because other statements read them too."""
     for part in (answer.value, answer.count, answer.fitted, *(answer.interval or ())):
         if isinstance(part, np.ndarray):
             part.setflags(write=False)
@@ -256,7 +256,7 @@ def result_table(
 
 
 def _reached(table: ResultTable) -> tuple[tuple[float | None, ...], ...]:
-    """For whoever takes a typical error: certified ones, and typical ones where there are none."""
+    """Errors for a request that accepts typical errors: certified ones, otherwise typical ones."""
     if not table.typical:
         return table.errors
     rows = zip(table.errors, table.typical, strict=True)

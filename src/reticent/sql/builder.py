@@ -1,7 +1,7 @@
-"""From trees of SQL to expressions over one row set: constants, operators, conditions, CASE and casts.
+"""Compilation of SQL trees to expressions over one row set: constants, operators, conditions, CASE and casts.
 
-What a name or an aggregate stands for is the business of each row set (`leaf`); everything else means the same over
-the groups of a result and over the cells of the domain.
+Each row set defines the meaning of names and aggregates (`leaf`); everything else has the same meaning over the groups
+of a result and over the cells of the domain.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of dates: on known ones, and on bins of which only the first and the last day are known."""
+"""Functions of dates, on known dates and on bins of which only the first and the last day are known."""
 
 from __future__ import annotations
 

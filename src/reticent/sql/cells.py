@@ -1,8 +1,8 @@
-"""Expressions over one record, evaluated on the cells of the columns they name: every possible record is in one cell.
+"""Expressions over one record, evaluated on the cells of their columns; every possible record is in one cell.
 
-A column of categories has one value in a cell, a column of bins an interval. So an expression has a value, an interval
-or several possible outcomes in each cell, and that decides what it can be used for: a condition, a key of GROUP BY, or
-a number to be summed.
+A column of categories has one value in a cell, a column of bins an interval. An expression therefore has a value, an
+interval or several possible outcomes in each cell, which determines its possible uses: a condition, a key of GROUP BY,
+or a number to be summed.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class OnCells:
 
     @property
     def known(self) -> Known | None:
-        """Its column, unless it needs an answer."""
+        """Its column, unless it depends on an answer."""
         return self.found if isinstance(self.found, Known) else None
 
     @property
@@ -87,7 +87,7 @@ class OnCells:
         return self.scope.domain.cells(self.names)
 
     def first_open(self) -> str:
-        """The first cell in which the expression has several values, in the words of its bins."""
+        """The first cell in which the expression has several values, described by its bins."""
         known = self.known
         if known is None:
             return ""
@@ -99,7 +99,7 @@ class OnCells:
         return self.bins_of(int(open_[0]))
 
     def bins_of(self, cell: int) -> str:
-        """The bins that a cell lies in."""
+        """The bins of a cell."""
         codes = np.unravel_index(cell, self.scope.domain.shape_of(self.names))
         found = []
         for name, code in zip(self.names, codes, strict=True):
@@ -109,7 +109,7 @@ class OnCells:
         return " and ".join(found)
 
     def predicate(self, mask: np.ndarray) -> Predicate:
-        """The records that lie in some of the cells."""
+        """The records in some of the cells."""
         domain = self.scope.domain
         return predicate_of(mask.reshape(domain.shape_of(self.names)), self.names, domain, self.scope.meter)
 
@@ -138,9 +138,9 @@ def columns_of(tree: exp.Expr) -> list[exp.Column]:
 
 
 def predicate_of(mask: np.ndarray, names: Sequence[str], domain: Domain, meter: Meter) -> Predicate:
-    """A predicate that is true in the cells of a mask, and nowhere else.
+    """A predicate that is true exactly in the cells of a mask.
 
-    Codes of the first column that allow the same of the others are written once.
+    Codes of the first column with the same allowed codes of the others are written once.
     """
     if not names:
         return Everything() if bool(mask) else ~Everything()

@@ -1,5 +1,4 @@
-"""What names, aggregates and window functions mean over the three kinds of rows: groups of records, rows of a relation,
-and groups of such rows."""
+"""Meaning of names, aggregates and window functions over groups of records, rows of relations and single records."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Conditions on one record: SQL's WHERE, FILTER and CASE as selections of records.
 
-A comparison of a plain column with a constant is a predicate as it stands; every other condition is evaluated on the
-cells of the columns that it names.
+A comparison of a plain column with a constant is already a predicate; every other condition is evaluated on the cells
+of its columns.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _comparison(node: exp.Expr, scope: Scope) -> Selection:
 
 
 def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
-    """A comparison as it stands, unless it cuts a bin or orders text."""
+    """A plain comparison as a predicate, unless it cuts a bin or orders text."""
     assert isinstance(predicate, Comparison), "one column is compared"
     attribute = scope.domain[predicate.name]
     try:

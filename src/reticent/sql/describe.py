@@ -1,4 +1,4 @@
-"""DESCRIBE, SHOW and EXPLAIN: what the table is, and which questions a statement asks."""
+"""DESCRIBE, SHOW and EXPLAIN: a description of the table, and the queries behind a statement."""
 
 from __future__ import annotations
 

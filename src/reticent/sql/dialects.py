@@ -1,6 +1,7 @@
-"""Functions and words of other databases, as those that are known here: T-SQL, MySQL, Oracle, BigQuery, Snowflake.
+"""Functions and keywords of other databases, mapped to known ones: T-SQL, MySQL, Oracle, BigQuery, Snowflake.
 
-Also CURRENT_DATE and its kin: the day in UTC, written as a date, so that a statement is the same for a whole day.
+CURRENT_DATE and similar functions become the day in UTC, written as a date, so that a statement has the same meaning
+for a whole day.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Aggregates that look at a whole distribution: quantiles, distinct values and the mode, from the counts of each code.
+"""Aggregates of a whole distribution: quantiles, distinct values and the mode, from the counts of each code.
 
 Counts are certified cell by cell, and cumulative counts as such where a certificate covers them: a quantile lies
 between the ends of the first bins whose cumulative counts surely and possibly reach it (spec answers.md 5.5).

@@ -1,4 +1,4 @@
-"""Which error each question behind a statement needs, so that averages and other quotients reach the wanted one."""
+"""The error that each query behind a statement needs, so that quotients reach the requested error."""
 
 from __future__ import annotations
 

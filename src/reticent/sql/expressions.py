@@ -1,7 +1,7 @@
-"""Expressions over the rows of a small table: trees that turn what was answered into bounded columns.
+"""Expressions over the rows of a small table: trees that turn answers into bounded columns.
 
-A row set is public and fixed when a statement is compiled: groups of the domain, or what relational operators make of
-them. What depends on no answer is computed then, once; the rest is computed from the answers, each expression once.
+A row set is public and fixed when a statement is compiled: groups of the domain, or results of relational operators on
+them. Parts that depend on no answer are computed then, once; the others from the answers, each expression once.
 """
 
 from __future__ import annotations

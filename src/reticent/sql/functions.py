@@ -1,4 +1,4 @@
-"""Named functions: text, numbers and casts, on known values and, where bounds carry over, on bounded numbers.
+"""Named functions of text, numbers and casts, on known values and, if bounds can be propagated, on bounded numbers.
 
 Those of dates are in `date_functions`.
 """

@@ -1,4 +1,4 @@
-"""What records are grouped by: columns of the domain, and expressions that divide records into a few classes."""
+"""Keys of GROUP BY: columns of the domain, and expressions that divide records into a few classes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ColumnKey:
 
 @dataclass(frozen=True, eq=False)
 class ClassKey:
-    """One group per value of an expression, each with the records that have it."""
+    """One group per value of an expression, each with its records."""
 
     labels: tuple[Any, ...]
     predicates: tuple[Predicate, ...]
@@ -56,7 +56,7 @@ Key = ColumnKey | ClassKey
 
 @dataclass(frozen=True, eq=False)
 class GroupedBy:
-    """An expression of GROUP BY, and the key that it means."""
+    """An expression of GROUP BY, and its key."""
 
     tree: exp.Expr
     """In terms of the table's own columns; recognises it in the select list."""
@@ -78,7 +78,7 @@ class GroupedBy:
 
 
 def grouped_by(tree: exp.Expr, scope: Scope) -> GroupedBy:
-    """The key that an expression in GROUP BY means."""
+    """The key of an expression in GROUP BY."""
     tree, scope = scope.inlined(tree)
     while isinstance(tree, exp.Paren):
         tree = tree.this
@@ -122,7 +122,9 @@ def _cases(tree: exp.Expr, scope: Scope) -> GroupedBy | None:
 
 
 def _classes(tree: exp.Expr, scope: Scope, cut: str = "") -> GroupedBy:
-    """Any expression that has one value in every cell of its columns; `cut` says which condition has not."""
+    """The classes of any expression with one value in every cell of its columns; `cut` names the condition that has
+    several.
+    """
     cells = on_cells(tree, scope)
     known = cells.known
     if known is None:
@@ -164,7 +166,7 @@ def _classes(tree: exp.Expr, scope: Scope, cut: str = "") -> GroupedBy:
 
 
 def _left(cells: OnCells, scope: Scope) -> tuple[np.ndarray, Labels] | None:
-    """The cells that WHERE leaves, with their values, if each of these has one."""
+    """The cells that WHERE keeps, with their values, if each of these has one."""
     known = cells.known
     assert known is not None, "noisy values were refused"
     form = scope.where.widest.compile(scope.domain, scope.meter)
@@ -179,7 +181,7 @@ def _left(cells: OnCells, scope: Scope) -> tuple[np.ndarray, Labels] | None:
 
 
 def _of_left(tree: exp.Expr, cells: OnCells, chosen: tuple[np.ndarray, Labels], scope: Scope) -> GroupedBy:
-    """Classes of the cells that WHERE leaves."""
+    """Classes of the cells that WHERE keeps."""
     places, labels = chosen
     distinct = np.unique(labels.codes)
     if len(distinct) > MAX_CLASSES:
@@ -215,12 +217,12 @@ class Grouping:
 
     @cached_property
     def size(self) -> int:
-        """Groups, those that WHERE leaves out included."""
+        """The number of groups, including those that WHERE excludes."""
         return math.prod(len(key.labels) for key in self._classes) * self.domain.cells(self.columns)
 
     @cached_property
     def steps(self) -> int:
-        """Of finding the groups that WHERE leaves, once for each combination of classes."""
+        """The work of finding the groups that WHERE keeps, once for each combination of classes."""
         combinations = math.prod(len(key.labels) for key in self._classes)
         listed = sum(max((part.size for part in key.predicates), default=0) for key in self._classes)
         each = compile_steps(self.where, self.domain, self.domain.cells(self.columns))
@@ -246,7 +248,7 @@ class Grouping:
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Groups that the domain and WHERE allow, as indices; without keys the single group is always there."""
+        """Groups that the domain and WHERE allow, as indices; without keys there is always the single group."""
         if not self.keys:
             return np.zeros(1, dtype=np.int64)
         masks = []
@@ -283,7 +285,7 @@ def reachable(form: Form, columns: Sequence[str], domain: Domain) -> np.ndarray:
 
 
 def compile_steps(predicate: Predicate, domain: Domain, cells: int) -> int:
-    """Of compiling a predicate and seeing which of so many groups it reaches; tensors are charged as they are built."""
+    """The work of compiling a predicate and finding the groups that it reaches; tensors are charged separately."""
     codes = max((domain[name].size for name in predicate.attributes), default=1)
     return COMPILED_STEPS + predicate.size * (5 + codes // CELLS_A_STEP) + 4 * cells // CELLS_A_STEP
 

@@ -1,4 +1,4 @@
-"""GROUP BY in several ways at once: ROLLUP, CUBE and GROUPING SETS as a list of plain ones."""
+"""ROLLUP, CUBE and GROUPING SETS as a list of plain GROUP BY clauses."""
 
 from __future__ import annotations
 

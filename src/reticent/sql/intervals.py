@@ -1,4 +1,4 @@
-"""Interval arithmetic on columns of noisy numbers: stated errors stay true bounds whatever is computed from them."""
+"""Interval arithmetic on columns of noisy numbers, so that stated errors are valid bounds for all derived numbers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Curve = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """Values with the smallest and largest number the truth may be, one of each per row; NaN stands for NULL.
+    """Values with the smallest and largest possible true number, one of each per row; NaN means NULL.
 
-    Where `low` and `high` are NaN too, the truth is certainly NULL. Where a value is NaN and the ends are not, NULL is
-    an estimate, and the truth may be any number between them.
+    If `low` and `high` are NaN too, the true value is certainly NULL. If a value is NaN and the ends are not, NULL is
+    an estimate, and the true value may be any number between them.
     """
 
     value: np.ndarray
     low: np.ndarray
     high: np.ndarray
     null: np.ndarray | None = None
-    """Rows with a value whose truth may be NULL all the same; None where there are none."""
+    """Mask of rows with a value whose true value may be NULL; None if there are none."""
 
     @classmethod
     def exactly(cls, number: float, rows: int) -> Interval:
@@ -31,41 +31,42 @@ class Interval:
 
     @classmethod
     def exact(cls, numbers: np.ndarray) -> Interval:
-        """Numbers that are known, NaN for those that are known to be NULL."""
+        """Known numbers, NaN for known NULLs."""
         return cls(numbers, numbers, numbers)
 
     @classmethod
     def unknown(cls, value: np.ndarray) -> Interval:
-        """An estimate about which nothing is certified."""
+        """An estimate without any certified bound."""
         return cls(value, np.full(value.shape, -np.inf), np.full(value.shape, np.inf))
 
     @property
     def reach(self) -> np.ndarray:
-        """The farthest end where the truth is a number; infinite where nothing is certified, NaN where the value is
-        NULL."""
+        """The distance to the farther end if the true value is a number; infinite if nothing is certified, NaN if the
+        value is NULL.
+        """
         with np.errstate(invalid="ignore"):
             reach = np.maximum(self.high - self.value, self.value - self.low)
         return np.where(np.isnan(self.value), np.nan, np.maximum(reach, 0.0))
 
     @property
     def error(self) -> np.ndarray:
-        """The same, but infinite where the truth may be NULL too: no number lies within any distance of that."""
+        """The same, but infinite if the true value may be NULL, because no number is within any distance of NULL."""
         return self.reach if self.null is None else np.where(self.null, self.reach + np.inf, self.reach)
 
     @property
     def maybe_null(self) -> np.ndarray:
-        """Where the truth may be NULL."""
+        """Where the true value may be NULL."""
         missing = np.isnan(self.value)
         return missing if self.null is None else missing | self.null
 
     @property
     def number(self) -> np.ndarray:
-        """Where the truth may be a number."""
+        """Where the true value may be a number."""
         return ~np.isnan(self.low)
 
     @property
     def decided(self) -> np.ndarray:
-        """Where the truth is known: one number, or NULL."""
+        """Where the true value is known: one number, or NULL."""
         maybe = self.maybe_null
         return np.where(np.isnan(self.low), maybe, (self.low == self.high) & ~maybe)
 
@@ -124,7 +125,7 @@ class Interval:
             return Interval(rising(self.value), rising(self.low), rising(self.high), self.null)
 
     def within(self, function: Curve, low: float, high: float) -> Interval:
-        """A function of the number with values in [low, high], of which nothing else is used."""
+        """A function of the number with values in [low, high], for which no other property is used."""
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             value, exact = function(self.value), function(self.low)
         known, gone = self.low == self.high, np.isnan(self.low)
@@ -136,7 +137,7 @@ class Interval:
         )
 
     def restricted(self, low: float, high: float = np.inf) -> Interval:
-        """Only numbers in [low, high] have an image: elsewhere what follows is NULL."""
+        """Only numbers in [low, high] have an image; others give NULL."""
         with np.errstate(invalid="ignore"):
             outside = (self.low < low) | (self.high > high)
             value = np.where((self.value < low) | (self.value > high), np.nan, self.value)
@@ -147,19 +148,19 @@ class Interval:
         return Interval(value, ends[0], ends[1], outside if self.null is None else self.null | outside)
 
     def clipped(self, low: float, high: float) -> Interval:
-        """The truth is known to lie in [low, high]; the value itself is moved there too."""
+        """The true value is known to lie in [low, high]; the value itself is moved there too."""
         value, lower, upper = (np.clip(end, low, high) for end in (self.value, self.low, self.high))
         return Interval(value, lower, upper, self.null)
 
     def widened(self, by: np.ndarray) -> Interval:
-        """The truth may lie so much farther on either side."""
+        """The interval extended on both sides."""
         with np.errstate(invalid="ignore"):
             return Interval(self.value, self.low - by, self.high + by, self.null)
 
     def meet(self, other: Interval) -> Interval:
         """Both intervals hold; the value is moved to the nearest number that both allow.
 
-        Where they contradict each other a bound has failed, and the first one is kept.
+        If they contradict each other, a bound has failed, and the first interval is kept.
         """
         low, high = np.fmax(self.low, other.low), np.fmin(self.high, other.high)
         with np.errstate(invalid="ignore"):

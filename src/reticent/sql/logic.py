@@ -80,7 +80,9 @@ def same(one: Vector, other: Vector) -> Truth:
 
 
 def comparison(sign: type[exp.Expr], *, discrete: bool, spread: bool) -> Callable[[Vector, Vector], Truth]:
-    """One of = <> < <= > >=. `discrete` numbers are whole; `spread` numbers lie evenly within their bounds."""
+    """One of = <> < <= > >=. `discrete` numbers are whole; `spread` numbers are distributed uniformly within their
+    bounds.
+    """
 
     def compared(one: Vector, other: Vector) -> Truth:
         if isinstance(one, Labels) and isinstance(other, Labels):
@@ -161,7 +163,7 @@ def _less(one: Interval, other: Interval, strict: bool, *, discrete: bool, sprea
 
 
 def _part_below(one: Interval, other: Interval, strict: bool, discrete: bool) -> np.ndarray:
-    """How often one number is below another, if both lie evenly within their bounds."""
+    """The probability that one number is below another, if both are uniform within their bounds."""
     with np.errstate(invalid="ignore", divide="ignore"):
         known = other.low == other.high
         width = one.high - one.low
@@ -193,7 +195,7 @@ def folded(pick: Callable[[Interval, Interval], Interval]) -> Callable[..., Inte
 
 
 def as_labels(vectors: Sequence[Vector]) -> list[Labels]:
-    """Columns of values, the likeliest where they are undecided."""
+    """Columns of values, the likeliest if they are undecided."""
     found = []
     for vector in vectors:
         if isinstance(vector, (Bins, Truth)):
@@ -205,7 +207,7 @@ def as_labels(vectors: Sequence[Vector]) -> list[Labels]:
 
 
 def first_true(tests: Sequence[Vector], values: Sequence[Vector], kind: str) -> Vector:
-    """CASE: the value of the first test that holds; the last value where none does."""
+    """CASE: the value of the first true test; the last value if none is true."""
     truths = [to_truth(test).is_true() for test in tests]
     if kind in (NUMBER, INTEGER, *TEMPORAL) and not _all_exact(truths, values):
         return _bounded_choice(truths, [to_interval(value) for value in values])

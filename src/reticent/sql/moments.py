@@ -1,4 +1,4 @@
-"""Variances, covariances, correlations, slopes, skewness: means of powers and products, and what bins hide of them.
+"""Variances, covariances, correlations, slopes and skewness from means of powers, with their binning errors.
 
 With x = m + d, m the representative of a record's bin and d its offset, |d| <= r of that bin, the triangle inequality
 in L2 gives |sd(x) - sd(m)| <= sqrt(E r^2), and Cauchy and Schwarz bound what offsets add to a covariance

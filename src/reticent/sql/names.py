@@ -1,4 +1,4 @@
-"""Names of columns and tables as a statement has to write them, and the words that SQL keeps for itself."""
+"""Names of columns and tables as a statement must write them, and reserved words of SQL."""
 
 from __future__ import annotations
 

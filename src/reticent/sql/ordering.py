@@ -1,4 +1,4 @@
-"""Orders of rows, some of whose keys are noisy: positions by estimate, and between which positions the truth lies."""
+"""Orders of rows with noisy keys: positions by estimate, and bounds on the true positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL text to syntax trees: sqlglot reads it, and whatever happens inside becomes one line."""
+"""Parsing SQL text to syntax trees with sqlglot; every failure becomes one line."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
     except SqlglotError:
         raise refused("the SQL cannot be read: a quote or comment may be open", "close it") from None
     except Exception:
-        # A foreign parser may fail in any way on any text; the user gets one line all the same.
+        # The parser library may fail in any way on any text; the user always gets one line.
         raise refused("the SQL cannot be read", ONLY_SELECT) from None
 
 

@@ -1,4 +1,4 @@
-"""From a parsed query to a plan: scans of the protected table, and relations made of their groups.
+"""Plans for parsed queries: scans of the protected table, and relations made of their groups.
 
 FROM gives a scope (records of the table, under names) or a relation (public rows). A SELECT with aggregates over a
 scope is a scan; everything after it is a relation, and costs nothing.

@@ -1,4 +1,4 @@
-"""A result table about the population: the same rows, with what sampling adds to their errors (population.md 3)."""
+"""Result tables about the population: the same rows, with the sampling error added (population.md 3)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["PopulationTable", "TableSample", "population_table"]
 
 
 class TableSample(NamedTuple):
-    """What a result table came from."""
+    """The origin of a result table."""
 
     knowledge: Knowledge
     statement: Statement
@@ -37,8 +37,8 @@ class TableSample(NamedTuple):
 class PopulationTable(ResultTable):
     """`errors` are half-widths of intervals for the population; counts are those of a table of the same size.
 
-    Estimated intervals hold each by itself, certified ones all together. An estimated one reaches as far down as up:
-    Student's quantile times the standard error, for counts too (`Answer.population` gives those Wilson's interval).
+    Estimated intervals hold separately, certified ones jointly. An estimated interval is symmetric: Student's quantile
+    times the standard error, for counts too (`Answer.population` gives Wilson's interval for those).
     """
 
     mode: Mode = "estimated"
@@ -94,7 +94,7 @@ def _reaches(
 
 
 def _guess(knowledge: Knowledge, query: Query) -> Answer:
-    """As a free table reads it: from the certified snapshot, which a release has one of."""
+    """The value as a free table reads it, from the certified snapshot of the release."""
     reading = knowledge.free(query, 0.95, None) or knowledge.guess(query)  # pyright: ignore[reportArgumentType]
     return answered(knowledge, query, reading, None)  # pyright: ignore[reportArgumentType]
 

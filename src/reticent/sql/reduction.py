@@ -1,4 +1,4 @@
-"""Aggregates over the rows of a small table, whose numbers are bounded and whose rows may or may not be there."""
+"""Aggregates over the rows of a small table with bounded numbers and rows whose presence may be uncertain."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reticent.sql.vectors import (
 
 @dataclass(frozen=True, eq=False)
 class Weight:
-    """Which rows are counted: by estimate, certainly, possibly."""
+    """The rows that count: by estimate, certainly, possibly."""
 
     value: np.ndarray
     sure: np.ndarray
@@ -86,7 +86,7 @@ def count_rows(operands: Sequence[Vector], weight: Weight, groups: Groups) -> In
 
 
 def total(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Interval:
-    """SUM: rows that may be missing add between nothing and their number."""
+    """SUM: rows that may be absent add between nothing and their number."""
     numbers = to_interval(operands[0])
     kept = _present(operands[0], weight)
     value = np.where(kept.value > 0, np.nan_to_num(numbers.value), 0.0) * kept.value
@@ -102,7 +102,7 @@ def total(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Interva
 
 
 def mean_rows(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Interval:
-    """AVG: between the smallest and the largest number, and as close as sum and count allow."""
+    """AVG: between the smallest and the largest number, within the bounds that sum and count allow."""
     numbers, kept = to_interval(operands[0]), _present(operands[0], weight)
     counted = count_rows(operands, weight, groups)
     summed = total(operands, weight, groups)
@@ -209,7 +209,7 @@ def _at(operands: Sequence[Vector], weight: Weight, groups: Groups, sign: float)
 
 
 def first(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Vector:
-    """ANY_VALUE and FIRST: of the first row that is there."""
+    """ANY_VALUE and FIRST: the value of the first present row."""
     vector = operands[0]
     kept = _present(vector, weight)
     keys = np.where(kept.value >= 0.5, -np.arange(rows_of(vector), dtype=float), np.nan)
@@ -328,7 +328,7 @@ def deviation_rows(*, sample: bool, root: bool) -> Reducer:
 
 
 def joint(what: str) -> Reducer:
-    """COVAR, CORR and REGR of the rows; certified where every number is known."""
+    """COVAR, CORR and REGR of the rows; certified if every number is known."""
 
     def reduce(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Interval:
         y, x = (to_interval(operand) for operand in operands)

@@ -1,10 +1,9 @@
-"""A refusal says in one line why a piece of SQL cannot be answered and what comes nearest that can.
+"""Refusals: one line with the reason why a piece of SQL cannot be answered and the closest form that can.
 
-The work of a statement, weighed before it is done, from its text and the domain alone: never from the clock.
-
-A step is about a microsecond of one processor. Compiling charges each piece of work before it begins, so a text that
-would take too long is refused after at most the allowed steps, however it hides its work: in repeated aliases, in
-lists, in tensors of an OR, in groups.
+The module also limits the work of a statement, estimated beforehand from its text and the domain alone, never from the
+clock. A step is about a microsecond of one processor. Compilation charges each piece of work before it begins, so an
+expensive text is refused after at most the allowed steps, whether its work is in repeated aliases, in lists, in tensors
+of an OR or in groups.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ def _similar(name: str) -> str:
 
 
 def only(node: exp.Expr, *allowed: str) -> None:
-    """Refuse a node with an argument nobody looks at: an ignored word could change the meaning."""
+    """Refuse a node with an unused argument, because an ignored word could change the meaning."""
     for name, value in node.args.items():
         if value and name not in allowed:
             if name in CLAUSES:

@@ -1,6 +1,6 @@
-"""Relations: small tables with public rows, whose columns are expressions over what is answered.
+"""Relations: small tables with public rows, whose columns are expressions over answers.
 
-Synthetic rows as a table of SQL: a function of the certified snapshot, so they are public and stay the same.
+Synthetic rows as a table of SQL are a function of the certified snapshot, so they are public and constant.
 """
 
 from __future__ import annotations

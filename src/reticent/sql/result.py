@@ -1,6 +1,6 @@
-"""A result table is a frozen public value: rows, the error of every aggregate, and with what confidence they hold.
+"""`ResultTable`: a frozen public value with rows, the error of every aggregate, and their joint confidence.
 
-What the numbers of a statement are of: values clipped to their declared range, and each person's own mean.
+The module also states the basis of numbers: values clipped to their declared range, or each person's own mean.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ResultTable(Framed):
             raise QueryError("a result table needs one value and one error per row and column")
 
     def drawn_from(self, sample: Any) -> ResultTable:
-        """The same table, which now knows what it came from; whoever makes a result calls it."""
+        """The same table with a reference to its origin, which `population` needs."""
         self.__dict__["_sample"] = sample
         return self
 

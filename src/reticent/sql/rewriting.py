@@ -1,4 +1,4 @@
-"""Clauses that say the same as others, rewritten into them: DISTINCT ON, and joins that only choose groups.
+"""Clauses rewritten into equivalent ones: DISTINCT ON, and joins that only select groups.
 
 Short forms, written out: (a, b) = (1, 2), (a, b) IN ((1, 2), (3, 4)), = ANY (...), IN (VALUES ...), COUNT(t.*),
 public.t, TOP 3, ISNULL(a, b), DATEADD(month, 1, d), and GENERATE_SERIES as the list of its values.

@@ -1,4 +1,4 @@
-"""SQL's functions of single known values, as DuckDB defines them. NULL never reaches them unless they say so.
+"""SQL functions of single known values, as DuckDB defines them. They receive NULL only if they state so.
 
 SQL's LIKE and regular expressions in time linear in the text: no pattern can make a match backtrack.
 """

@@ -1,6 +1,6 @@
-"""A scan is one GROUP BY over the protected table: its groups, and the measures that are asked of each.
+"""`Scan`: one GROUP BY over the protected table, with its groups and the measures of each group.
 
-The questions behind a statement: each measure in each class of groups is one query, a constant, or nothing.
+Each measure in each class of groups is one query, a constant, or nothing.
 """
 
 from __future__ import annotations

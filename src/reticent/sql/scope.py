@@ -1,6 +1,6 @@
-"""A scope is the protected table as a FROM clause shows it: names for its columns, and a selection of its records.
+"""`Scope`: the protected table as a FROM clause shows it, with names for its columns and a selection of its records.
 
-Which records a condition selects: those where it is true, and those where bins leave it open.
+A selection holds the records for which a condition is true, and those for which bins leave it open.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from reticent.sql.refusals import Meter, only, refused, wording
 
 
 class CutError(QueryError):
-    """A condition that is open for some bins, where it must be decided for each."""
+    """A condition that is open for some bins, where each bin must be decided."""
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
     """A condition on one record, with three truth values.
 
-    Where a comparison cuts a bin, its records may be meant or not: they are in `possible` and not in `true`.
+    If a comparison cuts a bin, its records are in `possible` and not in `true`.
     """
 
     true: Predicate
@@ -62,13 +62,13 @@ class Selection:
         return ~self.true if self.stated_false is None else self.stated_false
 
     def decided(self) -> Predicate:
-        """The predicate itself, where no bin is cut."""
+        """The predicate itself, if no bin is cut."""
         if not self.exact:
             raise CutError(self.cut)
         return self.true
 
     def open(self, domain: Domain) -> Predicate:
-        """Records that may be meant or not."""
+        """Records for which the condition is undecided."""
         assert self.possible is not None, "only a cut leaves records open"
         return all_of((self.possible, otherwise(self.true, domain)))
 
@@ -128,12 +128,12 @@ def _cut(parts: Sequence[Selection]) -> str:
 
 
 def otherwise(predicate: Predicate, domain: Domain) -> Predicate:
-    """Where a predicate is not true: false or unknown. `~` keeps only where it is false."""
+    """Where a predicate is not true: false or unknown. `~` selects only where it is false."""
     return _without(predicate, domain, True)
 
 
 def _without(predicate: Predicate, domain: Domain, outcome: bool) -> Predicate:
-    """Where a predicate does not have the outcome, by De Morgan down to comparisons."""
+    """Where a predicate does not have the given outcome, by De Morgan down to comparisons."""
     if isinstance(predicate, Not):
         return _without(predicate.operand, domain, not outcome)
     if isinstance(predicate, Junction):
@@ -168,7 +168,7 @@ def _no_subquery(tree: exp.Expr) -> Expr:
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """Columns by lower-case name; `names` are the qualifiers a column may carry."""
+    """Columns by lower-case name; `names` are the qualifiers that a column may have."""
 
     domain: Domain
     columns: Mapping[str, str | exp.Expr]
@@ -203,14 +203,14 @@ class Scope:
         return name.lower() in self.columns
 
     def scalar(self, tree: exp.Expr, rows: int) -> Expr:
-        """A subquery with one value, beside every row."""
+        """A subquery with one value, repeated for every row."""
         found = self.subquery(tree)
         vector = found.known
         return Repeated(found, rows) if vector is None else Known(vector.spread(rows), found.kind)
 
     @cached_property
     def computes(self) -> bool:
-        """Whether a column is more than an attribute."""
+        """Whether a column is a computed expression."""
         return any(isinstance(meaning, exp.Expr) for meaning in self.columns.values())
 
     @cached_property

@@ -1,9 +1,9 @@
-"""A statement is compiled once per text and domain, and run on any answers: a release's, a session's, a server's.
+"""`Statement`: SQL compiled once per text and domain, and evaluated on the answers of a release, a session or a server.
 
-Compiled, it is a list of linear questions (`queries`, and `tightening`, whose free answers only make bounds smaller)
-and a pure function of their answers (`run`).
+A compiled statement is a list of linear queries (`queries`, and `tightening`, whose free answers only make bounds
+smaller) and a pure function of their answers (`run`).
 
-The last values by key, within so many entries and so many bytes: what others may fill must have a bound.
+`Kept` is a cache with a limited number of entries and bytes, because users can fill it.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ LARGEST_SHARE = 8
 
 
 class Kept(Generic[K, V]):
-    """Least recently used first out; safe to use from several threads.
+    """A cache that removes the least recently used entry first; safe for several threads.
 
-    What was kept on an earlier day (UTC) is forgotten: CURRENT_DATE may be part of it.
+    Entries of an earlier day (UTC) are removed, because CURRENT_DATE may be part of them.
     """
 
     def __init__(self, entries: int, size: int) -> None:
@@ -117,7 +117,7 @@ Sample = Callable[[int], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """What a query asks and how its answers become a table."""
+    """The queries of a statement, and the computation of its result from their answers."""
 
     text: str
     domain: Domain
@@ -161,12 +161,12 @@ class Statement:
         return queries_of([blocks for place, blocks in enumerate(self.measures) if place not in self.aside])
 
     def asked(self, of_rows: Collection[Query]) -> tuple[Query, ...]:
-        """The queries it needs where some totals are centred: those of their records as well."""
+        """The queries if some totals are centred: including the counts of their records."""
         counted = [self.measures[self.binned[place].present] for place in self._totals(of_rows)]
         return tuple(dict.fromkeys((*self.queries, *queries_of(counted))))
 
     def present_blocks(self, of_rows: Collection[Query]) -> dict[Query, Block]:
-        """For each of these totals, what counts its records in the same groups."""
+        """For each of these totals, the count of its records in the same groups."""
         found: dict[Query, Block] = {}
         for place in self._totals(of_rows):
             for block, counted in zip(self.measures[place], self.measures[self.binned[place].present], strict=True):
@@ -185,7 +185,7 @@ class Statement:
 
     @cached_property
     def numbers(self) -> int:
-        """How many numbers its result may have."""
+        """The largest number of numbers in its result."""
         shown = self.relation.rows if self.relation.limit is None else min(self.relation.rows, self.relation.limit)
         public = 0 if self.synthetic is None else len(self.fields)
         return shown * (public + sum(one.expr.known is None for one in self.fields))
@@ -199,7 +199,7 @@ class Statement:
 
     @cached_property
     def steps(self) -> int:
-        """Of computing the result from its answers: see `reticent.sql.refusals`."""
+        """The work of computing the result from its answers: see `reticent.sql.refusals`."""
         computed = sum(expr.cost for expr in self.expressions)
         asked = sum(
             4 * len(blocks) * array_steps(len(rows)) for blocks, rows in zip(self.measures, self.rows, strict=True)
@@ -209,7 +209,7 @@ class Statement:
 
     @cached_property
     def search_steps(self) -> int:
-        """Of finding the errors with which averages and quotients reach a wanted one."""
+        """The work of finding the errors with which averages and quotients reach the requested error."""
         found = 0
         for one in self.fields:
             if not isinstance(one.expr, (Known, Sum)):
@@ -219,7 +219,7 @@ class Statement:
 
     @cached_property
     def footprint(self) -> int:
-        """Bytes that it may come to hold: its text, predicates, masks of groups, public columns and compiled forms."""
+        """The bytes that it may hold: its text, predicates, masks of groups, public columns and compiled forms."""
         blocks = sum(block.footprint for blocks in self.measures for block in blocks)
         seen: dict[int, int] = {}
         for expr in self.expressions:
@@ -248,10 +248,9 @@ class Statement:
     ) -> ResultTable:
         """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records.
 
-        `tighten` answers for free, and alike: all of its answers hold together with those of `answer`. `sample` draws
-        synthetic rows for statements that ask for them. Answers whose origin is `joint` fail together. `offset` says
-        what measured offsets within bins add to the shares of a total. `asked` are the queries, where some of its
-        totals are centred.
+        `tighten` answers for free; its answers hold jointly with those of `answer`. `sample` draws synthetic rows for
+        statements that use them. Answers whose origin is `joint` fail together. `offset` is the correction of the
+        shares of a total by measured offsets within bins. `asked` are the queries if some of its totals are centred.
         """
         if self.explained is not None:
             prospects = [Prospect.free(query, (tighten or answer)(query)) for query in self.explained.queries]
@@ -274,7 +273,7 @@ class Statement:
         return found if len(found) - len(together) <= FEW else together
 
     def evaluation(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Run:
-        """What is computed from answers; nothing is yet."""
+        """A new evaluation, in which nothing is computed yet."""
         answers = self._uncentred(answers)
         centred = {p: binning.present for p, binning in self.binned.items() if self._are(p, answers, CentredAnswer)}
         measured = [
@@ -289,7 +288,7 @@ class Statement:
         return Run(measured, spread, hidden, centred=centred)
 
     def _uncentred(self, answers: Mapping[Query, Answer]) -> Mapping[Query, Answer]:
-        """The same answers; where one could not be bought for a total of several, all of them are of whole totals."""
+        """The same answers; if one of several totals could not be bought, all of them are whole totals."""
         centred = {query: answer for query, answer in answers.items() if isinstance(answer, CentredAnswer)}
         if all(self._are(place, answers, CentredAnswer) for place in self._totals(centred)):
             return answers
@@ -297,25 +296,25 @@ class Statement:
         return {**answers, **{q: with_counts(a, counted[q].shares(answers)) for q, a in centred.items()}}
 
     def _shift(self, place: int, offset: Callable[[Query], np.ndarray | float]) -> np.ndarray:
-        """What offsets add to a total in every group that is looked at."""
+        """The correction of a total by offsets in every group."""
         blocks = self.measures[place]
         found = [np.zeros(block.mask.size) if block.query is None else offset(block.query) for block in blocks]
         parts = [np.where(block.mask, block.laid_out(one), 0.0) for block, one in zip(blocks, found, strict=True)]
         return np.concatenate(parts)[self.rows[place]] if parts else np.zeros(len(self.rows[place]))
 
     def _are(self, place: int, answers: Mapping[Query, Answer], kind: type[RowsAnswer]) -> bool:
-        """Whether a total is of the rows' own numbers in all groups, so that bins hide nothing of it."""
+        """Whether a total uses the rows' own numbers in all groups, so that it has no binning error."""
         queries = [block.query for block in self.measures[place] if block.query is not None]
         return bool(queries) and all(isinstance(answers.get(query), kind) for query in queries)
 
     def kept(self, run: Run) -> Truth | None:
-        """Which rows HAVING and the like leave."""
+        """The rows that HAVING and similar clauses keep."""
         return None if not self.relation.filters else run.truth(Presence(self.relation.filters, self.relation.rows))
 
     def recomputed(
         self, answers: Mapping[Query, Answer], others: Iterable[Mapping[Query, Answer]], records: float
     ) -> Iterator[list[np.ndarray | None]]:
-        """Columns of the rows that `answers` leave, from each of the other answers; None for one without numbers."""
+        """Columns of the rows kept by `answers`, from each of the other answers; None for one without numbers."""
         run = self.evaluation(answers, records, 0.0)
         shown = self._shown(run, self.kept(run))
         for other in others:
@@ -370,7 +369,7 @@ class Statement:
     def _typical(
         self, run: Run, found: Mapping[Query, Answer], records_error: float, shown: np.ndarray
     ) -> tuple[tuple[float | None, ...], ...]:
-        """For each number that counts: what most questions like it err, in records; nothing where none has one."""
+        """For each count, the typical error in records; empty if no count has one."""
         columns: list[Sequence[float | None]] = []
         for one in self.fields:
             expr = one.expr
@@ -388,7 +387,7 @@ class Statement:
         return tuple(zip(*columns, strict=True)) if stated else ()
 
     def _membership(self, run: Run, kept: Truth | None, shown: np.ndarray) -> list[str]:
-        """Says where noise leaves open which rows belong to the result."""
+        """A note if noise may change which rows belong to the result."""
         relation = self.relation
         truth = kept
         if relation.limit is not None or relation.offset:
@@ -405,7 +404,7 @@ class Statement:
         return [f"rows are chosen by estimate: {' and '.join(part for part in parts if part)}"]
 
     def _synthetic(self, sample: Sample | None) -> ResultTable:
-        """The query on rows drawn now; they are public, and so is all that follows from them."""
+        """The query on synthetic rows drawn now; they and the result are public."""
         if sample is None:
             raise refused("synthetic rows cannot be drawn here", "use synthesize(rows) of a release")
         assert self.synthetic is not None, "only such statements get here"
@@ -484,7 +483,7 @@ def statement_of(
     except ReticentError:
         raise
     except Exception:
-        # Trees of a foreign parser may have shapes nobody foresaw; that is a refusal, never a traceback.
+        # Trees of the parser library may have unexpected shapes; they are refused, without a traceback.
         raise refused("the statement has a form that is not understood", ONLY_SELECT) from None
 
 

@@ -1,4 +1,4 @@
-"""Subqueries that look at the row they stand in: EXISTS and values of single rows, as groups that are looked up.
+"""Correlated subqueries: EXISTS and values of single rows, as groups that are looked up.
 
 `(SELECT MAX(n) FROM g b WHERE b.k = a.k)` has one value for each k: it is `SELECT k, MAX(n) FROM g GROUP BY k`, looked
 up by a.k. Equalities with columns of the outer query become keys of the groups; other conditions stay.

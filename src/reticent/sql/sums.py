@@ -1,4 +1,4 @@
-"""What is summed per record: a number linear in columns, possibly another one in disjoint pieces of the records."""
+"""Sums over records: a number that is linear in columns, possibly different in disjoint pieces of the records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_PIECES = 64
 
 
 class NonLinearError(QueryError):
-    """A number that is not linear in the columns: it may still have a value in every cell of them."""
+    """A number that is not linear in the columns; it may still have a value in every cell of them."""
 
 
 _FLOATS = (exp.DType.DOUBLE, exp.DType.FLOAT)
@@ -40,7 +40,7 @@ class Piece:
             raise refused("a constant in a sum is not finite", "write a smaller one")
 
     def present(self, domain: Domain, apart_from: str | None = None) -> Predicate:
-        """Where it is not NULL; without the condition on one column, for a total that is zero there anyway."""
+        """Where it is not NULL; without the condition on one column, for a total that is zero there."""
         needed = [name for name in self.columns if name != apart_from and domain[name].size > domain[name].known]
         return all_of((self.where, *(col(name).is_known() for name in needed)))
 
@@ -93,7 +93,7 @@ def present_where(node: exp.Expr, scope: Scope) -> Predicate:
 
 
 def not_null(name: str, domain: Domain) -> Predicate:
-    """A column of numbers or dates counts where it has one; text counts where it is not `(null)`."""
+    """Where a column has a value: a number or date, or text other than `(null)`."""
     attribute = domain[name]
     if attribute.size == attribute.known:
         return Everything()

@@ -1,4 +1,4 @@
-"""Numbers of one record that are summed, averaged and compared: known cell by cell of the columns they come from."""
+"""Numbers of one record that are summed, averaged and compared, known for each cell of their columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Columns of a small public-keyed table: exact values, bins, noisy numbers, and conditions that may be undecided.
+"""Columns of a small table with public keys: exact values, bins, noisy numbers, and conditions that may be undecided.
 
 The rows are groups of a result, or the cells of a few columns of the domain: the same expressions are evaluated over
-both. A cell knows each column by its code only, a group each aggregate by an interval; both are bounded numbers.
+both. A cell determines each column up to its code, a group each aggregate up to an interval; both are bounded numbers.
 """
 
 from __future__ import annotations

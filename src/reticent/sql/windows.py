@@ -1,4 +1,4 @@
-"""Window functions over the rows of a result: shares of a total, running totals, ranks, the row before and after."""
+"""Window functions over the rows of a result: shares of a total, running totals, ranks, neighbouring rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ MAX_FRAMES = 2**21
 
 @dataclass(frozen=True)
 class Frame:
-    """Which rows of its part a row looks at, counted from itself; with `peers`, rows of equal keys go together."""
+    """The rows of its partition that a row's frame contains, relative to itself; with `peers`, rows of equal keys are
+    included together.
+    """
 
     start: float
     end: float
@@ -39,7 +41,7 @@ RUNNING = Frame(-np.inf, 0.0, True)
 
 @dataclass(frozen=True, eq=False)
 class _Sorted:
-    """The rows of one part in the order of their estimates."""
+    """The rows of one partition in the order of their estimates."""
 
     rows: np.ndarray
     peers: np.ndarray
@@ -50,7 +52,7 @@ class _Sorted:
 
 @dataclass(frozen=True, eq=False)
 class Windowed(Expr):
-    """What all window functions have: parts, an order, and which rows are there."""
+    """Common part of all window functions: partitions, an order, and which rows are present."""
 
     operands: tuple[Expr, ...] = field()
     presence: Expr | None = field()
@@ -80,7 +82,7 @@ class Windowed(Expr):
         return None if self.presence is None else run.truth(self.presence).is_true()
 
     def sorted_parts(self, run: Run, kept: np.ndarray) -> list[_Sorted]:
-        """Only rows that are kept."""
+        """The sorted partitions with present rows only."""
         keys = [signed_keys(run.of(ranking.expr), ranking) for ranking in self.order]
         rows = np.flatnonzero(kept)
         rows = rows[np.lexsort((*(key[rows] for key in reversed(keys)), self.parts[rows]))]
@@ -94,7 +96,7 @@ class Windowed(Expr):
         return found
 
     def _certain(self, run: Run, members: np.ndarray) -> np.ndarray:
-        """Where nothing but public keys, or numbers that are far enough apart, decide the order."""
+        """Whether only public keys, or numbers that are far enough apart, determine the order."""
         found = np.ones(len(members), dtype=bool)
         noisy = next((ranking for ranking in self.order if ranking.expr.known is None), None)
         if noisy is None:
@@ -116,7 +118,9 @@ class Windowed(Expr):
 
 
 def _changes(keys: np.ndarray) -> np.ndarray:
-    """Where a key differs from the one before; NULLs are equal, as infinite keys are and their difference is not."""
+    """Where a key differs from the preceding one; NULLs are equal, and so are infinite keys, whose difference is not
+    zero.
+    """
     return keys[1:] != keys[:-1]
 
 
@@ -152,7 +156,7 @@ class WindowAggregate(Windowed):
         return found
 
     def _framed(self, run: Run, operands: Sequence[Vector], weight: Weight) -> Vector:
-        """Each frame is a group of its own, and its rows are listed."""
+        """Each frame is a separate group, and its rows are listed."""
         listed, owners = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         certain = np.ones(self.rows, dtype=bool)
         for part in self.sorted_parts(run, np.ones(self.rows, dtype=bool)):
@@ -243,7 +247,7 @@ class Rank(Windowed):
 
 
 def _bucket(row: np.ndarray, count: np.ndarray, buckets: int) -> np.ndarray:
-    """NTILE: the first buckets have one row more where they cannot be equal."""
+    """NTILE: the first buckets have one more row if they cannot be equal."""
     size, more = np.divmod(np.maximum(count, 1.0), buckets)
     large = more * (size + 1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -254,7 +258,7 @@ def _bucket(row: np.ndarray, count: np.ndarray, buckets: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Neighbour(Windowed):
-    """LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE: a column of another row of the same part."""
+    """LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE: a column of another row of the same partition."""
 
     place: Callable[[int, int], int] = field()
     """From a row's place in its part and the part's last place to that of the other row; outside there is none."""
@@ -287,7 +291,7 @@ class Neighbour(Windowed):
         return numbers.where(certain, Interval.unknown(numbers.value))
 
     def _filled(self, found: Vector, default: Vector, missing: np.ndarray) -> Vector:
-        """Where there is no such row, the default."""
+        """The default, if there is no such row."""
         if isinstance(found, Labels) and isinstance(default, Labels):
             codes = np.where(missing, default.codes + len(found.values), found.codes)
             return Labels(codes, (*found.values, *default.values), found.certain)
@@ -306,7 +310,7 @@ RANKS = {
 
 
 def frame_rows(parts: np.ndarray, frame: Frame) -> int:
-    """How many rows all frames hold together, at most."""
+    """An upper bound on the number of rows of all frames together."""
     if frame.whole:
         return len(parts)
     sizes = np.bincount(parts).astype(float)

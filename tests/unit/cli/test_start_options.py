@@ -43,7 +43,7 @@ def test_the_shell_sells_numbers_that_were_kept(folder: Path) -> None:
     table = rt.Table.read(folder / "t.csv", rt.Domain.read(folder / "t.toml"))
     with rt.Session.open(folder / "t.ledger", table, rt.Budget(rho=1)) as session:
         assert session.opening is not None
-        assert "No start was bought" in session.opening
+        assert "No warm start was bought" in session.opening
         found = session.ask(STATEMENT)
         assert abs(found.rows[0][0] - PLACE) < 5
         assert found.errors[0][0] <= 1

@@ -276,9 +276,9 @@ def test_the_sentence_holds_for_every_certificate() -> None:
         # A loss chosen after seeing answers fits both its model and its best parameters to the table: twice the bias.
         stated = generalisation_sentence(facts)
         assert f"at most {2 * facts['expected_bias']:.3g} times the range of its loss" in stated
-        assert f"{facts['expected_bias']:.3g} times where the loss was chosen beforehand" in stated
+        assert f"{facts['expected_bias']:.3g} times if the loss was chosen beforehand" in stated
     silent = generalisation_sentence({"expected_bias": 1, "confidence": 0.95, "population_error": None})
-    assert "nothing more can be said" in silent
+    assert "there is no joint bound" in silent
 
 
 def test_the_report_shows_both_bars(plain: rt.Release, release: rt.Release, tmp_path) -> None:

@@ -65,7 +65,7 @@ def test_else_the_budget_is_kept_for_the_questions(options: dict[str, Any]) -> N
     with Session.open(None, ROWS, BUDGET, **options) as session:
         assert session.spent == 0
         assert session.opening is not None
-        assert session.opening.startswith("No start was bought")
+        assert session.opening.startswith("No warm start was bought")
         assert session.describe()["investments"]["left"] == pytest.approx(session.remaining / 40, rel=1e-5)
 
 

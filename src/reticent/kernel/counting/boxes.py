@@ -34,13 +34,15 @@ def _largest(prefix: np.ndarray) -> int:
 
 
 def box_steps(shape: Sequence[int]) -> float:
-    """How many steps `largest_box` takes: a public cost, known before any row is read."""
+    """The number of steps of `largest_box`: a public cost, known before any row is read."""
     longest = max(shape, default=1)
     return longest * prod(size * (size + 1) / 2 for size in shape) / (longest * (longest + 1) / 2)
 
 
 def largest_box(difference: np.ndarray) -> int:
-    """Exact for integers; sets of more than three attributes slice every leading axis into its own ranges."""
+    """The largest box sum, exact for integers; for sets of more than three attributes every leading axis is divided
+    into its ranges.
+    """
     shape = difference.shape
     if not shape:
         return abs(int(difference))

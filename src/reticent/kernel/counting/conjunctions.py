@@ -1,6 +1,7 @@
 """Exact counts of a million conjunctions: one bitmap per literal, then AND and popcount.
 
-The work depends on the table's total weight, never on which rows are equal or satisfy what (docs/threat-model.md).
+The work depends on the table's total weight, never on which rows are equal or satisfy a condition
+(docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ UNIT_ROWS = 1 << 26
 def conjunction_counts(
     conjunctions: Conjunctions, column: Callable[[int], np.ndarray], weights: np.ndarray
 ) -> np.ndarray:
-    """How much weight satisfies each conjunction, as exact int64.
+    """The weight of records that satisfy each conjunction, as exact int64.
 
-    `column(attribute)` yields the codes of one attribute for all rows; only those that occur are asked for, in order.
+    `column(attribute)` yields the codes of one attribute for all rows; only attributes that occur are requested, in
+    order.
     """
     pairs, places = conjunctions.literals
     weights = np.ascontiguousarray(weights, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Counts turn one primitive, a table per covering set, into cached marginals and exact weighted sums.
+"""Counts: cached marginals and exact weighted sums from one primitive, a table per covering set.
 
 Counting is one pass over byte planes per covering set; smaller marginals are sums of a covering table.
 """
@@ -28,7 +28,7 @@ HELD_CELLS = 1 << 28
 
 
 class Cache:
-    """The marginals used last, within a fixed number of bytes; arrays are read-only so nobody can spoil them."""
+    """The most recently used marginals, within a fixed number of bytes; arrays are read-only."""
 
     __slots__ = ("_arrays", "_bytes", "_limit", "_lock")
 
@@ -57,7 +57,7 @@ class Cache:
 
 
 class Counts:
-    """What every source shares: caching, covering sets and exact weighing over `_count`, one table per cover."""
+    """Common part of all sources: caching, covering sets and exact weighted sums over `_count`, one table per cover."""
 
     __slots__ = ("_cache", "_domain", "placed")
 
@@ -127,7 +127,7 @@ class Counts:
         raise NotImplementedError
 
     def _require_positions(self, name: str) -> None:
-        """QueryError where the bins of an attribute hide positions that this source does not have."""
+        """QueryError if the numbers of an attribute differ within bins and this source has no positions."""
         if has_positions(self._domain[name]) and name not in self.placed:
             raise QueryError(f"this table holds codes only: read it with numbers=True to use the numbers of {name}")
 
@@ -136,7 +136,9 @@ class Counts:
         raise NotImplementedError
 
     def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray:
-        """Each one's weight, read from the marginal of its attributes or, where that is too large, weighed alone."""
+        """The weight of each conjunction, from the marginal of its attributes or, if that is too large, counted
+        directly.
+        """
         names = self._domain.names
         counts = np.empty(len(conjunctions), dtype=np.int64)
         for used in np.unique(conjunctions.attributes, axis=0):
@@ -151,7 +153,7 @@ class Counts:
         return counts
 
     def remembered(self, key: str, count: Callable[[], np.ndarray]) -> np.ndarray:
-        """What `count` returns; a run asks for the same long list in every round."""
+        """The result of `count`, cached because a run asks for the same long list in every round."""
         name = ("", key)  # no attribute has an empty name, so it is free
         found = self._cache.get(name)
         return self._cache.put(name, count()) if found is None else found
@@ -223,7 +225,7 @@ def _grow(member: np.ndarray, chosen: np.ndarray, bits: np.ndarray, room: float)
     missing = (member & ~chosen).sum(axis=1)
     while True:
         free = ~chosen & (bits <= room - bits[chosen].sum())
-        # A set that lacks one attribute counts fully, one that lacks two an eighth: they may be next.
+        # A set that lacks one attribute counts fully, one that lacks two an eighth: it may be covered next.
         urgency = np.where(missing > 0, 8.0 ** (1 - missing.astype(float)), 0.0)
         gain = np.where(free, (urgency @ member) / np.maximum(bits, 0.1), 0.0)
         best = int(np.argmax(gain))
@@ -244,7 +246,7 @@ def compiled_tally() -> Callable[..., np.ndarray]:
 
 
 def compile_counting(rows: int) -> None:
-    """While a table is loaded: what compiling takes must not be part of the first paid count of a large one."""
+    """Compile while a table is loaded, so that the first paid count of a large table does not include compilation."""
     if rows > SMALL_ROWS:
         compiled_tally()
 

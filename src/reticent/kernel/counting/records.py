@@ -1,6 +1,7 @@
-"""Records are distinct encoded rows with integer weights, held in memory as byte planes.
+"""Records: distinct encoded rows with integer weights, held in memory as byte planes.
 
-A secret sample of a table, drawn without replacement: smaller and faster, but no more private (spec 7.4).
+`Subsample` is a secret sample of a table, drawn without replacement: smaller and faster, but no more private (spec
+7.4).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Records(Counts):
     """The in-memory source; a code of 300 values takes two byte planes, so one compiled kernel serves all.
 
     `positions` holds, for each attribute that has them, every record's sum of weight times position in its bin. `room`
-    is how many distinct records would have been held, whatever they are.
+    is the number of distinct records that would have been held.
     """
 
     __slots__ = ("_layout", "_planes", "_positions", "_weights", "room")
@@ -57,7 +58,7 @@ class Records(Counts):
     ) -> None:
         super().__init__(domain, positions or ())
         if weights.size and (int(weights.min()) < 0 or float(weights.sum(dtype=float)) >= WEIGHT_LIMIT):
-            # Met only by the custodian while loading, before any session exists (docs/proofs/person-weights.md).
+            # Raised only while the custodian loads the table, before any session (docs/proofs/person-weights.md).
             raise SourceError(
                 "the table is too large for its integer grid: declare a larger records= and read it again"
             )
@@ -82,11 +83,12 @@ class Records(Counts):
         return cls(domain, planes, np.asarray(weights, dtype=np.int64), positions)
 
     def sampled(self, records: int, size: int) -> Records:
-        """`size` of so many declared records; every set of places is equally likely, equal records have their own.
+        """`size` of the declared records; every set of places is equally likely, and equal records have separate
+        places.
 
-        Where fewer records were read than declared, the places behind them are persons without rows: drawn like the
-        others, they weigh nothing. Where more were read, all of them have a place. So for every two neighbours, also
-        where one person's rows appear or vanish, samples can be coupled to differ in one record
+        If fewer records were read than declared, the remaining places are persons without rows: they are drawn like the
+        others and have no weight. If more were read, all of them have a place. For every two neighbours, also if one
+        person's rows appear or vanish, samples can therefore be coupled to differ in one record
         (docs/proofs/dualquery.md).
         """
         ends = np.cumsum(self._weights)
@@ -98,7 +100,7 @@ class Records(Counts):
         return Records(self._domain, np.ascontiguousarray(self._planes[:, kept]), weights[kept].astype(np.int64))
 
     def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
-        # The compiled kernel lets go of the interpreter, so large tables are counted by every core, one set each.
+        # The compiled kernel releases the interpreter lock, so large tables are counted on all cores, one set each.
         threads = (os.cpu_count() or 1) if len(self._weights) > SMALL_ROWS else 1
         with ThreadPoolExecutor(threads) as pool:
             for start in range(0, len(attribute_sets), threads):
@@ -120,7 +122,7 @@ class Records(Counts):
 
     def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
         sums = self._known_positions(name).astype(np.int64)
-        # In two parts: where tallies add doubles, 2^27 records of 24 bits stay exact, and so does all the rest.
+        # In two parts: tallies that add doubles are exact for 2^27 records of 24 bits, and so are the others.
         high, low = (self._tally(attributes, part) for part in (sums >> 24, sums & (2**24 - 1)))
         return (high << 24) + low
 
@@ -152,7 +154,7 @@ class Records(Counts):
         return result
 
     def conjunctions(self, conjunctions: Conjunctions) -> np.ndarray:
-        # Imported late: it brings Numba, which a small table never needs.
+        # Imported late, because it imports Numba, which small tables do not need.
         from reticent.kernel.counting.conjunctions import conjunction_counts
 
         def column(attribute: int) -> np.ndarray:
@@ -168,7 +170,7 @@ class Records(Counts):
 
 
 def narrow(sums: np.ndarray) -> np.ndarray:
-    """Non-negative integers in the fewest bytes that hold them: most records occur once or twice."""
+    """Non-negative integers in the fewest bytes that hold them, because most records occur once or twice."""
     largest = int(sums.max(initial=0))
     return sums.astype(np.uint16 if largest < 2**16 else np.uint32 if largest < 2**32 else np.int64)
 
@@ -181,9 +183,9 @@ def write_planes(layout: Layout, columns: Mapping[str, np.ndarray], planes: np.n
 
 
 class Subsample(Table):
-    """`size` records of a table; which ones stays secret, and lives as long as this object.
+    """`size` records of a table; the selection stays secret and exists as long as this object.
 
-    What is asked of it is priced for `size` records and charged unamplified to the ledger of the whole table. The
+    Its releases are priced for `size` records and charged without amplification to the ledger of the whole table. The
     smaller epsilon of a stand-alone run (`dualquery_analysis.amplified`) holds for one sample and one run.
     """
 
@@ -195,7 +197,7 @@ class Subsample(Table):
         if table.neighbours != "replace-one" or table.unit != "record" or table.records is None:
             raise SourceError("sampling needs a replace-one table whose unit is the record; use the whole table")
         source = exact_counts(table)
-        # A table that is held only because many of its rows are alike is refused too: that is no public fact.
+        # A table that fits only because many rows are equal is refused too: that is not a public fact.
         if not isinstance(source, Records) or source.room < table.records:
             raise SourceError(
                 f"sampling needs the rows in memory: read the table with hold={table.records} or more, or use all of it"
@@ -215,5 +217,5 @@ class Subsample(Table):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """The whole table's: its ledger pays."""
+        """The identity of the whole table, whose ledger pays."""
         return dict(self._identity)

@@ -1,1 +1,1 @@
-"""What may be learned about a column whose values nobody declared: medians of numbers, common texts."""
+"""Private discovery of undeclared columns: medians of numbers, common texts."""

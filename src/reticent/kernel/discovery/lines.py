@@ -1,7 +1,7 @@
-"""A line is the public list of all values that an edge may have, in order, each with a whole number of copies.
+"""`Line`: the public, ordered list of all values that an edge may have, each with a whole number of copies.
 
-Copies are a prior: an edge is drawn with a probability in proportion to them. Round values have more, so that they are
-preferred where they serve as well, and a value that many records share is found among hundreds of millions.
+Copies are a prior: the probability of an edge is proportional to them. Round values have more copies, so that they are
+preferred among equally good edges, and a value that many records share is found among hundreds of millions.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _DAY_SECONDS = DAY_MICROSECONDS / 1e6
 
 
 class Line(Protocol):
-    """Places 0, 1, ..., size - 1 stand for increasing values."""
+    """Places 0, 1, ..., size - 1 represent increasing values."""
 
     @property
     def size(self) -> int: ...
 
     def located(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """For each value the last place whose own value is not larger, and whether it is equal; clipped to the line."""
+        """For each value, the last place whose value is not larger, and whether it is equal; clipped to the line."""
         ...
 
     def copies_upto(self, places: np.ndarray) -> np.ndarray:
-        """Copies of all places up to these, -1 meaning none: exact int64."""
+        """Copies of all places up to these, where -1 means none: exact int64."""
         ...
 
     def value(self, place: int) -> float: ...
@@ -47,7 +47,7 @@ class Line(Protocol):
 
 @dataclass(frozen=True)
 class Level:
-    """Places start, start + step, ..., `count` of them, with so many copies more."""
+    """Places start, start + step, ..., `count` of them, with a number of additional copies."""
 
     start: int
     step: int
@@ -62,8 +62,8 @@ class Level:
 class NumberLine:
     """Decimal numbers of seven significant digits, of both signs, and zero.
 
-    Numbers of six digits have ten copies more, those of five a hundred more, and so on: the numbers of each length have
-    as many together. Zero, of no digits, continues this.
+    Numbers of six digits have ten more copies, those of five a hundred more, and so on: the numbers of each length have
+    the same total. Zero, with no digits, continues this.
     """
 
     digits: int = DIGITS
@@ -125,7 +125,7 @@ class NumberLine:
         return np.maximum(places, 0), exact
 
     def _positive(self, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets from zero, from 1 on; logarithms and quotients only guess, comparisons of doubles decide."""
+        """Offsets from zero, from 1 on; logarithms and quotients only estimate, comparisons of doubles decide."""
         powers = np.floor(np.log10(sizes)).astype(np.int64)
         powers -= sizes < _power(powers)
         powers += sizes >= _power(powers + 1)
@@ -161,7 +161,7 @@ def _scaled(mantissa: np.ndarray, shift: np.ndarray) -> np.ndarray:
 class CalendarLine:
     """Days from 1800 to 2199, in seconds since 1970; the first days of months and years have more copies.
 
-    With `minutes` those are places, and hours have more copies.
+    With `minutes`, minutes are places, and hours have more copies.
     """
 
     minutes: bool = False
@@ -208,7 +208,7 @@ class CalendarLine:
         return (self._days[0] * self._per_day + place) * self._step
 
     def located(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        # A day's later seconds belong to the day itself where days are counted.
+        # The later seconds of a day belong to that day if days are the places.
         steps = np.clip(np.floor(values / self._step), -1e15, 1e15)
         exact = np.ones(len(values), dtype=bool) if not self.minutes else steps * self._step == values
         places = steps.astype(np.int64) - self._days[0] * self._per_day

@@ -1,8 +1,8 @@
 """Medians of the pieces of a column, as scores for the exponential mechanism (docs/proofs/medians.md).
 
-Positions divide every place of a line into 32: records that share a value exactly are spread over its positions as
-evenly as whole numbers allow, so that a median may fall among them. A candidate is a position; what lies before it is
-below. Its score is minus the difference between what is below and what is not, within the piece.
+Every place of a line is divided into 32 positions: records with exactly the same value are spread over its positions as
+evenly as whole numbers allow, so that a median may fall among them. A candidate is a position; records before it are
+below. Its score is minus the difference between the weights below and not below, within the piece.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ POSITIONS = 32
 
 
 class NumberSource(Protocol):
-    """The different numbers of a column that nobody declared, with the weight of the records that have them."""
+    """The distinct numbers of an undeclared column, with the weight of the records that have them."""
 
     def numbers(self, name: str) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 @dataclass(frozen=True, eq=False)
 class PositionRuns:
-    """The candidates of one piece: run i has positions first[i] to last[i], one score, and so many copies together."""
+    """The candidates of one piece: run i has positions first[i] to last[i], one score, and a total of copies."""
 
     first: np.ndarray
     last: np.ndarray
@@ -40,9 +40,10 @@ class PositionRuns:
 
 @dataclass(frozen=True, eq=False)
 class MedianScores:
-    """One median for each piece, a range of positions without its end; pieces do not overlap.
+    """One median for each piece, a half-open range of positions; pieces do not overlap.
 
-    Sensitivity of all their scores together: 1 (add-remove), 2 (replace-one), so one price pays for all of them.
+    The sensitivity of all their scores together is 1 (add-remove) or 2 (replace-one), so one price pays for all of
+    them.
     """
 
     name: str
@@ -63,7 +64,7 @@ class MedianScores:
         return Sensitivity.scalar(2 if neighbours == "replace-one" else 1)
 
     def evaluate(self, source: NumberSource, person_grid: int) -> list[PositionRuns]:
-        """Candidates with equal scores together; the copies of each run are exact."""
+        """Candidates grouped by equal scores; the copies of each run are exact."""
         values, weights = source.numbers(self.name)
         if self.bounds is not None:
             values = np.clip(values, *self.bounds)
@@ -91,7 +92,7 @@ class MedianScores:
     def draw(
         self, runs: Sequence[PositionRuns], mechanism: Exponential, sensitivity: Sensitivity, grid: int
     ) -> np.ndarray:
-        """One position for each piece: a run by the exponential mechanism, then one of its copies, all alike."""
+        """One position for each piece: a run by the exponential mechanism, then one of its copies uniformly."""
         found = []
         for piece in runs:
             (run,) = mechanism.draw(piece.scores, sensitivity.l1, grid, copies=piece.copies)

@@ -1,4 +1,4 @@
-"""How many units have each text of a column that nobody declared; every unit counts for a bounded number of texts."""
+"""Counts of units by text of an undeclared column; every unit counts for a bounded number of texts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from reticent.domain.attribute import NULL_LABEL, OTHER_LABEL
 from reticent.errors import QueryError, whole_number
 
 LONGEST = 200
-"""Characters of a text that can be shown; longer ones are left out, whoever has them."""
+"""The longest text that can be released; longer ones are left out."""
 
 
 class TextSource(Protocol):
-    """The different texts of a column that nobody declared, with the number of units that have them."""
+    """The distinct texts of an undeclared column, with the number of units that have them."""
 
     def texts(self, name: str, most: int, key: str) -> tuple[list[str], np.ndarray]:
-        """Of a unit with more than `most` texts those with the smallest hash under `key` count."""
+        """The texts with their units; of a unit with more than `most` texts, those with the smallest hash under `key`
+        count.
+        """
         ...
 
 
@@ -34,7 +36,7 @@ class ValueCounts:
         whole_number(self.most, "most", 1, 2**20)
 
     def evaluate(self, source: TextSource) -> tuple[np.ndarray, np.ndarray]:
-        # Which texts of a unit count is drawn anew each time; the key never leaves.
+        # The choice of a unit's texts is random at each call; the key is never released.
         texts, counts = source.texts(self.name, self.most, secrets.token_hex(16))
         kept = [place for place, text in enumerate(texts) if can_be_shown(text)]
         if len({texts[place] for place in kept}) < len(kept):

@@ -1,1 +1,1 @@
-"""The ledger: events in a hash chain, the store that keeps them, the anchor that notices a rollback."""
+"""The ledger: events in a hash chain, the store that keeps them, and the anchor that detects a rollback."""

@@ -1,8 +1,8 @@
-"""An anchor remembers, outside the ledger's file, how far the ledger had come and what it had spent.
+"""The anchor: a second file that records the position and the spending of the ledger.
 
-It belongs on another volume: a file restored from a copy is then behind its anchor. Two slots are overwritten
-in turn, each with its own hash: a torn write loses only the new mark, and a mark costs one flush of one
-block, where a rename costs two and a directory (measured 0.18 against 0.8 ms).
+It belongs on another volume: a file restored from a copy is then behind its anchor. Two slots, each with its own hash,
+are overwritten in turn: a torn write loses only the new mark. A mark costs one flush of one block; a rename would cost
+two flushes and one of the directory (measured 0.18 against 0.8 ms).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _flush = getattr(os, "fdatasync", os.fsync)
 
 @dataclass(frozen=True)
 class Mark:
-    """The chain at one moment: the ledger's name, its last event and its digest, all that was spent."""
+    """The chain at one moment: the ledger's name, its last event with its digest, and the amount spent."""
 
     ledger: str
     sequence: int
@@ -62,10 +62,10 @@ class Anchor:
             try:
                 if create:
                     _refuse_other_file(path)
-                    # Also where it is there already: who made it may have been killed before its name was flushed.
+                    # Also for an existing file: its creator may have been killed before the name was flushed.
                     os.ftruncate(self._descriptor, 2 * SLOT)
-                # Who wrote the newest mark may have been killed before it was flushed. The next one overwrites the
-                # other slot: if it is torn and the power fails, both would be gone.
+                # The writer of the newest mark may have been killed before flushing it. The next mark overwrites the
+                # other slot: if that write is torn by a power failure, both marks would be lost.
                 os.fsync(self._descriptor)
                 if create:
                     flush_directory(path.parent)
@@ -75,7 +75,7 @@ class Anchor:
                 raise
 
     def write(self, mark: Mark) -> None:
-        """Durable when it returns; the mark before it stays intact meanwhile."""
+        """Write a mark; it is on disk when this returns, and the preceding mark stays intact meanwhile."""
         generation = self._generation + 1
         body = canonical({"generation": generation, "mark": asdict(mark)})
         record = f"{sha256(body.encode())} {body}".encode().ljust(SLOT, b"\0")
@@ -90,10 +90,10 @@ class Anchor:
 
 
 def _refuse_other_file(path: Path) -> None:
-    """An anchor is empty, or two slots of which a torn write ruins one: whatever else is there belongs to somebody.
+    """Refuse a file that is not an anchor: an anchor is empty, or two slots of which a torn write may damage one.
 
-    A disk that loses what it was told to flush may leave it shorter, even than the beginning of a slot; of a few bytes
-    nobody can tell whose they are.
+    A disk that loses confirmed writes may leave a shorter file, even shorter than the beginning of a slot; the owner of
+    a few bytes cannot be determined.
     """
     content = path.read_bytes()
     slots = [slot.ljust(_BEGINNING, b"\0") for slot in (content[:SLOT], content[SLOT:]) if len(slot) >= _TOLD]
@@ -103,7 +103,7 @@ def _refuse_other_file(path: Path) -> None:
 
 
 def newest(path: Path) -> tuple[int, Mark | None]:
-    """Generation and mark of the newest intact slot; (0, None) where there is none."""
+    """The generation and mark of the newest intact slot; (0, None) if there is none."""
     content = path.read_bytes() if path.exists() else b""
     found: tuple[int, Mark | None] = (0, None)
     for slot in (content[:SLOT], content[SLOT : 2 * SLOT]):
@@ -116,7 +116,7 @@ def newest(path: Path) -> tuple[int, Mark | None]:
 
 
 def places(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) -> tuple[Path, Path]:
-    """Where a ledger and its anchor are."""
+    """The paths of a ledger and its anchor."""
     file = _place(path, "the ledger")
     marks = file.with_name(file.name + ".anchor") if anchor is None else _place(anchor, "the anchor")
     if marks in (file, lock_of(file), *companions(file)):
@@ -125,9 +125,9 @@ def places(path: str | os.PathLike[str], anchor: str | os.PathLike[str] | None) 
 
 
 def _place(path: object, what: str) -> Path:
-    """One place, refused in one line where no file can be there, or where something else is already.
+    """One path; refused in one line if no file can be there, or if something else is there.
 
-    A ledger is made beside its place and renamed into it: given `/dev/null`, it would replace the device.
+    A new ledger is written to a temporary file and renamed: given `/dev/null`, it would replace the device.
     """
     if not isinstance(path, str | os.PathLike):
         raise LedgerError(f"{what} is of type {type(path).__name__}; give the name of its file")
@@ -148,9 +148,9 @@ def _place(path: object, what: str) -> Path:
 
 
 def breach(history: History, store: LedgerStore, mark: Mark | None, *, moving: bool = False) -> str | None:
-    """Why file and anchor cannot both be true, with the remedy; None when they agree.
+    """The contradiction between file and anchor, with the remedy; None if they agree.
 
-    The file may be one event ahead: the crash fell between commit and mark.
+    The file may be one event ahead: the crash happened between commit and mark.
     """
     count, accept = history.sequence, "or accept it (`reticent ledger accept-rollback`), which charges"
     if mark is None:
@@ -164,8 +164,8 @@ def breach(history: History, store: LedgerStore, mark: Mark | None, *, moving: b
         )
     last = stored_event(store, count) if count else None
     if last is not None and last.kind == "rollback" and last.payload["head"] == mark.head:
-        # A recovery that crashed before its mark. It never charges less than the anchor saw, so this event is not a
-        # way around the anchor for whoever can write the file alone: hashes need no key.
+        # A recovery that crashed before its mark. It never charges less than the anchor records, so an attacker who
+        # can write only the ledger's file cannot use this event to bypass the anchor (hashes need no key).
         if history.spent >= mark.spent:
             return None
         return f"the ledger claims a recovery that forgets charges: restore it, {accept} all that remains"

@@ -1,8 +1,8 @@
-"""A chain is a store with what its events add up to: opened from the newest checkpoint, followed event by event.
+"""`Chain`: a store with the state after its events, opened from the newest checkpoint and followed event by event.
 
-A checkpoint is never trusted more than the events: it is named by an event of the chain, so whoever changes it changes
-the head of the chain, which the anchor holds. Events before it are checked when they are read: up to the next milestone
-of the history, whose digest the checkpoint holds. `verify` adds everything up anew.
+A checkpoint is never trusted more than the events: an event of the chain names it, so changing it changes the head of
+the chain, which the anchor holds. Events before it are checked when they are read, up to the next milestone of the
+history, whose digest the checkpoint holds. `verify` folds everything again.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ GROWTH = 16
 
 
 class Chain:
-    """Events, and the standing of keys, charges and free events after the last of them."""
+    """Events, and the state of keys, charges and free events after the last of them."""
 
     def __init__(self, store: LedgerStore, *, trusted: int = LAST) -> None:
-        """`trusted` is the last event that is known to be genuine: no later checkpoint is believed."""
+        """`trusted` is the last event known to be genuine: no later checkpoint is used."""
         self.store = store
         self.history, self._checkpoint = _resumed(store, trusted)
         self._base = (self.history.sequence, self.history.head)
@@ -32,19 +32,19 @@ class Chain:
             pass
 
     def follow(self) -> Iterator[Event]:
-        """Takes in what the store holds beyond the history, event by event."""
+        """Fold the stored events beyond the history, one by one."""
         for event in stored_events(self.store, self.history.sequence):
             self.apply(event)
             yield event
 
     def apply(self, event: Event) -> None:
-        """Add one event that the store holds already."""
+        """Fold one event that is already stored."""
         self.history.apply(event)
         if event.kind == CHECKPOINT:
             self._checkpoint = event
 
     def event(self, sequence: int) -> Event:
-        """One event of the past, known to be part of this chain."""
+        """One past event, checked to be part of this chain."""
         if sequence <= self._base[0]:
             self._check((sequence - 1) // SEGMENT)
         event = stored_event(self.store, sequence)
@@ -57,7 +57,7 @@ class Chain:
         return stored_events(self.store, after, upto)
 
     def _check(self, segment: int) -> None:
-        """That the stored events of a segment from before the checkpoint lead from one known digest to the next."""
+        """Check that the stored events of a segment before the checkpoint link one known digest to the next."""
         if segment in self._checked:
             return
         milestones, (last, head) = self.history.milestones, self._base
@@ -74,7 +74,7 @@ class Chain:
 
     @property
     def due(self) -> bool:
-        """Whether a checkpoint would save the next opening more than it costs."""
+        """Whether a checkpoint would save more at the next opening than it costs."""
         done = 0 if self._checkpoint is None else self._checkpoint.sequence
         return self.history.sequence - done >= max(LEAST, self.history.sequence // GROWTH)
 
@@ -85,7 +85,7 @@ class Chain:
 
 
 def checkpoint_of(store: LedgerStore, event: Event) -> History | None:
-    """What the events before this checkpoint add up to; None where its blob is gone or damaged."""
+    """The state before this checkpoint; None if its blob is missing or damaged."""
     try:
         data = store.blob(event.payload["state"])
         if data is None or sha256(data) != event.payload["state"]:
@@ -97,7 +97,7 @@ def checkpoint_of(store: LedgerStore, event: Event) -> History | None:
 
 
 def _resumed(store: LedgerStore, trusted: int) -> tuple[History, Event | None]:
-    """The history of the newest checkpoint that can be read, else of no event at all."""
+    """The history of the newest readable checkpoint, otherwise the empty history."""
     event = store.newest(CHECKPOINT, trusted) if trusted else None
     history = None if event is None else checkpoint_of(store, event)
     return (History(), None) if history is None else (history, event)

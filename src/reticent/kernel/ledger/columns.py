@@ -1,7 +1,7 @@
-"""Columns keep a million keys in a few dozen megabytes: sorted texts in one buffer, numbers in arrays.
+"""Columns: compact tables of keys, as sorted texts in one buffer and numbers in arrays.
 
-What was added since waits in a dictionary and is merged when that has grown by a half, or a checkpoint is written. Both
-together behave as a dictionary by key; order of insertion is that of the events' sequences.
+New entries are kept in a dictionary, which is merged when it has grown by a half, or when a checkpoint is written. Both
+together behave as a dictionary by key; the order of insertion is that of the events' sequence numbers.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ PENDING = ("reserved", "redeemed")
 
 
 class Reservation(NamedTuple):
-    """A durable charge and its standing: reserved, redeemed (reserved a last time), settled or forfeited.
+    """A durable charge and its state: reserved, redeemed (reserved a last time), settled or forfeited.
 
-    `digest` is that of the request, empty once it is settled: from then on its `reserve` event tells.
+    `digest` is that of the request; it is empty after the settlement, because the `reserve` event then holds it.
     """
 
     key: str
@@ -39,7 +39,7 @@ class Reservation(NamedTuple):
 
 
 class SortedTexts:
-    """Different texts in ascending order, each found by bisection."""
+    """Distinct texts in ascending order, found by bisection."""
 
     def __init__(self, data: bytes = b"", ends: Sequence[int] | np.ndarray = ()) -> None:
         self.data = data
@@ -57,7 +57,7 @@ class SortedTexts:
         return self.data[self._ends[place - 1] if place else 0 : self._ends[place]]
 
     def first(self, text: bytes) -> int:
-        """Place of the first text that is not below this one."""
+        """The position of the first text that is not below this one."""
         low, high = 0, len(self)
         while low < high:
             middle = (low + high) // 2
@@ -68,12 +68,12 @@ class SortedTexts:
         return low
 
     def find(self, text: bytes) -> int:
-        """Its place, or -1."""
+        """The position of a text, or -1."""
         place = self.first(text)
         return place if place < len(self) and self[place] == text else -1
 
     def starting(self, prefix: bytes) -> tuple[int, int]:
-        """The places of all texts that start so: from the first up to the second."""
+        """The range of positions of all texts with this prefix."""
         first, high = self.first(prefix), len(self)
         low = first
         while low < high:
@@ -85,7 +85,7 @@ class SortedTexts:
         return first, low
 
     def merged(self, without: Iterable[int], added: Sequence[bytes]) -> tuple[SortedTexts, np.ndarray]:
-        """With the added texts (sorted) and without some places; and where each comes from, added ones at the end."""
+        """The texts with added ones (sorted) and without some positions; and the origin of each, added ones last."""
         gone = set(without)
         places = [place for place in range(len(self)) if place not in gone]
         texts = [*map(self.__getitem__, places), *added]
@@ -117,7 +117,7 @@ def encoded(text: str) -> bytes:
 
 
 class NamedPlaces:
-    """Whole numbers by text. `get` needs no lock: what is merged is in the columns before it leaves the dictionary."""
+    """Whole numbers by text. `get` needs no lock: entries are merged before they leave the dictionary."""
 
     def __init__(self, texts: SortedTexts | None = None, numbers: np.ndarray | None = None) -> None:
         empty = np.empty(0, np.int64)
@@ -148,7 +148,7 @@ class NamedPlaces:
         self._new = {}
 
     def copy(self) -> NamedPlaces:
-        """Another one that changes by itself."""
+        """An independent copy."""
         found = NamedPlaces(*self._past)
         found._new = self._new.copy()
         return found
@@ -180,7 +180,7 @@ Terms = tuple[str, int, str, str | None, bool, str]
 
 
 class _Columns(NamedTuple):
-    """Reservations in the order of their keys; `codes` are places in `terms`."""
+    """Reservations in the order of their keys; `codes` are positions in `terms`."""
 
     keys: SortedTexts = SortedTexts()
     terms: tuple[Terms, ...] = ()
@@ -198,7 +198,7 @@ class _Columns(NamedTuple):
         return self.keys.find(encoded(key))
 
     def having(self, wanted: Callable[[Terms], bool]) -> np.ndarray:
-        """Which codes have such terms."""
+        """Mask of the codes with given terms."""
         return np.fromiter(map(wanted, self.terms), bool, len(self.terms))
 
 
@@ -232,7 +232,7 @@ class Reservations:
         return found
 
     def successor(self, key: str) -> tuple[str, int]:
-        """This key, or the first of `key:1`, `key:2`, ... that is not forfeited; and what the forfeited ones cost."""
+        """This key, or the first of `key:1`, `key:2`, ... that is not forfeited; and the cost of the forfeited ones."""
         named, attempt, lost = key, 0, 0
         while (old := self.get(named)) is not None and old.status == "forfeited":
             attempt, lost = attempt + 1, lost + old.cost
@@ -240,7 +240,7 @@ class Reservations:
         return named, lost
 
     def put(self, reservation: Reservation) -> None:
-        """Its standing from now on."""
+        """Set the state of a reservation."""
         key = reservation.key
         if key not in self._new and (place := self._past.find(key)) >= 0:
             self._replaced.add(place)
@@ -249,13 +249,13 @@ class Reservations:
             self.merge()
 
     def starting(self, prefix: str) -> list[Reservation]:
-        """Those whose keys start so, oldest first."""
+        """Reservations whose keys have this prefix, oldest first."""
         past = self._past
         places = range(*past.keys.starting(encoded(prefix)))
         return self._oldest_first(places, lambda one: one.key.startswith(prefix))
 
     def settled(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
-        """Those of a kind under keys that start so whose settlement comes after an event, in that order."""
+        """Reservations of a kind with this key prefix whose settlement comes after an event, in order of settlement."""
         old = [self._past.at(int(place)) for place in self._settled_places(kind, prefix, after)]
         return sorted([*old, *self._newly_settled(kind, prefix, after)], key=lambda one: one.settled)
 
@@ -311,7 +311,7 @@ class Reservations:
         self._new, self._replaced = {}, set()
 
     def copy(self) -> Reservations:
-        """Another one that changes by itself."""
+        """An independent copy."""
         found = Reservations(self._past)
         found._new, found._replaced = self._new.copy(), self._replaced.copy()
         return found

@@ -1,4 +1,4 @@
-"""An event is one public fact in the ledger's hash chain; a history is what all events so far add up to.
+"""Events: public facts in the ledger's hash chain; a history is the state after all events so far.
 
 The same fold (`History.apply`) serves the live ledger and the replay of a file, so the two cannot disagree,
 and a file that breaks a rule (a settlement without reservation, a charge beyond the limit) is refused.
@@ -62,7 +62,7 @@ def sha256(data: bytes) -> str:
 class Event:
     """One link of the chain; `body` is the exact text that `digest` hashes, and it names its predecessor.
 
-    `cost` repeats that of the reservation the event belongs to; only `reserve` and `rollback` charge theirs.
+    `cost` repeats that of the event's reservation; only `reserve` and `rollback` are charged.
     """
 
     sequence: int
@@ -78,20 +78,20 @@ class Event:
 
     @classmethod
     def build(cls, **fields: Any) -> Event:
-        """A new link; read back from its own text, so that live and replayed events are equal."""
+        """A new link, parsed from its own text, so that live and replayed events are equal."""
         body = canonical(fields)
         return cls.parse(body, sha256(body.encode()))
 
     @classmethod
     def parse(cls, body: str, digest: str) -> Event:
-        """A stored link; refused when its text does not hash to its digest."""
+        """A stored link; refused if its text does not match its digest."""
         try:
             if sha256(body.encode()) == digest:
                 event = cls(**json.loads(body), body=body, digest=digest)
                 if all(type(getattr(event, name)) in kinds for name, kinds in _KINDS.items()):
                     return event
         except (AttributeError, TypeError, ValueError, RecursionError):
-            pass  # not an event at all: somebody computed a hash for a text of their own
+            pass  # not an event: the hash was computed for a foreign text
         raise LedgerError("the ledger was edited: an event does not match its hash; restore the file")
 
     @property
@@ -104,7 +104,7 @@ class Event:
 
 @dataclass
 class History:
-    """What the events add up to: charges, caps, the standing of every key, and where the free events are."""
+    """The state after all events: charges, caps, the state of every key, and the positions of the free events."""
 
     sequence: int = 0
     head: str = GENESIS
@@ -136,36 +136,36 @@ class History:
 
     @property
     def delta_left(self) -> Fraction:
-        """What mechanisms may still fail with."""
+        """The remaining failure probability of mechanisms."""
         budget = self.opening.get("budget", {})
         return written_delta(budget.get("approximate", "0")) - Fraction(self.delta)
 
     def remaining(self, analyst: str | None = None) -> int:
-        """What may still be charged: the rest of the limit, or of the analyst's cap where that is smaller."""
+        """The amount that may still be charged: the rest of the limit, or of the analyst's cap if that is smaller."""
         rest = self.limit - self.spent
         if analyst is not None and analyst in self.caps:
             rest = min(rest, self.caps[analyst] - self.spent_by.get(analyst, 0))
         return max(rest, 0)
 
     def noted(self, kind: str, after: int = 0) -> list[int]:
-        """Sequences of the free events of a kind that come after an event."""
+        """Sequence numbers of the free events of a kind after an event."""
         found = self.free.get(kind)
         return [] if found is None else found[bisect_right(found, after) :].tolist()
 
     def newest(self, kind: str) -> int | None:
-        """Sequence of the last free event of a kind."""
+        """Sequence number of the last free event of a kind."""
         found = self.free.get(kind)
         return found[-1] if found else None
 
     def copy(self) -> History:
-        """The same standing, which later events leave alone."""
+        """An independent copy of the state."""
         kept: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
         kept |= {name: getattr(self, name).copy() for name in ("caps", "spent_by", "milestones")}
         free = {kind: sequences[:] for kind, sequences in self.free.items()}
         return History(**kept, reservations=self.reservations.copy(), free=free, named=self.named.copy())
 
     def to_bytes(self) -> bytes:
-        """All of it, for a checkpoint."""
+        """The whole state, for a checkpoint."""
         told = {name: getattr(self, name) for name in _PLAIN}
         told |= {"reservations": self.reservations.to_dict(), "named": self.named.to_dict()}
         told["free"] = {kind: sequences.tolist() for kind, sequences in self.free.items()}
@@ -192,11 +192,11 @@ class History:
         return history
 
     def pending(self) -> list[Reservation]:
-        """Charged and not settled, oldest first."""
+        """Reservations without settlement, oldest first."""
         return self.reservations.pending()
 
     def apply(self, event: Event) -> None:
-        """Add one event; LedgerError where the chain or a rule of the ledger is broken."""
+        """Add one event; LedgerError if the chain or a rule of the ledger is broken."""
         linked = event.sequence == self.sequence + 1 and event.previous == self.head
         try:
             allowed = linked and (event.kind == "open") == (event.sequence == 1) and self._fold(event)
@@ -209,7 +209,7 @@ class History:
             self.milestones.append(event.digest)
 
     def _fold(self, event: Event) -> bool:
-        """Whether the event was allowed; then it is counted."""
+        """Fold an event if it is allowed; returns whether it was."""
         if event.kind == "open":
             if event.payload["format"] > FORMAT:
                 raise LedgerError(f"ledger format {event.payload['format']} > {FORMAT}: upgrade reticent")
@@ -221,8 +221,8 @@ class History:
         elif event.kind == "cap":
             self.caps[str(event.analyst)] = event.payload["cap"]
         elif event.kind == "rollback":
-            # What was lost may have settled: no pending key may buy a second sample for one charge.
-            # The anchor does not say what they may fail with, so all that is left of it counts as used.
+            # The lost part may contain settlements: no pending key may draw a second sample for one charge.
+            # The anchor does not record their deltas, so the whole remaining delta counts as used.
             self.spent += event.cost
             self.delta = self.opening["budget"].get("approximate", "0")
             for old in self.pending():

@@ -1,7 +1,7 @@
-"""The ledger charges before noise is drawn and records before a result leaves: reserve -> sample -> settle.
+"""`Ledger` charges before noise is drawn and records before a result is returned: reserve -> sample -> settle.
 
-What a crash leaves behind is never refunded. A pending reservation was charged and nothing left for it: its
-own key may redeem it once, with fresh noise; otherwise it stays charged (docs/ledger.md).
+A crash never refunds a charge. A pending reservation was charged, but no result of it was returned: its key may
+redeem it once, with fresh noise; otherwise it stays charged (docs/ledger.md).
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ Payload = dict[str, Any]
 
 
 class Ledger:
-    """The durable account of one budget for one table: every charge is on the disk before its noise is drawn.
+    """The durable account of one budget for one table: every charge is on disk before its noise is drawn.
 
-    Threads may share it, processes may not. After a failed write it is unusable until it is opened again. `Ledger.open`
-    makes or resumes one, `Ledger.memory` keeps one without a file.
+    Threads may share a ledger, processes may not. After a failed write it is unusable until it is opened again.
+    `Ledger.open` creates or resumes one, `Ledger.memory` creates one without a file.
 
     Example:
         >>> import reticent as rt
@@ -113,17 +113,18 @@ class Ledger:
         """Create or resume the ledger at `path`.
 
         Args:
-            path: Its file; created with permissions for its owner alone.
+            path: The ledger's file; only its owner can read a new one.
             identity: Public facts of the table; `table.identity` of a `Table`.
-            budget: The whole budget; a ledger keeps the one it was made with.
-            anchor: Where the anchor is kept, by default `<path>.anchor`. On another volume it shows a restored backup.
-            accept_rollback: Go on although the anchor has seen more than the ledger holds.
+            budget: The whole budget; it must be the one of the first opening.
+            anchor: The anchor's file, by default `<path>.anchor`. On another volume it detects a restored backup.
+            accept_rollback: Continue although the anchor records more events than the ledger holds.
 
         Returns:
             The ledger, locked for this process until `close`.
 
         Raises:
-            LedgerError: No ledger, another table's, another budget's, edited, rolled back, or in use.
+            LedgerError: The file is not a ledger, belongs to another table or budget, was edited or rolled back, or is
+                in use.
 
         Example:
             >>> import tempfile
@@ -165,7 +166,7 @@ class Ledger:
 
     @classmethod
     def _create(cls, file: Path, anchor: Anchor, identity: Payload, budget: Budget) -> None:
-        """Anchored before its first event: from here on a missing anchor is never innocent."""
+        """Create the anchor before the first event, so that a missing anchor is always an error."""
         name = secrets.token_hex(16) if anchor.mark is None else anchor.mark.ledger
         if anchor.mark is None:
             anchor.write(Mark(name, 0, GENESIS, 0))
@@ -173,7 +174,7 @@ class Ledger:
 
     @classmethod
     def memory(cls, budget: Budget, identity: Payload | None = None) -> Ledger:
-        """A ledger without a file, for a release whose budget is shared with nothing else.
+        """Create a ledger without a file, for a release that shares its budget with nothing else.
 
         Args:
             budget: The whole budget.
@@ -192,7 +193,7 @@ class Ledger:
 
     @staticmethod
     def _check(identity: object, budget: object) -> None:
-        """Before a file is made: what it is first opened with rules every later opening."""
+        """Check the arguments before a file is created, because they bind every later opening."""
         require(identity, dict, "identity", "table.identity")
         canonical(identity)
         if not isinstance(getattr(budget, "limit", None), int):
@@ -212,13 +213,13 @@ class Ledger:
         problem = None if anchor is None else breach(history, self._store, mark)
         if problem is not None and not accept_rollback:
             raise LedgerError(problem)
-        # Only a mark ahead of the file bounds what was lost; otherwise all that remains counts as spent.
+        # Only a mark ahead of the file bounds the loss; otherwise the whole remaining budget counts as spent.
         seen = mark.spent if mark is not None and (created or mark.sequence > history.sequence) else None
         self.require(identity)
         if problem is not None:
             charge = max((history.limit if seen is None else seen) - history.spent, 0)
             self._append("rollback", {"head": mark and mark.head}, cost=charge)
-        # No mark was overwritten so far: a crash during recovery finds the old one, and recovers again.
+        # No mark has been overwritten yet: after a crash during recovery, the old mark starts it again.
         self._anchor = anchor
         self._write_mark()
         for reservation in history.pending():
@@ -231,17 +232,17 @@ class Ledger:
 
     @property
     def name(self) -> str:
-        """A random name, given when it was made: what one ledger paid for is known by it."""
+        """The ledger's random name, chosen when it was created; it identifies what this ledger paid for."""
         return self._history.opening["ledger"]
 
     def require(self, identity: Payload) -> None:
-        """Check that this ledger belongs to a table and to the budget it was opened with now.
+        """Check that this ledger belongs to a table and to the current budget.
 
         Args:
             identity: Public facts of the table; `table.identity` of a `Table`.
 
         Raises:
-            LedgerError: It was made for other facts or another budget; the message names the first difference.
+            LedgerError: It was created for another table or budget; the message names the first difference.
 
         Example:
             >>> import reticent as rt
@@ -268,7 +269,7 @@ class Ledger:
 
     @property
     def delta(self) -> Fraction:
-        """The exact sum of what all mechanisms so far may fail with."""
+        """The exact sum of the failure probabilities of all mechanisms so far."""
         return Fraction(self._history.delta)
 
     @property
@@ -279,7 +280,7 @@ class Ledger:
         """Nano-units that one analyst can still spend under the cap and the budget.
 
         Args:
-            analyst: The name; None for spending that is nobody's.
+            analyst: The name; None for spending without an analyst.
 
         Returns:
             The amount.
@@ -298,7 +299,7 @@ class Ledger:
             analyst: The name.
 
         Returns:
-            The amount; 0 for a name that never paid.
+            The amount; 0 for a name that has not paid.
 
         Example:
             >>> import reticent as rt
@@ -309,11 +310,11 @@ class Ledger:
 
     @property
     def identity(self) -> Payload:
-        """The public facts of the table it was opened for."""
+        """The public facts of the ledger's table."""
         return self._history.opening["identity"]
 
     def keys(self, prefix: str, kind: str | None = None) -> list[str]:
-        """Keys that were ever reserved and begin with a prefix, oldest first.
+        """All reserved keys that begin with a prefix, oldest first.
 
         Args:
             prefix: First characters of the keys; empty for all.
@@ -333,13 +334,13 @@ class Ledger:
             return [old.key for old in self._history.reservations.starting(prefix) if kind in (None, old.kind)]
 
     def successor(self, key: str) -> tuple[str, int]:
-        """The key to go on with: this key, or the first of `key:1`, `key:2`, ... that is not forfeited.
+        """The key to use next: this key, or the first of `key:1`, `key:2`, ... that is not forfeited.
 
         Args:
             key: Key of the request.
 
         Returns:
-            The key, and the nano-units that the forfeited ones cost.
+            The key, and the nano-units charged for forfeited keys.
 
         Example:
             >>> import reticent as rt
@@ -349,13 +350,13 @@ class Ledger:
         return self._history.reservations.successor(key)
 
     def requested(self, key: str) -> Payload | None:
-        """The request that a key was reserved for.
+        """The request for which a key was reserved.
 
         Args:
             key: Key of the request.
 
         Returns:
-            Its description; None where the key was never reserved.
+            Its description; None if the key was never reserved.
 
         Example:
             >>> import reticent as rt
@@ -369,7 +370,7 @@ class Ledger:
             return None if old is None else self._chain.event(old.sequence).payload["request"]
 
     def charged(self, key: str) -> int:
-        """Nano-units reserved under a key and the keys of its parts (`key:part`), answered or not.
+        """Nano-units reserved under a key and the keys of its parts (`key:part`), settled or not.
 
         Args:
             key: Key of the request.
@@ -390,13 +391,13 @@ class Ledger:
         return sum(part.cost for part in parts) + (0 if own is None else own.cost)
 
     def reservation(self, key: str) -> Reservation | None:
-        """The charge of one key and what became of it.
+        """The reservation of one key with its current state.
 
         Args:
             key: Key of the request.
 
         Returns:
-            The reservation; None where the key was never reserved.
+            The reservation; None if the key was never reserved.
 
         Example:
             >>> import reticent as rt
@@ -412,7 +413,7 @@ class Ledger:
             kind: Kind of request, such as "measure".
 
         Returns:
-            The reservations, answered or not.
+            The reservations, settled or not.
 
         Example:
             >>> import reticent as rt
@@ -444,7 +445,7 @@ class Ledger:
             return self._history.reservations.settled(kind, prefix, after)
 
     def settlement_places(self, kind: str, prefix: str, after: int = 0) -> np.ndarray:
-        """Sequences of the same settlements, without reading who paid for what.
+        """Sequence numbers of the same settlements, without reading the reservations.
 
         Args:
             kind: Kind of request, such as "measure".
@@ -463,7 +464,7 @@ class Ledger:
             return self._history.reservations.settlements(kind, prefix, after)
 
     def noted(self, kind: str, after: int = 0) -> list[int]:
-        """Sequences of the free events of one kind.
+        """Sequence numbers of the free events of one kind.
 
         Args:
             kind: The kind that `append` was given.
@@ -489,7 +490,7 @@ class Ledger:
             kind: The kind that `append` was given.
 
         Returns:
-            The sequence; None where there is no such event.
+            The sequence; None if there is no such event.
 
         Example:
             >>> import reticent as rt
@@ -506,7 +507,7 @@ class Ledger:
             key: The payload's "key".
 
         Returns:
-            The sequence; None where there is no such event.
+            The sequence; None if there is no such event.
 
         Example:
             >>> import reticent as rt
@@ -540,7 +541,7 @@ class Ledger:
         return self._history.caps.copy()
 
     def set_cap(self, analyst: str, cap: int) -> Event:
-        """Bound what one analyst may spend in all. What is already spent stays spent.
+        """Limit the total that one analyst may spend. Past spending is not affected.
 
         Args:
             analyst: The name.
@@ -566,7 +567,7 @@ class Ledger:
             return self._append("cap", {"cap": cap}, analyst=analyst)
 
     def settled(self, key: str, kind: str, request: Payload) -> Event | None:
-        """The settlement of a key, for the same request only.
+        """The settled event of a key, for the same request only.
 
         Args:
             key: Key of the request.
@@ -574,7 +575,7 @@ class Ledger:
             request: Its description.
 
         Returns:
-            The event that holds the result; None where the key is new or still pending.
+            The event that holds the result; None if the key is new or still pending.
 
         Raises:
             LedgerError: The key belongs to another request, or two crashes forfeited it.
@@ -595,25 +596,25 @@ class Ledger:
             return None if reservation.pending else self._chain.event(reservation.settled)
 
     def _request_of(self, reservation: Reservation) -> str:
-        """Digest of what was asked under a key."""
+        """Digest of the request of a key."""
         return reservation.digest or self._chain.event(reservation.sequence).payload["digest"]
 
     def affordable(
         self, cost: int, *, key: str | None = None, analyst: str | None = None, delta: Fraction = NO_DELTA
     ) -> None:
-        """Check that the budget and the analyst's cap can pay. A key that was reserved before has paid.
+        """Check that the budget and the analyst's cap can pay. A key that was reserved before has already paid.
 
-        Names that no reservation may have are refused here too: whoever passes may reserve.
+        Invalid names are refused here too, so that a request that passes this check can be reserved.
 
         Args:
             cost: Nano-units.
-            key: Key of the request; None for one that `reserve` will make.
-            analyst: Who pays; None for spending that is nobody's.
+            key: Key of the request; None for a random key that `reserve` will create.
+            analyst: The analyst who pays; None for spending without an analyst.
             delta: Probability with which the mechanism may fail.
 
         Raises:
-            BudgetError: Too little is left; it carries both amounts.
-            LedgerError: The cost is negative or not whole, or a name is not usable.
+            BudgetError: The remaining budget is too small; the error carries both amounts.
+            LedgerError: The cost is negative or not a whole number, or a name is invalid.
 
         Example:
             >>> import reticent as rt
@@ -656,17 +657,18 @@ class Ledger:
         redeemable: bool = True,
         delta: Fraction = NO_DELTA,
     ) -> Reservation:
-        """Charge durably, before any noise is drawn; or hand out, once, what this key paid before a crash.
+        """Record a charge on disk before any noise is drawn; or return, once, the charge of this key before a crash.
 
-        The caller settles before anything leaves, or abandons. Ask `settled` first: answered keys fail.
+        The caller settles the reservation before it returns a result, or abandons it. Call `settled` first: a settled
+        key raises an error.
 
         Args:
-            key: Key of the request; None makes one.
+            key: Key of the request; None creates a random key.
             kind: Kind of the request, such as "measure".
             cost: Nano-units.
-            request: Its description; the same key is the same request.
-            analyst: Who pays; None for spending that is nobody's.
-            redeemable: Whether a crash between reservation and settlement may be made good under the same key.
+            request: Its description; a key belongs to one request.
+            analyst: The analyst who pays; None for spending without an analyst.
+            redeemable: Whether the same key may redeem the reservation after a crash before its settlement.
             delta: Probability with which the mechanism may fail.
 
         Returns:
@@ -674,7 +676,7 @@ class Ledger:
 
         Raises:
             BudgetError: The budget or the analyst's cap cannot pay.
-            LedgerError: The key was answered, is being answered, is forfeited, or belongs to another request.
+            LedgerError: The key is settled, held by another call, forfeited, or belongs to another request.
 
         Example:
             >>> import reticent as rt
@@ -711,12 +713,14 @@ class Ledger:
         self._advance("redeem", old)
 
     def settle(self, reservation: Reservation, result: Payload, *, blobs: Iterable[bytes] = ()) -> Event:
-        """Record the one result of a reservation; only what the returned event and its blobs hold may leave.
+        """Record the single result of a reservation; only the content of the returned event and its blobs may be
+        returned.
 
-        If this raises, nothing may leave: whether the result reached the disk is known after reopening.
+        If this method raises an error, nothing may be returned: whether the result reached the disk is known only after
+        reopening.
 
         Args:
-            reservation: What `reserve` returned.
+            reservation: The result of `reserve`.
             result: The released values, as plain JSON.
             blobs: Bytes that the result names by their hashes.
 
@@ -741,10 +745,10 @@ class Ledger:
             return event
 
     def abandon(self, reservation: Reservation) -> None:
-        """Give up a reservation whose sampling failed. The charge stands; the key may come back as after a crash.
+        """Give up a reservation whose sampling failed. The charge stands; the key may be redeemed as after a crash.
 
         Args:
-            reservation: What `reserve` returned.
+            reservation: The result of `reserve`.
 
         Example:
             >>> import reticent as rt
@@ -757,7 +761,7 @@ class Ledger:
             self._held.discard(reservation.key)
 
     def lookup(self, key: str) -> Event | Reservation | None:
-        """What the ledger holds about a key. A pending reservation is a fact, not a right to sample.
+        """The state of a key. A pending reservation returned here does not permit sampling.
 
         Args:
             key: Key of the request.
@@ -803,7 +807,7 @@ class Ledger:
             return event
 
     def put_blob(self, data: bytes) -> str:
-        """Keep public bytes under their hash; an event that names the hash binds them to the chain.
+        """Store public bytes under their hash; an event that names the hash binds them to the chain.
 
         Args:
             data: The bytes.
@@ -822,16 +826,16 @@ class Ledger:
             return sha256(data)
 
     def get_blob(self, digest: str) -> bytes:
-        """The bytes kept under a hash.
+        """The bytes stored under a hash.
 
         Args:
-            digest: The hash that `put_blob` returned.
+            digest: The hash returned by `put_blob`.
 
         Returns:
             The bytes, checked against the hash.
 
         Raises:
-            LedgerError: They are missing or damaged.
+            LedgerError: The bytes are missing or damaged.
 
         Example:
             >>> import reticent as rt
@@ -846,7 +850,7 @@ class Ledger:
         return data
 
     def events(self, after: int = 0) -> Iterator[Event]:
-        """All events up to now after a given one, read from the store in pieces.
+        """All events after a given one, read from the store in pieces.
 
         Args:
             after: Sequence of an event; 0 for all events.
@@ -876,10 +880,10 @@ class Ledger:
             after = rows[-1][0]
 
     def verify(self) -> None:
-        """Check that the stored chain replays to exactly the live state; others may pay meanwhile.
+        """Check that a replay of the stored chain gives exactly the live state; payments may continue meanwhile.
 
         Raises:
-            LedgerError: It does not.
+            LedgerError: The replay differs.
 
         Example:
             >>> import reticent as rt
@@ -891,7 +895,8 @@ class Ledger:
             raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
 
     def checkpoint(self) -> None:
-        """Keep the sum of all events where that is worth it, so that the next opening reads only those after it.
+        """Store the state after all events if there are enough new ones, so that the next opening reads only later
+        events.
 
         Example:
             >>> import reticent as rt
@@ -912,7 +917,7 @@ class Ledger:
                 self._store.discard(digest)
 
     def close(self) -> None:
-        """Release the file and its lock; pending reservations stay charged.
+        """Close the file and release its lock; pending reservations stay charged.
 
         Example:
             >>> import reticent as rt
@@ -946,7 +951,7 @@ class Ledger:
         return self._append(kind, payload or {}, blobs, key=held.key, analyst=held.analyst, cost=held.cost)
 
     def _append(self, kind: str, payload: Payload, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
-        """Commit, then mark: when this returns, the event survives the machine and a rollback would show."""
+        """Commit, then mark: when this returns, the event survives a crash and the anchor would detect a rollback."""
         link = {"sequence": self._history.sequence + 1, "previous": self._history.head, "at": _stamp()}
         event = Event.build(kind=kind, payload=payload, **link, **(NOBODY | fields))
         with self._writing():
@@ -971,7 +976,7 @@ class Ledger:
 
     @contextmanager
     def _writing(self) -> Generator[None]:
-        """Whatever interrupts a write, even a signal, leaves its outcome in doubt: reopening tells."""
+        """Any interruption of a write, even a signal, leaves its outcome unknown until the ledger is reopened."""
         try:
             yield
         except BaseException:
@@ -993,7 +998,7 @@ def _terms(budget: Budget) -> Payload:
 
 
 def _anchored(store: LedgerStore, mark: Mark | None) -> int:
-    """The last event that the anchor vouches for; 0 where it vouches for none of this file's."""
+    """The last event that the anchor confirms; 0 if it confirms none of this file."""
     if mark is None or not (rows := store.rows(mark.sequence - 1, mark.sequence)):
         return 0
     return mark.sequence if rows[0][2] == mark.head else 0

@@ -1,4 +1,4 @@
-"""A store keeps the ledger's events and blobs; what was appended survives a crash of the machine."""
+"""The store of the ledger's events and blobs; appended data survives a crash of the machine."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ except ImportError:  # Windows
 
 @contextmanager
 def io_errors(what: object) -> Iterator[None]:
-    """Failures of disk and file become one line for the user."""
+    """Context manager: failures of disk and file become one line for the user."""
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
-        # SQLite quotes a damaged name in its message as it is, and the message then is no text.
+        # SQLite quotes a damaged name in its message unchanged, so the message may not be valid text.
         damaged = isinstance(error, UnicodeDecodeError)
         reason = "the file is damaged" if damaged else getattr(error, "strerror", None) or error
         raise LedgerError(f"{what} cannot be read or written ({reason}): check path, disk and permissions") from error
 
 
 def open_locked(path: Path, *, create: bool) -> int:
-    """A descriptor holding the operating system's lock on `path`, which frees it when the process dies."""
+    """A descriptor with the operating system's lock on `path`, which is released when the process dies."""
     descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
     try:
         _lock(descriptor)
@@ -55,13 +55,13 @@ Row = tuple[int, str, str]
 LAST = 2**62
 """Above every sequence."""
 CHUNK = 1000
-"""Events read at once: nobody waits longer for the store than that takes."""
+"""Events read at once; it bounds how long other threads wait for the store."""
 BUSY_SECONDS = 10
 """How long one connection waits for what another one holds."""
 
 
 class LedgerStore(Protocol):
-    """Append-only events and content-addressed blobs; a failed append may be in doubt, never torn."""
+    """Append-only events and content-addressed blobs; the outcome of a failed append may be unknown, but never torn."""
 
     def rows(self, after: int, upto: int = LAST, limit: int = CHUNK) -> list[Row]: ...
 
@@ -86,7 +86,7 @@ def stored_events(store: LedgerStore, after: int = 0, upto: int = LAST) -> Itera
 
 
 def _parsed(row: Row) -> Event:
-    """The event, which states its own number; under another one it would be missed where it is looked up."""
+    """The event, which must state its own number; otherwise lookups by number would miss it."""
     event = Event.parse(*row[1:])
     if row[0] != event.sequence:
         raise LedgerError(
@@ -96,7 +96,7 @@ def _parsed(row: Row) -> Event:
 
 
 def stored_event(store: LedgerStore, sequence: int) -> Event:
-    """One event by itself; its place in the chain is not checked here."""
+    """One event; its place in the chain is not checked here."""
     for row in store.rows(sequence - 1, sequence):
         return _parsed(row)
     raise LedgerError(f"the ledger was edited: event {sequence} is missing; restore the file")
@@ -149,7 +149,7 @@ VERSION = len(MIGRATIONS)
 
 
 class NoEventsError(LedgerError):
-    """The file is a stub: nothing was ever written to it, or what was written is not there."""
+    """The file holds no events: nothing was written to it, or its log is missing."""
 
 
 NO_EVENTS = (
@@ -159,7 +159,9 @@ NO_EVENTS = (
 
 
 def create(path: Path, first: Event) -> None:
-    """A ledger's file with its first event, whole or not at all: made beside its place, flushed, then renamed."""
+    """Create a ledger's file with its first event, completely or not at all: written to a temporary file, flushed,
+    renamed.
+    """
     draft = path.with_name(f"{path.name}.new")
     for stale in (draft, *companions(draft)):
         stale.unlink(missing_ok=True)
@@ -179,7 +181,7 @@ def create(path: Path, first: Event) -> None:
 
 
 def flush_directory(path: Path) -> None:
-    """Makes a rename or a new name durable."""
+    """Make a rename or a new name durable."""
     if os.name == "posix":  # elsewhere a directory cannot be opened
         descriptor = os.open(path, os.O_RDONLY)
         os.fsync(descriptor)
@@ -187,10 +189,10 @@ def flush_directory(path: Path) -> None:
 
 
 def flush_leftovers(path: Path) -> None:
-    """Makes durable what a killed process wrote and did not flush: its log, and the names of its files.
+    """Make durable what a killed process wrote without flushing: its log, and the names of its files.
 
-    The system shows both to the next process, which answers from them and marks them in the anchor. A loss of power
-    would then take back what has left.
+    The operating system shows both to the next process, which answers from them and marks them in the anchor. A loss of
+    power could then undo records of returned results.
     """
     log, _ = companions(path)
     if log.exists():  # no lock is ever taken on a log, so closing a second descriptor frees none
@@ -201,7 +203,7 @@ def flush_leftovers(path: Path) -> None:
 
 
 def stored_anything(path: Path) -> bool:
-    """Whether there is a file with at least one event; a stub of an interrupted creation or a bare copy has none."""
+    """Whether there is a file with at least one event; an interrupted creation or a copy without its log has none."""
     if not path.exists():
         return False
     try:
@@ -212,21 +214,21 @@ def stored_anything(path: Path) -> bool:
 
 
 def companions(path: Path) -> tuple[Path, Path]:
-    """What SQLite keeps beside a file that is open, or was when its process died."""
+    """Files that SQLite keeps next to a file that is open, or was open when its process died."""
     return path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[SqliteStore]:
-    """The file as it is, without a lock, without a right to write, and without leaving anything beside it.
+    """The file as it is, without a lock, without write permission, and without creating other files.
 
-    A file that nobody has open is whole: it is read as immutable, which needs neither log nor shared memory. Where
-    there is a log whose shared memory is missing or not ours, a copy of both is read.
+    A file that no process has open is complete: it is read as immutable, which needs neither log nor shared memory. If
+    there is a log whose shared memory is missing or inaccessible, a copy of both is read.
     """
     log, shared = companions(path)
     with ExitStack() as undo, io_errors(path):
         if not log.exists() or log.stat().st_size == 0:
-            # Whoever begins to write meanwhile appends to a log; our file changes only when that is moved into it.
+            # A process that begins to write appends to a log; the file changes only when the log is moved into it.
             before = _stamp(path)
             changed = LedgerError(f"{path} changed while it was read: run the same command again")
             try:
@@ -271,11 +273,11 @@ def _copied(path: Path, folder: Path) -> Path:
 class SqliteStore:
     """One SQLite file, WAL and synchronous=FULL: one device flush per append; one writer at a time.
 
-    `mode` is "rw", "ro" for a file that another process may be writing, or "immutable" for one that nobody writes.
+    `mode` is "rw", "ro" for a file that another process may be writing, or "immutable" for one that no process writes.
     """
 
     def __init__(self, path: Path, *, mode: str = "rw", lock: int | None = None) -> None:
-        """`lock` is the writer's lock, held already; it is freed with the rest."""
+        """`lock` is the writer's lock, already held; it is released with the store."""
         self._writes = mode == "rw"
         with ExitStack() as undo, io_errors(path):
             if self._writes:
@@ -316,7 +318,7 @@ class SqliteStore:
             execute("COMMIT")
 
     def rows(self, after: int, upto: int = LAST, limit: int = CHUNK) -> list[Row]:
-        """Read at once, so that no open cursor keeps a log from being moved into the file."""
+        """Read at once, so that no open cursor prevents the log from being moved into the file."""
         found = self._connection.execute(
             "SELECT sequence, body, digest FROM events WHERE sequence > ? AND sequence <= ? ORDER BY sequence LIMIT ?",
             (after, upto, limit),
@@ -324,7 +326,7 @@ class SqliteStore:
         return found.fetchall()
 
     def newest(self, kind: str, upto: int) -> Event | None:
-        """Found by its text, which a payload may hold too: every candidate is parsed."""
+        """Found by its text, which may also occur in a payload: every candidate is parsed."""
         while True:
             row = self._connection.execute(
                 "SELECT sequence, body, digest FROM events WHERE sequence <= ? AND instr(body, ?)"
@@ -348,7 +350,7 @@ class SqliteStore:
         execute("COMMIT")
 
     def discard(self, digest: str) -> None:
-        """Drop a blob that a newer one replaces."""
+        """Delete a blob that a newer one replaces."""
         self._connection.execute("DELETE FROM blobs WHERE digest = ?", (digest,))
 
     def blob(self, digest: str) -> bytes | None:
@@ -356,7 +358,7 @@ class SqliteStore:
         return None if row is None else row[0]
 
     def blobs(self) -> Iterator[tuple[str, bytes]]:
-        """Every blob with the hash it is kept under, one at a time."""
+        """Every blob with its hash, one at a time."""
         if self._connection.execute("PRAGMA user_version").fetchone()[0] < VERSION:
             return  # version 1 had none
         last = ""
@@ -373,12 +375,12 @@ class SqliteStore:
         return self._connection.execute("PRAGMA data_version").fetchone()[0]
 
     def copy_to(self, path: Path) -> None:
-        """A whole copy as of one moment, also while the ledger is in use."""
+        """A complete copy at one moment, also while the ledger is in use."""
         with closing(sqlite3.connect(path)) as target:
             self._connection.backup(target)
 
     def close(self) -> None:
-        """After a writer's clean end the file is whole: its log is moved into it, even while others read."""
+        """Close the store; after a writer's clean stop the log is moved into the file, even while others read."""
         with self._resources:
             if self._writes:
                 with suppress(sqlite3.Error):  # a full disk: nothing is lost, the log stays beside the file
@@ -386,5 +388,5 @@ class SqliteStore:
 
 
 def lock_of(path: Path) -> Path:
-    """The empty file whose lock the one writer holds."""
+    """The empty file that carries the writer's lock."""
     return path.with_name(path.name + ".lock")

@@ -1,4 +1,4 @@
-"""A statement is what a ledger's file says, checked from first event to last, without opening it to write."""
+"""`verify`: checks a ledger's file from the first event to the last, without opening it for writing."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from reticent.kernel.ledger.store import NO_EVENTS, NoEventsError, SqliteStore, 
 
 @dataclass(frozen=True)
 class LedgerStatement:
-    """What a ledger file says; `anchored` is False where there was no anchor to hold it against.
+    """The content of a ledger file; `anchored` is False if there was no anchor to compare with.
 
-    `damaged` names what cannot be read although the chain is intact: snapshots, releases, kept answers.
+    `damaged` names unreadable data in an intact chain: snapshots, releases, stored answers.
     """
 
     events: tuple[Event, ...]
@@ -31,9 +31,9 @@ class LedgerStatement:
 def verify(
     path: str | os.PathLike[str], *, anchor: str | os.PathLike[str] | None = None, keep: bool = True
 ) -> LedgerStatement:
-    """Check a ledger file without writing, even while in use; LedgerError where it was edited or cut.
+    """Check a ledger file without writing, even while in use; LedgerError if it was edited or truncated.
 
-    Every event is folded anew, whatever a checkpoint says. `keep=False` leaves the events out of what is returned.
+    Every event is folded again, independent of checkpoints. `keep=False` omits the events from the result.
     """
     file, marks = places(path, anchor)
     _require(file)
@@ -47,7 +47,7 @@ def verify(
                 kept.append(event)
         if not history.sequence:
             raise NoEventsError(f"{file} {NO_EVENTS}")
-        # A running writer moves the mark while we read; then the older mark need only be part of the chain.
+        # A running writer may move the mark meanwhile; the older mark must then only be part of the chain.
         problem = breach(history, store, mark, moving=newest(marks)[1] != mark)
         found = tuple(damaged.found())
     if problem is not None and marks.exists():
@@ -56,13 +56,13 @@ def verify(
 
 
 def events_upto(path: str | os.PathLike[str], last: int) -> Iterator[Event]:
-    """Events of a file up to one that `verify` has seen, one after the other: a long ledger is never held whole."""
+    """The events of a file up to one that `verify` has seen, one by one, so that memory stays small."""
     with reading(places(path, None)[0]) as store:
         yield from stored_events(store, 0, last)
 
 
 def opening(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """The facts that a ledger was opened with; None where there is no ledger yet, or only a stub of one."""
+    """The facts of a ledger's opening; None if there is no ledger yet, or only an empty file."""
     file = places(path, None)[0]
     if not file.exists():
         return None
@@ -79,7 +79,7 @@ def _require(file: Path) -> None:
 
 
 class _Blobs:
-    """Which blobs the events name, and which of them are not what they were."""
+    """The blobs that the events name, and those of them that are missing or damaged."""
 
     def __init__(self, store: SqliteStore) -> None:
         self._store = store
@@ -87,7 +87,7 @@ class _Blobs:
         self._replaceable: dict[str, str] = {}
 
     def see(self, event: Event, history: History) -> None:
-        """A checkpoint or an index that was replaced need not be there any more; what is there must be right."""
+        """Check a blob; a replaced checkpoint or index may be missing, but a stored one must be correct."""
         known = self._replaceable if event.kind in (CHECKPOINT, KNOWLEDGE) else self._wanted
         known |= dict.fromkeys(event.blobs, f"{event.kind} of event {event.sequence}")
         if event.kind == CHECKPOINT:
@@ -99,7 +99,7 @@ class _Blobs:
         present = set()
         for digest, data in self._store.blobs():
             present.add(digest)
-            # Looked up as an opening does: a damaged index may lead past what a scan finds.
+            # Looked up as at an opening: a damaged index may miss events that a scan finds.
             if not isinstance(data, bytes) or sha256(data) != digest or self._store.blob(digest) != data:
                 yield (self._replaceable | self._wanted).get(digest, f"blob {digest[:12]}")
         for digest, what in self._wanted.items():

@@ -1,1 +1,1 @@
-"""Mechanisms: each yields its noisy release and its price from one object."""
+"""Mechanisms: each produces its noisy release and its price from one object."""

@@ -36,7 +36,7 @@ class AboveThreshold(Described):
         object.__setattr__(self, "one_sided", bool(one_sided))
 
     def price(self) -> Price:
-        """Charged whole when the epoch opens."""
+        """The price, charged completely when the epoch opens."""
         return Price.of_pure(self.threshold_epsilon + self.query_epsilon)
 
     def threshold_scale(self, sensitivity: int) -> Fraction:
@@ -60,7 +60,7 @@ class AboveThreshold(Described):
 
 
 class Watch:
-    """One running epoch; its noisy threshold is secret, in memory only, and dies with the first "yes"."""
+    """One running epoch; its noisy threshold is secret, in memory only, and is discarded at the first "yes"."""
 
     __slots__ = ("_lock", "_noisy_threshold", "_query_scale", "sampler")
 
@@ -79,7 +79,7 @@ class Watch:
         return self._noisy_threshold is None
 
     def exceeds(self, value: int) -> bool:
-        """Whether value + fresh noise >= the noisy threshold; True ends the epoch. The sum never leaves."""
+        """Whether value + fresh noise >= the noisy threshold; True ends the epoch. The sum is never returned."""
         with self._lock:
             if self._noisy_threshold is None:
                 raise QueryError('this epoch ended with its first "above"; open and pay for a new one')

@@ -1,4 +1,4 @@
-"""A mechanism is a frozen object that yields both its noisy release and its price (spec 2)."""
+"""Mechanisms: frozen objects that produce both a noisy release and its price (spec 2)."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Exponential(Described):
     ) -> np.ndarray:
         """Independent indices; `scores` are int64 in units of 1/grid records, `sensitivity` is in records.
 
-        With `copies` index i stands for that many candidates, all with its score.
+        With `copies`, index i represents that many candidates, all with its score.
         """
         values = np.asarray(scores)
         if values.dtype != np.int64 or values.ndim != 1 or grid < 1:

@@ -26,7 +26,7 @@ INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True, init=False)
 class Sensitivity:
-    """How far one person can move a vector, in records: L1, and L2 kept as its exact square (spec 1.1)."""
+    """The largest change of a vector by one person, in records: L1, and the exact square of L2 (spec 1.1)."""
 
     l1: Fraction
     l2_squared: Fraction
@@ -39,12 +39,12 @@ class Sensitivity:
 
     @classmethod
     def scalar(cls, size: Real = 1) -> Sensitivity:
-        """One number that one person moves by at most `size`."""
+        """The sensitivity of one number that one person changes by at most `size`."""
         bound = exact(size, "sensitivity")
         return cls(bound, bound**2)
 
     def times(self, rows: int) -> Sensitivity:
-        """Of a person with so many rows (docs/proofs/bounded-rows.md)."""
+        """The sensitivity for a person with a number of rows (docs/proofs/bounded-rows.md)."""
         return Sensitivity(self.l1 * rows, self.l2_squared * rows**2)
 
 
@@ -64,7 +64,7 @@ class Noise(Described, ABC):
         """An upper bound on the standard deviation, in records."""
 
     def grid_scale(self, grid: int) -> Fraction:
-        """The scale drawn, in grid units: rounded up to a double, so the price stays an upper bound."""
+        """The scale in grid units, rounded up to a double, so that the price stays an upper bound."""
         scale = _double_above(self._width * index(grid))
         if scale > LARGEST_SCALE:
             raise QueryError(f"noise of {float(scale):.3g} grid units exceeds 2^62; ask for less noise")
@@ -99,7 +99,7 @@ class Laplace(Noise):
 
     @classmethod
     def costing(cls, *, sensitivity: Sensitivity, epsilon: Real | None = None, rho: Real | None = None) -> Laplace:
-        """The least noise whose price is at most the given pure epsilon, or at most the given rho."""
+        """The smallest noise whose price is at most the given pure epsilon, or at most the given rho."""
         if (epsilon is None) == (rho is None):
             raise QueryError("Laplace noise is priced by epsilon or by rho; give exactly one")
         if epsilon is not None:
@@ -139,12 +139,12 @@ class Gaussian(Noise):
 
     @classmethod
     def costing(cls, *, sensitivity: Sensitivity, rho: Real, exactly: bool = False) -> Gaussian:
-        """The least noise whose price is at most rho; `exactly` for budgets that compose Gaussian noise exactly."""
+        """The smallest noise whose price is at most rho; `exactly` for budgets that compose Gaussian noise exactly."""
         price = exact(rho, "rho")
         sigma = root_above(sensitivity.l2_squared / (2 * price))
         if not exactly:
             return cls(sigma)
-        # The factor falls with sigma, so that of a smaller sigma is enough.
+        # The factor decreases with sigma, so the factor of a smaller sigma suffices.
         sigma = max(sigma, SMALLEST_GAUSSIAN)
         return cls(_double_above(sigma * _excess(sigma)))
 

@@ -1,7 +1,7 @@
 """A self-test of the samplers at first use: frequencies, adjacent ratios, symmetry and mean size, with stated power.
 
-It costs some tens of milliseconds once per process and sees no data. A right sampler fails it with probability below
-1e-8; docs/proofs/sampler.md states what it sees with near certainty.
+It takes some tens of milliseconds once per process and reads no data. A correct sampler fails it with probability below
+1e-8; docs/proofs/sampler.md states the errors that it detects with near certainty.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ OPENDP_FLOOR = (0, 14, 2)
 
 
 class SamplerError(ReticentError):
-    """Random draws do not follow the distribution that is priced; nothing may be released."""
+    """Random draws do not follow the priced distribution; nothing may be released."""
 
 
 @lru_cache(maxsize=1)
 def verify_samplers() -> None:
-    """Check this process's samplers once; raises SamplerError and, as nothing is cached then, does so each time."""
+    """Check this process's samplers once; on failure raise SamplerError, again at every call."""
     check_samplers({"laplace": discrete_laplace, "gaussian": discrete_gaussian, "geometric": geometric})
 
 
 def check_samplers(samplers: Mapping[str, Sampler]) -> None:
-    """Each sampler at scales small and odd enough that one cell or one ratio out of place shows."""
+    """Check each sampler at scales that are small and odd enough to reveal one wrong cell or ratio."""
     for kind, scale in (
         ("laplace", Fraction(6)),
         ("gaussian", Fraction(2)),
@@ -85,7 +85,7 @@ def _deviation(counts: np.ndarray, probabilities: np.ndarray, total: int) -> flo
 
 
 def magnitudes(kind: str, scale: float) -> np.ndarray:
-    """P(|noise| = 0), P(|noise| = 1), ...: the exact law of the size."""
+    """P(|noise| = 0), P(|noise| = 1), ...: the exact distribution of the absolute value."""
     sizes = np.arange(int(40 * scale) + 40, dtype=np.float64)
     weights = np.exp(-(sizes**2) / (2 * scale**2)) if kind == "gaussian" else np.exp(-sizes / scale)
     if kind != "geometric":
@@ -94,7 +94,7 @@ def magnitudes(kind: str, scale: float) -> np.ndarray:
 
 
 def refuse_old_opendp() -> None:
-    """Refuse an installed OpenDP whose samplers are wrong: our tests take it for an oracle, scripts for a sampler."""
+    """Refuse an installed OpenDP with faulty samplers, because tests use it as an oracle and scripts as a sampler."""
     try:
         installed = metadata.version("opendp")
     except metadata.PackageNotFoundError:

@@ -1,7 +1,7 @@
-"""Exact integer noise from operating-system entropy; no float decides anything it cannot prove.
+"""Exact integer noise from operating-system entropy; floats are used only where their rounding is provably harmless.
 
-Every comparison `U < t` with a real threshold reveals 32 bits of the uniform U and decides by proven float
-bounds; in the rare open case it goes on with more bits and integer arithmetic (docs/proofs/sampler.md).
+Every comparison `U < t` with a real threshold draws 32 bits of the uniform U and decides by proven float bounds; in the
+rare undecided case it continues with more bits and integer arithmetic (docs/proofs/sampler.md).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def uniform_integer(bound: int) -> int:
 
 
 class LazyUniform:
-    """A uniform real in [0, 1] known to its first bits; reveals more only when a comparison needs them."""
+    """A uniform real in [0, 1] of which only the first bits are drawn; comparisons draw more if they need them."""
 
     def __init__(self, revealed: int, bits: int) -> None:
         self._revealed, self._bits = revealed, bits
@@ -219,7 +219,7 @@ def _integer_kind(scale: Fraction) -> type:
 
 
 def _block(scale: Fraction) -> int:
-    """An eighth of the scale: 94% of the proposals are kept, and the table of `_powers` stays short."""
+    """An eighth of the scale: 94% of the proposals are accepted, and the table of `_powers` stays short."""
     return math.ceil(scale / 8)
 
 

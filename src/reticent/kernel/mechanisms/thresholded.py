@@ -1,4 +1,4 @@
-"""Counts of values that nobody declared: noise, and only what passes a threshold is shown (docs/proofs/values.md)."""
+"""Counts of undeclared values with noise; only values above a threshold are released (docs/proofs/values.md)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Thresholded(Described):
 
     @classmethod
     def costing(cls, *, rho: Real, delta: Real, neighbours: str, most: int = 1) -> Thresholded:
-        """The least noise and the lowest threshold whose price is at most rho and delta."""
+        """The smallest noise and the lowest threshold whose price is at most rho and delta."""
         noise = Gaussian.costing(sensitivity=sensitivity_of_values(most, neighbours), rho=rho)
         wanted = exact(delta, "delta")
         low, high = 1, 2
@@ -70,7 +70,7 @@ class Thresholded(Described):
         return Price(None, own.rho, _rounded_up(shown * (2 if neighbours == "replace-one" else 1)))
 
     def release(self, texts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Texts that are shown, in their own order, and their noisy counts."""
+        """Released texts, in their own order, and their noisy counts."""
         order = np.argsort(texts, kind="stable")
         noisy = self.noise.release(counts[order])
         shown = noisy >= self.threshold
@@ -78,7 +78,7 @@ class Thresholded(Described):
 
 
 def sensitivity_of_values(most: int, neighbours: str) -> Sensitivity:
-    """A unit adds one to at most `most` counts; replaced, it also takes one from as many."""
+    """A unit adds one to at most `most` counts; a replaced unit also subtracts one from as many."""
     moved = most * (2 if neighbours == "replace-one" else 1)
     return Sensitivity(moved, moved)
 
@@ -90,7 +90,7 @@ def tail_above(sigma: Fraction, least: int) -> Fraction:
     """
     square = 2 * sigma**2
     bits = _BITS + math.ceil(2 * least * least / square)  # a term has as many zeros before its first digit
-    # Term j + 1 is term j times ratio j, which falls by a constant factor: integers over 2^bits, all rounded up.
+    # Term j + 1 is term j times ratio j, which decreases by a constant factor: integers over 2^bits, all rounded up.
     term, ratio, factor = (exp_between(e / square, bits)[1] for e in (least * least, 2 * least + 1, 2))
     total = 0
     for _ in range(min(_TERMS, 12 * math.ceil(sigma))):
@@ -99,7 +99,7 @@ def tail_above(sigma: Fraction, least: int) -> Fraction:
     one = 1 << bits
     if ratio >= one:
         return Fraction(1)
-    rest = Fraction(term * one, one - ratio)  # a geometric series bounds what is left
+    rest = Fraction(term * one, one - ratio)  # a geometric series bounds the remainder
     return min(Fraction(1), (total + rest) / one / max(Fraction(1), sigma * _ROOT_TWO_PI))
 
 
@@ -109,5 +109,5 @@ def _rounded_up(value: Fraction) -> Fraction:
 
 
 def _whole(value: object) -> object:
-    """The ledger keeps parameters as fractions."""
+    """Parameters as fractions, as the ledger stores them."""
     return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value

@@ -1,8 +1,8 @@
-"""A private minimiser answers one convex loss with noise it prices itself (spec 8.4).
+"""`Minimizer`: the base of private minimisers, each of which draws and prices its own noise (spec 8.4).
 
-Each is a frozen public declaration. `records` is the public number the sums are divided by: it scales the answer. No
-privacy rests on it being the true number: sensitivities hold for any, and floats are allowed to err as on the largest
-table that can be loaded. `bound(failure)` says how large the excess risk can be.
+Each is a frozen public declaration. `records` is the public number by which the sums are divided: it scales the answer.
+Privacy does not depend on it being the true number: sensitivities hold for any number, and the allowance for float
+errors is that of the largest table that can be loaded. `bound(failure)` bounds the excess risk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from reticent.losses.public import Problem
 
 @dataclass(frozen=True, eq=False)
 class Minimizer(ABC):
-    """What all share: a loss of the closed list, verified on the domain, and a zCDP price."""
+    """Base of all minimisers: a loss of the closed list, verified on the domain, and a zCDP price."""
 
     loss: ConvexLoss
     domain: Domain
@@ -57,13 +57,13 @@ class Minimizer(ABC):
 
     @cached_property
     def smooth(self) -> Problem:
-        """What is minimised: the loss with its kinks, if it has any, rounded off by at most `rounding`."""
+        """The minimised loss: its kinks, if any, are smoothed by at most `rounding`."""
         return self.problem.rounded(self.rounding)
 
     @property
     @abstractmethod
     def rounding(self) -> float:
-        """How high kinks are rounded off, from public facts; 0 where there are none."""
+        """The height by which kinks are smoothed, from public facts; 0 if there are none."""
 
     @property
     def kinked(self) -> bool:
@@ -71,8 +71,9 @@ class Minimizer(ABC):
 
     @property
     def _spread(self) -> float:
-        """Noise per coordinate of the mean gradient if one Gaussian release of it took the whole price, but for
-        rounding."""
+        """The noise per coordinate of the mean gradient if one Gaussian release of it took the whole price, without
+        rounding.
+        """
         return records_moved(self.neighbours) * self.problem.lipschitz / float(self.records) / sqrt(2 * float(self.rho))
 
     @abstractmethod
@@ -85,32 +86,32 @@ class Minimizer(ABC):
     @property
     @abstractmethod
     def work(self) -> int:
-        """Cells visited in all steps: the same on every table (docs/threat-model.md)."""
+        """The number of cells visited in all steps: the same on every table (docs/threat-model.md)."""
 
     def refuse_infeasible(self) -> None:
-        """Refuse what would take too many steps or cells, by public facts; a plan may still price it."""
+        """Refuse a loss that would take too many steps or cells, by public facts; a plan may still price it."""
         refuse_wide(self.problem)
         refuse_long(self.work)
 
     @abstractmethod
     def fetch(self, source: CountSource, person_grid: int) -> Any:
-        """Everything the release needs of the rows; called before the ledger reserves."""
+        """Read everything that the release needs from the rows; called before the ledger reserves."""
 
     @abstractmethod
     def release(self, exact: Any) -> np.ndarray: ...
 
     def bound(self, failure: float, spread: float = 0.0) -> float:
-        """Excess risk exceeds this with probability at most `failure`.
+        """An upper bound that the excess risk exceeds with probability at most `failure`.
 
-        The true number n of records may differ from `records` by the share `spread` of it: true risk then differs from
-        what is minimised by (1 - n / records) times the rows' own risk, whose differences are at most `scale`.
+        The true number n of records may differ from `records` by the share `spread` of it. The true risk then differs
+        from the minimised one by (1 - n / records) times the rows' own risk, whose differences are at most `scale`.
         """
         scale = self.problem.scale
         return min(scale, self._excess(failure, 1 + spread) + (1 + spread) * self.rounding + spread * scale)
 
     @abstractmethod
     def _excess(self, failure: float, weight: float) -> float:
-        """The excess of what is minimised, kinks rounded off, where rows weigh at most `weight` times `records`."""
+        """The excess of the smoothed loss, if rows have a weight of at most `weight` times `records`."""
 
     def describe(self) -> dict[str, Any]:
         return {

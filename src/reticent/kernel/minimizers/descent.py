@@ -1,4 +1,4 @@
-"""Accelerated descent on cells or second moments, compiled: a step takes microseconds and the same work on every table.
+"""Compiled accelerated descent on cells or second moments, with the same number of operations on every table.
 
 Sums are compensated (Kahan), so that their error does not grow with the number of cells (docs/proofs/float-sums.md).
 """
@@ -24,7 +24,7 @@ SUBNORMAL = 600.0
 
 
 class Slopes(NamedTuple):
-    """What compiled code knows of a loss: its kind, the margin where a Poisson loss turns linear, and ramps.
+    """A loss as compiled code sees it: its kind, the margin at which a Poisson loss becomes linear, and ramps.
 
     Slopes are those of `losses`, repeated here; a test compares them.
     """
@@ -38,7 +38,7 @@ class Slopes(NamedTuple):
 
 
 def compiled(loss: ConvexLoss, labels: np.ndarray) -> Slopes | None:
-    """None for losses that only NumPy knows."""
+    """The compiled form of a loss; None for losses that only NumPy implements."""
     none = np.zeros(len(labels)), np.zeros((len(labels), 0, 3))
     if isinstance(loss, Logistic):
         return Slopes(LOGISTIC, 0.0, *none)
@@ -78,7 +78,9 @@ def _slope(slopes: Slopes, margin: float, small: float, label: float, place: int
 
 @njit(cache=True, nogil=True, inline="always")
 def _step(path: np.ndarray, gradient: np.ndarray, ball: Ball, push: float) -> None:
-    """Against the gradient, into the ball, on by `push` times the way. `path` is theta, the point ahead, and room."""
+    """A step against the gradient, projected into the ball, plus `push` times the last step. `path` holds theta, the
+    point ahead, and scratch space.
+    """
     square = 0.0
     for column in range(len(gradient)):
         path[2, column] = path[1, column] - gradient[column] / ball[0]
@@ -119,7 +121,7 @@ def descend_cells(
 ) -> np.ndarray:
     """`features[cell, column]`, `weights[label, cell]`; `momentum` below 0 grows as k / (k + 3).
 
-    The risk has `ridge/2 |theta|^2 + <drift, theta>` added to it.
+    The risk has the additional term `ridge/2 |theta|^2 + <drift, theta>`.
     """
     cells, dimension = features.shape
     path, total, lost = np.zeros((3, dimension)), np.zeros(dimension), np.zeros(dimension)
@@ -237,7 +239,7 @@ def descend_noisily(
             pull = 0.0
             for place in range(len(labels)):
                 slope = _slope(slopes, margin, small, labels[place], place) / limit
-                # |slope| * norm <= 1: clipped to the limit, whatever the loss claims
+                # |slope| * norm <= 1: clipped to the limit, even if the loss' bounds were wrong
                 slope /= max(abs(slope) * norms[cell], 1.0)
                 pull += weights[place, cell] * slope
             for column in range(dimension):

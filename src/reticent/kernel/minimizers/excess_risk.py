@@ -1,4 +1,4 @@
-"""Excess risk: how much worse public parameters do on the rows than the best ones (spec 8.2)."""
+"""Excess risk: the risk of public parameters on the rows minus the smallest possible risk (spec 8.2)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ LARGEST_HIDDEN = 0.25
 def least_scale(problem: Problem, theta: np.ndarray, neighbours: str) -> float:
     """The smallest unit in which one record moves the excess risk of theta by at most `moved` (docs/proofs).
 
-    The range of the loss always does; less does where theta's own margins are small.
+    The range of the loss is always sufficient; a smaller unit suffices if theta's own margins are small.
     """
     above, below = problem.swing(theta)
     ridge, square = problem.strong_convexity / 2, float(theta @ theta)
@@ -53,7 +53,7 @@ def least_scale(problem: Problem, theta: np.ndarray, neighbours: str) -> float:
 
 
 def excess_moved(neighbours: str, hidden: float) -> Fraction:
-    """By how many records one person moves a score at most (docs/proofs/excess-risk.md)."""
+    """The largest change of a score by one person, in records (docs/proofs/excess-risk.md)."""
     return records_moved(neighbours) + Fraction(hidden) + GAP + FLOATS
 
 
@@ -99,13 +99,13 @@ class ExcessRisks:
             _refuse_small(scale, least_scale(problem, theta, "replace-one"))
             refuse_slow(self._descent(problem, scale).steps)
             refuse_wide(problem)
-        # A declared number may be wrong: twice as many records are allowed for.
+        # A declared number may be wrong, so twice as many records are allowed.
         self._refuse_inexact(2 * self.records)
         if not 0 < self.records <= MOST_RECORDS:
             raise QueryError(f"records={self.records!r}: excess risk is exact up to {MOST_RECORDS} records; use fewer")
 
     def _refuse_inexact(self, records: float) -> None:
-        """Float errors of a table of this many records must stay within their share of `FLOATS`."""
+        """Refuse a loss if float errors on a table of this many records exceed their share of `FLOATS`."""
         for loss, scale in zip(self.losses, self.scales, strict=True):
             problem = loss.on(self.domain)
             # Two risks on either of two neighbours; the other half of FLOATS covers the grid.
@@ -117,7 +117,7 @@ class ExcessRisks:
                 )
 
     def _eased(self, problem: Problem, scale: float) -> tuple[float, float]:
-        """(height, extra): how high kinks are rounded off and the ridge that is added, together `hidden` of `scale`."""
+        """(height, extra): the smoothing of kinks and the added ridge, together `hidden` of `scale`."""
         hidden = self.hidden * scale
         height = 0.0 if math.isfinite(problem.smoothness) else hidden / 2
         return height, 2 * (hidden - height) / problem.radius**2

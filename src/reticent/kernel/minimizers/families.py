@@ -59,8 +59,9 @@ USUAL_REACH = 3.0
 class NoisyGradientDescent(Minimizer):
     """Projected descent on noisy sums of clipped gradients, averaged.
 
-    A record's gradient is clipped to the Lipschitz bound, so one person moves each sum by at most 2 (replace-one) in
-    units of that bound, whatever the loss claims. Guarantee: zCDP, `rounds` times the price of one noisy sum.
+    A record's gradient is clipped to the Lipschitz bound, so one person changes each sum by at most 2 (replace-one) in
+    units of that bound, even if the loss' bounds were wrong. Guarantee: zCDP, `rounds` times the price of one noisy
+    sum.
     """
 
     proof: ClassVar[str] = "docs/proofs/noisy-gradient-descent.md"
@@ -70,7 +71,7 @@ class NoisyGradientDescent(Minimizer):
 
     @property
     def rounding(self) -> float:
-        """A quarter of what noise costs, or what the most rounds cost by their number, if that is more."""
+        """A quarter of the error due to noise, or the error of the largest number of rounds, if that is larger."""
         if not self.kinked:
             return 0.0
         problem = self.problem
@@ -91,7 +92,7 @@ class NoisyGradientDescent(Minimizer):
 
     @cached_property
     def rounds(self) -> int:
-        """Balances the descent's own error against the noise that more rounds bring (docs/proofs)."""
+        """The number of rounds that balances the descent's own error against the noise (docs/proofs)."""
         problem, spread = self.smooth, self._spread
         if problem.strong_convexity > 0:
             wanted = problem.lipschitz**2 / (problem.dimension * spread**2)
@@ -150,14 +151,14 @@ class NoisyGradientDescent(Minimizer):
         drift = problem.smoothness * problem.radius**2 / (2 * rounds)
         stray = noise * chi_square_reach(problem.dimension * rounds, failure / 2) / (rounds * problem.smoothness)
         walk = 2 * problem.radius * math.sqrt(noise * 2 * math.log(2 / failure) / rounds)
-        # Rows heavier than planned curve more than the step allows for: by (weight - 1) smoothness/2 |step|^2 a round.
+        # Heavier rows than planned add (weight - 1) smoothness/2 |step|^2 per round.
         steps = min(slope**2 / problem.smoothness + stray, 2 * problem.smoothness * problem.radius**2)
         return drift + stray + walk + (weight - 1) * steps
 
     def _strongly_convex(self, failure: float, noise: float, slope: float) -> float:
-        """4 / (c (T + 1)) times the mean squared noisy gradient and what the martingale adds (docs/proofs).
+        """4 / (c (T + 1)) times the mean squared noisy gradient, plus the martingale term (docs/proofs).
 
-        A third of `failure` each for the noise's length, its part along the gradient, and its part along the way.
+        A third of `failure` each for the noise's length, its part along the gradient, and its part along the path.
         """
         tail = math.log(3 / failure)
         length = noise * chi_square_reach(self.smooth.dimension * self.rounds, failure / 3) / self.rounds
@@ -172,8 +173,8 @@ class NoisyGradientDescent(Minimizer):
 class LongDescent(NoisyGradientDescent):
     """The same with many more rounds, compiled, for losses whose cells can be listed.
 
-    All noise is drawn before the first round, which changes nothing: it does not depend on rows. Guarantee: as noisy
-    gradient descent.
+    All noise is drawn before the first round, which is equivalent, because the noise does not depend on rows.
+    Guarantee: as noisy gradient descent.
     """
 
     def _check(self, problem: Problem) -> None:
@@ -186,11 +187,11 @@ class LongDescent(NoisyGradientDescent):
 
     @property
     def work(self) -> int:
-        # Compiled: a round costs its cells with their features, and the noise of one vector.
+        # Compiled: the cost of a round is its cells with their features, and the noise of one vector.
         return self.rounds * (self.domain.cells(self.problem.attributes) * (8 + self.problem.dimension) + DRAWN)
 
     def release(self, exact: np.ndarray) -> np.ndarray:
-        # Imported late: it brings Numba.
+        # Imported late, because it imports Numba.
         from reticent.kernel.minimizers import descent
 
         problem, shape = self.smooth, (self.rounds, self.problem.dimension)
@@ -208,7 +209,7 @@ class LongDescent(NoisyGradientDescent):
 
 
 class OutputPerturbation(Minimizer):
-    """The minimiser of a strongly convex loss over its ball, plus Gaussian noise.
+    """The minimiser of a strongly convex loss over its ball, with added Gaussian noise.
 
     One record moves the exact minimiser by at most `moved * L / (convexity * records)`; the solver stops within a known
     distance of it, counted twice. Guarantee: zCDP of one Gaussian release of that sensitivity.
@@ -230,7 +231,7 @@ class OutputPerturbation(Minimizer):
 
     @property
     def rounding(self) -> float:
-        """A small part of what noise costs."""
+        """A small part of the error due to noise."""
         if not self.kinked:
             return 0.0
         problem = self.problem
@@ -244,12 +245,12 @@ class OutputPerturbation(Minimizer):
 
     @property
     def unit(self) -> float:
-        """How far one added record moves the exact minimiser."""
+        """The distance by which one added record moves the exact minimiser."""
         return self._steepness / (self.convexity * float(self.records))
 
     @property
     def _steepness(self) -> float:
-        """Bounds the gradient of one record's loss."""
+        """A bound on the gradient of one record's loss."""
         return self.problem.lipschitz
 
     @property
@@ -290,10 +291,11 @@ class OutputPerturbation(Minimizer):
         return min(steep, self._curved(failure, weight))
 
     def _curved(self, failure: float, weight: float) -> float:
-        """The excess of what is minimised by its slope at the minimiser and its curvature (docs/proofs).
+        """The excess of the minimised loss from its slope at the minimiser and its curvature (docs/proofs).
 
-        The slope there points inwards, so noise meets it in one direction only: with half of `failure` it reaches
-        sqrt(2 ln(2/failure)) in that one, whatever the dimension. All of it counts squared.
+        The slope there points inwards, so the noise matters in one direction only: with half of `failure` it reaches
+        sqrt(2 ln(2/failure)) in that direction, for every dimension. The curvature term contains the squared norm of
+        the whole noise.
         """
         shape, pull = self.shape, self._pull(weight)
         bend = weight * shape.smoothness
@@ -303,24 +305,24 @@ class OutputPerturbation(Minimizer):
         return min(first, pull * inwards + (bend + pull / shape.radius) / 2 * apart**2)
 
     def _stray(self, failure: float) -> float:
-        """How far the answer lies from the exact minimiser."""
+        """A bound on the distance of the answer from the exact minimiser."""
         reach = math.sqrt(chi_square_reach(self.problem.dimension, failure))
         return (reach * float(self.noise.sigma) + float(LOCATED)) * self.unit
 
     def _pull(self, weight: float) -> float:
-        """Bounds the slope at the minimiser over the ball: 0 where public facts keep it inside.
+        """A bound on the slope at the minimiser over the ball; 0 if public facts keep the minimiser inside.
 
-        On the edge the slope is t inwards, and F(0) >= F(best) + t R + convexity/2 R^2.
+        On the boundary the slope is t inwards, and F(0) >= F(best) + t R + convexity/2 R^2.
         """
         radius = self.shape.radius
         return max(0.0, self.smooth.zero_loss(weight) / radius - self.convexity * radius / 2)
 
 
 class RidgeGLM(OutputPerturbation):
-    """Output perturbation of a generalised linear loss with a ridge added for the occasion.
+    """Output perturbation of a generalised linear loss with an added ridge.
 
-    The minimiser is sought in the loss' own ball: one sought beyond it and drawn back could be far worse than the best
-    within. Where it lies inside, only the margin's noise counts. Guarantee: as output perturbation.
+    The minimiser is sought in the loss' own ball: one sought in a larger ball and projected could be far worse than the
+    best within. If it lies inside, only the noise of the margin matters. Guarantee: as output perturbation.
     """
 
     proof: ClassVar[str] = "docs/proofs/ridge-glm.md"
@@ -332,7 +334,7 @@ class RidgeGLM(OutputPerturbation):
 
     @property
     def rounding(self) -> float:
-        """A small part of what the ridge and one margin's noise cost."""
+        """A small part of the error due to the ridge and the noise of one margin."""
         if not self.kinked:
             return 0.0
         noise = self._steepness * self._spread / self.convexity
@@ -340,7 +342,7 @@ class RidgeGLM(OutputPerturbation):
 
     @property
     def _bias(self) -> float:
-        """What the added ridge costs at most."""
+        """An upper bound on the error due to the added ridge."""
         return (self.convexity - self.problem.strong_convexity) / 2 * self.problem.radius**2
 
     @property
@@ -353,7 +355,7 @@ class RidgeGLM(OutputPerturbation):
 
     @property
     def _steepness(self) -> float:
-        """The gradient's bound on all of space, not only on the ball."""
+        """A bound on the gradient on the whole space, not only on the ball."""
         return self.problem.loss.steepest * self.problem.feature_norm
 
     @property
@@ -375,11 +377,11 @@ class RidgeGLM(OutputPerturbation):
 
 
 class UnconstrainedGLM(RidgeGLM):
-    """Ridge and output perturbation whose answer may leave the ball: its error is free of the dimension.
+    """Ridge and output perturbation with an answer that may leave the ball: its error does not depend on the dimension.
 
-    A record's loss sees the noise through its margins only, and how much these are disturbed has nothing to do with the
-    number of parameters (Jain and Thakurta 2014). Drawing the answer back into the ball would undo that. The excess is
-    that over the best parameters of the ball. Guarantee: as output perturbation.
+    A record's loss depends on the noise only through its margins, and their noise does not depend on the number of
+    parameters (Jain and Thakurta 2014). Projecting the answer into the ball would destroy this property. The excess is
+    relative to the best parameters of the ball. Guarantee: as output perturbation.
     """
 
     proof: ClassVar[str] = "docs/proofs/unconstrained-glm.md"
@@ -438,7 +440,7 @@ class SufficientStatistics(Minimizer):
         return (
             sum_sensitivity(gram, d * (d + 1) // 2, slack),
             sum_sensitivity(Fraction(records_moved(self.neighbours)), d, slack),
-            # An eigenvalue is a float of its own: eigh errs by far less than the entries' slack times d.
+            # The eigenvalue is computed in floats: the error of eigh is far below the entries' slack times d.
             sum_sensitivity(Fraction(1), 1, slack * d),
         )
 
@@ -485,7 +487,7 @@ class SufficientStatistics(Minimizer):
 
     def _excess(self, failure: float, weight: float) -> float:
         problem, (square, product) = self.problem, self._units
-        # The operator norm errs on both sides: a quarter of the failure for each.
+        # The operator norm may err in both directions: a quarter of the failure probability for each.
         gram = self._gram_reach(failure / 4) * square
         cross = float(self.noises[1].sigma) * math.sqrt(chi_square_reach(problem.dimension, failure / 2)) * product
         lift = self._gram_reach(0.05) * square

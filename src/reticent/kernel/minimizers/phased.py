@@ -1,4 +1,4 @@
-"""Empirical risk minimisation in phases: each starts from the noisy answer of the last and may stray less from it."""
+"""Empirical risk minimisation in phases: each starts from the preceding noisy answer with a smaller search radius."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ LAST = 1 / 4
 
 
 class PhasedERM(Minimizer):
-    """Minimisers of `risk + tether/2 |theta - last answer|^2` over the ball, each plus Gaussian noise.
+    """Minimisers of `risk + tether/2 |theta - last answer|^2` over the ball, each with added Gaussian noise.
 
-    Where an answer is off, the next phase starts from there, is more convex, and so can be released with less noise;
-    what was lost by the noise of a phase is the tether's value at the point it perturbed (Feldman, Koren and Talwar
-    2020). Needs neither smoothness nor a minimiser inside the ball. Guarantee: zCDP, the sum of one Gaussian price for
-    each phase.
+    Each phase starts from the preceding noisy answer and is more strongly convex, so it needs less noise. The loss
+    caused by the noise of a phase is the value of the tether at the perturbed point (Feldman, Koren and Talwar 2020).
+    The loss need not be smooth, and its minimiser need not lie inside the ball. Guarantee: zCDP, the sum of one
+    Gaussian price for each phase.
     """
 
     proof: ClassVar[str] = "docs/proofs/phased-erm.md"
@@ -61,7 +61,7 @@ class PhasedERM(Minimizer):
 
     @cached_property
     def _noise_energy(self) -> float:
-        """A first phase of convexity c and price rho strays by the square root of this over c rho, usually."""
+        """The usual noise of a first phase of convexity c and price rho is sqrt(energy / rho) / c."""
         return self._spread**2 * float(self.rho) * chi_square_reach(self.problem.dimension, 0.01)
 
     @cached_property
@@ -72,13 +72,13 @@ class PhasedERM(Minimizer):
 
     @cached_property
     def phases(self) -> int:
-        """As many as make the last phase's noise, by the loss' slope, a small part of the bound."""
+        """The number of phases at which the last phase's noise times the loss' slope is a small part of the bound."""
         energy, first = self._noise_energy / float(self.rho), self.first
         tether = (first - self.problem.strong_convexity) / 2 * self.problem.radius**2
         rest = tether + 2 * GROWTH * energy / first
         steep = self.problem.lipschitz + self.problem.strong_convexity * self.problem.radius
         last = steep * math.sqrt(energy) / first
-        # A phase more: four times the convexity, half the price.
+        # One more phase has four times the convexity and half the price.
         needed = math.log(max(1.0, last / (LAST * rest))) / math.log(GROWTH / math.sqrt(2))
         first_unit = self.problem.lipschitz / (first * float(self.records))
         room = math.log(max(1.0, first_unit / (FINEST * self.problem.radius))) / math.log(GROWTH)
@@ -103,11 +103,11 @@ class PhasedERM(Minimizer):
         return Shape(smooth.radius, smooth.lipschitz, smooth.smoothness + self._tether(phase), self._convexity(phase))
 
     def _unit(self, phase: int) -> float:
-        """How far one added record moves this phase's exact minimiser."""
+        """The distance by which one added record moves this phase's exact minimiser."""
         return self.problem.lipschitz / (self._convexity(phase) * float(self.records))
 
     def _share(self, phase: int) -> Fraction:
-        """Of the price: half for the first, a quarter for the second, and the last one gets what is left."""
+        """The share of the price: half for the first phase, a quarter for the second, the rest for the last."""
         return Fraction(1, 2 ** min(phase + 1, self.phases - 1))
 
     @cached_property
@@ -146,13 +146,15 @@ class PhasedERM(Minimizer):
         return theta
 
     def located(self, exact: tuple[Risk, int], phase: int, centre: np.ndarray) -> np.ndarray:
-        """The minimiser of one phase that starts from a public point, in units of what one added record moves it."""
+        """The minimiser of one phase that starts from a public point, in units of the effect of one added record."""
         risk, ratio = exact
         unit, shape = self._unit(phase), self.shape(phase).heavier(ratio)
         return located_minimum(Tethered(risk, self._tether(phase), centre), shape, float(LOCATED) * unit) / unit
 
     def _excess(self, failure: float, weight: float) -> float:
-        """The first tether over the whole ball, each next one at the noise before it, and the last noise's slope."""
+        """The bound: the first tether over the whole ball, each later tether at the preceding noise, and the last noise
+        times the slope.
+        """
         problem = self.problem
         total = self._tether(0) / 2 * problem.radius**2
         for phase in range(1, self.phases):
@@ -161,7 +163,9 @@ class PhasedERM(Minimizer):
         return total + steep * self._stray(self.phases - 1, failure)
 
     def _stray(self, phase: int, failure: float) -> float:
-        """How far a phase's answer lies from its exact minimiser; it gets half of what the phase before may fail."""
+        """A bound on the distance of a phase's answer from its exact minimiser; each phase has half of the preceding
+        failure probability.
+        """
         share = failure / 2 ** min(phase + 1, self.phases - 1)
         reach = math.sqrt(chi_square_reach(self.problem.dimension, share))
         return (reach * float(self.noises[phase].sigma) + float(LOCATED)) * self._unit(phase)

@@ -1,8 +1,8 @@
-"""What private minimisers share: exact sums on the grid, their sensitivity, and minima with a guaranteed gap.
+"""Parts that private minimisers share: exact sums on the grid, sensitivities, and minima with a guaranteed gap.
 
-Trusted. A minimum is sought by a method whose error after a number of steps is known in advance (spec 8.2), and all of
-these steps are taken on every table: gap, number of steps and the work of each step are public. Nothing here stops
-early, because how long a paid call takes is seen by whoever asked (docs/threat-model.md).
+Trusted code. A minimum is computed by a method whose error after a number of steps is known in advance (spec 8.2), and
+all of these steps are taken on every table: gap, number of steps and the work of each step are public. No loop stops
+early, because the duration of a paid call is visible to the analyst (docs/threat-model.md).
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ STEP_CELLS = 2**11
 
 
 def records_moved(neighbours: str) -> int:
-    """How many records' contributions one person changes (spec 1.1)."""
+    """The number of records' contributions that one person changes (spec 1.1)."""
     return 2 if neighbours == "replace-one" else 1
 
 
 def refuse_wide(problem: Problem, *, tensor: bool = False) -> None:
-    """Refuse a loss whose marginal has too many cells, a public number; a quadratic loss needs pairs only."""
+    """Refuse a loss whose marginal has too many cells, a public number; a quadratic loss needs only pairs."""
     cells = _cells(problem) * problem.outputs
     if cells > LARGEST_TENSOR and (tensor or not problem.loss.quadratic):
         names = ", ".join(problem.attributes)
@@ -54,7 +54,7 @@ def refuse_wide(problem: Problem, *, tensor: bool = False) -> None:
 
 
 def longest_sum(problem: Problem, *, tensor: bool = False) -> int:
-    """Float additions that a record goes through on its way into any entry of a sum (docs/proofs/float-sums.md)."""
+    """The number of float additions through which a record enters any entry of a sum (docs/proofs/float-sums.md)."""
     design = problem.design
     cells, blocks = design.domain.cells, [block.attributes for block in design.blocks]
     if tensor or not problem.loss.quadratic:
@@ -67,22 +67,25 @@ def longest_sum(problem: Problem, *, tensor: bool = False) -> int:
 
 
 def float_slack(roundings: int, records: float) -> Fraction:
-    """Bounds the error of a float64 sum over records of vectors of norm at most one, twice, in records.
+    """Twice a bound on the error of a float64 sum over records of vectors of norm at most one, in records.
 
-    For the largest table that can be loaded, whatever number was declared or released (docs/proofs/float-sums.md).
+    For the largest table that can be loaded, independent of the declared or released number
+    (docs/proofs/float-sums.md).
     """
     return Fraction(math.ceil(8 * (roundings + 64) * most_records(records)), 2**52)
 
 
 def sum_sensitivity(units: Fraction, dimension: int, slack: Fraction) -> Sensitivity:
-    """Of a vector moved by `units` in L2, rounded to the grid entry by entry: two roundings differ by one step each."""
+    """The sensitivity of a vector moved by `units` in L2 and rounded to the grid entry by entry: two roundings differ
+    by one step each.
+    """
     side = root_above(Fraction(dimension))
     l2 = units + side / GRID + slack
     return Sensitivity(l1=side * l2, l2_squared=l2**2)
 
 
 def sums_on_grid(values: np.ndarray) -> np.ndarray:
-    """Float sums as exact grid integers; finite by construction, clipped so that no row can raise."""
+    """Float sums as exact grid integers; finite by construction, clipped so that no row can raise an error."""
     return np.rint(np.clip(values * GRID, -(2.0**62), 2.0**62)).astype(np.int64)
 
 
@@ -92,7 +95,7 @@ def noisy(values: np.ndarray, noise: Gaussian) -> np.ndarray:
 
 
 def counted_risk(problem: Problem, source: CountSource, person_grid: int, divisor: float) -> Risk:
-    """The sum over records of the loss' own part, divided by a public number; the ridge is added whole."""
+    """The sum over records of the loss without its ridge, divided by a public number; the ridge is added undivided."""
     if problem.loss.quadratic:
         return QuadraticRisk.of_marginals(problem, source.marginals, person_grid * divisor)
     return TensorRisk(problem, source.marginal(problem.attributes) / (person_grid * divisor))
@@ -126,7 +129,7 @@ class Tethered:
 
 
 def into_ball(theta: np.ndarray, radius: float) -> np.ndarray:
-    """The nearest point of the ball: times exactly one where it lies within."""
+    """The nearest point of the ball; multiplied by exactly one if it lies within."""
     return theta * (radius / max(float(np.linalg.norm(theta)), radius))
 
 
@@ -141,15 +144,15 @@ class Descent:
 
 
 def guaranteed_minimum(risk: Risk, descent: Descent) -> np.ndarray:
-    """theta in the ball, as near the minimum as `descent` was made for. All of its steps are taken.
+    """theta in the ball, as close to the minimum as `descent` guarantees. All of its steps are taken.
 
-    Compiled where the list of all cells is short, by public facts.
+    It is compiled if the list of all cells is short, by public facts.
     """
     problem, own = risk.problem, risk.risk if isinstance(risk, Tethered) else risk
     size = problem.dimension if isinstance(own, QuadraticRisk) else _cells(problem)
     ball, taken = (descent.smoothness, descent.radius), (descent.steps, descent.momentum)
     if size * problem.dimension <= LISTED:
-        # Imported late: it brings Numba.
+        # Imported late, because it imports Numba.
         from reticent.kernel.minimizers import descent as kernels
 
         if isinstance(own, QuadraticRisk):
@@ -173,7 +176,7 @@ def guaranteed_minimum(risk: Risk, descent: Descent) -> np.ndarray:
 
 
 def descends_compiled(problem: Problem) -> bool:
-    """Whether compiled descent takes this loss, on a list of all cells: by public facts."""
+    """Whether compiled descent on a list of all cells is used for this loss, by public facts."""
     return _cells(problem) * problem.dimension <= LISTED and problem.outputs == 1
 
 
@@ -183,7 +186,7 @@ def _cells(problem: Problem) -> int:
 
 @dataclass(frozen=True)
 class Shape:
-    """Bounds of a smooth convex risk on the ball it is minimised over; `convexity` is 0 or strong."""
+    """Bounds of a smooth convex risk on the ball over which it is minimised; `convexity` may be 0."""
 
     radius: float
     lipschitz: float
@@ -191,12 +194,12 @@ class Shape:
     convexity: float
 
     def heavier(self, ratio: float) -> Shape:
-        """The same with the records' part multiplied: the true number need not be the one divided by."""
+        """The same with the records' part multiplied, because the true number of records may exceed the divisor."""
         smoothness = (self.smoothness - self.convexity) * max(1.0, ratio) + self.convexity
         return replace(self, lipschitz=self.lipschitz * max(1.0, ratio), smoothness=smoothness)
 
     def to_distance(self, distance: float) -> Descent:
-        """Ends within `distance` of the one minimiser over the ball, with constant momentum.
+        """A descent that ends within `distance` of the unique minimiser over the ball, with constant momentum.
 
         convexity/2 |theta - best|^2 <= (1 - sqrt(convexity/smoothness))^k (excess at 0 + convexity/2 R^2) (Nesterov
         2018, Thm 2.2.3, projected).
@@ -204,7 +207,7 @@ class Shape:
         return self._linear(self.convexity * distance**2 / 2)
 
     def to_gap(self, gap: float) -> Descent:
-        """Ends at most `gap` above the minimum over the ball, by whichever known rate takes fewer steps.
+        """A descent that ends at most `gap` above the minimum over the ball, by the known rate with fewer steps.
 
         Growing momentum: excess <= 2 smoothness R^2 / (k + 1)^2 (Beck and Teboulle 2009).
         """
@@ -223,17 +226,17 @@ class Shape:
 
 
 def located_minimum(risk: Risk, shape: Shape, distance: float) -> np.ndarray:
-    """theta within `distance` of the one minimiser over the ball of a strongly convex risk."""
+    """theta within `distance` of the unique minimiser over the ball of a strongly convex risk."""
     return guaranteed_minimum(risk, shape.to_distance(distance))
 
 
 def located_sensitivity(
     shape: Shape, neighbours: str, dimension: int, slack: Fraction, records: Fraction
 ) -> Sensitivity:
-    """Of a located minimiser in units of what one added record moves it, on the grid.
+    """The sensitivity of a located minimiser, in units of the effect of one added record, on the grid.
 
-    The true move, the solver twice, and float errors of the gradient seen through 1/convexity. Theta itself is a
-    float: rounding it shifts the gradient by smoothness * radius * 2^-53.
+    It is the true movement, twice the solver's distance, and float errors of the gradient times 1/convexity. Theta
+    itself is a float: rounding it shifts the gradient by smoothness * radius * 2^-53.
     """
     bent = max(1.0, shape.smoothness * shape.radius / shape.lipschitz)
     placed = Fraction(math.ceil(8 * bent * most_records(float(records))), 2**52)
@@ -242,11 +245,11 @@ def located_sensitivity(
 
 
 def weight_class(neighbours: str, weight: int, person_grid: int, records: Fraction) -> int:
-    """A power of two that is at least the true number of records over the one divided by.
+    """A power of two that is at least the true number of records divided by the divisor.
 
-    Under replace-one neighbours hold equally many records, and at most the declared number: 1. Under add-remove the
-    divisor is a released number, which the true one exceeds about every second time: 2. More only where the divisor is
-    less than half of the truth.
+    Under replace-one, neighbours hold equally many records, at most the declared number: 1. Under add-remove the
+    divisor is a released number, which the true number exceeds about every second time: 2. It is larger only if the
+    divisor is less than half of the true number.
     """
     least = 1 if neighbours == "replace-one" else 2
     whole = math.ceil(Fraction(weight, person_grid) / records)
@@ -254,10 +257,11 @@ def weight_class(neighbours: str, weight: int, person_grid: int, records: Fracti
 
 
 def smallest_eigenvalue(matrix: np.ndarray) -> float:
-    """Of a symmetric matrix, by a fixed number of squarings: a library routine iterates until it has converged.
+    """The smallest eigenvalue of a symmetric matrix, by a fixed number of squarings; a library routine would iterate
+    until convergence.
 
-    The power 2^64 of `top - matrix` is the projection on the eigenvectors sought; the quotient of its longest column
-    errs by the square of what rounding leaves of other eigenvectors (docs/proofs/sufficient-statistics.md).
+    The power 2^64 of `top - matrix` is the projection on the corresponding eigenvectors; the error of the quotient of
+    its longest column is the square of the remaining part of other eigenvectors (docs/proofs/sufficient-statistics.md).
     """
     # Twice the largest row sum, so that all eigenvalues of `turned` lie between top/2 and 3 top/2.
     top = 2 * float(np.abs(matrix).sum(axis=1).max()) + 1.0

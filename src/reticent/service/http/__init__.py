@@ -1,1 +1,1 @@
-"""What every request passes through: head limits, rate limits, problems, ticks."""
+"""HTTP layers that every request passes: head limits, rate limits, problem documents, ticks."""

@@ -1,4 +1,4 @@
-"""The head of a request arrives in time and within bounds, or the connection ends; bodies have their own limits."""
+"""Limits on the head of a request, in bytes and time; a connection that exceeds them is closed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QuickAnswering = Callable[[bytes, list[tuple[bytes, bytes]]], bytes | None]
 
 
 class TimedHeadProtocol(HttpToolsProtocol):
-    """uvicorn's own protocol waits for ever for the end of the headers: a few dribbling clients could hold it."""
+    """uvicorn's protocol with a time limit for headers: without it, a few slow clients could block the server."""
 
     head_seconds = 10.0
     quick: QuickAnswering | None = None
@@ -52,7 +52,7 @@ class TimedHeadProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(self.head_seconds, self._late)
 
     def _answered(self, quick: QuickAnswering, data: bytes) -> bool:
-        """Whether this was one whole request, and it is answered already."""
+        """Whether this was one whole request that has been answered."""
         if (self.cycle is not None and not self.cycle.response_complete) or self.pipeline:
             return False
         if self.flow.write_paused or self.transport.is_closing():
@@ -70,7 +70,7 @@ class TimedHeadProtocol(HttpToolsProtocol):
         return True
 
     def timeout_keep_alive_handler(self) -> None:
-        """Ends a connection that is idle; a quick answer moves that moment on without a timer of its own."""
+        """Close an idle connection; a quick answer postpones this without a separate timer."""
         left = self._answered_at + self.timeout_keep_alive - self.loop.time()
         if left > 0:
             self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
@@ -107,7 +107,7 @@ class TimedHeadProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, problem: HttpProblem) -> None:
-        """Nobody has read this request yet, so the front cannot answer it."""
+        """Refuse a request that the middleware has not seen."""
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self._began:
@@ -122,7 +122,7 @@ class TimedHeadProtocol(HttpToolsProtocol):
 
 
 def timed_head_protocol(head_seconds: float, quick: QuickAnswering | None = None) -> type[TimedHeadProtocol]:
-    """The protocol with this patience; `quick` sees whole requests first."""
+    """The protocol with these limits; `quick` sees whole requests first."""
     # A function of the class would be given the connection, too.
     known = None if quick is None else staticmethod(quick)
     return type("TimedHeadProtocol", (TimedHeadProtocol,), {"head_seconds": head_seconds, "quick": known})

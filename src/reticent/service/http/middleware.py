@@ -1,4 +1,4 @@
-"""The front meets every request: headers, size, token, rate; then counts and logs how it ended."""
+"""The middleware of every request: checks headers, size, token and rate, then counts and logs the outcome."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SECURITY = [(name.encode(), value.encode()) for name, value in SECURITY.items()
 
 
 class Middleware:
-    """Wraps an application that finds who asks in `scope[PRINCIPAL]` and the whole body in `scope[BODY]`."""
+    """Wraps an application that finds the user in `scope[PRINCIPAL]` and the whole body in `scope[BODY]`."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Middleware:
 
 
 class _Exchange:
-    """Adds our headers to a response and remembers its status."""
+    """Adds the service's headers to a response and records its status."""
 
     def __init__(self, send: Any) -> None:
         self._send = send
@@ -149,7 +149,7 @@ class _Exchange:
 
 
 def _single_headers(scope: Scope) -> dict[bytes, bytes]:
-    """Headers that decide something must not come twice: two readers might take different ones."""
+    """Refuse repeated headers that affect processing, because two readers might use different ones."""
     found: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
         if name in found and name in (b"authorization", b"idempotency-key", b"content-length"):
@@ -159,7 +159,7 @@ def _single_headers(scope: Scope) -> dict[bytes, bytes]:
 
 
 def _replayed(body: bytes, receive: Any) -> Any:
-    """The body once more, then whatever the connection says."""
+    """The body once more, then the further messages of the connection."""
     told = False
 
     async def again() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A problem is what a client sees when something is refused: one line, a stable type, never a value from the table."""
+"""Problem documents: the refusals that a client sees, one line with a stable type and no value from the table."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ PREFIX = "urn:reticent:problem:"
 TITLES: dict[str, tuple[int, str]] = {
     "unauthorized": (401, "A valid token is needed"),
     "budget": (402, "The budget cannot pay"),
-    "forbidden": (403, "This token may not do that"),
-    "not-found": (404, "There is no such thing here"),
-    "unavailable": (404, "This server does not offer that"),
-    "method": (405, "Not with this method"),
+    "forbidden": (403, "This token does not permit that"),
+    "not-found": (404, "The requested resource does not exist"),
+    "unavailable": (404, "This server does not offer the requested function"),
+    "method": (405, "This method is not allowed here"),
     "slow": (408, "The request took too long to arrive"),
-    "busy": (409, "The same key is being answered right now"),
-    "conflict": (409, "That contradicts what is already there"),
-    "price": (409, "The price is above what you allowed"),
+    "busy": (409, "A request with the same key is in progress"),
+    "conflict": (409, "The request conflicts with the current state"),
+    "price": (409, "The price is above the stated maximum"),
     "forfeited": (410, "The key was charged and can no longer be answered"),
     "too-large": (413, "The request is too large"),
     "media-type": (415, "Send JSON"),
-    "question": (422, "The question cannot be asked as it stands"),
-    "too-complex": (422, "The question is too much work"),
+    "question": (422, "The question cannot be answered in this form"),
+    "too-complex": (422, "The question needs too much work"),
     "key-reused": (422, "The key belongs to another question"),
-    "request": (422, "The request is not understood"),
+    "request": (422, "The request is malformed"),
     "rate": (429, "Too many requests"),
-    "internal": (500, "The server failed"),
-    "restarting": (503, "The server is starting or ending"),
+    "internal": (500, "Internal error"),
+    "restarting": (503, "The server is starting or shutting down"),
     "ledger": (503, "The ledger cannot be used"),
     "storage": (503, "The server cannot write to its disk"),
     "source": (503, "The table cannot be read"),
@@ -51,7 +51,7 @@ TITLES: dict[str, tuple[int, str]] = {
 
 
 class HttpProblem(Exception):
-    """Raised anywhere below the front; `facts` are further members of the document, public all of them."""
+    """An error that becomes a problem document; `facts` are further members of the document, all of them public."""
 
     def __init__(self, kind: str, detail: str, *, retry_after: int | None = None, **facts: Any) -> None:
         detail = " ".join(detail.split())
@@ -86,11 +86,11 @@ class HttpProblem(Exception):
 
 
 def storage_problem(error: OSError) -> HttpProblem | None:
-    """A disk that is full or broken is the operator's concern, not the question's; other failures are ours."""
+    """A full or broken disk is a problem `storage`; other failures are internal errors."""
     if error.errno not in _DISK:
         return None
     return HttpProblem(
-        "storage", "the server cannot write to its disk: tell whoever runs it; ask again with the same key"
+        "storage", "the server cannot write to its disk: tell its administrator; try again with the same key"
     )
 
 
@@ -109,7 +109,7 @@ _KINDS: tuple[tuple[type[ReticentError], str], ...] = (
 
 
 def problem_of(error: ReticentError) -> HttpProblem:
-    """The problem behind one of our own errors; their messages are public by contract."""
+    """The problem document of one of the library's errors, whose messages are public."""
     detail = str(error)
     if isinstance(error, BudgetError):
         return HttpProblem("budget", detail, requested=error.requested, remaining=error.remaining)

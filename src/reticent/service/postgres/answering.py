@@ -1,4 +1,4 @@
-"""One statement of one person, answered: the same parsing, limits, payment and audit trail as over HTTP."""
+"""Answers one SQL statement of one user, with the parsing, limits, payment and history of the HTTP service."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ CATALOG_THREADS = 2
 
 @dataclass(frozen=True)
 class Asker:
-    """The person who asks, and the name of their connection in the log."""
+    """The user who asks, and the name of the connection in the log."""
 
     person: Principal
     connection: str
 
 
 class SentReply(NamedTuple):
-    """The messages that answered a statement, and where its rows come from."""
+    """The messages that answered a statement, and the origin of its rows."""
 
     sent: bytes
     source: FreeSource
 
 
 class Answering:
-    """What all sessions of the door share: tables, limits, catalogs, and what was answered before."""
+    """State shared by all sessions of the port: tables, limits, catalogs, and cached replies."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Answering:
         return found
 
     async def answer(self, asker: Asker, command: Read, values: Sequence[Any], terms: Terms) -> WireRows:
-        """The result of a statement; counted, logged and measured as a request over HTTP is."""
+        """The result of a statement; counted, logged and measured as an HTTP request."""
         person = await self._admitted(asker)
         started = time.perf_counter()
         note: dict[str, Any] = {"route": "postgres"}
@@ -117,7 +117,7 @@ class Answering:
             )
 
     async def _admitted(self, asker: Asker) -> Principal:
-        """The person as the token file has them now; one who asks too often waits, because drivers do not retry."""
+        """The user according to the current token file; too frequent statements wait, because drivers do not retry."""
         person = self.admission.still(asker.person)
         while (seconds := self.admission.wait(person)) > 0:
             await asyncio.sleep(seconds)
@@ -148,9 +148,9 @@ class Answering:
         return replace(relation, source=source) if free else relation
 
     def quick(self, asker: Asker, text: bytes, terms: Terms, told: tuple[bool, bool]) -> bytes | None:
-        """What was sent for this statement before, if it was free and nothing was learned since; None declines.
+        """The cached reply to this statement, if it was free and nothing was learned since; None otherwise.
 
-        It is admitted, counted and logged as every statement is.
+        It is admitted, counted and logged as every statement.
         """
         answered = self._sent.get((text, terms, told, asker.person.tables))
         if answered is None or not answered.source.current:
@@ -181,7 +181,7 @@ class Answering:
     def sent(
         self, asker: Asker, text: bytes, terms: Terms, told: tuple[bool, bool], reply: bytes, source: FreeSource
     ) -> None:
-        """Remembers the reply to a statement, for the next who may see the same tables."""
+        """Cache the reply to a statement for users with access to the same tables."""
         if len(reply) <= LONGEST_ANSWER:
             self._sent.put((text, terms, told, asker.person.tables), SentReply(reply, source), len(text) + len(reply))
 
@@ -190,7 +190,7 @@ class Answering:
         return None if command.of_catalog else self._table(person, command).domain
 
     def _table(self, person: Principal, command: Read) -> TableService:
-        """The served table that a statement names; others do not exist for this person."""
+        """The served table that a statement names; tables without access do not exist for this user."""
         seen = {name.lower(): name for name in self._tables if person.may_see(name)}
         named = [name[-1].lower() for name in command.names]
         for name in named:
@@ -227,7 +227,7 @@ class Answering:
 
 
 def _no_rows(listed: Sequence[tuple[str, str]], domain: Domain) -> WireRows:
-    """Declared columns of a table under their headings, with no row: nothing is asked of it."""
+    """Declared columns of a table under their headings, without rows."""
     known = {name.lower(): name for name in domain}
     found: list[tuple[str, WireType]] = []
     for name, heading in listed:

@@ -59,7 +59,7 @@ _WITHOUT_ZONE = {"current_timestamp": "now()", "timestamptz": "timestamp"}
 """The server's time zone is UTC, so times need not name theirs."""
 _TEXTS = ("text", "varchar", "name")
 _SYSTEM = {"pg_type": 1247, "pg_attribute": 1249, "pg_proc": 1255, "pg_class": 1259, "pg_constraint": 2606}
-"""OIDs of system tables, by which descriptions are told apart."""
+"""OIDs of system tables, which distinguish descriptions."""
 _OURS = re.compile(r"\b(pgc|info)\.")
 _CALL = re.compile(r'"?([A-Za-z_][A-Za-z0-9_]*)"?\(.*\)', re.DOTALL)
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$ ]*")
@@ -113,7 +113,7 @@ class Job:
 
 
 class Catalog:
-    """The system tables for somebody who sees these tables."""
+    """The system tables for a user with access to these tables."""
 
     def __init__(self, domains: Mapping[str, Domain], titles: Mapping[str, str], most_cells: int) -> None:
         self._most = most_cells

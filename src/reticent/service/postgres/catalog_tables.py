@@ -1,4 +1,4 @@
-"""The system tables that clients look at, as PostgreSQL 14 has them; most are empty, for there is nothing to list."""
+"""System tables that clients read, as in PostgreSQL 14; most of them are empty."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of PostgreSQL that the catalog lists, and the functions by which drivers tell how a type is written."""
+"""PostgreSQL types in the catalog, and the functions by which drivers identify a type's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statement wants, told from its first words and the names after FROM; nothing is parsed here."""
+"""Classifies a statement by its first words and the names after FROM; nothing is parsed here."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Deallocate(Command):
 
 @dataclass(frozen=True)
 class Read(Command):
-    """Something to be answered: about a table, or about the catalog."""
+    """A statement to be answered, about a table or about the catalog."""
 
     @cached_property
     def names(self) -> tuple[tuple[str, ...], ...]:
@@ -111,7 +111,7 @@ class Read(Command):
 
     @cached_property
     def probed(self) -> tuple[tuple[str, str], ...] | None:
-        """Columns and headings of a statement that asks for no rows, as tools do to learn names and permissions.
+        """Columns and headings of a statement that asks for no rows, as tools send to learn names and permissions.
 
         None for other statements. A constant has no column, and a star is "*".
 
@@ -169,7 +169,7 @@ def _dropped_names(tokens: list[Token]) -> bool:
 
 
 def _asks_for_nothing(tokens: Sequence[Token]) -> bool:
-    """Whether what follows the table leaves no row: a condition that is never true, or LIMIT 0, and nothing else."""
+    """Whether the clauses after the table leave no row: a condition that is never true, or LIMIT 0 alone."""
     words = [token.text for token in tokens]
     limit: list[str] = []
     if "limit" in words:

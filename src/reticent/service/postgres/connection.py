@@ -1,4 +1,4 @@
-"""One client's connection: bytes in and out, TLS, signing in, and the patience that everybody gets."""
+"""One client's connection: bytes in and out, TLS, sign-in, and time limits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SASL, _SASL_CONTINUE, _SASL_FINAL, _OK = 10, 11, 12, 0
 
 
 class WireConnection(asyncio.Protocol):
-    """Reads messages for one session and writes its replies; everything that may last has a time limit."""
+    """Reads messages for one session and writes its replies; every wait has a time limit."""
 
     def __init__(self, door: Door) -> None:
         self._door = door
@@ -91,7 +91,7 @@ class WireConnection(asyncio.Protocol):
         self._wake(True)
 
     def _answered(self, session: WireSession, data: bytes) -> bool:
-        """Whether this was one whole simple query on an idle connection, and it is answered already."""
+        """Whether this was one whole simple query on an idle connection that has been answered."""
         waiting = self._waiter is not None and not self._waiter.done()
         if not waiting or self._decoder.held or self._taken is not None or self._ended:
             return False
@@ -175,7 +175,7 @@ class WireConnection(asyncio.Protocol):
             await session.handle(message)
 
     async def _sign_in(self) -> tuple[Principal, Variables] | None:
-        """Who has proven to hold a token, and the settings they start with; None where the client left."""
+        """The authenticated user and the initial settings; None if the client disconnected."""
         given = await self._startup()
         if given is None:
             return None
@@ -191,7 +191,7 @@ class WireConnection(asyncio.Protocol):
         return person, variables
 
     async def _startup(self) -> dict[str, str] | None:
-        """The startup message's parameters, after TLS where the client wants it."""
+        """The startup message's parameters, after TLS if the client requested it."""
         while True:
             packet = await self._when(self._decoder.startup)
             if packet is None:
@@ -239,7 +239,7 @@ class WireConnection(asyncio.Protocol):
             self._write(messages.SSL_NO)
             return
         if self._decoder.held:
-            # Bytes from before the handshake could have been put there by somebody else (CVE-2021-23214).
+            # Bytes from before the handshake could have been injected by an attacker (CVE-2021-23214).
             raise ProtocolViolation("unexpected data after the request for TLS")
         self._write(messages.SSL_YES)
         try:
@@ -252,7 +252,7 @@ class WireConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=BUFFERED)
 
     async def _authenticated(self, user: str) -> Principal | None:
-        """The person who holds the token of this name; every failure gives the same message."""
+        """The holder of the token of this name; every failure gives the same message."""
         person, verifier = self._door.answering.admission.verifier(user)
         exchange = Exchange(verifier)
         self._write(messages.authentication(_SASL, MECHANISM.encode() + b"\0\0"))
@@ -281,12 +281,12 @@ class WireConnection(asyncio.Protocol):
     # Reading and writing.
 
     async def _message(self, idle: float) -> Message | None:
-        """The next message; None where the client has left."""
+        """The next message; None if the client disconnected."""
         found = await self._when(self._decoder.message, idle)
         return None if found is None else read_message(*found)
 
     async def _when(self, read: Callable[[], Any], idle: float | None = None) -> Any:
-        """What `read` finds once enough has arrived; a message that has begun must end in time."""
+        """The result of `read` once enough bytes have arrived; a message that has begun must end in time."""
         begun: float | None = None
         while True:
             found = read()
@@ -332,7 +332,7 @@ class WireConnection(asyncio.Protocol):
             self._transport.write(data)
 
     async def _drained(self) -> None:
-        """Until the client has taken most of what was sent; one that takes nothing is let go."""
+        """Wait until the client has read most of the output; a client that reads nothing is disconnected."""
         taken = self._taken
         if taken is None:
             return

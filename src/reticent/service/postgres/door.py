@@ -1,4 +1,4 @@
-"""The PostgreSQL door of a server: its listener, its connections, and whom a cancel request is for."""
+"""The PostgreSQL port of a server: its listener, its connections, and the targets of cancel requests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STRANGERS = 64
 
 
 class Door:
-    """All connections; a cancel request ends the statement of the one whose process and secret it states."""
+    """All connections; a cancel request ends the statement of the connection whose process id and secret it states."""
 
     def __init__(self, answering: Answering, settings: Settings, log: Log) -> None:
         self.answering = answering
@@ -47,7 +47,7 @@ class Door:
         self._signed.pop((connection.process, connection.secret), None)
 
     def register(self, connection: WireConnection) -> tuple[int, int]:
-        """Process and secret of a connection that has signed in."""
+        """The process id and secret of a connection that has signed in."""
         while True:
             key = (secrets.randbelow(2**31 - 1) + 1, secrets.randbits(32) - 2**31)
             if key not in self._signed:
@@ -55,13 +55,13 @@ class Door:
                 return key
 
     def cancel(self, process: int, secret: int) -> None:
-        """The requester is told nothing, whether the secret matches or not."""
+        """Cancel a statement; the requester gets no reply, whether the secret matches or not."""
         connection = self._signed.get((process, secret))
         if connection is not None:
             connection.cancel()
 
     async def end(self) -> None:
-        """Tell everybody, then wait a moment for them to go."""
+        """Tell all clients, then wait a moment for them to disconnect."""
         tasks = [connection.task for connection in self._open if connection.task is not None]
         for connection in list(self._open):
             connection.end()
@@ -79,7 +79,7 @@ async def opened_door(
     metrics: Metrics,
     log: Log,
 ) -> AsyncIterator[None]:
-    """Serve on this listener while the context lasts; None is no door."""
+    """Serve on this listener while the context lasts; None means no PostgreSQL port."""
     if listener is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Refusals as PostgreSQL states them: severity, SQLSTATE, one line; the text is a problem's own and public."""
+"""Refusals in PostgreSQL's form: severity, SQLSTATE, one line; the text is that of a problem document and public."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STATES: dict[str, str] = {
 
 
 class Refusal(Exception):
-    """What a client is told: SQLSTATE and one line; `fatal` ends the connection."""
+    """A failure as the client sees it: SQLSTATE and one line; `fatal` ends the connection."""
 
     def __init__(self, state: str, message: str, *, hint: str = "", fatal: bool = False) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""The byte stream of a client, cut into messages and read field by field; garbage is refused, never guessed at.
+"""The byte stream of a client, split into messages and read field by field; malformed messages are refused.
 
 Message formats: PostgreSQL documentation, "Frontend/Backend Protocol", "Message Formats".
 """

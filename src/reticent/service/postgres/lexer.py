@@ -1,4 +1,4 @@
-"""SQL text to tokens with their places: enough to tell statements apart and to put values in, without parsing."""
+"""SQL text to tokens with their positions: enough to separate statements and insert values, without parsing."""
 
 from __future__ import annotations
 

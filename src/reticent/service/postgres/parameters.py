@@ -1,4 +1,4 @@
-"""Types and examples of parameters that a client has not stated: told from the columns they are compared with."""
+"""Types and examples of parameters whose type a client has not stated, inferred from the compared columns."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _COMPARING = ("=", "<", ">", "<=", ">=", "<>", "!=")
 
 
 def column_type(attribute: Attribute) -> WireType:
-    """How the catalog calls a column's values."""
+    """The catalog's type of a column."""
     return KINDS[kind_of(attribute)]
 
 
 def parameter_types(command: Read, stated: Sequence[int], domain: Domain | None) -> tuple[int, ...]:
-    """The OID of each parameter; text where nothing tells more."""
+    """The OID of each parameter; text if nothing else can be inferred."""
     found = list(stated)
     for place, token in enumerate(command.tokens):
         if token.kind != "parameter":

@@ -155,7 +155,7 @@ def _converted(value: Any, kind: WireType) -> Any:
 
 
 def reshaped(relation: WireRows, wanted: WireRows) -> WireRows:
-    """The same rows with the columns that the client was told; refused where they are others by now."""
+    """The same rows with the columns that were described to the client; refused if they have changed."""
     if relation.names == wanted.names and relation.types == wanted.types:
         return relation
     rows = relation.rows

@@ -1,4 +1,4 @@
-"""SCRAM-SHA-256 (RFC 5802, RFC 7677) with tokens for passwords: the server keeps what verifies one, never the token."""
+"""SCRAM-SHA-256 (RFC 5802, RFC 7677) with tokens as passwords: the server stores verifiers, never tokens."""
 
 from __future__ import annotations
 

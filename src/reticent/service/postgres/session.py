@@ -1,4 +1,4 @@
-"""What a signed-in client may say and in which order: simple and extended queries, portals, transactions."""
+"""The protocol state of a signed-in client: simple and extended queries, portals, transactions."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class WireSession:
         return found + messages.READY[self._status]
 
     async def handle(self, message: Message) -> None:
-        """One message; what is refused is told to the client and, in the extended protocol, skips to the next Sync."""
+        """Handle one message; a refusal is sent to the client and, in the extended protocol, skips to the next Sync."""
         if isinstance(message, QueryMessage):
             self._skipping = False
             await self._query(message.text)

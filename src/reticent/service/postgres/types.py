@@ -1,4 +1,4 @@
-"""Values as PostgreSQL writes them: OIDs, text and binary formats, both ways."""
+"""Values in PostgreSQL's formats: OIDs, text and binary, in both directions."""
 
 from __future__ import annotations
 

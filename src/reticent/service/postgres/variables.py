@@ -1,4 +1,4 @@
-"""Settings of one session: what SET changes and SHOW says; those that begin with `reticent.` decide on answers."""
+"""Settings of one session, changed by SET and shown by SHOW; those that begin with `reticent.` affect answers."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reader processes: free answers from the ledger's public past."""
+"""Reader processes: free answers from the ledger's public events."""

@@ -1,4 +1,4 @@
-"""A follower knows what the ledger's file says, read-only: readers answer from it and never see a row."""
+"""A follower reads the ledger's file read-only; readers answer from it and have no access to rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANEW = ("session", "start", "release", "published", "rollback")
 
 
 class PublicLedger:
-    """The settled past of a ledger that another process writes: what a journal reads, and nothing that it writes."""
+    """The settled events of a ledger that another process writes: the part that a journal reads."""
 
     def __init__(self, path: Path) -> None:
         self._store = SqliteStore(path, mode="ro")
@@ -36,11 +36,11 @@ class PublicLedger:
         return self._chain.history.opening["identity"]
 
     def version(self) -> int:
-        """Changes whenever the writer has committed."""
+        """A number that changes whenever the writer has committed."""
         return self._store.version()
 
     def follow(self) -> list[Event]:
-        """What the writer has appended since."""
+        """Read the events that the writer has appended since."""
         return list(self._chain.follow())
 
     def event(self, sequence: int) -> Event:
@@ -89,7 +89,7 @@ class PublicLedger:
 
 
 class Follower:
-    """What a session knows, taken in event by event as its ledger grows."""
+    """The knowledge of a session, updated event by event as its ledger grows."""
 
     def __init__(self, path: Path) -> None:
         self._ledger = PublicLedger(path)
@@ -110,7 +110,7 @@ class Follower:
         return self._journal.targets(part_key(name, None), name)
 
     def refresh(self) -> bool:
-        """Whether anything new was taken in; costs a few microseconds when not."""
+        """Read new events; returns whether there were any. It takes a few microseconds if not."""
         version = self._ledger.version()
         if version == self._version:
             return False
@@ -126,7 +126,7 @@ class Follower:
         return grown
 
     def _taught(self, knowledge: Knowledge, event: Event) -> Knowledge:
-        """As the writer learned it: purchases move the working hypothesis, a stored snapshot replaces it."""
+        """Learn as the writer did: purchases move the working hypothesis, a stored snapshot replaces it."""
         if event.kind == "settle" and str(event.key).startswith(ASK):
             reservation = self._ledger.reservation(str(event.key))
             bought = None

@@ -1,7 +1,7 @@
-"""A reader answers what is free from the ledger's public past and passes everything else to the writer.
+"""A reader gives free answers from the ledger's public events and forwards all other requests to the writer.
 
-It runs in a process of its own that never opens a table:
-`python -m reticent.service.readers.reader SETTINGS FD PIPE ROW`.
+It runs in a separate process that never opens a table: `python -m reticent.service.readers.reader SETTINGS FD PIPE
+ROW`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HOP = {"connection", "keep-alive", "transfer-encoding", "upgrade", "content-len
 
 
 class ReaderTable:
-    """The readers' side of one table."""
+    """One table in a reader."""
 
     def __init__(self, table: TableSettings, settings: Settings, working: Workers) -> None:
         self.follower = Follower(Path(table.ledger))
@@ -50,11 +50,11 @@ class ReaderTable:
         self._working = working
 
     def quick_answer(self, body: bytes) -> tuple[bytes, str] | None:
-        """Where it is free and little work; None elsewhere."""
+        """The answer if it is free and takes little work; otherwise None."""
         return light_answer(body, self.questions, self._cache, self.follower.knowledge, self.follower.recall)
 
     async def free_answer(self, body: bytes, who: Principal) -> tuple[bytes, str] | None:
-        """None where what is known is not good enough: only the writer, who holds table and ledger, can answer."""
+        """The free answer; None if knowledge is not accurate enough and only the writer can answer."""
         recalled = self._cache.recall(body, self.follower.knowledge)
         if recalled is not None:
             return recalled
@@ -74,7 +74,7 @@ class ReaderTable:
 
 
 class Reader:
-    """The ASGI application behind a reader's middleware: what is free from here, the rest from the writer."""
+    """The ASGI application of a reader: free answers from here, all others from the writer."""
 
     def __init__(self, tables: dict[str, ReaderTable], writer: httpx.AsyncClient, log: Log) -> None:
         self._tables = tables
@@ -118,7 +118,7 @@ class Reader:
                 return
 
     async def _follow(self) -> None:
-        """New purchases and certificates become known within a moment."""
+        """Follow the ledger, so that new purchases and certificates are known within a moment."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(FOLLOW_SECONDS)
@@ -130,16 +130,16 @@ class Reader:
 
 
 def _end_with_parent(pipe: int) -> None:
-    """The writer holds the other end: when it is gone, however it went, nobody may go on answering."""
+    """End the process when the writer, which holds the other end of the pipe, has ended."""
     os.read(pipe, 1)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def to_writer(socket_path: Path) -> httpx.AsyncHTTPTransport:
-    """Connections are given up well before the writer closes them, and are as many as there are requests.
+    """Connections to the writer: closed well before the writer would close them, and as many as there are requests.
 
-    One that the writer closes at the moment it is used again looks like a writer that died; and a hundred paid
-    questions that wait for their turn must not keep the next request from being passed on.
+    A connection that the writer closes just as it is reused would look like a dead writer; and a hundred waiting paid
+    questions must not prevent the next request from being forwarded.
     """
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=WRITER_IDLE_SECONDS / 4)
     return httpx.AsyncHTTPTransport(uds=str(socket_path), limits=limits)

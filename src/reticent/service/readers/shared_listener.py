@@ -1,6 +1,6 @@
-"""Readers share one public socket and take turns: whoever serves most connections lets the others accept first.
+"""Readers share one public socket and accept in turn: the reader with the most connections waits for the others.
 
-Left to themselves the busiest reader wakes first and takes the most: of fifty connections one had 37 and the other 14.
+Without this, the busiest reader wakes first and accepts most: of fifty connections one had 37 and the other 14.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reticent.service.metrics import Metrics
 YIELD_SECONDS = 0.001
 """For each connection that a reader is ahead of the least busy one."""
 LONGEST = 0.02
-"""By then it accepts all the same: the others may be busy, or gone."""
+"""After this time it accepts in any case, because the others may be busy or have ended."""
 TELL_SECONDS = 0.1
 HANDSHAKE_SECONDS = 10.0
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -26,7 +26,7 @@ REST_SECONDS = 1.0
 
 
 class SharedListenerServer(uvicorn.Server):
-    """uvicorn on a listener that other processes accept from, too."""
+    """uvicorn on a listener from which other processes accept too."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, metrics: Metrics) -> None:
         super().__init__(config)
@@ -54,7 +54,7 @@ class SharedListenerServer(uvicorn.Server):
         return len(self.server_state.connections) + len(self._opening)
 
     def _tell(self) -> None:
-        """Connections also end: the others hear of it within a moment."""
+        """Report the number of connections, which also changes when connections end."""
         self._metrics.holds(self._held)
         self._telling = self._loop.call_later(TELL_SECONDS, self._tell)
 
@@ -96,7 +96,7 @@ class SharedListenerServer(uvicorn.Server):
                 self._protocol, client, ssl=self.config.ssl, ssl_handshake_timeout=patience
             )
         except OSError:
-            client.close()  # a handshake that failed concerns nobody else
+            client.close()  # a failed handshake affects only this client
 
     def _protocol(self) -> asyncio.Protocol:
         kind: Any = self.config.http_protocol_class

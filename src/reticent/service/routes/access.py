@@ -1,9 +1,7 @@
-"""Who may do what, said by structure: a route stands in a router that declares its role, and gets its table through it.
+"""Roles of routes: each router declares the role of its routes and resolves their table.
 
-A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads them back, so that a route without
-one is found by a test and not by an attacker.
-
-What a route needs: the tables and the tokens.
+A role is a dependency that FastAPI resolves before the route runs. `roles_of` reads the roles, so that a test finds a
+route without one.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ TableName = Annotated[str, Path(pattern=f"^{TABLE_NAME}$")]
 
 
 async def anyone() -> None:
-    """Needs no token and learns nothing about tables."""
+    """Needs no token and gives no information about tables."""
 
 
 async def signed_in(http: HttpRequest) -> Principal:
-    """Whoever the middleware let in."""
+    """The user that the middleware has admitted."""
     principal = http.scope.get(PRINCIPAL)
     if principal is None:
         raise HttpProblem("unauthorized", "send the header 'Authorization: Bearer <token>'")
@@ -47,7 +45,7 @@ async def custodian(principal: Annotated[Principal, Depends(signed_in)]) -> Prin
 async def served_table(
     http: HttpRequest, table: TableName, person: Annotated[Principal, Depends(signed_in)]
 ) -> TableService:
-    """A table this person may see; others do not exist for them."""
+    """A table to which this user has access; others do not exist for the user."""
     found = context_of(http).tables.get(table)
     if found is None or not person.may_see(table):
         raise HttpProblem("not-found", "no such table, or not for this token")
@@ -66,7 +64,7 @@ def public_router() -> APIRouter:
 
 
 def analyst_router(prefix: str, tag: str) -> APIRouter:
-    """For everybody with a token, custodians included."""
+    """A router for everybody with a token, including custodians."""
     return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(signed_in)])
 
 
@@ -96,5 +94,5 @@ def context_of(http: HttpRequest) -> Context:
 
 
 def named(http: HttpRequest, route: str) -> None:
-    """How metrics and log call this request."""
+    """Set the name of this request in metrics and log."""
     http.scope[NOTE]["route"] = route

@@ -1,4 +1,4 @@
-"""What analysts may do: see the public domain, ask, learn the price before paying, look back, download."""
+"""Routes of analysts: the public domain, questions, prices, history, downloads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON = "application/json"
 
 
 def _body(*shapes: type[models.Strict]) -> dict[str, Any]:
-    """Bodies that we parse ourselves, for speed, still stand in the document."""
+    """The schema of a body that the service parses itself, for the OpenAPI document."""
     schemas = [shape.model_json_schema() for shape in shapes]
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema}}}}
@@ -44,7 +44,7 @@ def _key() -> dict[str, Any]:
 
 @router.get("/me", response_model=models.Me)
 async def me(http: HttpRequest, person: Person) -> Any:
-    """Who this token belongs to."""
+    """The owner of this token."""
     named(http, "me")
     tables = [name for name in context_of(http).tables if person.may_see(name)]
     return {"name": person.name, "role": person.role, "expires": person.expires, "tables": tables}
@@ -52,14 +52,14 @@ async def me(http: HttpRequest, person: Person) -> Any:
 
 @router.get("/tables", response_model=models.TableList)
 async def tables(http: HttpRequest, person: Person) -> Any:
-    """The tables this token may ask about."""
+    """The tables about which this token may ask."""
     named(http, "tables")
     return {"tables": [_summary(served) for name, served in context_of(http).tables.items() if person.may_see(name)]}
 
 
 @router.get("/tables/{table}", response_model=models.TableFacts)
 async def table(http: HttpRequest, served: Served) -> Any:
-    """The public description: attributes, bins, and the promise to the people in the table."""
+    """The public description of a table: attributes, bins, and the guarantee for the people in it."""
     named(http, "table")
     facts = served.identity
     return _summary(served) | {
@@ -93,7 +93,9 @@ def _summary(served: TableService) -> dict[str, Any]:
 
 @router.post("/tables/{table}/ask", response_model=models.Reply, openapi_extra=_body(models.Question) | _key())
 async def ask(http: HttpRequest, served: Served, person: Person) -> Response:
-    """Answer a question, paying if an error bound demands it; SQL names the table after FROM as this server does."""
+    """Answer a question; with an error bound it may be paid for. SQL must name the table after FROM as this server
+    does.
+    """
     named(http, "ask")
     return await _answered(http, served, await served.parse(served.questions, _json_body(http), person), person)
 
@@ -101,9 +103,9 @@ async def ask(http: HttpRequest, served: Served, person: Person) -> Response:
 @router.post("/tables/{table}/minimise", include_in_schema=False)  # its name in version 0.1
 @router.post("/tables/{table}/minimize", response_model=models.Reply, openapi_extra=_body(models.Fitting) | _key())
 async def minimize(http: HttpRequest, served: Served, person: Person) -> Response:
-    """Fit models by minimising convex losses: free from what is known, or audited and bought within an error.
+    """Fit models by minimising convex losses: free, or audited and bought within a requested error.
 
-    Models that neither an audit nor the budget can certify come back uncertified and say so.
+    Models that neither an audit nor the budget can certify are returned uncertified.
     """
     named(http, "minimize")
     return await _answered(http, served, await served.parse(served.losses, _json_body(http), person), person)
@@ -118,13 +120,13 @@ async def _answered(http: HttpRequest, served: TableService, parsed: ParsedReque
 
 @router.post("/tables/{table}/cost", response_model=models.Cost, openapi_extra=_body(models.Question, models.Fitting))
 async def cost(http: HttpRequest, served: Served, person: Person) -> Any:
-    """The most that `ask` or `minimize` with the same body would charge now; asking for it costs nothing."""
+    """An upper bound on the charge of `ask` or `minimize` with the same body; this request is free."""
     named(http, "cost")
     body = _json_body(http)
     parser = served.losses if {"loss", "losses"} & set(content_of(body)) else served.questions
     parsed = await served.parse(parser, body, person)
     if parsed.request.error is None:
-        raise HttpProblem("request", "state the wanted error: without one every answer is free")
+        raise HttpProblem("request", "give an error: without one every answer is free")
     price = await served.work(person, served.price, parsed, person.name)
     remaining = served.budget.amount(served.ledger.remaining_for(person.name))
     return {
@@ -138,7 +140,7 @@ async def cost(http: HttpRequest, served: Served, person: Person) -> Any:
 
 @router.get("/tables/{table}/certificates", response_model=models.CertificateList)
 async def certificates(http: HttpRequest, served: Served) -> Any:
-    """What is certified about all questions of a kind at once."""
+    """The certificates: bounds for all questions of a class at once."""
     named(http, "certificates")
     unit = served.identity["unit"]
     return {
@@ -164,7 +166,7 @@ async def history(
     limit: Annotated[int, Query(ge=1, le=LONGEST_PAGE)] = 50,
     before: Annotated[int | None, Query(ge=1, le=LARGEST_NUMBER)] = None,
 ) -> Any:
-    """Paid answers, newest first: an analyst's own, everybody's for the custodian."""
+    """Paid answers, newest first: an analyst's own, or everybody's for a custodian."""
     named(http, "history")
     entries, rest = served.answers.page(_own(person), before, limit)
     return {"entries": [kept.describe() for kept in entries], "next": rest}
@@ -174,7 +176,7 @@ async def history(
 async def answer(
     http: HttpRequest, served: Served, person: Person, sequence: Annotated[int, Path(ge=1, le=LARGEST_NUMBER)]
 ) -> Response:
-    """A paid answer of the past, byte for byte; free."""
+    """An earlier paid answer, byte for byte; free."""
     named(http, "answer")
     body = served.answers.bytes_of(sequence, _own(person))
     return Response(body, media_type=JSON)
@@ -182,7 +184,7 @@ async def answer(
 
 @router.get("/tables/{table}/budget", response_model=models.Budgeted)
 async def budget(http: HttpRequest, served: Served, person: Person) -> Any:
-    """What is spent and what is left, for all and for this token's owner."""
+    """The amounts spent and left, in total and for this token's owner."""
     named(http, "budget")
     amount, ledger, name = served.budget.amount, served.ledger, person.name
     cap = ledger.caps.get(name)
@@ -200,7 +202,7 @@ async def budget(http: HttpRequest, served: Served, person: Person) -> Any:
 
 @router.get("/tables/{table}/releases", response_model=models.ReleaseList)
 async def releases(http: HttpRequest, served: Served, person: Person) -> Any:
-    """What the custodian has published, newest first."""
+    """The releases that the custodian has published, newest first."""
     named(http, "releases")
     return {"releases": await served.work(person, served.releases.all)}
 
@@ -221,7 +223,7 @@ async def download(
 
 
 def _own(person: Principal) -> str | None:
-    """Whose history: None means everybody's."""
+    """The analyst whose history is shown; None means everybody."""
     return None if person.role == "custodian" else person.name
 
 

@@ -1,4 +1,4 @@
-"""What a custodian may do besides: tokens, caps, spending over time, ledger verification, publishing."""
+"""Routes of custodians: tokens, caps, spending over time, ledger verification, publishing."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ TokenId = Annotated[str, Path(pattern="^[0-9a-f]{12}$")]
 
 @router.get("/tokens", response_model=models.TokenList)
 async def tokens(http: HttpRequest, person: Person) -> Any:
-    """Everybody who ever had a token that this one may manage; hashes are not shown."""
+    """All tokens, including past ones, that this token may manage; hashes are not shown."""
     named(http, "tokens")
     return {"tokens": [other.describe() for other in context_of(http).tokens.all() if person.may_manage(other)]}
 
 
 @router.post("/tokens", response_model=models.FreshToken, status_code=201)
 async def create(http: HttpRequest, person: Person, wanted: models.NewToken) -> Any:
-    """A token for a new analyst or custodian, in clear this once; without `tables`, for all that the maker's is for."""
+    """Create a token for a new analyst or custodian; its clear text is shown only here. Without `tables` it is for all
+    tables of the creator's token.
+    """
     named(http, "token")
     context = context_of(http)
     tables = wanted.tables if wanted.tables is not None or person.tables is None else list(person.tables)
@@ -41,7 +43,7 @@ async def create(http: HttpRequest, person: Person, wanted: models.NewToken) -> 
 
 @router.post("/tokens/{token}/rotate", response_model=models.FreshToken)
 async def rotate(http: HttpRequest, person: Person, token: TokenId, wanted: models.Rotation) -> Any:
-    """A new secret; the old one ends at once."""
+    """Create a new secret; the old one becomes invalid at once."""
     named(http, "token")
     principal, fresh = context_of(http).tokens.rotate(_managed(http, person, token), expires=_end(wanted.days))
     return principal.describe() | {"token": fresh}
@@ -49,13 +51,13 @@ async def rotate(http: HttpRequest, person: Person, token: TokenId, wanted: mode
 
 @router.delete("/tokens/{token}", response_model=models.TokenFacts)
 async def revoke(http: HttpRequest, person: Person, token: TokenId) -> Any:
-    """From now on this token opens nothing."""
+    """Revoke a token permanently."""
     named(http, "token")
     return context_of(http).tokens.revoke(_managed(http, person, token)).describe()
 
 
 def _managed(http: HttpRequest, person: Principal, token: str) -> str:
-    """The id of a token that this custodian may manage; others do not exist for them."""
+    """The id of a token that this custodian may manage; others do not exist for the custodian."""
     if not person.may_manage(context_of(http).tokens.get(token)):
         raise HttpProblem("not-found", "no token has this id")
     return token
@@ -63,7 +65,7 @@ def _managed(http: HttpRequest, person: Principal, token: str) -> str:
 
 @router.get("/tables/{table}/caps", response_model=models.CapList)
 async def caps(http: HttpRequest, served: Served, person: Person) -> Any:
-    """What each analyst has spent and may spend."""
+    """The spending and the cap of each analyst."""
     named(http, "caps")
     amount, bounds = served.budget.amount, served.ledger.caps
     known = [p for p in context_of(http).tokens.all() if p.role == "analyst" and p.may_see(served.table.name)]
@@ -88,7 +90,7 @@ async def set_cap(
     analyst: Annotated[str, Path(pattern=f"^{PERSON_NAME}$")],
     wanted: models.Cap,
 ) -> Any:
-    """Bound what one analyst may spend in all; what is spent stays spent."""
+    """Limit the total that one analyst may spend; past spending is not affected."""
     named(http, "caps")
     limit = served.budget.amount(served.budget.limit)
     # The ledger has no event that removes a cap; one at the limit bounds nothing.
@@ -122,14 +124,14 @@ async def spending(http: HttpRequest, served: Served, person: Person) -> Any:
 
 @router.post("/tables/{table}/verification", response_model=models.Verification)
 async def verification(http: HttpRequest, served: Served, person: Person) -> Any:
-    """Check the ledger's chain, its anchor and the running state, now."""
+    """Check the ledger's chain, its anchor and the running state now."""
     named(http, "verify")
     return await served.work(person, served.verified)
 
 
 @router.post("/tables/{table}/releases", response_model=models.ReleaseFacts, status_code=201)
 async def publish(http: HttpRequest, served: Served, person: Person, wanted: models.Publication) -> Any:
-    """Publish what is known so far: synthetic rows and a report. Free: it was paid for already."""
+    """Publish the current state: synthetic rows and a report. It is free, because it was already paid for."""
     named(http, "publish")
     records = max(1, min(int(served.records), PUBLISHED_ROWS))
 

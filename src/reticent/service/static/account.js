@@ -8,7 +8,7 @@ import { amount, percent } from "./words.js";
 export async function accountView(view, state) {
   const base = `/v1/tables/${state.table.name}`;
   const place = h("div", { class: "stack" }, busy("Loading the account …"));
-  show(view, h("h1", null, "Account"), h("p", { class: "lead" }, "What has been spent, what is guaranteed, and whether the ledger is intact."), place);
+  show(view, h("h1", null, "Account"), h("p", { class: "lead" }, "The amount spent, the guarantees, and the state of the ledger."), place);
   try {
     const [spending, certified] = await Promise.all([api.get(`${base}/spending`), api.get(`${base}/certificates`), state.refresh()]);
     show(place, budgetCard(state, spending), spendingCard(spending, state), certificatesCard(certified.certificates), ledgerCard(base, state));
@@ -52,7 +52,7 @@ function ledgerCard(base, { symbol }) {
     try {
       const found = await api.post(`${base}/verification`);
       show(result, found.verified
-        ? h("div", { class: "notice good-notice" }, h("strong", null, "The ledger is intact"), h("p", null, `${found.events} events, every hash right, ${amount(found.spent)} ${symbol} spent, ${found.anchored ? "in step with its anchor" : "but there is no anchor to compare with"}.`))
+        ? h("div", { class: "notice good-notice" }, h("strong", null, "The ledger is intact"), h("p", null, `${found.events} events, all hashes correct, ${amount(found.spent)} ${symbol} spent, ${found.anchored ? "in step with its anchor" : "but there is no anchor to compare with"}.`))
         : notice("bad", "The ledger is damaged", found.problem));
     } catch (error) {
       show(result, refusal(error));
@@ -60,5 +60,5 @@ function ledgerCard(base, { symbol }) {
       button.disabled = false;
     }
   } }, "Verify now");
-  return h("section", { class: "card" }, h("h2", null, "Ledger"), h("p", null, "Every charge is a link in a chain of hashes, written before any noise was drawn."), h("div", { class: "row" }, button), result);
+  return h("section", { class: "card" }, h("h2", null, "Ledger"), h("p", null, "Every charge is an entry in a hash chain, written before its noise was drawn."), h("div", { class: "row" }, button), result);
 }

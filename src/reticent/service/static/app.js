@@ -23,7 +23,7 @@ async function start() {
   show(main, busy("Signing in …"));
   try {
     state.me = await api.get("/v1/me");
-    if (!state.me.tables.length) return show(main, h("p", { class: "pad" }, "This token may not see any table. Ask the custodian."));
+    if (!state.me.tables.length) return show(main, h("p", { class: "pad" }, "This token gives access to no table. Ask the custodian."));
     await choose(state.me.tables.includes(state.table?.name) ? state.table.name : state.me.tables[0]);
   } catch (error) {
     if (error.status !== 401) show(main, h("div", { class: "pad" }, refusal(error), h("button", { type: "button", onclick: start }, "Try again")));
@@ -110,7 +110,7 @@ function signIn(error) {
   };
   show(main, h("div", { class: "signin" },
     h("section", null, h("h1", null, "Ask about people without knowing anyone."),
-      h("p", { class: "lead" }, "Reticent answers questions about a sensitive table. Each answer says what is proven about its error, and all answers together stay within one privacy budget that the custodian has fixed.")),
+      h("p", { class: "lead" }, "Reticent answers questions about a sensitive table. Each answer states its proven error bound, and all answers together stay within one privacy budget set by the custodian.")),
     h("form", { class: "card", onsubmit: submit, "aria-label": "Sign in" }, h("h2", null, "Sign in"),
       field("Token", input, "The custodian of the data gave it to you. It stays in this tab."), problem,
       h("button", { type: "submit", class: "primary" }, "Sign in"))));

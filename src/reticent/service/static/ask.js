@@ -65,7 +65,7 @@ export function askView(view, state) {
     if (wanted.dataset.own !== "yes") wanted.value = suggestion();
     button.textContent = "Ask";
     button.disabled = false;
-    if (!bound.checked) return show(price, h("p", { class: "hint" }, "Free: the best answer from what has been learned already. Nothing is spent."));
+    if (!bound.checked) return show(price, h("p", { class: "hint" }, "Free: the best answer from existing measurements. Nothing is spent."));
     show(price, busy("Asking for the price …"));
     quote();
   }
@@ -80,7 +80,7 @@ export function askView(view, state) {
 
   const quote = debounce(async () => {
     const body = request();
-    if (!body) return show(price, h("p", { class: "hint" }, "State how large the error may be."));
+    if (!body) return show(price, h("p", { class: "hint" }, "Enter the largest acceptable error."));
     try {
       const cost = await api.post(`/v1/tables/${table.name}/cost`, body);
       if (!bound.checked) return;
@@ -94,7 +94,7 @@ export function askView(view, state) {
   }, 350);
 
   function priced(cost) {
-    if (cost.free) return h("p", { class: "good" }, "Free: what is known already is precise enough.");
+    if (cost.free) return h("p", { class: "good" }, "Free: existing measurements are precise enough.");
     if (!cost.affordable) {
       return notice("warn", "Not enough budget left", `This would cost ${state.money(cost.price)}; ${state.money(cost.remaining)} is left. Allow a larger error, or ask for the free answer.`);
     }
@@ -135,7 +135,7 @@ export function askView(view, state) {
     mode = next;
     wanted.dataset.own = "";
     show(builder, tabs(), mode === "sql"
-      ? field("SQL", sql, "Aggregates such as COUNT, AVG, MEDIAN, STDDEV and CORR, with conditions, groups, CASE, subqueries, ROLLUP and window functions, over this table; EXPLAIN shows what a statement would cost. A wanted error is in the unit of the column shown: records for counts. 1% is a hundredth of what is possible.")
+      ? field("SQL", sql, "Aggregates such as COUNT, AVG, MEDIAN, STDDEV and CORR, with conditions, groups, CASE, subqueries, ROLLUP and window functions, over this table; EXPLAIN shows what a statement would cost. The error is in the unit of the column shown: records for counts. 1% is a hundredth of the range.")
       : [measure(), summary, h("details", { class: "as-sql" }, h("summary", null, "As SQL"), preview)]);
     columns.classList.toggle("reference", mode === "sql");
     changed();
@@ -176,5 +176,5 @@ export function askView(view, state) {
 function about(table) {
   return h("section", { class: "about" }, h("h2", null, table.title),
     h("p", { class: "facts" }, `${number(table.records)} ${table.unit}s · ${table.attributes} columns`),
-    h("details", null, h("summary", null, "The promise to the people in it"), h("p", null, table.promise)));
+    h("details", null, h("summary", null, "The guarantee for the people in the table"), h("p", null, table.promise)));
 }

@@ -17,14 +17,14 @@ export async function historyView(view, state) {
   const table = h("div", { class: "wide card", tabindex: "0", role: "region", "aria-label": "Paid answers" },
     h("table", STACKED.table, h("thead", STACKED.group, h("tr", STACKED.row, head.map((name) => h("th", { scope: "col", role: "columnheader", class: name === "Price" || name === "Wanted error" ? "number" : null }, name || h("span", { class: "hidden-text" }, "Show"))))), rows));
   const place = h("div", null, busy("Loading the history …"));
-  show(view, h("h1", null, "History"), h("p", { class: "lead" }, everybody ? "Every paid answer of every analyst. Free answers leave no trace in the ledger." : "What you have paid for. Looking at it again costs nothing."), place, answer);
+  show(view, h("h1", null, "History"), h("p", { class: "lead" }, everybody ? "Every paid answer of every analyst. Free answers are not recorded in the ledger." : "Your paid answers. Showing them again is free."), place, answer);
 
   async function load(before) {
     try {
       const page = await api.get(`${path}?limit=${PAGE}${before ? `&before=${before}` : ""}`);
       rows.append(...page.entries.map(line));
       show(more, page.next ? h("button", { type: "button", onclick: () => load(page.next) }, "Load older ones") : null);
-      show(place, rows.children.length ? [table, more] : h("div", { class: "empty card" }, h("p", null, "Nothing has been paid for yet."), h("p", { class: "hint" }, "Free answers are not listed: they follow from what is public already.")));
+      show(place, rows.children.length ? [table, more] : h("div", { class: "empty card" }, h("p", null, "There are no paid answers yet."), h("p", { class: "hint" }, "Free answers are not listed, because they follow from public values.")));
     } catch (error) {
       show(place, refusal(error));
     }

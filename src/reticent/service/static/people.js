@@ -65,12 +65,12 @@ export async function peopleView(view, state) {
   }
 
   async function renew(person) {
-    const sure = await dialog(`New token for ${person.name}?`, h("p", null, "The present token stops working at once."), [["Make a new one", "yes", "primary"], ["Cancel", ""]]);
+    const sure = await dialog(`New token for ${person.name}?`, h("p", null, "The current token stops working at once."), [["Make a new one", "yes", "primary"], ["Cancel", ""]]);
     if (sure === "yes") attempt(async () => reveal(await api.post(`/v1/tokens/${person.id}/rotate`, {})));
   }
 
   async function revoke(person) {
-    const sure = await dialog(`Revoke ${person.name}?`, h("p", null, "The token stops working at once. What was spent stays spent."), [["Revoke", "yes", "primary"], ["Cancel", ""]]);
+    const sure = await dialog(`Revoke ${person.name}?`, h("p", null, "The token stops working at once. Past spending is not refunded."), [["Revoke", "yes", "primary"], ["Cancel", ""]]);
     if (sure === "yes") attempt(() => api.remove(`/v1/tokens/${person.id}`));
   }
 
@@ -86,7 +86,7 @@ export async function peopleView(view, state) {
       await reveal(made);
     });
   };
-  show(view, h("h1", null, "Analysts"), h("p", { class: "lead" }, "Who may ask. All of them draw on one budget; a cap bounds what one person may take of it."),
+  show(view, h("h1", null, "Analysts"), h("p", { class: "lead" }, "People who may ask. They share one budget; a cap limits what one person may spend."),
     h("form", { class: "card", onsubmit: submit, "aria-label": "Add a person" }, h("h2", null, "Add a person"),
       h("div", { class: "fields" }, field("Name", name, "Lower-case letters, digits, dot, dash."), field("Role", role), field("Valid for, in days", days, "Days until the token expires.")),
       h("button", { type: "submit", class: "primary" }, "Create token")), problem, list);

@@ -60,11 +60,11 @@ export async function releasesView(view, state) {
       }
     };
     return h("form", { class: "card", onsubmit: submit, "aria-label": "Publish a release" }, h("h2", null, "Publish what is known"),
-      h("p", { class: "hint" }, "Synthetic rows and a report, made from released values only. It costs nothing: it was paid for already."),
-      h("div", { class: "fields" }, field("Title", title), field("Synthetic rows", rows, "As many as the table has, unless you want more or fewer.")), h("button", { type: "submit", class: "primary" }, "Publish"));
+      h("p", { class: "hint" }, "Synthetic rows and a report, made from released values only. They are free, because the values are already paid for."),
+      h("div", { class: "fields" }, field("Title", title), field("Synthetic rows", rows, "The default is the number of records of the table.")), h("button", { type: "submit", class: "primary" }, "Publish"));
   }
 
-  show(view, h("h1", null, "Releases"), h("p", { class: "lead" }, "Synthetic copies of the table: anyone may use them for anything, without limit."),
+  show(view, h("h1", null, "Releases"), h("p", { class: "lead" }, "Synthetic copies of the table. Anyone may use them without limit."),
     state.me.role === "custodian" ? publishing() : null, problem, list);
   await load();
 }

@@ -59,7 +59,7 @@ export function resultView(reply, question, table, money) {
 
 // Notes and bases may begin with the name of a column, which stays as it is written.
 function noted(note) {
-  return /\breached\b/.test(note) ? notice("warn", "Less precise than wanted", `${note}. Asking once more starts from better estimates.`)
+  return /\breached\b/.test(note) ? notice("warn", "Less precise than requested", `${note}. Asking again starts from better estimates.`)
     : h("p", { class: "hint" }, `Note: ${note}.`);
 }
 

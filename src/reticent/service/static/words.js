@@ -49,7 +49,7 @@ export function sentence(reply) {
     return `With ${percent(result.confidence)} probability, ${together}.${rest}`;
   }
   if (reply.kind === "models") {
-    if (!result.models.every((model) => model.certified)) return "Not every model carries a certified bound: those without one are fitted to the best guess of the table.";
+    if (!result.models.every((model) => model.certified)) return "Some models have no certified bound: they are fitted to the best guess of the table.";
     const worst = Math.max(...result.models.map((model) => model.error));
     return `With ${percent(Math.min(...result.models.map((model) => model.confidence)))} probability, no other coefficients of their size would lower the mean loss on the table by more than ${plusMinus(worst)}.`;
   }
