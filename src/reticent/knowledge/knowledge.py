@@ -224,6 +224,15 @@ class Reading(NamedTuple):
 Way = TypeVar("Way", Source, Reading)
 
 
+class Ways(NamedTuple):
+    """What was bought for a question itself, and the narrowest of all other statements about it."""
+
+    own: list[Source]
+    wide: list[Source]
+    fit: Snapshot | None
+    """The working hypothesis, where it is among the others and the narrowest of them is of a snapshot."""
+
+
 @dataclass(frozen=True, eq=False)
 class Knowledge:
     """Certified snapshots, the working hypothesis, measured marginals, queries and groups, and audited batches."""
@@ -397,11 +406,16 @@ class Knowledge:
 
     def _joint(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
         asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
-        own, wide = self._ways(asked, confidence)
+        ways = self._ways(asked, confidence)
+        own = ways.own
         bought = best(own, wanted) if own else None
         if bought is not None and wanted is not None:
             return bought.reading(asked)  # what was bought never changes
-        found = self._intersected(query, asked, wide, confidence, wanted)
+        found = None
+        if wanted is None and ways.fit is not None and isinstance(asked, AskedNumber):
+            found = _number(asked.form, ways)
+        if found is None:
+            found = self._intersected(query, asked, ways.wide, confidence, wanted)
         if bought is None or (found is not None and found.error < bought.error):
             return found
         return bought.reading(asked)
@@ -420,13 +434,8 @@ class Knowledge:
         if wanted is not None and (bounds.empty or bounds.width > 2 * wanted * ROUNDING):
             return None
         fitted, first = self._fitted(query, wide, stated), wide[0] if wide else Source(inf, "derived", self.current)
-        low, high = bounds.low, bounds.high
-        bounds = Bounds(low, high, fitted)
-        if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
-            # Most questions by far: one number, for which the best there is will do.
-            value = low if fitted < low else high if fitted > high else fitted
-            error = max(value - low, high - value)
-        elif bounds.empty:
+        bounds = bounds._replace(fitted=fitted)
+        if bounds.empty:
             if logical != WHOLE:
                 # What wholes say may itself be contradictory: its ends are the wrong way round then.
                 stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
@@ -473,7 +482,7 @@ class Knowledge:
     def _stated(self, form: Form, confidence: float) -> tuple[float, float]:
         """The interval in which all statements for all questions put a number."""
         asked = AskedNumber(form)
-        own, wide = self._ways(asked, confidence)
+        own, wide, _ = self._ways(asked, confidence)
         stated = [(asked.read(source.held), source.error) for source in wide]
         for source in own:
             if isinstance(held := source.held, MeasuredMarginal):
@@ -517,8 +526,7 @@ class Knowledge:
             return measured if guess else 0.0
         return np.where(np.asarray(guess) == 0.0, 0.0, measured)
 
-    def _ways(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
-        """What was bought for this very question, and the narrowest of all other statements."""
+    def _ways(self, asked: Asked, confidence: float) -> Ways:
         if isinstance(asked, AskedNumber) and not self._repeated(asked.form):
             outlined = outline(asked.form)
             if outlined.kind != "weighted":
@@ -531,13 +539,15 @@ class Knowledge:
                 return found
         return self._sorted(asked, confidence)
 
-    def _sorted(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
+    def _sorted(self, asked: Asked, confidence: float) -> Ways:
         sources = self._sources(asked, confidence)
         own = [source for source in sources if asked.bought(source.held)]
         # A theorem's bound has a failure probability of its own: it is not intersected.
         others = (s for s in sources if not asked.bought(s.held) and s.origin != "theorem")
         wide = sorted((s for s in others if s.error < VACUOUS), key=lambda s: s.error)
-        return own, [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]
+        wide = [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]
+        by_snapshot = bool(wide) and isinstance(wide[0].held, Snapshot)
+        return Ways(own, wide, self.current if by_snapshot and any(s.held is self.current for s in wide) else None)
 
     def typical_error(
         self, query: Single, share: float | np.ndarray, fitted: float | np.ndarray | None, confidence: float
@@ -627,12 +637,19 @@ class Knowledge:
         return found
 
     @cached_property
+    def _bought_singly(self) -> bool:
+        """Whether anything was answered that was asked by itself."""
+        return bool(self.queries or self.batches or self.groups)
+
+    @cached_property
     def _guaranteed(self) -> bool:
         """Whether some bound depends on which query is asked, and not on its outline alone."""
         return any(certified.guarantees for certified in self.certified)
 
     def _repeated(self, form: Form) -> bool:
         """Whether the exact question was answered before, perhaps as one of several groups."""
+        if not self._bought_singly:
+            return False
         if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
             return True
         return bool(self.groups.holding(form))
@@ -704,6 +721,30 @@ class Knowledge:
     def _choices(self) -> dict[tuple[Outline, float, float | None], Any]:
         """A source, or none, by outline, confidence and wanted error; where statements are joint, all that are read."""
         return {}
+
+
+def _number(form: Form, ways: Ways) -> Reading | None:
+    """The best there is of one number, where the fit is among the statements: most questions by far.
+
+    None where these contradict each other.
+    """
+    low, high = WHOLE
+    wide, fit = ways.wide, ways.fit
+    fitted = 0.0
+    for error, _, held, _, _ in wide:
+        value = held.expect(form) if isinstance(held, Snapshot) else held.value_of(form)
+        if held is fit:
+            fitted = value
+        if value - error > low:
+            low = float(value - error)
+        if value + error < high:
+            high = float(value + error)
+    if low > high:
+        return None
+    value = low if fitted < low else high if fitted > high else fitted
+    first = wide[0]
+    error = max(value - low, high - value)
+    return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, Bounds(low, high, fitted))
 
 
 def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

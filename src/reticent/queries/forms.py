@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 
 import numpy as np
 
@@ -115,11 +115,15 @@ def mask_product(attributes: tuple[str, ...], vectors: tuple[np.ndarray, ...]) -
 
 def form_digest(kind: str, attributes: tuple[str, ...], arrays: tuple[np.ndarray, ...]) -> str:
     """Names and shapes as JSON, then the values as little-endian doubles, so it is the same on every machine."""
-    shapes = [array.shape for array in arrays]
-    digest = hashlib.sha256(json.dumps([kind, attributes, shapes], separators=(",", ":")).encode())
+    digest = hashlib.sha256(_digest_head(kind, attributes, tuple([array.shape for array in arrays])))
     for array in arrays:
         digest.update(np.ascontiguousarray(array, dtype="<f8").data)
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _digest_head(kind: str, attributes: tuple[str, ...], shapes: tuple[tuple[int, ...], ...]) -> bytes:
+    return json.dumps([kind, attributes, shapes], separators=(",", ":")).encode()
 
 
 def is_binary(values: np.ndarray) -> bool:
