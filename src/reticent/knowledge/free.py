@@ -59,13 +59,12 @@ def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = 
     Without a wanted error there always is one, from the hypothesis if need be, unless the request is strict.
     """
     request = resolved(request, checked_query(request.question), knowledge)
-    query, error = request.question, request.error
+    query, error, confidence, _, _, strict, _, promise, _ = request
     assert error is None or isinstance(error, float), "resolved"
-    if isinstance(query, Ratio):
-        found = free_ratio(knowledge, query, error, request.confidence, strict=request.strict, recall=recall)
-    elif isinstance(query, Single):
-        promise = request.promise
-        found = free_single(knowledge, query, error, request.confidence, strict=request.strict, promise=promise)
+    if isinstance(query, Single):
+        found = free_single(knowledge, query, error, confidence, strict=strict, promise=promise)
+    elif isinstance(query, Ratio):
+        found = free_ratio(knowledge, query, error, confidence, strict=strict, recall=recall)
     else:
         assert isinstance(query, Query), "resolved"
         raise not_one(query)

@@ -398,7 +398,7 @@ class Knowledge:
         if len(outlined.attributes) < len(form.attributes):
             form = essential(form)
         asked = AskedNumber(form)
-        if outlined.kind == "weighted" or self._guaranteed or self._repeated(form):
+        if outlined.kind == "weighted" or self._guaranteed or (self._bought_singly and self._repeated(form)):
             source = best(self._sources(asked, confidence), wanted)
         else:
             source = self._choice(asked, (outlined, confidence, wanted))
@@ -527,15 +527,15 @@ class Knowledge:
         return np.where(np.asarray(guess) == 0.0, 0.0, measured)
 
     def _ways(self, asked: Asked, confidence: float) -> Ways:
-        if isinstance(asked, AskedNumber) and not self._repeated(asked.form):
+        if isinstance(asked, AskedNumber) and not (self._bought_singly and self._repeated(asked.form)):
             outlined = outline(asked.form)
             if outlined.kind != "weighted":
-                key = (outlined, confidence, None)
-                found = self._choices.get(key)
+                key, choices = (outlined, confidence, None), self._choices
+                found = choices.get(key)
                 if found is None:
-                    if len(self._choices) >= KEPT_CHOICES:
-                        self._choices.clear()
-                    found = self._choices[key] = self._sorted(asked, confidence)
+                    if len(choices) >= KEPT_CHOICES:
+                        choices.clear()
+                    found = choices[key] = self._sorted(asked, confidence)
                 return found
         return self._sorted(asked, confidence)
 
@@ -648,8 +648,6 @@ class Knowledge:
 
     def _repeated(self, form: Form) -> bool:
         """Whether the exact question was answered before, perhaps as one of several groups."""
-        if not self._bought_singly:
-            return False
         if (self.queries or self.batches) and (form.digest in self.queries or form.digest in self.batches):
             return True
         return bool(self.groups.holding(form))

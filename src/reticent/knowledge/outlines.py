@@ -73,8 +73,8 @@ def _of_product(form: Product) -> Outline:
     attributes, skipped = form.attributes, 0
     cells = boxes = low = high = 1.0
     turned, straight = 0.0, True
-    facts = [_facts(vector) for vector in form.vectors]
-    for weight, ascent, complement, least, most in facts:
+    for vector in form.vectors:
+        weight, ascent, complement, least, most = _facts(vector)
         if least == 1.0:
             skipped += 1
             continue
@@ -85,10 +85,11 @@ def _of_product(form: Product) -> Outline:
         if ascent != 1.0:
             straight = False
         turned = complement
-    if boxes > 1 and len(facts) - skipped == 1:
+    if boxes > 1 and len(form.vectors) - skipped == 1:
         boxes = min(boxes, turned)
     if skipped:
-        attributes = tuple([name for name, known in zip(attributes, facts, strict=True) if known.low != 1.0])
+        pairs = zip(attributes, form.vectors, strict=True)
+        attributes = tuple([name for name, vector in pairs if _facts(vector).low != 1.0])
     kind = "weighted" if not form.binary else "box" if straight else "sum"
     return Outline(attributes, cells, boxes, high - low if attributes else 0.0, kind)
 

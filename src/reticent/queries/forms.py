@@ -306,8 +306,8 @@ class Box:
             vectors = self.vectors
             if len(vectors) == 1:
                 return mask_product(tuple(vectors), tuple(vectors.values()))
-            names = tuple(sorted(vectors, key=self.domain.positions.__getitem__))
-            return mask_product(names, tuple([vectors[name] for name in names]))
+            names = sorted(vectors, key=self.domain.positions.__getitem__)
+            return mask_product(tuple(names), tuple([vectors[name] for name in names]))
         names = self.domain.canonical({*self.vectors, *(name for names in self.tensors for name in names)})
         tensor = self._indicator(names)
         factors = factorised(tensor)
