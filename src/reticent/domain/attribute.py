@@ -151,6 +151,17 @@ class Attribute(ABC):
         numbers = self._known_numbers()
         return None if numbers is None else (float(numbers.min()), float(numbers.max()))
 
+    @cached_property
+    def scaled(self) -> tuple[np.ndarray, float, float] | None:
+        """Representatives scaled into [0, 1] by the bounds (0 for codes without one), and the bounds."""
+        numbers, bounds = self.representatives, self.bounds
+        if numbers is None or bounds is None:
+            return None
+        lower, upper = bounds
+        width = upper - lower
+        scaled = (numbers - lower) / width if width > 0 else np.zeros(len(numbers))
+        return frozen(np.clip(np.nan_to_num(scaled), 0.0, 1.0)), lower, upper
+
     def encode(self, values: Any) -> np.ndarray:
         """Codes of raw values. Every engine must give the same ones.
 

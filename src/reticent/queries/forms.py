@@ -161,13 +161,10 @@ def scaled_numbers(domain: Domain, column: str) -> tuple[np.ndarray, float, floa
     attribute = domain.attributes.get(column)
     if attribute is None:
         raise QueryError(f"unknown column {shown(column)}{closest(column, domain.names)}")
-    numbers, bounds = attribute.representatives, attribute.bounds
-    if numbers is None or bounds is None or (isinstance(attribute, Numeric) and attribute.kind != "number"):
+    found = attribute.scaled
+    if found is None or (isinstance(attribute, Numeric) and attribute.kind != "number"):
         raise QueryError(f"the mean or sum of {shown(column)} needs numbers; count its values instead")
-    lower, upper = bounds
-    width = upper - lower
-    scaled = (numbers - lower) / width if width > 0 else np.zeros(len(numbers))
-    return np.clip(np.nan_to_num(scaled), 0.0, 1.0), lower, upper
+    return found
 
 
 def allowed_codes(form: Form, column: str, domain: Domain) -> np.ndarray:
