@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import comb, inf, lgamma, log, sqrt
 from numbers import Real
 from statistics import NormalDist
@@ -150,7 +151,7 @@ class Shares:
         """Of all sums of cells of the measured marginal with this index, counted from 1."""
         return float(session_share("derived", index, self.wide)) if self.joint else 1 / (index * (index + 1))
 
-    @property
+    @cached_property
     def own(self) -> float:
         """Of what a question bought for itself."""
         return float(1 - self.wide) if self.joint else 1.0
