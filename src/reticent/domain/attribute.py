@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from reticent.domain.values import number_text
+from reticent.domain.values import Unread, number_of, number_text
 from reticent.errors import DomainError, QueryError, given
 
 if TYPE_CHECKING:
@@ -410,6 +410,14 @@ def closest(wanted: str, known: Iterable[str]) -> str:
 
 def _brief(text: str) -> str:
     return text if text.isprintable() and len(text) <= 60 else shown(text)
+
+
+def asked_number(op: str, value: Any, name: str) -> float:
+    """A finite number from a query; text is refused there, though a text column may hold numbers."""
+    number = Unread.MISFIT if isinstance(value, (str, bool)) else number_of(value)
+    if not isinstance(number, float) or number in (float("inf"), float("-inf")):
+        raise QueryError(f"{name} {op} {shown(value)}: expected a finite number")
+    return number
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

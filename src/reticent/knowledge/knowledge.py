@@ -441,9 +441,8 @@ class Knowledge:
                 stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
             nearest = Bounds(*WHOLE, fitted).value()  # a marginal that speaks for itself may be below zero
             return Reading(inf, "conflict", lambda: nearest, self.current.digest, None, hull(stated, fitted))
-        else:
-            value = bounds.value(wanted)
-            error = bounds.error(value)
+        value = bounds.value(wanted)
+        error = bounds.error(value)
         if not wide and error >= VACUOUS:
             return None
         return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
