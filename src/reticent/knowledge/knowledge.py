@@ -33,7 +33,6 @@ from reticent.knowledge.measured import (
     MeasuredTables,
 )
 from reticent.knowledge.offsets import BinMeans
-from reticent.knowledge.outlines import Outline, essential, is_cell, outline
 from reticent.knowledge.paid_models import PaidModel
 from reticent.knowledge.raw_means import RawMean
 from reticent.knowledge.raw_sums import RawSums
@@ -42,7 +41,7 @@ from reticent.knowledge.typical import TypicalError
 from reticent.losses.losses import ConvexLoss
 from reticent.queries.base import Linear
 from reticent.queries.distribution import has_ranges
-from reticent.queries.forms import Dense, Form, Product, first_code
+from reticent.queries.forms import Dense, Form, Outline, Product, essential, first_code, is_cell
 from reticent.queries.groups import ONE_BY_ONE, Groups
 from reticent.queries.linear import Marginal
 
@@ -394,7 +393,7 @@ class Knowledge:
         if not isinstance(query, Linear):
             return best(self.readings(query, confidence), wanted)
         form = query.compile(self.domain)
-        outlined = outline(form)
+        outlined = form.outline
         if len(outlined.attributes) < len(form.attributes):
             form = essential(form)
         asked = AskedNumber(form)
@@ -527,7 +526,7 @@ class Knowledge:
 
     def _ways(self, asked: Asked, confidence: float) -> Ways:
         if isinstance(asked, AskedNumber) and not (self._bought_singly and self._repeated(asked.form)):
-            outlined = outline(asked.form)
+            outlined = asked.form.outline
             if outlined.kind != "weighted":
                 key, choices = (outlined, confidence, None), self._choices
                 found = choices.get(key)
