@@ -303,9 +303,10 @@ class Session:
             confidence = self.confidence if confidence is None else confidence
             request = Request(question, error, confidence, key, analyst, self.strict, None, promise)  # type: ignore[arg-type]
             return self._drawn(self.answering.ask(request), question)
-        if not isinstance(question, (str, StatisticQuery)):
-            checked_query(question)
-        request = self.request(question, error, confidence, key, analyst, promise)
+        asked: Any = question
+        if not isinstance(asked, (str, StatisticQuery)):
+            checked_query(asked)
+        request = self.request(asked, error, confidence, key, analyst, promise)
         found = self.answering.ask(request)
         if isinstance(question, StatisticQuery):
             from reticent.sql.asking import answer_of
@@ -313,7 +314,8 @@ class Session:
             return answer_of(question, found)
         from reticent.sql.population import TableSample
 
-        return found.drawn_from(TableSample(self.state.knowledge, request.question))
+        statement: Any = request.question
+        return found.drawn_from(TableSample(self.state.knowledge, statement))
 
     def _drawn(self, answer: Answer, asked: Query) -> Answer:
         """Lets an answer tell about the population."""
