@@ -54,7 +54,22 @@ def reach_ins(text: str) -> list[tuple[int, str]]:
                 found.append((node.lineno, ast.unparse(node)))
         elif isinstance(node, ast.ImportFrom):
             found += [(node.lineno, alias.name) for alias in node.names if private(alias.name)]
+        elif (held := _kept_elsewhere(node)) is not None:
+            found.append((node.lineno, ast.unparse(held)))
     return found
+
+
+def _kept_elsewhere(node: ast.AST) -> ast.expr | None:
+    """The attributes of another object where a private one is looked up among them by its name."""
+    if isinstance(node, ast.Subscript):
+        held, key = node.value, node.slice
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        held, key = node.func.value, node.args[0]
+    else:
+        return None
+    named = isinstance(key, ast.Constant) and isinstance(key.value, str) and private(key.value)
+    others = isinstance(held, ast.Attribute) and held.attr == "__dict__" and not _of_itself(held.value)
+    return held if named and others else None
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -72,4 +87,6 @@ def test_reach_ins_are_noticed() -> None:
     assert reach_ins(own) == []
     assert reach_ins("def f(session):\n    return session._ledger.spent") == [(2, "session._ledger")]
     assert reach_ins("from a import _b, c") == [(1, "_b")]
+    assert reach_ins("form.__dict__['_x'] = form.__dict__.get('_x')") == [(1, "form.__dict__")] * 2
+    assert reach_ins("class A:\n    def f(self):\n        return self.__dict__.get('_x')") == []
     assert reach_ins("point = point._replace(x=1)") == []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from reticent.domain.values import number_text
+from reticent.domain.values import Unread, number_of, number_text
 from reticent.errors import DomainError, QueryError, given
 
 if TYPE_CHECKING:
@@ -150,6 +150,17 @@ class Attribute(ABC):
         """Declared smallest and largest number; None if values are not numbers."""
         numbers = self._known_numbers()
         return None if numbers is None else (float(numbers.min()), float(numbers.max()))
+
+    @cached_property
+    def scaled(self) -> tuple[np.ndarray, float, float] | None:
+        """Representatives scaled into [0, 1] by the bounds (0 for codes without one), and the bounds."""
+        numbers, bounds = self.representatives, self.bounds
+        if numbers is None or bounds is None:
+            return None
+        lower, upper = bounds
+        width = upper - lower
+        scaled = (numbers - lower) / width if width > 0 else np.zeros(len(numbers))
+        return frozen(np.clip(np.nan_to_num(scaled), 0.0, 1.0)), lower, upper
 
     def encode(self, values: Any) -> np.ndarray:
         """The codes of raw values. Every engine must give the same codes.
@@ -399,6 +410,14 @@ def closest(wanted: str, known: Iterable[str]) -> str:
 
 def _brief(text: str) -> str:
     return text if text.isprintable() and len(text) <= 60 else shown(text)
+
+
+def asked_number(op: str, value: Any, name: str) -> float:
+    """A finite number from a query; text is refused there, though a text column may hold numbers."""
+    number = Unread.MISFIT if isinstance(value, (str, bool)) else number_of(value)
+    if not isinstance(number, float) or number in (float("inf"), float("-inf")):
+        raise QueryError(f"{name} {op} {shown(value)}: expected a finite number")
+    return number
 
 
 def frozen(array: np.ndarray) -> np.ndarray:

@@ -14,6 +14,7 @@ from reticent.domain.attribute import (
     OTHER_LABEL,
     Attribute,
     Status,
+    asked_number,
     checked_extras,
     checked_text,
     closest,
@@ -252,14 +253,6 @@ class Integer(Attribute):
 
     def _above(self, op: str, value: Any, name: str) -> np.ndarray:
         return _COMPARE[op](self._known_numbers(), asked_number(op, value, name))
-
-
-def asked_number(op: str, value: Any, name: str) -> float:
-    """A finite number from a query; text is refused there, though a text column may hold numbers."""
-    number = Unread.MISFIT if isinstance(value, (str, bool)) else number_of(value)
-    if not isinstance(number, float) or number in (float("inf"), float("-inf")):
-        raise QueryError(f"{name} {op} {shown(value)}: expected a finite number")
-    return number
 
 
 def _category(value: Any) -> Any:

@@ -20,8 +20,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from reticent.domain.attribute import MAX_SIZE, Attribute, Status, checked_extras, frozen, shown
-from reticent.domain.categorical import asked_number
+from reticent.domain.attribute import MAX_SIZE, Attribute, Status, asked_number, checked_extras, frozen, shown
 from reticent.domain.rules import Rules
 from reticent.domain.values import (
     DAY_MICROSECONDS,

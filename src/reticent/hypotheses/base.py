@@ -172,8 +172,7 @@ def average(form: Product | Dense, marginal: np.ndarray) -> float:
         return float(marginal)
     left = marginal
     # `dot` on two dimensions at most: half the overhead of a matrix product, and questions come by the thousand.
-    for place in range(count - 1, 1, -1):
-        vector = vectors[place]
+    for vector in vectors[:1:-1]:
         left = left.reshape(-1, vector.size).dot(vector)
     if count > 1:
         vector = vectors[1]

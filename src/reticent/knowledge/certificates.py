@@ -17,7 +17,6 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import restore
 from reticent.kernel.statistics import Kind, MaxError, fine
-from reticent.knowledge.outlines import outline
 from reticent.knowledge.tails import Shares, largest_error, noise_failure
 from reticent.queries.forms import Dense, Form
 
@@ -92,7 +91,7 @@ class Certificate:
         """
         if isinstance(form, Dense) and not self._reached(form.attributes):
             return inf  # before its outline, which takes a while for a large tensor
-        known = outline(form)
+        known = form.outline
         if not known.attributes:
             return 0.0
         if not self._reached(known.attributes):

@@ -59,13 +59,12 @@ def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = 
     Without a requested error there is always an answer, if necessary from the hypothesis, unless the request is strict.
     """
     request = resolved(request, checked_query(request.question), knowledge)
-    query, error = request.question, request.error
+    query, error, confidence, _, _, strict, _, promise, _ = request
     assert error is None or isinstance(error, float), "resolved"
-    if isinstance(query, Ratio):
-        found = free_ratio(knowledge, query, error, request.confidence, strict=request.strict, recall=recall)
-    elif isinstance(query, Single):
-        promise = request.promise
-        found = free_single(knowledge, query, error, request.confidence, strict=request.strict, promise=promise)
+    if isinstance(query, Single):
+        found = free_single(knowledge, query, error, confidence, strict=strict, promise=promise)
+    elif isinstance(query, Ratio):
+        found = free_ratio(knowledge, query, error, confidence, strict=strict, recall=recall)
     else:
         assert isinstance(query, Query), "resolved"
         raise not_one(query)
@@ -105,8 +104,10 @@ def free_single(
     If a typical error suffices, the answer of the fit if most questions like this one have at most that error.
     """
     domain = knowledge.domain
-    if (known := known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)) is not None:
-        return known
+    if _is_mean(type(query)):
+        known = known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)
+        if known is not None:
+            return known
     reading = knowledge.free(query, confidence, None if error is None else share_of(query, error, domain))
     if reading is not None:
         return answered(knowledge, query, reading, confidence)
@@ -239,17 +240,18 @@ def not_one(query: Query) -> QueryError:
 
 def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
     """The answer from a reading, in the query's own unit."""
-    domain, certified = knowledge.domain, reading.error < inf
+    error, origin, compute, snapshot, ledger_id, bounds = reading
+    domain, certified = knowledge.domain, error < inf
     labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
     keys: tuple[tuple[Any, ...], ...] = ()
-    share: float | np.ndarray = reading.compute()
-    bounds, error = reading.bounds, reading.error
+    share: float | np.ndarray = compute()
+    fit = None if bounds is None else bounds.fitted
     if bounds is None and certified:
         share = _nearest_possible(share, error) if knowledge.shares.possible else share
         bounds = joined([(share, error)], share)
         share = bounds.value() if knowledge.shares.possible else share
         error = bounds.error(share) if knowledge.shares.joint else error
-    fitted = reading.bounds.fitted if reading.bounds is not None else share if reading.snapshot is not None else None
+    fitted = fit if reading.bounds is not None else share if snapshot is not None else None
     interval = None if bounds is None else (bounds.low, bounds.high)
     if certified and isinstance(query, Count) and type(share) is float:
         # A count has no unit and no bins; most answers take this path.
@@ -277,7 +279,6 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
             interval = (_table(query, low, domain), _table(query, high, domain))
     typical = None
     if knowledge.typical and (count is not None or not certified):
-        fit = None if reading.bounds is None else reading.bounds.fitted
         stated = confidence or knowledge.typical[-1].error.confidence
         typical = partial(knowledge.typical_error, query, share, fit, stated)
     return Answer.built(
@@ -287,11 +288,11 @@ def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: 
         count=count,
         error=error if certified else None,
         confidence=confidence if certified else None,
-        origin=reading.origin,
+        origin=origin,
         certified=certified,
         price=cost / NANO,
-        snapshot=reading.snapshot,
-        ledger_id=reading.ledger_id if cost else None,
+        snapshot=snapshot,
+        ledger_id=ledger_id if cost else None,
         labels=labels,
         keys=keys,
         interval=interval,

@@ -21,13 +21,12 @@ from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import restore
 from reticent.knowledge.certificates import Certificate
-from reticent.knowledge.outlines import essential, is_cell, outline
 from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.tails import noise_failure, reach
 from reticent.knowledge.typical import TypicalError
 from reticent.progress.bars import Progress, Report, silent
 from reticent.queries.conjunctions import Conjunctions
-from reticent.queries.forms import Form, Product
+from reticent.queries.forms import Form, Product, essential, is_cell
 from reticent.queries.workload import Workload
 
 
@@ -102,7 +101,7 @@ class Guarantee:
             return bound / weight
         # The error of a sum of cells of one listed marginal is at most the sum of their bounds.
         weight = self._sets.get(asked.attributes, 0.0)
-        return bound / weight * outline(asked).cells if weight > 0 else inf
+        return bound / weight * asked.outline.cells if weight > 0 else inf
 
     def _weight_of(self, asked: Form) -> float:
         if is_cell(asked):

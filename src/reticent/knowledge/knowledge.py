@@ -33,7 +33,6 @@ from reticent.knowledge.measured import (
     MeasuredTables,
 )
 from reticent.knowledge.offsets import BinMeans
-from reticent.knowledge.outlines import Outline, essential, is_cell, outline
 from reticent.knowledge.paid_models import PaidModel
 from reticent.knowledge.raw_means import RawMean
 from reticent.knowledge.raw_sums import RawSums
@@ -42,7 +41,7 @@ from reticent.knowledge.typical import TypicalError
 from reticent.losses.losses import ConvexLoss
 from reticent.queries.base import Linear
 from reticent.queries.distribution import has_ranges
-from reticent.queries.forms import Dense, Form, Product, first_code
+from reticent.queries.forms import Dense, Form, Outline, Product, essential, first_code, is_cell
 from reticent.queries.groups import ONE_BY_ONE, Groups
 from reticent.queries.linear import Marginal
 
@@ -224,6 +223,15 @@ class Reading(NamedTuple):
 Way = TypeVar("Way", Source, Reading)
 
 
+class Ways(NamedTuple):
+    """What was bought for a question itself, and the narrowest of all other statements about it."""
+
+    own: list[Source]
+    wide: list[Source]
+    fit: Snapshot | None
+    """The working hypothesis, where it is among the others and the narrowest of them is of a snapshot."""
+
+
 @dataclass(frozen=True, eq=False)
 class Knowledge:
     """Certified snapshots, the working hypothesis, measured marginals, queries and groups, and audited batches."""
@@ -385,11 +393,11 @@ class Knowledge:
         if not isinstance(query, Linear):
             return best(self.readings(query, confidence), wanted)
         form = query.compile(self.domain)
-        outlined = outline(form)
+        outlined = form.outline
         if len(outlined.attributes) < len(form.attributes):
             form = essential(form)
         asked = AskedNumber(form)
-        if outlined.kind == "weighted" or self._guaranteed or self._repeated(form):
+        if outlined.kind == "weighted" or self._guaranteed or (self._bought_singly and self._repeated(form)):
             source = best(self._sources(asked, confidence), wanted)
         else:
             source = self._choice(asked, (outlined, confidence, wanted))
@@ -397,11 +405,16 @@ class Knowledge:
 
     def _joint(self, query: Single, confidence: float, wanted: float | None) -> Reading | None:
         asked = AskedNumber(self.form(query)) if isinstance(query, Linear) else AskedTable(query, self.domain)
-        own, wide = self._ways(asked, confidence)
+        ways = self._ways(asked, confidence)
+        own = ways.own
         bought = best(own, wanted) if own else None
         if bought is not None and wanted is not None:
             return bought.reading(asked)  # what was bought never changes
-        found = self._intersected(query, asked, wide, confidence, wanted)
+        found = None
+        if wanted is None and ways.fit is not None and isinstance(asked, AskedNumber):
+            found = _number(asked.form, ways)
+        if found is None:
+            found = self._intersected(query, asked, ways.wide, confidence, wanted)
         if bought is None or (found is not None and found.error < bought.error):
             return found
         return bought.reading(asked)
@@ -420,21 +433,15 @@ class Knowledge:
         if wanted is not None and (bounds.empty or bounds.width > 2 * wanted * ROUNDING):
             return None
         fitted, first = self._fitted(query, wide, stated), wide[0] if wide else Source(inf, "derived", self.current)
-        low, high = bounds.low, bounds.high
-        bounds = Bounds(low, high, fitted)
-        if wanted is None and type(low) is float and type(high) is float and type(fitted) is float and low <= high:
-            # The common case: one number without a requested error.
-            value = low if fitted < low else high if fitted > high else fitted
-            error = max(value - low, high - value)
-        elif bounds.empty:
+        bounds = bounds._replace(fitted=fitted)
+        if bounds.empty:
             if logical != WHOLE:
                 # Intervals from fewer attributes may contradict each other; their ends are then in the wrong order.
                 stated.append(((logical[0] + logical[1]) / 2, abs(logical[1] - logical[0]) / 2))
             nearest = Bounds(*WHOLE, fitted).value()  # a marginal that speaks for itself may be below zero
             return Reading(inf, "conflict", lambda: nearest, self.current.digest, None, hull(stated, fitted))
-        else:
-            value = bounds.value(wanted)
-            error = bounds.error(value)
+        value = bounds.value(wanted)
+        error = bounds.error(value)
         if not wide and error >= VACUOUS:
             return None
         return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, bounds)
@@ -475,7 +482,7 @@ class Knowledge:
     def _stated(self, form: Form, confidence: float) -> tuple[float, float]:
         """The interval of a number from all statements that hold for all questions."""
         asked = AskedNumber(form)
-        own, wide = self._ways(asked, confidence)
+        own, wide, _ = self._ways(asked, confidence)
         stated = [(asked.read(source.held), source.error) for source in wide]
         for source in own:
             if isinstance(held := source.held, MeasuredMarginal):
@@ -519,27 +526,28 @@ class Knowledge:
             return measured if guess else 0.0
         return np.where(np.asarray(guess) == 0.0, 0.0, measured)
 
-    def _ways(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
-        """The question's own purchase, and the narrowest of all other statements."""
-        if isinstance(asked, AskedNumber) and not self._repeated(asked.form):
-            outlined = outline(asked.form)
+    def _ways(self, asked: Asked, confidence: float) -> Ways:
+        if isinstance(asked, AskedNumber) and not (self._bought_singly and self._repeated(asked.form)):
+            outlined = asked.form.outline
             if outlined.kind != "weighted":
-                key = (outlined, confidence, None)
-                found = self._choices.get(key)
+                key, choices = (outlined, confidence, None), self._choices
+                found = choices.get(key)
                 if found is None:
-                    if len(self._choices) >= KEPT_CHOICES:
-                        self._choices.clear()
-                    found = self._choices[key] = self._sorted(asked, confidence)
+                    if len(choices) >= KEPT_CHOICES:
+                        choices.clear()
+                    found = choices[key] = self._sorted(asked, confidence)
                 return found
         return self._sorted(asked, confidence)
 
-    def _sorted(self, asked: Asked, confidence: float) -> tuple[list[Source], list[Source]]:
+    def _sorted(self, asked: Asked, confidence: float) -> Ways:
         sources = self._sources(asked, confidence)
         own = [source for source in sources if asked.bought(source.held)]
         # A theorem's bound has a separate failure probability, so it is not intersected.
         others = (s for s in sources if not asked.bought(s.held) and s.origin != "theorem")
         wide = sorted((s for s in others if s.error < VACUOUS), key=lambda s: s.error)
-        return own, [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]
+        wide = [source for source in wide[:MOST_READ] if source.error <= WIDER * wide[0].error]
+        by_snapshot = bool(wide) and isinstance(wide[0].held, Snapshot)
+        return Ways(own, wide, self.current if by_snapshot and any(s.held is self.current for s in wide) else None)
 
     def typical_error(
         self, query: Single, share: float | np.ndarray, fitted: float | np.ndarray | None, confidence: float
@@ -630,6 +638,11 @@ class Knowledge:
         return found
 
     @cached_property
+    def _bought_singly(self) -> bool:
+        """Whether anything was answered that was asked by itself."""
+        return bool(self.queries or self.batches or self.groups)
+
+    @cached_property
     def _guaranteed(self) -> bool:
         """Whether some bound depends on the query itself and not only on its outline."""
         return any(certified.guarantees for certified in self.certified)
@@ -707,6 +720,30 @@ class Knowledge:
     def _choices(self) -> dict[tuple[Outline, float, float | None], Any]:
         """A source, or none, by outline, confidence and requested error; for joint statements, all that are read."""
         return {}
+
+
+def _number(form: Form, ways: Ways) -> Reading | None:
+    """The best there is of one number, where the fit is among the statements: most questions by far.
+
+    None where these contradict each other.
+    """
+    low, high = WHOLE
+    wide, fit = ways.wide, ways.fit
+    fitted = 0.0
+    for error, _, held, _, _ in wide:
+        value = held.expect(form) if isinstance(held, Snapshot) else held.value_of(form)
+        if held is fit:
+            fitted = value
+        if value - error > low:
+            low = float(value - error)
+        if value + error < high:
+            high = float(value + error)
+    if low > high:
+        return None
+    value = low if fitted < low else high if fitted > high else fitted
+    first = wide[0]
+    error = max(value - low, high - value)
+    return Reading(error, first.origin, lambda: value, first.snapshot, first.ledger_id, Bounds(low, high, fitted))
 
 
 def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -29,10 +29,9 @@ from reticent.hypotheses.fitting.consistent import Consistent, consistent_of, su
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.statistics import VALUE_ROUNDING
-from reticent.knowledge.outlines import essential, outline
 from reticent.knowledge.tails import SINGLE, Shares, box_reach, noise_failure, reach, sum_reach
 from reticent.queries.base import Linear
-from reticent.queries.forms import Form, Product
+from reticent.queries.forms import Form, Product, essential
 from reticent.queries.groups import Groups
 
 _TILTS = np.linspace(0.01, 0.99, 99)
@@ -113,7 +112,7 @@ class MeasuredMarginal:
 
     def error_of(self, form: Form, confidence: float) -> float:
         """A bound for this query that holds for all queries of its class at once (spec online.md 2.3)."""
-        asked = outline(form)
+        asked = form.outline
         if not set(asked.attributes) <= set(self.attributes) or not self._failure(confidence) > 0:
             return inf
         merged = self._merged(asked.attributes)

@@ -24,12 +24,11 @@ from reticent.kernel.numeric_sums import RANGE, ClippedSums
 from reticent.kernel.statistics import fine
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.measured import possible
-from reticent.knowledge.outlines import essential
 from reticent.knowledge.raw_means import ROUNDED, best_answer, counted_records, hidden_numbers, raw_mean
 from reticent.knowledge.request import shared_confidence
 from reticent.knowledge.tails import Shares, noise_failure, placed, reach
 from reticent.queries.base import Query
-from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
+from reticent.queries.forms import allowed_codes, bin_ends, essential, scaled_numbers
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Mean, OfColumn, Ratio, Total
 from reticent.queries.predicate import all_of, col

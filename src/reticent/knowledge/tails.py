@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import comb, inf, lgamma, log, sqrt
 from numbers import Real
 from statistics import NormalDist
@@ -149,7 +150,7 @@ class Shares:
         """The share of all sums of cells of the measured marginal with this index, counted from 1."""
         return float(session_share("derived", index, self.wide)) if self.joint else 1 / (index * (index + 1))
 
-    @property
+    @cached_property
     def own(self) -> float:
         """The share of a question's own purchase."""
         return float(1 - self.wide) if self.joint else 1.0

@@ -26,10 +26,9 @@ from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import restore
 from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import fine
-from reticent.knowledge.outlines import KEPT_CODES, KEPT_VECTORS
 from reticent.knowledge.tails import Shares, largest_error, noise_failure, session_share
 from reticent.queries.distribution import MOST_QUESTIONS, SEED_BYTES, WHOLE, Distribution, Questions, has_ranges
-from reticent.queries.forms import Form, Product
+from reticent.queries.forms import KEPT_CODES, KEPT_VECTORS, Form, Product
 from reticent.queries.linear import Marginal
 
 SHARE = 0.95

@@ -54,11 +54,10 @@ class Ramps:
         total: np.ndarray = np.broadcast_to(self.start, np.broadcast_shapes(np.shape(margin), self.start.shape))
         for centre, width, rise in zip(self.centres, self.widths, self.rises, strict=True):
             away = margin - centre
-            if np.all(width > 0):
-                total = total + rise * np.clip(away / width + 0.5, 0.0, 1.0)
-            else:
-                share = np.clip(away / np.where(width > 0, width, 1.0) + 0.5, 0.0, 1.0)
-                total = total + rise * np.where(width > 0, share, np.heaviside(away, 0.5))
+            share: np.ndarray = np.clip(away / np.where(width > 0, width, 1.0) + 0.5, 0.0, 1.0)
+            if not np.all(width > 0):
+                share = np.where(width > 0, share, np.heaviside(away, 0.5))
+            total = total + rise * share
         return total
 
     def curvature(self, margin: np.ndarray) -> np.ndarray:

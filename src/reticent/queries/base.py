@@ -86,7 +86,7 @@ class Linear(Query):
             return kept[1]
         form = self._compile(domain)
         if isinstance(form, Product) or form.values.size <= KEPT_CELLS:
-            object.__setattr__(self, "_compiled", (domain, form))
+            self.__dict__["_compiled"] = (domain, form)
         return form
 
     def units(self, domain: Domain) -> tuple[float, float]:

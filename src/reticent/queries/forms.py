@@ -2,7 +2,8 @@
 
 The numbers of a numeric column are its representatives, scaled into [0, 1] by the declared bounds.
 
-A box is the set of records that satisfy a conjunction: one mask per attribute, and tensors where an `or` spans several.
+An outline is all that error bounds know of a form: its attributes, how many cells it takes, in how many boxes. Forms of
+one outline share their bounds, so a bound is computed once and then looked up.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -22,6 +24,37 @@ from reticent.errors import QueryError
 
 MAX_CELLS = 2**22
 """Cells of a compiled tensor; a predicate that needs more is refused."""
+KEPT_CODES = 512
+"""Vectors up to this length are remembered by their bytes."""
+KEPT_VECTORS = 2**16
+"""Analysts choose the vectors, so what is remembered about them is limited (about 50 MB at most)."""
+
+
+class Outline(NamedTuple):
+    """Without attributes that the query does not constrain."""
+
+    attributes: tuple[str, ...]
+    cells: float
+    """Total weight of cells whose sum is the query."""
+    boxes: float
+    """Least known total weight of boxes whose sum is the query or its complement."""
+    spread: float
+    """Largest minus smallest value on the universe."""
+    kind: Literal["box", "sum", "weighted"]
+    """A box of consecutive codes, another sum of cells, or values between 0 and 1."""
+
+
+class _Facts(NamedTuple):
+    """About one vector: sum, upward variation of it and of its complement, smallest and largest value."""
+
+    weight: float
+    ascent: float
+    complement: float
+    low: float
+    high: float
+
+
+_known: dict[bytes, _Facts] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +89,11 @@ class Product:
         """SHA-256 of the compiled function: equivalent questions (`age > 44`, `age >= 45`) have the same digest."""
         return form_digest("product", self.attributes, self.vectors)
 
+    @cached_property
+    def outline(self) -> Outline:
+        """What error bounds know of it."""
+        return _of_product(self)
+
     def tensor(self) -> np.ndarray:
         """q as an array over its attributes."""
         cells = math.prod(len(vector) for vector in self.vectors)
@@ -88,6 +126,11 @@ class Dense:
         """SHA-256 of the compiled function."""
         return form_digest("dense", self.attributes, (self.values,))
 
+    @cached_property
+    def outline(self) -> Outline:
+        """What error bounds know of it."""
+        return _of_dense(self)
+
     def tensor(self) -> np.ndarray:
         """q as an array over its attributes."""
         return self.values
@@ -115,11 +158,15 @@ def mask_product(attributes: tuple[str, ...], vectors: tuple[np.ndarray, ...]) -
 
 def form_digest(kind: str, attributes: tuple[str, ...], arrays: tuple[np.ndarray, ...]) -> str:
     """Names and shapes as JSON, then the values as little-endian doubles, so it is the same on every machine."""
-    shapes = [array.shape for array in arrays]
-    digest = hashlib.sha256(json.dumps([kind, attributes, shapes], separators=(",", ":")).encode())
+    digest = hashlib.sha256(_digest_head(kind, attributes, tuple([array.shape for array in arrays])))
     for array in arrays:
         digest.update(np.ascontiguousarray(array, dtype="<f8").data)
     return digest.hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def _digest_head(kind: str, attributes: tuple[str, ...], shapes: tuple[tuple[int, ...], ...]) -> bytes:
+    return json.dumps([kind, attributes, shapes], separators=(",", ":")).encode()
 
 
 def is_binary(values: np.ndarray) -> bool:
@@ -142,6 +189,15 @@ def checked_values(values: object, dimensions: int) -> np.ndarray:
     return array
 
 
+def factorised(tensor: np.ndarray) -> list[np.ndarray] | None:
+    """Vectors whose product is this boolean tensor, if there are any: it must fill the box of its projections."""
+    axes = range(tensor.ndim)
+    projections = [tensor.any(axis=tuple(axis for axis in axes if axis != kept)) for kept in axes]
+    if math.prod(int(projection.sum()) for projection in projections) != int(tensor.sum()):
+        return None
+    return [np.asarray(projection, dtype=np.float64) for projection in projections]
+
+
 def refuse_large(attributes: Iterable[str], cells: int) -> None:
     """Refuse a tensor that would not fit in memory."""
     if cells > MAX_CELLS:
@@ -157,13 +213,10 @@ def scaled_numbers(domain: Domain, column: str) -> tuple[np.ndarray, float, floa
     attribute = domain.attributes.get(column)
     if attribute is None:
         raise QueryError(f"unknown column {shown(column)}{closest(column, domain.names)}")
-    numbers, bounds = attribute.representatives, attribute.bounds
-    if numbers is None or bounds is None or (isinstance(attribute, Numeric) and attribute.kind != "number"):
+    found = attribute.scaled
+    if found is None or (isinstance(attribute, Numeric) and attribute.kind != "number"):
         raise QueryError(f"the mean or sum of {shown(column)} needs numbers; count its values instead")
-    lower, upper = bounds
-    width = upper - lower
-    scaled = (numbers - lower) / width if width > 0 else np.zeros(len(numbers))
-    return np.clip(np.nan_to_num(scaled), 0.0, 1.0), lower, upper
+    return found
 
 
 def allowed_codes(form: Form, column: str, domain: Domain) -> np.ndarray:
@@ -216,159 +269,80 @@ def weighted_by(form: Form, column: str, domain: Domain) -> Form:
     return Dense(names, spread * values.reshape([-1 if name == column else 1 for name in names]))
 
 
-MAX_EFFORT = 2**28
-"""Tensor cells touched while compiling one predicate: analysts send predicates, and a server must stay up."""
+def essential(form: Form) -> Form:
+    """The form without attributes that it does not constrain."""
+    names = form.outline.attributes
+    if isinstance(form, Dense) or len(names) == len(form.attributes):
+        return form
+    return Product(names, tuple(v for a, v in zip(form.attributes, form.vectors, strict=True) if a in names))
 
 
-class CompileEffort:
-    """Counts the tensor cells of a whole compilation and limits them."""
-
-    __slots__ = ("left",)
-
-    def __init__(self) -> None:
-        self.left = MAX_EFFORT
-
-    def spend(self, cells: int) -> None:
-        """Add cells; refuse a predicate that needs more work than one question is allowed."""
-        self.left -= cells
-        if self.left < 0:
-            raise QueryError(f"the predicate needs over {MAX_EFFORT} cell operations; ask its parts one by one")
+def is_cell(form: Form) -> bool:
+    """Whether it takes exactly one cell of its own attributes."""
+    known = form.outline
+    return known.kind == "box" and known.cells == 1 and bool(known.attributes)
 
 
-class Box:
-    """A set of records: first the whole universe, then narrowed by a predicate's `restrict`."""
-
-    __slots__ = ("domain", "effort", "empty", "tensors", "vectors")
-
-    def __init__(self, domain: Domain, effort: CompileEffort | None = None) -> None:
-        self.domain = domain
-        self.effort = effort
-        self.vectors: dict[str, np.ndarray] = {}
-        self.tensors: dict[tuple[str, ...], np.ndarray] = {}
-        self.empty = False
-
-    def attribute(self, name: str) -> Attribute:
-        """The attribute of the column that a comparison names."""
-        attribute = self.domain.attributes.get(name)
-        if attribute is None:
-            raise QueryError(f"unknown column {shown(name)}{closest(name, self.domain.names)}")
-        return attribute
-
-    def keep(self, name: str, vector: np.ndarray) -> None:
-        """Narrow one attribute by a 0/1 vector."""
-        known = self.vectors.get(name)
-        self.vectors[name] = vector if known is None else known * vector
-
-    def either(self, alternatives: Iterable[Callable[[Box], None]]) -> None:
-        """Narrow to the union of the alternatives."""
-        if self.effort is None:
-            self.effort = CompileEffort()
-        boxes: list[Box] = []
-        single: dict[str, np.ndarray] = {}
-        for restrict in alternatives:
-            box = Box(self.domain, self.effort)
-            restrict(box)
-            if box.whole:
-                return
-            if len(box.vectors) == 1 and not box.tensors and not box.empty:
-                ((name, vector),) = box.vectors.items()
-                single[name] = np.maximum(single[name], vector) if name in single else vector
-            elif not box.void:
-                boxes.append(box)
-        for name, vector in single.items():
-            if vector.all():
-                return
-            if vector.any():
-                box = Box(self.domain, self.effort)
-                box.keep(name, vector)
-                boxes.append(box)
-        self._absorb_union(boxes)
-
-    @property
-    def whole(self) -> bool:
-        """Whether the box is the whole universe."""
-        return not (self.vectors or self.tensors or self.empty)
-
-    @property
-    def void(self) -> bool:
-        """Whether the box is certainly empty."""
-        return self.empty or any(not vector.any() for vector in self.vectors.values())
-
-    def form(self) -> Form:
-        """The indicator of the box, on the attributes that matter, in the domain's order."""
-        if self.empty:
-            return Dense((), np.zeros(()))
-        if not self.tensors:
-            vectors = self.vectors
-            if len(vectors) == 1:
-                return mask_product(tuple(vectors), tuple(vectors.values()))
-            names = tuple(sorted(vectors, key=self.domain.positions.__getitem__))
-            return mask_product(names, tuple([vectors[name] for name in names]))
-        names = self.domain.canonical({*self.vectors, *(name for names in self.tensors for name in names)})
-        tensor = self._indicator(names)
-        factors = factorised(tensor)
-        if factors is None:
-            return Dense(names, tensor)
-        kept = [(name, factor) for name, factor in zip(names, factors, strict=True) if not factor.all()]
-        return mask_product(tuple(name for name, _ in kept), tuple(factor for _, factor in kept))
-
-    def _absorb_union(self, boxes: list[Box]) -> None:
-        if len(boxes) < 2:
-            for box in boxes:
-                self._absorb(box)
-            self.empty = self.empty or not boxes
-            return
-        names = self.domain.canonical({name for box in boxes for name in box._names()})
-        union = np.zeros(self._guarded_shape(names), dtype=bool)
-        for box in boxes:
-            union |= box._indicator(names)
-        factors = factorised(union)
-        if factors is None:
-            known = self.tensors.get(names)
-            self.tensors[names] = union if known is None else known & union
-            return
-        for name, factor in zip(names, factors, strict=True):
-            if not factor.all():
-                self.keep(name, factor)
-
-    def _absorb(self, box: Box) -> None:
-        for name, vector in box.vectors.items():
-            self.keep(name, vector)
-        for names, tensor in box.tensors.items():
-            known = self.tensors.get(names)
-            self.tensors[names] = tensor if known is None else known & tensor
-        self.empty = self.empty or box.empty
-
-    def _names(self) -> set[str]:
-        return {*self.vectors, *(name for names in self.tensors for name in names)}
-
-    def _guarded_shape(self, names: tuple[str, ...]) -> tuple[int, ...]:
-        shape = self.domain.shape_of(names)
-        refuse_large(names, math.prod(shape))
-        return shape
-
-    def _indicator(self, names: tuple[str, ...]) -> np.ndarray:
-        """The box as a boolean tensor over a superset of its attributes."""
-        tensor = np.ones(self._guarded_shape(names), dtype=bool)
-        effort = self.effort or CompileEffort()
-        effort.spend(tensor.size * (1 + len(self.vectors) + len(self.tensors)))
-        for name, vector in self.vectors.items():
-            tensor &= _spread(vector.astype(bool), (name,), names)
-        for inner, mask in self.tensors.items():
-            tensor &= _spread(mask, inner, names)
-        return tensor
+def _of_product(form: Product) -> Outline:
+    """Any q >= 0 is the integral over t of 1[q > t] (layer cake); along an axis the superlevel sets have as many runs
+    as the vector has upward variation.
+    """
+    attributes, skipped = form.attributes, 0
+    cells = boxes = low = high = 1.0
+    turned, straight = 0.0, True
+    for vector in form.vectors:
+        weight, ascent, complement, least, most = _facts(vector)
+        if least == 1.0:
+            skipped += 1
+            continue
+        cells *= weight
+        boxes *= ascent
+        low *= least
+        high *= most
+        if ascent != 1.0:
+            straight = False
+        turned = complement
+    if boxes > 1 and len(form.vectors) - skipped == 1:
+        boxes = min(boxes, turned)
+    if skipped:
+        pairs = zip(attributes, form.vectors, strict=True)
+        attributes = tuple([name for name, vector in pairs if _facts(vector).low != 1.0])
+    kind = "weighted" if not form.binary else "box" if straight else "sum"
+    return Outline(attributes, cells, boxes, high - low if attributes else 0.0, kind)
 
 
-def _spread(mask: np.ndarray, inner: tuple[str, ...], names: tuple[str, ...]) -> np.ndarray:
-    """Insert axes so that a mask over `inner` broadcasts over `names`; both are in the domain's order."""
-    sizes = dict(zip(inner, mask.shape, strict=True))
-    return mask.reshape([sizes.get(name, 1) for name in names])
+def _of_dense(form: Dense) -> Outline:
+    """Boxes: each line along the best axis is cut into its own runs; the complement may need fewer."""
+    values, (low, high) = form.values, form.range
+    lines = [_climbs(np.moveaxis(values, axis, 0), form.binary) for axis in range(values.ndim)]
+    boxes = min((min(pair) for pair in lines), default=high)
+    return Outline(form.attributes, float(values.sum()), boxes, high - low, "sum" if form.binary else "weighted")
 
 
-def factorised(tensor: np.ndarray) -> list[np.ndarray] | None:
-    """Vectors whose product is this boolean tensor, if they exist: the tensor must equal the box of its projections."""
-    axes = range(tensor.ndim)
-    projections = [tensor.any(axis=tuple(axis for axis in axes if axis != kept)) for kept in axes]
-    if math.prod(int(projection.sum()) for projection in projections) != int(tensor.sum()):
-        return None
-    return [np.asarray(projection, dtype=np.float64) for projection in projections]
+def _climbs(values: np.ndarray, binary: bool) -> tuple[float, float]:
+    """Upward variation along the first axis, starting from zero, over all lines: of the values and of 1 - values."""
+    if binary:
+        inside = values.astype(bool)
+        before, after = inside[:-1], inside[1:]
+        up = np.count_nonzero(inside[0]) + np.count_nonzero(after & ~before)
+        return float(up), float(np.count_nonzero(~inside[0]) + np.count_nonzero(before & ~after))
+    steps = np.diff(values, axis=0)
+    up = float(values[0].sum() + np.maximum(steps, 0.0).sum())
+    return up, float((1.0 - values[0]).sum() - np.minimum(steps, 0.0).sum())
+
+
+def _facts(vector: np.ndarray) -> _Facts:
+    if vector.size > KEPT_CODES:
+        return _computed(vector)
+    key = vector.tobytes()
+    found = _known.get(key)
+    if found is None:
+        if len(_known) >= KEPT_VECTORS:
+            _known.clear()
+        found = _known[key] = _computed(vector)
+    return found
+
+
+def _computed(vector: np.ndarray) -> _Facts:
+    low, high = float(vector.min()), float(vector.max())
+    return _Facts(float(vector.sum()), *_climbs(vector, False), low, high)

@@ -114,6 +114,15 @@ class Groups(Query):
 
         A cell of a weighted column is at most its unweighted cell times the largest weight, hence the ones below.
         """
+        kept = self.__dict__.get("_representatives")
+        if kept is not None and kept[0] is domain:
+            return kept[1]
+        found = self._representatives_on(domain)
+        if len(found) * domain.cells(self.span(domain)) <= KEPT_CELLS:
+            self.__dict__["_representatives"] = (domain, found)
+        return found
+
+    def _representatives_on(self, domain: Domain) -> list[Form]:
         form, span = self.form(domain), self.span(domain)
         if isinstance(form, Product):
             vectors = dict(zip(form.attributes, form.vectors, strict=True))
@@ -128,7 +137,8 @@ class Groups(Query):
             )
         # Most codes share their condition; only different ones have different bounds.
         parts = np.moveaxis(form.values, shared, range(len(shared))).reshape(slices, -1)
-        return [self._placed(domain, form, part) for part in np.unique(parts, axis=0)]
+        different = {part.tobytes(): part for part in parts}.values()
+        return [self._placed(domain, form, part) for part in sorted(different, key=np.ndarray.tolist)]
 
     def _placed(self, domain: Domain, form: Dense, part: np.ndarray) -> Dense:
         """A condition on the other columns, combined with the first code of every grouped column."""

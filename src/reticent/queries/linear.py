@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,7 @@ class Total(OfColumn):
     the answer of `self.present`: sums are post-processing of two linear queries.
     """
 
-    @property
+    @cached_property
     def present(self) -> Count:
         """Records that satisfy the predicate and have a number in the column."""
         return Count(all_of((self.where, col(self.column).is_known())))
@@ -226,7 +227,7 @@ class Ratio(Query):
     def attributes(self) -> frozenset[str]:
         return self.numerator.attributes | self.denominator.attributes
 
-    @property
+    @cached_property
     def is_mean(self) -> bool:
         """Whether it is the mean of a column: a total of its numbers over the records that have one."""
         return isinstance(self.numerator, Total) and self.denominator == self.numerator.present

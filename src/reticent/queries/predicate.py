@@ -16,7 +16,8 @@ from typing import Any
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError, has_items, has_type, is_list, is_mapping
-from reticent.queries.forms import Box, CompileEffort, Form
+from reticent.queries.box import Box, CompileEffort
+from reticent.queries.forms import Form
 from reticent.queries.literals import (
     literal,
     literal_from_plain,

@@ -20,8 +20,7 @@ from reticent.errors import ReticentError
 from reticent.service import schemas as models
 from reticent.service.admission import Admission
 from reticent.service.auth import Tokens
-from reticent.service.free_path import FreePath
-from reticent.service.http.middleware import FAILED, Middleware
+from reticent.service.http.middleware import FAILED, FreePath, Middleware
 from reticent.service.http.problems import MEDIA_TYPE, TITLES, HttpProblem, problem_of, storage_problem
 from reticent.service.metrics import Gauge, Log, Metrics
 from reticent.service.postgres.door import opened_door

@@ -16,10 +16,9 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace
 from reticent.kernel.statistics import AnswerErrors, MaxError
-from reticent.knowledge.outlines import essential, is_cell
 from reticent.knowledge.tails import reach
 from reticent.queries.base import Linear
-from reticent.queries.forms import Form, Product
+from reticent.queries.forms import Form, Product, essential, is_cell
 from reticent.queries.linear import Marginal
 
 KEPT = 1 << 17

@@ -18,10 +18,10 @@ from reticent.knowledge.free import answered, error_floor, free_single, refuse_u
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
 from reticent.knowledge.learning import learn, refitted
 from reticent.knowledge.measured import chosen_failure, possible
-from reticent.knowledge.outlines import is_cell
 from reticent.knowledge.request import Request
 from reticent.knowledge.tails import noise_failure, noise_within, reach
 from reticent.queries.base import Linear, Query
+from reticent.queries.forms import is_cell
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Mean, Ratio
 from reticent.sessions.engine import Free, Measure, Purchase, Quote, SessionEngine

@@ -74,6 +74,13 @@ class SessionEngine(ABC):
     # -- common to all engines -------------------------------------------------------------------------------
 
     def ask(self, request: Request) -> Any:
+        question = request.question
+        if request.error is None and request.key is None and self.reads_knowledge and isinstance(question, Linear):
+            # Nothing can be bought and no key has been told anything, so there is nothing to quote.
+            found = free_answer(self.state.knowledge, request)
+            if found is None:
+                raise uncertified(question.resolve(self.state.domain))
+            return found
         return self.finish(self.quote(request))
 
     def finish(self, quote: Quote) -> Any:

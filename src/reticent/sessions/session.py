@@ -303,26 +303,33 @@ class Session:
             >>> session.ask("SELECT COUNT(*) FROM people WHERE age >= 40").columns
             ('count(*)',)
         """
-        asked: Any = question if isinstance(question, (str, StatisticQuery)) else checked_query(question)
+        if isinstance(question, Query):
+            confidence = self.confidence if confidence is None else confidence
+            request = Request(question, error, confidence, key, analyst, self.strict, None, promise)  # type: ignore[arg-type]
+            return self._drawn(self.answering.ask(request), question)
+        asked: Any = question
+        if not isinstance(asked, (str, StatisticQuery)):
+            checked_query(asked)
         request = self.request(asked, error, confidence, key, analyst, promise)
         found = self.answering.ask(request)
-        if not isinstance(question, StatisticQuery):
-            return self._drawn(found, request.question)
-        from reticent.sql.asking import answer_of
+        if isinstance(question, StatisticQuery):
+            from reticent.sql.asking import answer_of
 
-        return answer_of(question, found)
+            return answer_of(question, found)
+        from reticent.sql.population import TableSample
 
-    def _drawn(self, answer: Any, asked: Any) -> Any:
-        """Attach the sample that `population` of an answer or a result needs."""
-        if not isinstance(answer, Answer):
-            from reticent.sql.population import TableSample
+        statement: Any = request.question
+        return found.drawn_from(TableSample(self.state.knowledge, statement))
 
-            return answer.drawn_from(TableSample(self.state.knowledge, asked))
+    def _drawn(self, answer: Answer, asked: Query) -> Answer:
+        """Lets an answer tell about the population."""
         state = self.state
         query = asked.resolve(state.domain)
-        return answer.drawn_from(
-            Sample(state.knowledge, query, None, lambda: budget_of(self.publications), state.neighbours)
-        )
+        return answer.drawn_from(Sample(state.knowledge, query, None, self._published, state.neighbours))
+
+    def _published(self) -> Budget:
+        """Of all that was published about the table."""
+        return budget_of(self.publications)
 
     def ask_all(
         self,
@@ -436,7 +443,7 @@ class Session:
 
         knowledge = self.state.knowledge
         fewest = knowledge.records * (1 - knowledge.records_error)
-        sample = LossSample(fewest, knowledge.unit, self.state.neighbours, lambda: budget_of(self.publications))
+        sample = LossSample(fewest, knowledge.unit, self.state.neighbours, self._published)
         return model.drawn_from(None, sample)
 
     def cost(

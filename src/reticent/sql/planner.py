@@ -23,11 +23,8 @@ from reticent.sql.aggregates import has_aggregate
 from reticent.sql.builder import flat
 from reticent.sql.cells import columns_of, on_cells
 from reticent.sql.compilers import (
-    FilteredScanCompiler,
-    FineCompiler,
     GroupedRowCompiler,
     RowCompiler,
-    ScanCompiler,
     SelectCompiler,
     or_zero,
     positive,
@@ -56,6 +53,7 @@ from reticent.sql.relations import (
 from reticent.sql.relations import join as joined
 from reticent.sql.rewriting import first_of_each, semijoined
 from reticent.sql.scan import Measures, Scan
+from reticent.sql.scan_compilers import FilteredScanCompiler, FineCompiler, ScanCompiler
 from reticent.sql.scope import Scope, Selection, both, renamed, table_scope
 from reticent.sql.subqueries import (
     COPIED_STEPS,

@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 
 from reticent.domain.attribute import shown
 from reticent.errors import QueryError
-from reticent.queries.forms import CompileEffort
+from reticent.queries.box import CompileEffort
 
 ONLY_SELECT = "ask a SELECT with COUNT(*), SUM(x), AVG(x) or another aggregate"
 

@@ -14,7 +14,6 @@ from reticent.errors import QueryError
 from reticent.kernel.counting.boxes import largest_box
 from reticent.kernel.mechanisms.base import Gaussian, Laplace
 from reticent.knowledge.certificates import Certificate
-from reticent.knowledge.outlines import outline
 from reticent.knowledge.tails import box_reach, noise_within, reach, sum_reach, z_score
 from reticent.queries.forms import Dense, Product
 
@@ -85,12 +84,12 @@ def test_a_certificate_says_nothing_beyond_its_sets() -> None:
 
 def test_pieces_of_boxes_and_cells() -> None:
     split = Product(("b",), (np.array([1.0, 0, 1, 0]),))
-    assert outline(split).boxes == 2
-    assert outline(split).cells == 2
+    assert split.outline.boxes == 2
+    assert split.outline.cells == 2
     ordered_mean = Product(("b",), (np.array([0, 0.25, 0.5, 1.0]),))
-    assert outline(ordered_mean).boxes == 1, "a mean of ordered bins is an integral of boxes"
+    assert ordered_mean.outline.boxes == 1, "a mean of ordered bins is an integral of boxes"
     hole = Product(("b",), (np.array([1.0, 0, 1, 1]),))
-    assert outline(hole).boxes == 1, "the complement of a box"
+    assert hole.outline.boxes == 1, "the complement of a box"
 
 
 @settings(max_examples=50, deadline=None)

@@ -15,7 +15,8 @@ from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.knowledge.certificates import Certificate, tightest
-from reticent.queries import Conjunction, Everything, Groups, Marginal, col, query_from_dict
+from reticent.queries import Conjunction, Everything, Groups, Marginal, Predicate, col, query_from_dict
+from reticent.queries.forms import Dense
 from reticent.queries.groups import cell_of
 
 DOMAIN = Domain(
@@ -113,3 +114,21 @@ def test_texts_and_dictionaries_survive() -> None:
         query_from_dict({"query": "groups", "attributes": "sex"})
     with pytest.raises(QueryError, match="names an attribute twice"):
         Groups(("sex", "sex"))
+
+
+@pytest.mark.parametrize("names", [("sex",), ("sex", "size"), ("age", "income")], ids=" ".join)
+@pytest.mark.parametrize("where", WHERES[3:6], ids=str)
+def test_conditions_of_the_cells_are_told_once_each_in_one_order(names: tuple[str, ...], where: Predicate) -> None:
+    """As many as NumPy finds among the conditions of all cells, ascending, and the same list when asked again."""
+    query = Groups(names, where)
+    found, form = query.representatives(DOMAIN), query.form(DOMAIN)
+    assert isinstance(form, Dense)
+    shared = [axis for axis, name in enumerate(form.attributes) if name in names]
+    rows = np.moveaxis(form.values, shared, range(len(shared)))
+    expected = np.unique(rows.reshape(int(np.prod(rows.shape[: len(shared)])), -1), axis=0)
+    assert len(found) == len(expected)
+    for one, row in zip(found, expected, strict=True):
+        place = tuple(0 if name in names else slice(None) for name in one.attributes)
+        assert isinstance(one, Dense)
+        assert np.array_equal(one.values[place].ravel(), row)
+    assert query.representatives(DOMAIN) is found

@@ -19,7 +19,7 @@ from reticent.kernel.ledger import ledger as ledger_module
 from reticent.kernel.ledger.events import Event, sha256
 from reticent.kernel.ledger.verify import verify
 from reticent.knowledge.measured import Index
-from reticent.knowledge.outlines import essential
+from reticent.queries.forms import essential
 from reticent.queries.linear import Range
 from reticent.service.readers.follower import Follower
 from reticent.sessions import journal as journal_module

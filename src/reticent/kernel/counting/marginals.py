@@ -87,6 +87,8 @@ class Counts:
         sets = [self._checked(attributes) for attributes in sets]
         found = {attributes: self._cache.get(attributes) for attributes in sets}
         wanted = [attributes for attributes, array in found.items() if array is None]
+        if not wanted:
+            return [array for attributes in sets if (array := found[attributes]) is not None]
         index = self._domain.index
         covers = covering([tuple(index(a) for a in s) for s in wanted], self._domain.shape)
         names = [tuple(self._domain.names[axis] for axis in cover.axes) for cover in covers]

@@ -24,6 +24,8 @@ SLACK = 2.0**-40
 
 CHUNK = 1 << 14
 GEOMETRIC_BITS = 31
+POWER_GUARD = 64
+"""Bits behind those of a geometric draw with which powers of an exponential are bounded."""
 LONGEST_GEOMETRIC = 2**20
 STEP = 64
 RANGE = 64
@@ -243,10 +245,19 @@ def _powers(exponent: Fraction, drawn: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _power_floors(exponent: Fraction) -> np.ndarray:
-    """floor(2^31 exp(-k exponent)) for k = 1, 2, ... down to the first zero, ascending."""
-    floors = [_floor_exp(exponent, GEOMETRIC_BITS)]
-    while floors[-1]:
-        floors.append(_floor_exp((len(floors) + 1) * exponent, GEOMETRIC_BITS))
+    """floor(2^31 exp(-k exponent)) for k = 1, 2, ... down to the first zero, ascending.
+
+    Read from powers of bounds of exp(-exponent), rounded outward; where these leave it open, computed by itself.
+    """
+    bits = GEOMETRIC_BITS + POWER_GUARD
+    least, most = low, high = exp_between(exponent, bits)
+    floors: list[int] = []
+    while not floors or floors[-1]:
+        floor = low >> POWER_GUARD
+        if floor != high >> POWER_GUARD:
+            floor = _floor_exp((len(floors) + 1) * exponent, GEOMETRIC_BITS)
+        floors.append(floor)
+        low, high = low * least >> bits, (high * most >> bits) + 1
     return np.array(floors[::-1], dtype=np.uint32)
 
 

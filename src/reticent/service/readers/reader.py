@@ -21,8 +21,7 @@ import httpx
 
 from reticent.service.admission import Admission, Workers
 from reticent.service.auth import Principal, Tokens
-from reticent.service.free_path import FreePath, send_whole
-from reticent.service.http.middleware import BODY, NOTE, Middleware, Scope
+from reticent.service.http.middleware import BODY, NOTE, FreePath, Middleware, Scope, send_whole
 from reticent.service.http.problems import HttpProblem
 from reticent.service.metrics import Log, Metrics, take_over
 from reticent.service.quick_path import QuickPath, light_answer

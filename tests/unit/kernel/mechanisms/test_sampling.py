@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -114,6 +115,21 @@ def test_power_counts_match_exact_comparisons(exponent: Fraction, monkeypatch: p
     for word, count in zip(drawn, randomness._powers(exponent, drawn), strict=True):
         uniform = Fraction(int(word), 2**GEOMETRIC_BITS)
         assert count == sum([uniform < threshold for threshold in thresholds])
+
+
+@pytest.mark.parametrize("guard", [0, 3, 64])
+def test_power_floors_are_exact_also_where_their_bounds_leave_them_open(
+    guard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Against each floor by itself; a guard of few bits leaves most of them open."""
+    monkeypatch.setattr(randomness, "POWER_GUARD", guard)
+    generator = random.Random(7)
+    exponents = [Fraction(generator.randrange(1, 10**k), 10**k) + Fraction(1, 8) for k in (1, 3, 30) for _ in range(4)]
+    for exponent in [Fraction(1, 8), Fraction(40), Fraction(10**9), *exponents]:
+        floors = randomness._power_floors.__wrapped__(exponent)[::-1]
+        expected = [randomness._floor_exp((k + 1) * exponent, GEOMETRIC_BITS) for k in range(len(floors))]
+        assert floors.tolist() == expected
+        assert floors[-1] == 0
 
 
 def test_broken_entropy_is_reported_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from tests.session_tables import DOMAIN, random_boxes, table
 
 import reticent as rt
-from reticent.knowledge import outlines
-from reticent.knowledge.outlines import essential, is_cell, outline
+from reticent.queries import forms
 from reticent.queries.base import Linear
-from reticent.queries.forms import Dense, Product
+from reticent.queries.forms import Dense, Product, essential, is_cell
 from reticent.queries.linear import Range, Weighted
 from reticent.sessions.session import Session
 
@@ -57,7 +56,7 @@ def test_a_remembered_choice_is_what_would_be_found_anew(sessions: list[Session]
 @settings(max_examples=200, deadline=None)
 @given(bits=st.lists(BITS, min_size=1, max_size=8))
 def test_a_vector_is_as_many_boxes_as_it_has_runs(bits: list[float]) -> None:
-    found = outline(Product(("x",), (np.array(bits),)))
+    found = Product(("x",), (np.array(bits),)).outline
     text = "".join(str(int(bit)) for bit in bits)
     runs, holes = len(text.replace("0", " ").split()), len(text.replace("1", " ").split())
     assert found.attributes == (() if holes == 0 else ("x",))
@@ -69,14 +68,14 @@ def test_a_vector_is_as_many_boxes_as_it_has_runs(bits: list[float]) -> None:
 
 def test_attributes_left_free_do_not_count() -> None:
     form = Product(("x", "y"), (np.ones(3), np.array([0.0, 1.0])))
-    assert outline(form).attributes == ("y",)
+    assert form.outline.attributes == ("y",)
     assert essential(form).attributes == ("y",)
-    assert outline(Dense(("x",), np.array([0.0, 0.5]))).kind == "weighted"
+    assert Dense(("x",), np.array([0.0, 0.5])).outline.kind == "weighted"
 
 
 def test_what_is_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlines, "KEPT_VECTORS", 5)
-    monkeypatch.setattr(outlines, "_known", {})
+    monkeypatch.setattr(forms, "KEPT_VECTORS", 5)
+    monkeypatch.setattr(forms, "_known", {})
     for code in range(12):
-        outline(Product(("x",), (np.eye(12)[code],)))
-    assert 0 < len(outlines._known) <= 5
+        assert Product(("x",), (np.eye(12)[code],)).outline.cells == 1
+    assert 0 < len(forms._known) <= 5
