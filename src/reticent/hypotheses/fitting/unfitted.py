@@ -33,9 +33,10 @@ Set = tuple[str, ...]
 
 PAIR = 2
 """Attributes of the largest sets that are moved: means by group and coefficients are functions of pairs."""
-RAISED = 9.0
-"""Of its fitted weight, what a cell is moved at most: far beyond any that is well measured. A sweep of proportional
-fitting moves none by a larger factor either: a replicate may have emptied cells that the release has not."""
+RAISED = 3.0
+"""Of its fitted weight, what a cell is moved at most. Were a share f of all records raised so far, the effective
+number of rows by weight would be (1 - f) / (1 + 8 f): above the third from which weights are refused, for f up to 2/11.
+A sweep of proportional fitting moves no cell by a larger factor either: a replicate may have emptied some."""
 TINY = 1e-200
 """Cells below it are as good as empty; quotients of others do not overflow."""
 SWEEPS = 4
