@@ -400,6 +400,8 @@ def generalisation(
         half = failure / 2 if delta else failure
         strayed = math.expm1(min(epsilon, 1.0)) + (4 * delta / failure)  # beyond one, nothing is known anyway
         for c in _SPENT:
+            if strayed + c >= best:
+                break  # no error is negative, and the next are larger
             best = min(best, sample_error(half * c) + strayed + c)
     return best
 

@@ -25,7 +25,7 @@ from reticent.hypotheses.fitting.consistent import centred
 from reticent.hypotheses.fitting.histogram import estimate, is_drowned
 from reticent.hypotheses.fitting.loglinear import LogLinear, Redraw
 from reticent.hypotheses.fitting.prior import collapse
-from reticent.hypotheses.fitting.unfitted import PAIR, moved_pairs, unfitted
+from reticent.hypotheses.fitting.unfitted import factors_moving, unfitted
 from reticent.hypotheses.replicates import Replicates, difference, drawn_table, tilted_further
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.mechanisms.base import Laplace, restore
@@ -90,22 +90,20 @@ def made_replicates(
             perturbed.append(replace(measured, values=measured.values + there - here + fresh))
         if not public_records:
             choices, perturbed = _counted(choices), _counted(perturbed)
-        sign = _sign(place) if left else 0
-        least_order = PAIR + 1 if sign else PAIR
-        refitted = refit(hypothesis, perturbed, Redraw(choices, generator, least_order), start, sets)
+        refitted = refit(hypothesis, perturbed, Redraw(choices, generator), start, sets)
         found = difference(hypothesis, refitted)
-        if not sign:
+        if not left:
             return found
-        moves = {names: sign * away for names, away in left.items()}
-        return tilted_further(hypothesis, found, moved_pairs(refitted, moves))
+        moves = {names: _sign(place) * away for names, away in left.items()}
+        return tilted_further(hypothesis, found, factors_moving(refitted, moves))
 
     threads = THREADS if hypothesis.domain.size >= LEAST_CELLS else 1
     return Replicates.of(hypothesis, seed, _in_threads(one, count, progress, threads))
 
 
 def _sign(place: int) -> int:
-    """Every other replicate is moved by what the fit left, forth and back in turn; the others draw prior centres."""
-    return (0, 1, 0, -1)[place % 4]
+    """Replicates are moved by what the fit left, forth and back in turn."""
+    return (1, -1)[place % 2]
 
 
 def _start(hypothesis: Hypothesis, measurements: Sequence[Measurement]) -> LogLinear | None:

@@ -182,8 +182,6 @@ class Redraw:
     """What data-dependent choices, such as prior scales, are made on: noisy marginals of a table drawn anew."""
     generator: np.random.Generator
     """Draws the prior centre of each interaction; public."""
-    least_order: int = 2
-    """Attributes of the smallest sets whose centres are drawn; others keep the centre that the release had."""
 
     def centres(self, terms: dict[Key, Term]) -> dict[Key, np.ndarray]:
         """A draw for each interaction from its prior, Student's tails included; single attributes have none.
@@ -194,7 +192,7 @@ class Redraw:
         return {
             key: term.scales * self.generator.standard_t(DEGREES, term.values.size)
             for key, term in terms.items()
-            if term.order >= self.least_order
+            if term.order > 1
         }
 
 

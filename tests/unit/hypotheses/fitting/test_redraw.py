@@ -29,15 +29,6 @@ def test_centres_follow_the_prior_with_its_tails(scale: float) -> None:
     assert found == pytest.approx(expected, rel=0.03)
 
 
-def test_pairs_may_keep_their_centre() -> None:
-    terms = {
-        (("a", "b"), ""): Term(("a", "b"), np.zeros(12), 0.1, 0.5),
-        (("a", "b", "c"), ""): Term(("a", "b", "c"), np.zeros(24), 0.1, 0.2),
-    }
-    drawn = Redraw((), np.random.default_rng(1), least_order=3).centres(terms)
-    assert list(drawn) == [(("a", "b", "c"), "")]
-
-
 def test_a_fit_begun_at_another_base_begins_at_the_same_distribution() -> None:
     """Parameters are relative to a base that the measurements decide; moving them changes nothing else."""
     generator = np.random.default_rng(2)
