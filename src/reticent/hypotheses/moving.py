@@ -1,10 +1,10 @@
-"""Records moved to where a fitted model has them: resampled by weight, then Gibbs sweeps.
+"""Records of a support moved to where the measurements have them.
 
-A fit on chosen records changes their weights only. Where its model needs records that were not chosen, no weights reach
-what was measured, and descent takes thousands of steps. The model itself is defined on all records. Resampling by
-weight gives records of the model with equal weights; a Gibbs sweep draws each of their values anew, given the others,
-which leaves the model's distribution as it is and brings in the records that were missing. All of it is post-processing
-of public numbers; the generator is public too.
+A fit on chosen records changes their weights only. Where records are missing that the measurements need, no weights
+reach what was measured, and descent takes thousands of steps. Such a support is resampled by weight, and one value of
+one record is changed at a time as long as that brings the records nearer to the marginals they should have. The next
+fit starts with equal weights, near the measurements. All of it is post-processing of public numbers; the generator is
+public too.
 """
 
 from __future__ import annotations
@@ -14,65 +14,90 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reticent.hypotheses.fitting.descent import furthest_noise
-from reticent.hypotheses.set_layout import SetLayout, rule_tables
+from reticent.hypotheses.fitting.consistent import consistent_of, is_laplace, maximal_sets
+from reticent.hypotheses.fitting.descent import furthest_noise, largest_noise
+from reticent.hypotheses.sampling import TARGET_CELLS, TARGET_SETS, refined_rows
 from reticent.hypotheses.support import SupportHypothesis
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
     from reticent.hypotheses.base import FitReport, Measurement
+    from reticent.hypotheses.fitting.consistent import Consistent
     from reticent.hypotheses.fitting.loglinear import LogLinear
 
-__all__ = ["drawn_support", "fit_and_move", "log_density", "moved_records"]
+__all__ = ["Mover", "fit_and_move", "log_density", "stratified_support"]
 
-SWEEPS = 2
-"""Gibbs sweeps between two fits: the first separates equal copies of a record, the second mixes what they became."""
-
+Set = tuple[str, ...]
 
 MOVES, STEPS_BETWEEN_MOVES = 2, 100
-"""Times that records are moved, and the steps of a fit before it is judged: enough to tell where the model has its
-records, not to solve what the wrong records contradict."""
+"""Times that records are moved, and the steps of a fit before it is judged: enough to tell which cells lack records,
+not to solve what the wrong records contradict."""
 
 
 def fit_and_move(
     hypothesis: SupportHypothesis, measurements: Sequence[Measurement], start: LogLinear, rows: int, seed: int
 ) -> tuple[SupportHypothesis, FitReport]:
-    """Fit the weights of a support, and move its records where some of those that the model needs are missing.
+    """Fit the weights of a support, and move its records where some of those that the measurements need are missing.
 
-    A fit of some steps that leaves a measured cell further off than noise does shows that records are missing. On moved
-    records the objective may be larger: parameters that fit the former records may favour others that no table has. The
-    former records are kept then. The last fit goes on until it converges or its steps are used up.
+    A fit of some steps that leaves a measured cell further off than noise does shows that records are missing. Moved
+    records are kept if the objective is smaller on them. The last fit goes on until it converges or its steps are used
+    up.
     """
-    generator, furthest = np.random.default_rng(seed), furthest_noise(measurements)
     fitted = hypothesis.fit(measurements, start=start, iterations=STEPS_BETWEEN_MOVES)
+    furthest = furthest_noise(measurements)
+    mover = Mover.of(hypothesis.domain, measurements, rows, seed) if fitted.misfit > furthest else None
     for _ in range(MOVES):
-        if fitted.converged or fitted.misfit <= furthest:
+        if mover is None or fitted.converged or fitted.misfit <= furthest:
             break
-        moved = moved_records(hypothesis, model_of(hypothesis), rows, generator)
-        again = moved.fit(measurements, start=model_of(hypothesis), iterations=STEPS_BETWEEN_MOVES)
+        moved = mover.moved(hypothesis)
+        again = moved.fit(measurements, start=_model_of(hypothesis), iterations=STEPS_BETWEEN_MOVES)
         if again.objective >= fitted.objective:
             break
         hypothesis, fitted = moved, again
     if fitted.converged:
         return hypothesis, fitted
-    return hypothesis, hypothesis.fit(measurements, start=model_of(hypothesis))
+    return hypothesis, hypothesis.fit(measurements, start=_model_of(hypothesis))
 
 
-def model_of(hypothesis: SupportHypothesis) -> LogLinear:
-    """The model of its last fit."""
-    assert hypothesis.model is not None, "a fit leaves its model"
-    return hypothesis.model
+class Mover:
+    """Moves records toward the least-squares marginals of some measurements."""
+
+    def __init__(self, known: Consistent, sets: Sequence[Set], reach: float, rows: int, seed: int) -> None:
+        self._known, self._sets, self._reach, self._rows = known, sets, reach, rows
+        self._generator = np.random.default_rng(seed)
+
+    @classmethod
+    def of(cls, domain: Domain, measurements: Sequence[Measurement], rows: int, seed: int) -> Mover | None:
+        """For supports of so many rows; None where the measured tables are too many or too large."""
+        known = consistent_of(measurements, domain)
+        sets = maximal_sets([names for names in known.precisions if names and known.knows(names)])
+        cells = sum(map(domain.cells, sets))
+        if not sets or len(sets) > TARGET_SETS or cells > TARGET_CELLS:
+            return None
+        # As far as a fit may leave a cell that noise alone would not have left further off (`descent.py`).
+        reach = max(largest_noise(cells, laplace=any(map(is_laplace, measurements))) - 1, 1.0)
+        return cls(known, sets, reach, rows, seed)
+
+    def moved(self, hypothesis: SupportHypothesis) -> SupportHypothesis:
+        """Records whose marginals are those of the hypothesis, cells that it misses within reach of what was measured.
+
+        Their density is that of the hypothesis' model, under which they have equal weights.
+        """
+        domain = hypothesis.domain
+        codes = np.ascontiguousarray(hypothesis.systematic(self._rows, self._generator), dtype=np.int64)
+        pairs = zip(self._sets, hypothesis.marginals(self._sets), strict=True)
+        targets = np.concatenate([self._target(names, cells).ravel() for names, cells in pairs])
+        codes = refined_rows(codes, domain, self._sets, self._rows * targets, self._generator)
+        return stratified_support(domain, codes, log_density(domain, codes, _model_of(hypothesis)))
+
+    def _target(self, names: Set, cells: np.ndarray) -> np.ndarray:
+        values, sd = self._known.marginal(names)
+        near = np.clip(cells, values - self._reach * sd, values + self._reach * sd)
+        shares = np.maximum(near, 0.0)
+        return shares / shares.sum()
 
 
-def log_density(domain: Domain, codes: np.ndarray, model: LogLinear) -> np.ndarray:
-    """The logarithm of a model's density at some records, up to a constant."""
-    total = np.zeros(len(codes))
-    for names, potential in zip(model.sets, model.potentials, strict=True):
-        total += potential[tuple(codes[:, domain.index(name)] for name in names)]
-    return total
-
-
-def drawn_support(
+def stratified_support(
     domain: Domain, codes: np.ndarray, density: np.ndarray, *, distinct: bool = True
 ) -> SupportHypothesis:
     """A support of records that were drawn from a density, each once if `distinct`.
@@ -89,18 +114,14 @@ def drawn_support(
     return SupportHypothesis(domain, codes, log_density=density)
 
 
-def moved_records(
-    hypothesis: SupportHypothesis, model: LogLinear, rows: int, generator: np.random.Generator
-) -> SupportHypothesis:
-    """So many records of the model that a fit of the hypothesis found, from those of the hypothesis on."""
-    from reticent.hypotheses.sampling_kernels import gibbs
+def log_density(domain: Domain, codes: np.ndarray, model: LogLinear) -> np.ndarray:
+    """The logarithm of a model's density at some records, up to a constant."""
+    total = np.zeros(len(codes))
+    for names, potential in zip(model.sets, model.potentials, strict=True):
+        total += potential[tuple(codes[:, domain.index(name)] for name in names)]
+    return total
 
-    domain = hypothesis.domain
-    codes = np.ascontiguousarray(hypothesis.systematic(rows, generator), dtype=np.int64)
-    layout = SetLayout.of(domain, model.sets)
-    cells, rules = layout.cells(codes), rule_tables(codes, domain)
-    energies = -np.concatenate([np.ravel(potential) for potential in model.potentials])
-    for _ in range(SWEEPS):
-        draws = generator.random(codes.shape)
-        gibbs(codes, cells, energies, draws, layout.strides, layout.sizes, layout.listed, layout.borders, *rules)
-    return drawn_support(domain, codes, log_density(domain, codes, model))
+
+def _model_of(hypothesis: SupportHypothesis) -> LogLinear:
+    assert hypothesis.model is not None, "a fit leaves its model"
+    return hypothesis.model

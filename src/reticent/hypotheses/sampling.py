@@ -13,13 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reticent.errors import QueryError
-from reticent.hypotheses.set_layout import SetLayout, rule_tables
 
 if TYPE_CHECKING:
     from reticent.domain import Domain
     from reticent.hypotheses.base import Hypothesis
 
-__all__ = ["low_variance_rows", "sample_cells", "systematic_cells", "three_way_sets"]
+__all__ = [
+    "TARGET_CELLS",
+    "TARGET_SETS",
+    "low_variance_rows",
+    "refined_rows",
+    "sample_cells",
+    "systematic_cells",
+    "three_way_sets",
+]
 
 _CHUNK = 1 << 20
 # Refinement stops when a sweep over all rows lowers the squared distance by less than this share of it: on the tables
@@ -27,8 +34,8 @@ _CHUNK = 1 << 20
 _LEAST_FALL = 0.05
 _MOST_SWEEPS = 40
 # What the targets of a refinement may weigh: cells and attribute sets.
-_TARGET_CELLS = 1 << 24
-_TARGET_SETS = 4096
+TARGET_CELLS = 1 << 24
+TARGET_SETS = 4096
 
 
 def sample_cells(weights: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
@@ -75,17 +82,17 @@ def three_way_sets(domain: Domain, asked: Iterable[Sequence[str]] = ()) -> list[
         return [domain.names]
     sets: list[tuple[str, ...]] = [(name,) for name in domain.names]
     for order in (3, 2):
-        if math.comb(len(domain), order) > _TARGET_SETS:
+        if math.comb(len(domain), order) > TARGET_SETS:
             continue
         every = list(itertools.combinations(domain.names, order))
-        if sum(domain.cells(names) for names in every) <= _TARGET_CELLS:
+        if sum(domain.cells(names) for names in every) <= TARGET_CELLS:
             sets = every
             break
-    left = _TARGET_CELLS - sum(domain.cells(names) for names in sets)
+    left = TARGET_CELLS - sum(domain.cells(names) for names in sets)
     more = {domain.canonical(names) for names in asked} - set(sets)
     for names in sorted(more, key=lambda names: (domain.cells(names), names)):
         left -= domain.cells(names)
-        if left < 0 or len(sets) == _TARGET_SETS:
+        if left < 0 or len(sets) == TARGET_SETS:
             break
         sets.append(names)
     return sets
@@ -111,30 +118,64 @@ def low_variance_rows(
     wanted = [domain.canonical(names) for names in (three_way_sets(domain, asked) if sets is None else sets)]
     wanted = [names for names in dict.fromkeys(wanted) if names]
     targets = np.concatenate([np.ravel(m) * rows for m in hypothesis.marginals(wanted)] or [np.empty(0)])
-    return _refine(codes, domain, wanted, targets, generator).astype(np.int32)
+    return refined_rows(codes, domain, wanted, targets, generator).astype(np.int32)
 
 
-def _refine(
+def refined_rows(
     codes: np.ndarray,
     domain: Domain,
     sets: Sequence[tuple[str, ...]],
     targets: np.ndarray,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Coordinate descent on the squared distance between the rows' counts and the targets of all sets."""
+    """Rows whose counts on some sets are nearer to given ones: the marginals of the sets, flattened, one after another.
+
+    Coordinate descent on the squared distance. It works on `codes` themselves, contiguous 64-bit integers.
+    """
     from reticent.hypotheses.sampling_kernels import sweep
 
-    layout = SetLayout.of(domain, sets)
-    cells = layout.cells(codes)
+    strides = np.zeros((len(sets), len(domain)), dtype=np.int64)
+    offsets = np.zeros(len(sets), dtype=np.int64)
+    position = 0
+    for place, names in enumerate(sets):
+        offsets[place] = position
+        step = 1
+        for name in reversed(names):
+            strides[place, domain.index(name)] = step
+            step *= domain[name].size
+        position += step
+    # Half the memory of the default integers: on wide tables this array is the largest of a release.
+    cells = np.empty((codes.shape[0], len(sets)), dtype=np.int32 if position < 2**31 else np.int64)
     excess = -targets
-    for place, (start, end) in enumerate(itertools.pairwise([*layout.offsets, layout.size])):
-        excess[start:end] += np.bincount(cells[:, place] - start, minlength=end - start)
-    rules = rule_tables(codes, domain)
+    for place, end in enumerate([*offsets[1:], position]):
+        inside = codes @ strides[place]
+        excess[offsets[place] : end] += np.bincount(inside, minlength=end - offsets[place])
+        cells[:, place] = inside + offsets[place]
+    touching = [np.flatnonzero(strides[:, axis]) for axis in range(len(domain))]
+    borders = np.cumsum([0, *(sets_of.size for sets_of in touching)])
+    listed = np.concatenate([*touching, np.empty(0, dtype=np.int64)]).astype(np.int64)
+    sizes = np.array(domain.shape, dtype=np.int64)
+    rules = _rule_tables(codes, domain)
     distance = float(excess @ excess)
     for _ in range(_MOST_SWEEPS):
-        order = generator.permutation(codes.shape[0])
-        sweep(codes, cells, excess, order, layout.strides, layout.sizes, layout.listed, layout.borders, *rules)
+        sweep(codes, cells, excess, generator.permutation(codes.shape[0]), strides, sizes, listed, borders, *rules)
         before, distance = distance, float(excess @ excess)
         if distance >= (1 - _LEAST_FALL) * before:
             break
     return codes
+
+
+def _rule_tables(codes: np.ndarray, domain: Domain) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each row is in each rule's table, the tables one after the other, and the steps of the axes in them."""
+    steps = np.zeros((len(domain.impossible), len(domain)), dtype=np.int64)
+    tables, ruled, position = [np.empty(0, dtype=bool)], [], 0
+    for place, rule in enumerate(domain.impossible):
+        step = 1
+        for name, size in reversed(list(zip(rule.attributes, rule.cells.shape, strict=True))):
+            steps[place, domain.index(name)] = step
+            step *= size
+        tables.append(rule.cells.ravel())
+        ruled.append(codes @ steps[place] + position)
+        position += step
+    inside = np.stack(ruled, axis=1) if ruled else np.empty((len(codes), 0), dtype=np.int64)
+    return np.ascontiguousarray(inside), np.concatenate(tables), steps

@@ -1,11 +1,11 @@
-"""Compiled loops that move one value of a row at a time: toward marginals, and through a log-linear model."""
+"""The compiled loop that moves synthetic rows toward the marginals they should have."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import njit
 
-__all__ = ["gibbs", "sweep"]
+__all__ = ["sweep"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -61,42 +61,3 @@ def sweep(codes, cells, excess, order, strides, sizes, listed, borders, ruled, f
                     excess[cells[i, c]] += 1.0
                 ruled[i] += (best - code) * steps[:, axis]
                 codes[i, axis] = best
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def gibbs(codes, cells, energies, draws, strides, sizes, listed, borders, ruled, forbidden, steps):
-    """Draw each value of each row anew from its distribution given the row's other values.
-
-    A row's probability is proportional to exp(-sum of `energies[cells[i, c]]`); the other arguments are those of
-    `sweep`. `draws[i, axis]` is uniform on [0, 1): the value is where the distribution function passes it.
-    """
-    scores = np.empty(sizes.max())
-    for i in range(codes.shape[0]):
-        for axis in range(sizes.size):
-            first, last = borders[axis], borders[axis + 1]
-            if first == last:
-                continue
-            size, code = sizes[axis], codes[i, axis]
-            scores[:size] = 0.0
-            for at in range(first, last):
-                c = listed[at]
-                stride = strides[c, axis]
-                start = cells[i, c] - code * stride
-                for v in range(size):
-                    scores[v] += energies[start + v * stride]
-            _forbid(scores[:size], code, ruled[i], forbidden, steps[:, axis])
-            lowest = scores[:size].min()
-            total = 0.0
-            for v in range(size):
-                total += np.exp(lowest - scores[v])
-                scores[v] = total
-            height = draws[i, axis] * total
-            drawn = 0
-            while drawn < size - 1 and scores[drawn] <= height:
-                drawn += 1
-            if drawn != code:
-                for at in range(first, last):
-                    c = listed[at]
-                    cells[i, c] += (drawn - code) * strides[c, axis]
-                ruled[i] += (drawn - code) * steps[:, axis]
-                codes[i, axis] = drawn

@@ -30,7 +30,7 @@ from reticent.hypotheses.junction_tree.engine import FactoredEngine
 from reticent.hypotheses.junction_tree.factored import FactoredHypothesis
 from reticent.hypotheses.junction_tree.tree import JunctionTree, rule_masks, rule_tree_cells
 from reticent.hypotheses.memory import refuse_beyond
-from reticent.hypotheses.moving import drawn_support, fit_and_move, log_density
+from reticent.hypotheses.moving import fit_and_move, log_density, stratified_support
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import LARGEST_MARGINAL, SupportHypothesis
 from reticent.kernel.accounting import Real, exact
@@ -405,7 +405,7 @@ class Adaptive:
         codes = factored.systematic(records, np.random.default_rng(PUBLIC_SEED))
         if complete:
             codes = with_missing_cells(domain, codes, measurements, 2 * records)
-        return drawn_support(domain, codes, log_density(domain, codes, model), distinct=complete)
+        return stratified_support(domain, codes, log_density(domain, codes, model), distinct=complete)
 
     def _records(self, measurements: Sequence[Measurement]) -> int:
         """How many records are drawn: fewer where each step of the last fit passes over many sets."""
