@@ -200,7 +200,7 @@ def test_a_cap_stops_one_analyst_while_others_go_on(service: Service) -> None:
 def test_certificates_speak_in_sentences(service: Service) -> None:
     found = get(service, f"{TABLE}/certificates")["certificates"]
     assert found[0]["bound"] > 0
-    assert "whatever is asked" in found[0]["sentence"]
+    assert "for every choice of questions" in found[0]["sentence"]
 
 
 def test_an_infinite_bound_is_null_and_a_word(service: Service) -> None:

@@ -214,7 +214,7 @@ def test_the_custodian_adds_people_caps_them_verifies_and_publishes(window: Brow
     window.click_text("Account", "nav a")
     window.click_text("Verify now")
     window.sees("The ledger is intact")
-    window.sees("whatever is asked")
+    window.sees("for every choice of questions")
     shoot(window, "account")
     window.click_text("Releases", "nav a")
     window.type("input[name=title]", "Spring release")

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 MOST_FREE = 25
 QUOTED = re.compile(
-    r"crosses: (\d+) for a free count.*?(\d+) for this question when its text is new. Of the (\d+), (\d+) compile and"
+    r"visits: (\d+) for a free count.*?(\d+) for this question when its text is new. Of the (\d+), (\d+) compile and"
     r" evaluate SQL.*?(\d+) belong to the service and\s+(\d+) to the kernel",
     re.DOTALL,
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 import reticent as rt
 from reticent.domain import Domain
+from reticent.hypotheses import moving
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.missing import with_missing_cells
 from reticent.kernel.counting.records import Records
@@ -88,8 +89,12 @@ def mean_variation(codes: np.ndarray) -> float:
 
 
 def test_a_release_whose_tree_holds_few_pairs_reaches_the_others(monkeypatch):
-    """Means of six releases were .038 with these records and .072 without, with a standard deviation of .01 each."""
+    """Means of six releases were .038 with these records and .072 without, with a standard deviation of .01 each.
+
+    Records are not moved here: that reaches the others too.
+    """
     codes = hub()
+    monkeypatch.setattr(moving, "MOVES", 0)
     found = [mean_variation(codes) for _ in range(RELEASES)]
     monkeypatch.setattr(adaptive, "with_missing_cells", lambda domain, codes, measurements, most: codes)
     assert sum(found) < sum(mean_variation(codes) for _ in range(RELEASES))
