@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 import reticent as rt
-from benchmarks.shown import Claim, Grid, Shown
+from benchmarks.shown import Claim, Grid, Plot, Shown
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "nist"
 COLUMNS = ("AGEP", "SEX", "MSP", "RAC1P", "HOUSING_TYPE", "OWN_RENT", "EDU", "PINCP_DECILE", "DVET", "DEYE")
@@ -126,5 +126,18 @@ def present(found: dict[str, Any]) -> list[Shown]:
         ),
         *claims,
         Claim("impossible rows, rules declared, the most of all runs", worst, at_most=0),
+        Plot(
+            "nist-score",
+            "NIST's k-marginal score at epsilon 1",
+            "delta",
+            "k-marginal",
+            log="x",
+            series={
+                f"rules {rules}": [(row["delta"], row["k-marginal"]) for row in cases if row["rules"] == rules]
+                for rules in ("declared", "none")
+            },
+            marks={"mark at 1e-9": MARKS[1e-9], "mark at 1e-5": MARKS[1e-5]},
+            expected="A larger delta buys less noise and a higher score.",
+        ),
         Grid("Each budget", {key: "s" if key.endswith("seconds") else "" for key in cases[0]}, cases),
     ]
