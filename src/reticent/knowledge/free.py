@@ -59,7 +59,8 @@ def free_answer(knowledge: Knowledge, request: Request, recall: Recall | None = 
     Without a requested error there is always an answer, if necessary from the hypothesis, unless the request is strict.
     """
     request = resolved(request, checked_query(request.question), knowledge)
-    query, error, confidence, _, _, strict, _, promise, _ = request
+    query, error, confidence = request.question, request.error, request.confidence
+    strict, promise = request.strict, request.promise
     assert error is None or isinstance(error, float), "resolved"
     if isinstance(query, Single):
         found = free_single(knowledge, query, error, confidence, strict=strict, promise=promise)
