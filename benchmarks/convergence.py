@@ -18,7 +18,7 @@ from benchmarks.grid_tables import MIXED, binary, heavy_cells, interactions, rep
 from benchmarks.release import DATA, DELTA, read
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.kernel.table import Table
-from reticent.queries.linear import Marginal
+from reticent.queries.linear import Marginal, Residual
 
 EPSILONS = (1.0, 10.0, 100.0)
 MARK = 6.0
@@ -40,10 +40,20 @@ def distances(made: rt.Release) -> np.ndarray:
     """Of every measured one- and two-way cell from the published one, in standard deviations of its noise."""
     found = []
     for measured in made.measurements:
-        if isinstance(measured.query, Marginal) and len(measured.query.attributes) <= 2:
-            published = made.hypothesis.marginal(made.domain.canonical(measured.query.attributes))
+        query = measured.query
+        if isinstance(query, Marginal | Residual) and 0 < len(query.attributes) <= 2:
+            published = made.hypothesis.marginal(made.domain.canonical(query.attributes))
+            if isinstance(query, Residual):
+                published = residual_of(published)
             found.append(np.abs(published - measured.values).ravel() / measured.sd)
     return np.concatenate(found)
+
+
+def residual_of(table: np.ndarray) -> np.ndarray:
+    """A table minus the mean along every axis."""
+    for axis in range(table.ndim):
+        table = table - table.mean(axis=axis, keepdims=True)
+    return table
 
 
 def one(table: Table, order: int, epsilon: float) -> dict[str, Any]:
