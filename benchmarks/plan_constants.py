@@ -1,4 +1,4 @@
-"""Three constants and what other values would do: `MOST_ERROR` of the plan, `WORTH` of smooth priors, `TRUE` of fits.
+"""Constants and other values of them: `MOST_ERROR` of the plan, `WORTH` of smooth priors, `TRUE` and `MOVES` of fits.
 
 Without a bound on each target's error a plan that minimises the workload's total variation leaves small tables with
 more noise in each cell than plain noise would; with a tight one the total variation suffers. For each value the
@@ -7,6 +7,7 @@ sizes alone decide these. A smooth prior is taken if it is expected to save the 
 generated pairs, smooth and rough, the total variation of the fit over that without any smooth prior, for each share.
 A fit holds no cell closer to its measurement than `TRUE` standard deviations: of generated tables of five columns with
 all triples measured, total variation and largest error over those of the measurements themselves, for each value.
+Records of a support are moved `MOVES` times, after `STEPS_BETWEEN_MOVES` steps of a fit each: `moves_study.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.moves_study import entry_name, moves_study
 from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.domain import Domain, Integer
+from reticent.hypotheses import moving
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.fitting import proportional, smoothness
@@ -43,6 +46,7 @@ WORTHS = (0.0, 0.1, 0.2, 0.4, 1.0)
 NOISES = (1e-4, 1e-3, 4e-3)
 CODES, SEED, RUNS = 60, 20261117, 5
 WORTH_MARK = 1.05
+MOVED_MARK = 1.1
 TRUES = (1.0, 2.0, 3.0, 4.0, inf)
 HELD_SHAPE, HELD_NOISES, HELD_RUNS = (8, 8, 5, 4, 3), (1e-4, 1e-3), 3
 
@@ -159,6 +163,7 @@ def run(quick: bool) -> dict[str, Any]:
         "shapes": {name: studied(*case) for name, case in SHAPES.items()},
         "smooth": [smoothed(kind, sd) for kind in ("wave", "walk", "cells") for sd in NOISES],
         "held": [held(kind, sd) for kind in ("copied", "sparse", "dense") for sd in HELD_NOISES],
+        "moves": moves_study(),
     }
 
 
@@ -211,6 +216,16 @@ def present(found: dict[str, Any]) -> list[Shown]:
             "Total variation / largest error over those of what was measured, by the floor of a cell's bound",
             dict.fromkeys(found["held"][0], ""),
             [{name: _pair(value) for name, value in row.items()} for row in found["held"]],
+        ),
+        Claim(
+            "total variation of fits on moved records over that of what was measured, the worst generated table",
+            max(row[entry_name((moving.MOVES, moving.STEPS_BETWEEN_MOVES))][0] for row in found["moves"]),
+            at_most=MOVED_MARK,
+        ),
+        Grid(
+            "Total variation over that of what was measured / processor seconds, by moves and the steps between them",
+            dict.fromkeys(found["moves"][0], ""),
+            [{name: _pair(value) for name, value in row.items()} for row in found["moves"]],
         ),
     ]
 

@@ -31,7 +31,7 @@ Set = tuple[str, ...]
 
 MOVES, STEPS_BETWEEN_MOVES = 2, 100
 """Times that records are moved, and the steps of a fit before it is judged: enough to tell which cells lack records,
-not to solve what the wrong records contradict."""
+not to solve what the wrong records contradict. Other values: `python -m benchmarks plan_constants`."""
 
 
 def fit_and_move(
