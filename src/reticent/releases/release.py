@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
 
@@ -837,4 +837,4 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+    return cast("Any", value).tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
