@@ -26,7 +26,7 @@ class Witness(Curator):
 
     def measure(self, queries: Any, mechanism: Any, *, key: str | None = None, analyst: str | None = None) -> Settled:
         settled = super().measure(queries, mechanism, key=key, analyst=analyst)
-        statistics, noises, _ = self._priced(queries, mechanism)
+        statistics, noises, _ = self.priced(queries, mechanism)
         for statistic, noise, values in zip(statistics, noises, settled.values, strict=True):
             first, second = self._exact(statistic)
             self.evidence += evidence_of_noise(noise, values, first, second)
