@@ -11,7 +11,7 @@ from reticent.errors import QueryError
 from reticent.sql.builder import flat
 from reticent.sql.compilers import RowCompiler
 from reticent.sql.expressions import Expr
-from reticent.sql.output import distinct, finished, kept
+from reticent.sql.output import distinct_rows, ordered_and_limited, row_condition
 from reticent.sql.refusals import CLAUSES, Meter, only, refused, wording
 from reticent.sql.relations import Relation, chosen_rows, key_codes, row_groups, union
 from reticent.sql.relations import join as joined
@@ -45,7 +45,7 @@ def join_sources(left: Source, join: exp.Join, planner: Planner) -> Relation:
     if others and kind != "INNER":
         raise refused(f"ON {wording(others[0])} is not an equality of columns", "join on a = b, and use WHERE")
     found = joined(left.closed(), right.closed(), keys, kind, merged, planner.meter)
-    tests = [kept(RowCompiler(planner, found, {}), test, "ON") for test in others]
+    tests = [row_condition(RowCompiler(planner, found, {}), test, "ON") for test in others]
     return replace(found, filters=(*found.filters, *tests)) if tests else found
 
 
@@ -93,14 +93,14 @@ def set_operation(tree: exp.SetOperation, planner: Planner) -> Relation:
     if tree.args.get("by_name"):
         raise QueryError(CLAUSES["by_name"])
     if not isinstance(tree, exp.Union):
-        return finished(_chosen(tree, kind, planner), tree, planner)
+        return ordered_and_limited(_chosen(tree, kind, planner), tree, planner)
     parts = [planner.relation(part).closed() for part in _united(tree)]
     found = union(parts, planner.meter)
     if tree.args.get("distinct") and not _all_differ(found, planner.meter):
         if any(one.expr.known is None for one in found.fields):
             raise refused("UNION leaves out equal rows, and noisy numbers are never equal", "use UNION ALL")
-        found = distinct(found, planner)
-    return finished(found, tree, planner)
+        found = distinct_rows(found, planner)
+    return ordered_and_limited(found, tree, planner)
 
 
 def _chosen(tree: exp.SetOperation, kind: str, planner: Planner) -> Relation:
@@ -113,7 +113,7 @@ def _chosen(tree: exp.SetOperation, kind: str, planner: Planner) -> Relation:
             f"{kind} compares rows, and noisy numbers are never equal",
             "select public columns, such as GROUP BY keys",
         )
-    return distinct(chosen_rows(left, right, planner.meter, common=isinstance(tree, exp.Intersect)), planner)
+    return distinct_rows(chosen_rows(left, right, planner.meter, common=isinstance(tree, exp.Intersect)), planner)
 
 
 def _united(tree: exp.Expr) -> list[exp.Expr]:

@@ -30,7 +30,7 @@ MAX_ROWS = 2**31
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 
 
-def kept(compiler: SelectCompiler, tree: exp.Expr, clause: str) -> Expr:
+def row_condition(compiler: SelectCompiler, tree: exp.Expr, clause: str) -> Expr:
     """A condition on rows; where public values leave it open, it is refused."""
     found = compiler.condition(tree)
     for expr in _public_parts(found):
@@ -39,7 +39,7 @@ def kept(compiler: SelectCompiler, tree: exp.Expr, clause: str) -> Expr:
     return found
 
 
-def rows_of(compiler: SelectCompiler, tree: exp.Select, *, grouped: bool) -> Relation:
+def selected_rows(compiler: SelectCompiler, tree: exp.Select, *, grouped: bool) -> Relation:
     """Select list, HAVING, QUALIFY, DISTINCT, ORDER BY and LIMIT over rows."""
     compiler.windows = {window.name.lower(): window for window in tree.args.get("windows") or ()}
     having = tree.args.get("having")
@@ -48,22 +48,22 @@ def rows_of(compiler: SelectCompiler, tree: exp.Select, *, grouped: bool) -> Rel
             raise refused("HAVING needs groups", "use WHERE")
         if having.this.find(exp.Window) is not None:
             raise refused("HAVING comes before window functions", "use QUALIFY")
-        compiler.filters.append(kept(compiler, having.this, "HAVING"))
+        compiler.filters.append(row_condition(compiler, having.this, "HAVING"))
     fields = _outputs(compiler, tree)
     filters = list(compiler.filters)
     qualify = tree.args.get("qualify")
     if qualify is not None:
-        filters.append(kept(compiler, qualify.this, "QUALIFY"))
+        filters.append(row_condition(compiler, qualify.this, "QUALIFY"))
     keys = compiler.groups
     found = Relation(compiler.rows, fields, tuple(filters), compiler.exists, keys)
     if tree.args.get("distinct") is not None:
         if isinstance(compiler, ScanCompiler) and not filters and _covers(fields, compiler):
-            return finished(found, tree, compiler.planner, compiler)
-        return finished(distinct(found, compiler.planner), tree, compiler.planner)
-    return finished(found, tree, compiler.planner, compiler)
+            return ordered_and_limited(found, tree, compiler.planner, compiler)
+        return ordered_and_limited(distinct_rows(found, compiler.planner), tree, compiler.planner)
+    return ordered_and_limited(found, tree, compiler.planner, compiler)
 
 
-def distinct(found: Relation, planner: Planner) -> Relation:
+def distinct_rows(found: Relation, planner: Planner) -> Relation:
     """Each combination of public values once."""
     codes = [key_codes(one.expr, f"DISTINCT {one.name}") for one in found.fields]
     index, first = row_groups(codes, found.rows)
@@ -128,7 +128,9 @@ def _star(compiler: RowCompiler, item: exp.Expr) -> list[tuple[str, Expr]]:
     return found
 
 
-def finished(found: Relation, tree: exp.Expr, planner: Planner, compiler: SelectCompiler | None = None) -> Relation:
+def ordered_and_limited(
+    found: Relation, tree: exp.Expr, planner: Planner, compiler: SelectCompiler | None = None
+) -> Relation:
     """A relation in the order of ORDER BY, cut by LIMIT and OFFSET; `compiler` reads expressions of its rows."""
     order = _order(tree.args.get("order"), found, RowCompiler(planner, found, {}) if compiler is None else compiler)
     limit, offset = limits_of(tree)

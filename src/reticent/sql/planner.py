@@ -35,7 +35,7 @@ from reticent.sql.conditions import condition
 from reticent.sql.expressions import Computed, Expr
 from reticent.sql.grouping import ColumnKey, GroupedBy, Grouping, grouped_by
 from reticent.sql.grouping_sets import Sets, grouping_sets
-from reticent.sql.output import finished, kept, positioned, rows_of, title
+from reticent.sql.output import ordered_and_limited, positioned, row_condition, selected_rows, title
 from reticent.sql.pivots import pivoted
 from reticent.sql.refusals import CLAUSES, Meter, only, refused, refused_node, wording
 from reticent.sql.relations import (
@@ -203,7 +203,7 @@ class Planner:
         if any(tree.args.get(name) for name in ("order", "limit", "offset")):
             if isinstance(found, Scope):
                 raise self.rows_refused(tree.this)
-            return finished(found.closed(), tree, self)
+            return ordered_and_limited(found.closed(), tree, self)
         return found
 
     @contextmanager
@@ -422,9 +422,9 @@ class Planner:
             keys = [*keys, *(inner for inner in _plain_items(tree, scope))]
             if not keys:
                 raise self.rows_refused(tree)
-            found = rows_of(self._scan(scope, keys, aliases), tree, grouped=True)
+            found = selected_rows(self._scan(scope, keys, aliases), tree, grouped=True)
             return replace(found, note="values of the declared domain, some of which may have no records")
-        return rows_of(self._scan(scope, keys, aliases), tree, grouped=True)
+        return selected_rows(self._scan(scope, keys, aliases), tree, grouped=True)
 
     def _scan(self, scope: Scope, keys: Sequence[exp.Expr], aliases: Mapping[str, exp.Expr]) -> ScanCompiler:
         listed: list[GroupedBy] = []
@@ -469,16 +469,16 @@ class Planner:
         where = tree.args.get("where")
         if where is not None:
             compiler = RowCompiler(self, source, aliases)
-            source = replace(source, filters=(*source.filters, kept(compiler, where.this, "WHERE")))
+            source = replace(source, filters=(*source.filters, row_condition(compiler, where.this, "WHERE")))
         if not _grouped(tree):
-            return rows_of(RowCompiler(self, source, aliases), tree, grouped=False)
+            return selected_rows(RowCompiler(self, source, aliases), tree, grouped=False)
         if tree.args.get("from_") is None:
             raise refused("the statement names no table", "add FROM and the table's name")
         sets = grouping_sets(tree, lambda key: self._resolved(key, tree, lambda n: source.find(n) is not None, aliases))
         if sets.several:
             return self._several(sets, tree, lambda keys: GroupedRowCompiler(RowCompiler(self, source, {}), keys, {}))
         grouped = GroupedRowCompiler(RowCompiler(self, source, aliases), sets.listed[0], aliases)
-        return rows_of(grouped, tree, grouped=True)
+        return selected_rows(grouped, tree, grouped=True)
 
     def _several(
         self, sets: Sets, tree: exp.Select, compile_set: Callable[[Sequence[exp.Expr]], SelectCompiler]
@@ -499,7 +499,7 @@ class Planner:
                 fields.append(Field(name, expr))
             exists = compiler.exists
             parts.append(Relation(compiler.rows, tuple(fields), (), exists))
-        return rows_of(RowCompiler(self, union(parts, self.meter), _aliases(rewritten)), rewritten, grouped=True)
+        return selected_rows(RowCompiler(self, union(parts, self.meter), _aliases(rewritten)), rewritten, grouped=True)
 
     def _resolved(
         self, tree: exp.Expr, select: exp.Select, is_column: Callable[[str], bool], aliases: Mapping[str, exp.Expr]
