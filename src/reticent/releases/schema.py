@@ -43,7 +43,7 @@ MOST_SETS = 10**6
 MOST_RECORDS = 2.0**63
 """Largest number of records of a table, and thus of the error of its estimate; more would overflow in products."""
 UNBELIEVABLE = 1e-12
-"""A noisy reading of a non-negative quantity lies this far below zero with less than this probability."""
+"""A negative reading of a non-negative quantity is refused if noise explains it with less than this probability."""
 _FACTS = {"name": str, "neighbours": str, "unit": str, "budget": dict, "spent": int, "workload": dict}
 _STATED = ("neighbours", "budget", "spent")
 """Facts of a release that states its privacy."""
