@@ -124,7 +124,7 @@ def _star(compiler: RowCompiler, item: exp.Expr) -> list[tuple[str, Expr]]:
         replaced = put.get(field.name.lower())
         found.append((field.name, field.expr if replaced is None else compiler.expr(replaced)))
     if not found:
-        raise refused(f"{wording(item)} stands for no column", "name the columns")
+        raise refused(f"{wording(item)} matches no column", "name the columns")
     return found
 
 

@@ -156,7 +156,7 @@ class Planner:
         if (picks >= 0).all() or not has_count(lookup):
             return value
         if not counts_rows(lookup):
-            raise refused(f"{wording(tree)} counts rows that may be none", "select COUNT(*) alone")
+            raise refused(f"{wording(tree)} counts rows, and there may be none", "select COUNT(*) alone")
         return Computed(or_zero, (value,), compiler.rows, value.kind)
 
     def _weigh(self, tree: exp.Expr) -> None:
@@ -179,9 +179,9 @@ class Planner:
         self.refuse_correlated(tree)
         found = self.relation(tree).closed()
         if len(found.fields) != 1:
-            raise refused("a subquery in the place of a value has several columns", "select one")
+            raise refused("a subquery used as a value has several columns", "select one")
         if found.rows != 1 or found.filters:
-            raise refused("a subquery in the place of a value may have several rows", "aggregate it: MAX, SUM or AVG")
+            raise refused("a subquery used as a value may have several rows", "aggregate it: MAX, SUM or AVG")
         return found.fields[0].expr
 
     def refuse_correlated(self, tree: exp.Expr) -> None:
@@ -219,7 +219,8 @@ class Planner:
                         table.name.lower() == cte.alias.lower() for table in cte.this.find_all(exp.Table)
                     ):
                         raise refused(
-                            f"{cte.alias} is defined by itself", "list numbers or dates with GENERATE_SERIES(1, 10)"
+                            f"{cte.alias} is defined in terms of itself",
+                            "list numbers or dates with GENERATE_SERIES(1, 10)",
                         )
                     self._ctes = {
                         **self._ctes,
@@ -549,7 +550,9 @@ def _expanded(tree: exp.Expr, scope: Scope, aliases: Mapping[str, exp.Expr], met
         if column.args.get("table") is None and not scope.find(column.name) and column.name.lower() in aliases:
             meaning = aliases[column.name.lower()]
             if has_aggregate(meaning):
-                raise refused(f"{wording(column)} is an aggregate, and WHERE looks at one record", "use HAVING")
+                raise refused(
+                    f"{wording(column)} is an aggregate, and WHERE is evaluated for each record", "use HAVING"
+                )
             meter.charge(10 * sum(1 for _ in meaning.walk()))
             put = exp.Paren(this=meaning.copy())
             if column is copied:
