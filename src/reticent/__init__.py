@@ -6,8 +6,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reticent._conditions import register
 from reticent._numba_cache import prepare
+from reticent.domain.conditions import register
 
 __version__ = "0.1.0"
 

@@ -101,8 +101,8 @@ def test_a_write_that_fails_releases_nothing_and_refunds_nothing(path: Path, fat
 
 def test_a_full_database_is_a_clean_error(path: Path) -> None:
     ledger = reopened(path)
-    pages = ledger._store._connection.execute("PRAGMA page_count").fetchone()[0]  # pyright: ignore
-    ledger._store._connection.execute(f"PRAGMA max_page_count={pages + 2}")  # pyright: ignore
+    pages = ledger._writer.store._connection.execute("PRAGMA page_count").fetchone()[0]  # pyright: ignore
+    ledger._writer.store._connection.execute(f"PRAGMA max_page_count={pages + 2}")  # pyright: ignore
     settled: list[int] = []
 
     def fill() -> None:
@@ -170,7 +170,7 @@ def test_an_interrupt_inside_a_write_makes_the_ledger_unusable(path: Path, monke
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ledger._store, "append", interrupted)
+    monkeypatch.setattr(ledger._writer.store, "append", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ledger.reserve("k", "measure", COST, {})
     monkeypatch.undo()
@@ -201,7 +201,7 @@ def test_the_mark_is_flushed_after_every_commit_and_before_the_result(
         order.append("sample")
         ledger.settle(reservation, {"value": 1})
         order.append("leave")
-        connection = ledger._store._connection  # pyright: ignore
+        connection = ledger._writer.store._connection  # pyright: ignore
         assert connection.execute("PRAGMA synchronous").fetchone()[0] == 2
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     assert order == ["commit reserve", "flush", "sample", "commit settle", "flush", "leave"]

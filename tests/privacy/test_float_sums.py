@@ -88,7 +88,7 @@ def test_the_allowance_rests_on_no_number_of_the_callers(loss: ConvexLoss, neigh
 
 def slack(kind: type[Minimizer], loss: ConvexLoss, neighbours: str, records: int) -> Fraction | None:
     try:
-        return kind(loss, DOMAIN, neighbours=neighbours, records=records, rho=1)._slack()
+        return kind(loss, DOMAIN, neighbours=neighbours, records=records, rho=1).slack()
     except QueryError:
         return None
 

@@ -11,8 +11,9 @@ from unittest.mock import patch
 from reticent.errors import KeyBusyError
 from reticent.kernel.ledger import anchor, ledger, store
 from reticent.kernel.ledger.anchor import SLOT, Anchor, Mark
+from reticent.kernel.ledger.chain import NOBODY, ChainWriter
 from reticent.kernel.ledger.events import TRANSITIONS, Event, History, canonical, sha256
-from reticent.kernel.ledger.ledger import NOBODY, Ledger
+from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.ledger.store import SqliteStore
 
 
@@ -70,67 +71,67 @@ def anchor_name_not_flushed() -> AbstractContextManager[None]:
 
 def settle_before_charge() -> AbstractContextManager[None]:
     """Charge and result are written down when the next request comes: the answer need not wait for the disk."""
-    append = Ledger._append
+    append = ChainWriter.append
 
-    def late(self: Ledger, kind: str, payload: Any, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
+    def late(self: ChainWriter, kind: str, payload: Any, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
         waiting = self.__dict__.setdefault("waiting", [])
         if kind not in ("reserve", "settle"):
             flush(self, waiting)
             return append(self, kind, payload, blobs, **fields)
         if kind == "reserve":
             flush(self, waiting)
-        link = {"sequence": self._history.sequence + 1, "previous": self._history.head, "at": 0}
+        link = {"sequence": self.history.sequence + 1, "previous": self.history.head, "at": 0}
         event = Event.build(kind=kind, payload=payload, **link, **(NOBODY | fields))
         self._chain.apply(event)
         waiting.append((event, {sha256(data): data for data in blobs}))
         return event
 
-    def flush(self: Ledger, waiting: list[tuple[Event, Mapping[str, bytes]]]) -> None:
+    def flush(self: ChainWriter, waiting: list[tuple[Event, Mapping[str, bytes]]]) -> None:
         due, waiting[:] = list(waiting), []
         with store.io_errors("the ledger"), self._writing():
             for event, blobs in due:
-                self._store.append(event, blobs)
+                self.store.append(event, blobs)
             if due:
                 self._write_mark()
 
     def after_flush(function: Callable[..., Any]) -> Callable[..., Any]:
         def called(self: Ledger, *arguments: Any, **options: Any) -> Any:
-            flush(self, self.__dict__.setdefault("waiting", []))
+            flush(self._writer, self._writer.__dict__.setdefault("waiting", []))
             return function(self, *arguments, **options)
 
         return called
 
     reading = ("settled", "lookup", "get_blob", "events", "verify", "checkpoint", "close")
     changes = [(Ledger, name, after_flush(getattr(Ledger, name))) for name in reading]
-    return patched((Ledger, "_append", late), *changes)
+    return patched((ChainWriter, "append", late), *changes)
 
 
 def anchor_late() -> AbstractContextManager[None]:
     """The mark of an event is written with the next one."""
 
-    def write(self: Ledger) -> None:
-        history = self._history
+    def write(self: ChainWriter) -> None:
+        history = self.history
         mark = Mark(history.opening["ledger"], history.sequence, history.head, history.spent)
         held, self.__dict__["late"] = self.__dict__.get("late"), mark
         if self._anchor is not None and held is not None:
             self._anchor.write(held)
 
-    return patched((Ledger, "_write_mark", write))
+    return patched((ChainWriter, "_write_mark", write))
 
 
 def anchor_early() -> AbstractContextManager[None]:
     """The mark is written before the event it marks."""
 
-    def append(self: Ledger, kind: str, payload: Any, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
-        link = {"sequence": self._history.sequence + 1, "previous": self._history.head, "at": 0}
+    def append(self: ChainWriter, kind: str, payload: Any, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
+        link = {"sequence": self.history.sequence + 1, "previous": self.history.head, "at": 0}
         event = Event.build(kind=kind, payload=payload, **link, **(NOBODY | fields))
         with self._writing():
             self._chain.apply(event)
             self._write_mark()
-            self._store.append(event, {sha256(data): data for data in blobs})
+            self.store.append(event, {sha256(data): data for data in blobs})
         return event
 
-    return patched((Ledger, "_append", append))
+    return patched((ChainWriter, "append", append))
 
 
 def rollback_accepted() -> AbstractContextManager[None]:

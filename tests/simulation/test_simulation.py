@@ -22,6 +22,8 @@ from tests.simulation.durability_bugs import BUGS  # noqa: E402
 from tests.simulation.ledger_world import Violation, World  # noqa: E402
 from tests.simulation.server_world import ServerWorld  # noqa: E402
 
+from reticent.kernel.ledger.chain import ChainWriter  # noqa: E402
+
 FEW = 120
 MANY = {"ledger-histories": 95_000, "server-histories": 5_000}
 """10^5 in all; one of a server takes three times as long."""
@@ -52,14 +54,14 @@ def test_no_promise_of_the_ledger_is_broken() -> None:
 
         return called
 
-    append = ledger_world.Ledger._append
+    append = ChainWriter.append
 
     def noted(self: Any, kind: str, *arguments: Any, **options: Any) -> Any:
         seen[kind] += 1
         return append(self, kind, *arguments, **options)
 
     with (
-        patch.object(ledger_world.Ledger, "_append", noted),
+        patch.object(ChainWriter, "append", noted),
         patch.object(World, "accepted", counted("accepted", World.accepted)),
         patch.object(World, "leave", counted("answer", World.leave)),
         patch.object(ledger_world.Machine, "lose_power", counted("power", ledger_world.Machine.lose_power)),

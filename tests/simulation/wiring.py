@@ -21,7 +21,7 @@ import apsw
 from tests.simulation.machine import Fault, Inode, Machine, Process
 
 from reticent.cli import copies
-from reticent.kernel.ledger import anchor, ledger, store
+from reticent.kernel.ledger import anchor, chain, ledger, store
 
 NAME = "reticent-simulation"
 JOURNALS = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL | apsw.SQLITE_OPEN_SUPER_JOURNAL
@@ -310,7 +310,8 @@ def wired(machine: Machine) -> Iterator[None]:
         patch.object(anchor, "os", system),
         patch.object(anchor, "_flush", system.fdatasync),
         patch.object(ledger, "os", system),
-        patch.object(ledger, "time", Clock(machine)),
+        patch.object(chain, "os", system),
+        patch.object(chain, "time", Clock(machine)),
         patch.object(ledger, "secrets", Names(random.Random(machine.rng.random()))),
         patch.object(copies, "os", system),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -108,6 +109,12 @@ def test_every_module_has_one_layer_and_every_layer_its_modules() -> None:
     assert set(NARROWER) < set(ORDER)
     for narrow, allowed in NARROWER.items():
         assert allowed <= set(ORDER[: ORDER.index(narrow)])
+
+
+def test_the_root_has_four_modules_and_loads_no_library() -> None:
+    assert {path.stem for path in ROOT.glob("*.py")} == {"__init__", "__main__", "errors", "_numba_cache"}
+    code = "import reticent, sys; sys.exit('numpy' in sys.modules or 'sqlglot' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(ROOT)))

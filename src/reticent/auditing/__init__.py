@@ -1,9 +1,7 @@
 """`reticent audit`: runs mechanisms on neighbouring tables and counts events that distinguish the tables.
 
-Whole runs are also recorded on one table and replayed on its neighbours (`replay`).
-
-It reads nobody's rows: the tables are made up. Green proves nothing by itself; red proves a broken promise, but for
-one audit in a thousand.
+Whole runs are also recorded on one table and replayed on its neighbours (`replay`). All tables are generated; no user
+data is read. A pass proves nothing by itself. A failure shows a broken guarantee, except for one audit in a thousand.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ from reticent.errors import QueryError
 __all__ = ["DEEP", "FALSE_ALARM", "QUICK", "Audit", "Case", "Effort", "VerdictLine", "all_cases", "audit", "effort_for"]
 
 FALSE_ALARM = 1e-3
-"""The chance that an audit of correct mechanisms shows any red line; divided evenly over all of them."""
+"""The probability that an audit of correct mechanisms reports any failure, divided evenly over all lines."""
 QUICK, DEEP = Effort(seconds=2.0), Effort(seconds=60.0, runs=20_000_000)
-"""About two minutes of processor time, and about an hour."""
+"""Processor time of the two efforts: about two minutes and about an hour."""
 MOST_MINUTES = 7 * 24 * 60
 
 
@@ -61,9 +59,9 @@ def all_cases() -> list[Case]:
 
 
 def effort_for(minutes: float) -> Effort:
-    """What each line gets where all of them together are to take about so many minutes of processor time.
+    """The effort of each line if all lines together should take about this many minutes of processor time.
 
-    The exact checks, and the fewest pairs that a replay needs, are not cut short: they take about half a minute.
+    The exact checks and the smallest number of pairs of a replay are not cut short; they take about half a minute.
     """
     if not 0 < minutes <= MOST_MINUTES:
         raise QueryError(f"{minutes:g} minutes: an audit takes more than 0 and at most {MOST_MINUTES}, which is a week")
@@ -78,9 +76,9 @@ def audit(
     programs: Mapping[str, Program] = PROGRAMS,
     listener: Callable[[str, int, int], None] = lambda name, done, total: None,
 ) -> Audit:
-    """Exact checks first, then every program replayed and every case run for the given effort.
+    """Run the exact checks, then replay every program and run every case with the given effort.
 
-    `listener` hears each name before its turn.
+    `listener` is called with each name before its line starts.
     """
     chosen = all_cases() if cases is None else list(cases)
     lines, total = exact_lines(), len(programs) + len(chosen)

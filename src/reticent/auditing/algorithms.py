@@ -29,14 +29,14 @@ from reticent.sessions.session import Session
 GROUP = "algorithms"
 BUDGET = Budget(rho=2)
 TEXTBOOK_RELEASE, TEXTBOOK_SESSION, TUNED_SESSION = Budget(rho=32), Budget(rho=200), Budget(rho=24)
-"""The papers' plans keep most of a budget for rounds that never come; these lead to charges of about 2."""
+"""The plans of the papers keep most of a budget for rounds that do not take place; these lead to charges of about 2."""
 SECOND_LIKELIER = ScoreEvent(0.0, above=True, table=1)
-"""The evidence speaks for the second table."""
+"""The event that the evidence favours the second table."""
 WEIGHT = 4.0
 PLANNED = 40
 QUESTIONS = (Count(col("a") == 0), Count(col("b") == 0), Count((col("a") == 0) & (col("b") == 0)))
 WANTED = 0.17
-"""Of 40 records: an answer that the default session must buy with most of what its warm start left."""
+"""An error that costs the default session, on 40 records, most of what its warm start left."""
 
 
 def algorithm_cases() -> list[Case]:
@@ -69,7 +69,9 @@ def _released(algorithm: Any, pair: tuple[Table, Table], budget: Budget, order: 
 
 
 def _asked(engine: str, pair: tuple[Table, Table], budget: Budget, error: float | None = None) -> Callable[[int], Runs]:
-    """Three questions: the textbook engines fail their tests and measure, the default engine is asked for `error`."""
+    """Ask three questions: the textbook engines fail their tests and measure; the default engine is asked for
+    `error`.
+    """
 
     def draw(table: int) -> Runs:
         ledger = Ledger.memory(identity=pair[table].identity, budget=budget)
@@ -83,7 +85,7 @@ def _asked(engine: str, pair: tuple[Table, Table], budget: Budget, error: float 
 
 
 def session_on(engine: str, table: Table, curator: Curator, ledger: Ledger) -> Session:
-    """As `Session.open` does it, on the curator given."""
+    """A session as `Session.open` creates it, on the given curator."""
     planned: dict[str, Any] = {"warm_start": 0.5} if engine == "default" else {"queries": PLANNED}
     opening = Opening(engine=engine, confidence=0.5, **planned)
     return Session(open_engine(curator, Journal(ledger), opening, silent), name=table.name)

@@ -12,10 +12,10 @@ from scipy.special import betaincinv
 Unit = Literal["epsilon", "rho"]
 
 THRESHOLDS = 200
-"""Candidate thresholds of a score: more would only find the noise of the first part."""
+"""Number of candidate thresholds of a score; more would only fit the noise of the first part."""
 LARGEST_ORDER = 60.0
 HINT = 1e-6
-"""Weight of the plain difference of two frequencies, which decides where no event proves anything yet."""
+"""Weight of the plain difference of two frequencies, which decides while no event proves anything."""
 
 
 def at_least(hits: np.ndarray | int, trials: float, failure: float) -> np.ndarray:
@@ -30,16 +30,16 @@ def at_most(hits: np.ndarray | int, trials: float, failure: float) -> np.ndarray
 
 
 def pure_loss(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """ln(p/q) where the event is likelier on the first table, else 0."""
+    """ln(p/q) if the event is more likely on the first table, otherwise 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(p > q, np.log(p) - np.log(q), 0.0)
 
 
 def concentrated_loss(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """The least rho for which zCDP allows these two probabilities: max over a of D_a(Ber(p) || Ber(q)) / a.
+    """The smallest rho for which zCDP allows these two probabilities: max over a of D_a(Ber(p) || Ber(q)) / a.
 
-    An event is post-processing, so its own divergence never exceeds that of the release; for p > q it grows with p and
-    falls with q, so bounds on both give a bound on rho.
+    An event is post-processing, so its divergence never exceeds that of the release. For p > q the divergence grows
+    with p and falls with q, so bounds on both give a bound on rho.
     """
     p, q = (np.clip(np.asarray(x, dtype=float), 1e-300, 1.0) for x in (p, q))
     order = np.concatenate([[1 + 1e-6], 1 + np.geomspace(1e-3, LARGEST_ORDER, 60)]).reshape(-1, *[1] * p.ndim)
@@ -56,7 +56,7 @@ LOSSES = {"epsilon": pure_loss, "rho": concentrated_loss}
 def loss_bound(
     unit: Unit, hits: np.ndarray, others: np.ndarray, trials: tuple[float, float], failure: float
 ) -> np.ndarray:
-    """A loss that the claim must exceed, wrong with probability `failure`: half of it for each probability."""
+    """A lower bound on the loss, wrong with probability `failure`; each of the two probabilities gets half of it."""
     p = at_least(hits, trials[0], failure / 2)
     q = at_most(others, trials[1], failure / 2)
     return LOSSES[unit](p, q)
@@ -64,14 +64,14 @@ def loss_bound(
 
 @dataclass(frozen=True)
 class ScoreEvent:
-    """`score >= threshold` (or `<`), and the table on which it is likelier."""
+    """`score >= threshold` (or `<`), and the table on which it is more likely."""
 
     threshold: float
     above: bool
     table: int
 
     def count(self, scores: np.ndarray) -> int:
-        """A run without a score (it was stopped) is in neither event."""
+        """The number of runs in the event; a run without a score (it was stopped) is in no event."""
         return int(np.count_nonzero(scores >= self.threshold if self.above else scores < self.threshold))
 
     def bound(self, scores: tuple[np.ndarray, np.ndarray], unit: Unit, failure: float) -> float:
@@ -81,7 +81,9 @@ class ScoreEvent:
 
 
 def best_event(scores: tuple[np.ndarray, np.ndarray], unit: Unit, failure: float, ahead: float = 2.0) -> ScoreEvent:
-    """The event that should prove most on `ahead` times as many other runs, on which it must then be counted."""
+    """The event that is expected to prove most on `ahead` times as many other runs, on which it must then be
+    counted.
+    """
     levels = np.unique(np.concatenate(scores))
     if len(levels) > THRESHOLDS:
         levels = np.unique(np.quantile(levels, np.linspace(0, 1, THRESHOLDS), method="nearest"))

@@ -1,6 +1,6 @@
-"""`Case`: one release on two neighbouring tables, its claim, and runs reduced to one number each.
+"""`Case`: one release on two neighbouring tables, its claimed loss, and runs reduced to one number each.
 
-The tables are generated and have a few records: an audit reads no user data.
+The tables are generated and have a few records; an audit reads no user data.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Neighbours, Table
 
 LEARNING, SHORT_LEARNING = 1 / 3, 1 / 10
-"""The share of the runs that chooses the event, or only learns the charge; the rest is counted."""
+"""The share of the runs that chooses the event, or only determines the charge; the rest is counted."""
 
 
 @dataclass(frozen=True)
 class Runs:
-    """Independent runs on one table: a score for each, and the most that any of them was charged."""
+    """Independent runs on one table: a score for each, and the largest charge of any of them."""
 
     scores: np.ndarray
     charged: float
@@ -42,9 +42,9 @@ class Case:
     unit: Unit
     draw: Callable[[int], Runs]
     event: ScoreEvent | None = None
-    """Chosen beforehand; else on a part of the runs."""
+    """An event chosen beforehand; None chooses one on a part of the runs."""
     weight: float = 1.0
-    """Of the time: whole algorithms are slow, and their runs are few."""
+    """The share of the time: whole algorithms are slow, and their runs are few."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class VerdictLine:
     unit: str = ""
     claimed: float | None = None
     seen: float | None = None
-    """At least this much is lost, unless the audit gives a false alarm."""
+    """A lower bound on the loss, except in a false alarm."""
     runs: int = 0
     note: str = ""
 
@@ -67,7 +67,7 @@ class VerdictLine:
 
 @dataclass(frozen=True)
 class Effort:
-    """Processor time for one case, so that a busy machine weakens no verdict; `runs` ends it earlier."""
+    """Processor time for one case, so that a busy machine weakens no verdict; `runs` limits it further."""
 
     seconds: float = 3.0
     runs: int = 400_000
@@ -81,10 +81,10 @@ class Effort:
 
 
 def judge(case: Case, effort: Effort, failure: float) -> VerdictLine:
-    """Choose an event on the first runs, count it on the others, and hold the bound against the charge.
+    """Choose an event on the first runs, count it on the others, and compare the bound with the charge.
 
-    The claim is what the ledger charged at most while the event was chosen. A later run that is charged more counts
-    as stopped at that point, which is no event of ours: then the claim holds for what is counted.
+    The claim is the largest charge while the event was chosen. A later run with a larger charge counts as stopped at
+    that point and is in no event, so the claim holds for what is counted.
     """
     share = LEARNING if case.event is None else SHORT_LEARNING
     effort = Effort(effort.seconds * case.weight, effort.runs)
@@ -98,7 +98,7 @@ def judge(case: Case, effort: Effort, failure: float) -> VerdictLine:
 
 
 def gather(case: Case, effort: Effort, claimed: float = math.inf) -> tuple[Runs, Runs]:
-    """As many runs on either table as time allows, in turns."""
+    """As many runs on each table as time allows, alternating."""
     kept: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
     charged = [0.0, 0.0]
     for table in _turns(effort, kept):
@@ -122,14 +122,14 @@ def _turns(effort: Effort, kept: tuple[list[np.ndarray], list[np.ndarray]]) -> I
 DOMAIN = Domain({"a": 2, "b": 2})
 CELLS = ((0, 0), (0, 1), (1, 0), (1, 1))
 RECORDS = 3
-"""Of the tables that exact checks enumerate."""
+"""The domain of the tables that exact checks enumerate."""
 
 Counts = tuple[int, ...]
 """Records in each of the four cells."""
 
 
 def four_cell_table(counts: Sequence[int], neighbours: Neighbours = "replace-one") -> Table:
-    """So many records in each of the four cells."""
+    """A table with these numbers of records in the four cells."""
     codes = np.array(CELLS, dtype=np.int64)
     source = Records.of_codes(DOMAIN, {"a": codes[:, 0], "b": codes[:, 1]}, np.array(counts, dtype=np.int64))
     return Table(source, DOMAIN, records=sum(counts) if neighbours == "replace-one" else None, neighbours=neighbours)
@@ -145,7 +145,7 @@ def neighbours_far_apart(records: int = 8) -> tuple[Table, Table]:
 
 @lru_cache
 def neighbours_alone(records: int) -> tuple[Table, Table]:
-    """Everybody in the first cell, or all but one: far from a uniform guess, so that threshold tests fail."""
+    """All records in the first cell, or all but one: far from a uniform guess, so that threshold tests fail."""
     return four_cell_table([records, 0, 0, 0]), four_cell_table([records - 1, 0, 0, 1])
 
 

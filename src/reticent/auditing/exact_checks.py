@@ -1,6 +1,7 @@
 """Exact checks without sampling: sensitivities over all pairs of tiny tables, and the order of ledger operations.
 
-Private minimisers without sampling: what is released moves no further than its price assumes, on every neighbour.
+Private minimisers are checked without sampling too: on every neighbour, the released vector moves no further than its
+price assumes.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ from reticent.releases.dualquery.query_player import query_player
 BOTH: tuple[Neighbours, ...] = ("replace-one", "add-remove")
 THETAS = (np.zeros(2), np.array([3.0, 0.0]), np.array([-1.0, 2.0]))
 UNDERSTATED = (1.0, 1 / 3)
-"""Shares of a loss' true Lipschitz bound: the gradients of a loss that understates its own must be clipped."""
+"""Shares of a loss' true Lipschitz bound: gradients of a loss that understates its bound must be clipped."""
 PRECISE = 1e-6
-"""Of one record's move: how near the exact minimum is sought here."""
+"""The accuracy of the exact minimum here, as a share of one record's effect."""
 
 
 def gradient_sums() -> str:
-    """One record moves a sum of clipped gradients by no more than descent pays for, at any parameters."""
+    """One record changes a sum of clipped gradients by at most what a descent pays for, at any parameters."""
     for neighbours in BOTH:
         loss = Logistic(features=["a"], label="b", radius=3)
         minimizer = kernel.NoisyGradientDescent(loss, DOMAIN, **_public(neighbours))
@@ -75,7 +76,7 @@ def _gradients(minimizer: kernel.NoisyGradientDescent, limit: float, counts: Cou
 
 
 def located_minima() -> str:
-    """One record moves the minimiser, and a solver that stops early twice more, by no more than is paid for."""
+    """One record changes the minimiser, and twice the gap of a solver that stops early, by at most what is paid for."""
     early = 2 * (float(kernel.LOCATED) - PRECISE)
     for neighbours in BOTH:
         minimizer = kernel.OutputPerturbation(MeanVector(features=["b"]), DOMAIN, **_public(neighbours))
@@ -91,7 +92,7 @@ def _minimum(minimizer: kernel.OutputPerturbation, counts: Counts) -> list[np.nd
 
 
 def phased_minima() -> str:
-    """One record moves the minima of all phases, from whatever public points, by no more than is paid for."""
+    """One record changes the minima of all phases, from any public starting points, by at most what is paid for."""
     loss = MeanVector(features=["b"], radius=50)
     for neighbours in BOTH:
         minimizer = kernel.PhasedERM(loss, DOMAIN, **_public(neighbours))
@@ -112,7 +113,7 @@ def _phases(minimizer: kernel.PhasedERM, counts: Counts) -> list[np.ndarray]:
 
 
 def second_moments() -> str:
-    """One record moves each released moment by no more than its own share pays for."""
+    """One record changes each released moment by at most what its share pays for."""
     loss: ConvexLoss = Squared(features=["a"], label="b", intercept=False)
     for neighbours in BOTH:
         minimizer = kernel.SufficientStatistics(loss, DOMAIN, **_public(neighbours))
@@ -133,7 +134,9 @@ def _public(neighbours: Neighbours) -> dict[str, Any]:
 def _further(
     neighbours: Neighbours, sums: Callable[[Counts], list[np.ndarray]], paid: Sequence[Sensitivity], more: float = 0.0
 ) -> str:
-    """How a released vector moves further between two neighbours than was paid for, if it does."""
+    """A description of how a released vector moves further between two neighbours than was paid for; None if it does
+    not.
+    """
     at = cache(sums)
     for first, second in every_pair(neighbours):
         for left, right, sensitivity in zip(at(first), at(second), paid, strict=True):
@@ -149,12 +152,12 @@ SCORES = (CellScores, ConjunctionScores)
 
 
 def exact_lines() -> list[VerdictLine]:
-    """Each check says what it found wrong, or nothing."""
+    """All checks; each returns the fault it found, or nothing."""
     return [VerdictLine(name, GROUP, not (found := check()), note=found) for name, check in CHECKS.items()]
 
 
 def _statistics() -> list[Statistic]:
-    """All that may be computed from rows, with fixed public guesses."""
+    """All statistics that may be computed from rows, with fixed public guesses."""
     random = np.random.default_rng(3)
     guesses = tuple(random.uniform(0, 2, DOMAIN.shape_of(names)) for names in SETS)
     half, both = Weighted({"a": [0.25, 1.0], "b": [0.0, 0.5]}), Count((col("a") == 1) & (col("b") >= 1))
@@ -203,7 +206,7 @@ def sensitivities(neighbours: Neighbours) -> str:
 
 
 def residuals_together(neighbours: Neighbours) -> str:
-    """Residuals measured together cost what the worst pair of neighbours tells, no less and hardly more."""
+    """Residuals measured together cost what the worst pair of neighbours reveals: not less, and hardly more."""
     names = [("a",), ("b",), ("a", "b")]
     asked = [ResidualCounts(Residual(listed), DOMAIN) for listed in names]
     pairs = list(every_pair(neighbours))
@@ -232,7 +235,7 @@ def _curator(budget: Budget) -> tuple[Curator, Ledger]:
 
 
 def _rounding() -> str:
-    """What is charged is never less than the exact price."""
+    """The charge is never less than the exact price."""
     for price in (Price(Fraction(1, 3), Fraction(1, 7)), Price(Fraction(10, 9), Fraction(2, 7))):
         for budget, wanted in ((Budget(epsilon=2), price.pure), (Budget(rho=2), price.rho)):
             if wanted is None or budget.cost(price) < wanted * NANO:
@@ -262,7 +265,7 @@ def _every_draw_pays() -> str:
 
 
 def _every_epoch_pays() -> str:
-    """A threshold lives in memory only: after a restart the next one is paid again."""
+    """A threshold is kept in memory only: after a restart the next one is paid again."""
     curator, ledger = _curator(Budget(rho=1))
     test = AboveThreshold(threshold_epsilon=Fraction(1, 10), query_epsilon=Fraction(1, 10))
     curator.watch(1.0, test)
@@ -272,7 +275,7 @@ def _every_epoch_pays() -> str:
 
 
 def _stated_movement() -> str:
-    """An epoch's noises are drawn for the movement that it was opened for, whatever is tested first."""
+    """An epoch's noise is drawn for the sensitivity with which it was opened, whatever is tested first."""
     curator, _ = _curator(Budget(rho=1))
     moved, drawn = Fraction(5, 2), list[int]()
 
@@ -299,7 +302,7 @@ def _one_bit() -> str:
 
 
 def _one_key() -> str:
-    """A key brings back its own answer, and none to another question."""
+    """A key returns its own answer, and no answer to another question."""
     curator, _ = _curator(Budget(rho=1))
     curator.measure([Count(col("a") == 0)], Laplace(50), key="audit")
     try:
@@ -310,7 +313,7 @@ def _one_key() -> str:
 
 
 def _rounds_as_planned() -> str:
-    """DualQuery's draws cost what its plan told the custodian, to the rounding of each round."""
+    """DualQuery's draws cost what its plan stated, up to the rounding of each round."""
     budget, algorithm = Budget(epsilon=10**6), DualQuery(rounds=4, draws=2, step=1, replies=1)
     curator, ledger = _curator(budget)
     workload = marginals(DOMAIN, 1)

@@ -1,6 +1,6 @@
 """Cases for each mechanism on its worst neighbours, drawn by the kernel's own objects.
 
-Private minimisers of convex losses on the neighbours whose one changed label turns the fit most.
+Private minimisers of convex losses run on neighbours whose one changed label changes the fit most.
 """
 
 from __future__ import annotations
@@ -42,9 +42,11 @@ MANY = 20
 """Candidates of a selection whose loss comes close to the pure price."""
 SENSITIVITY = 8
 LOW, LAST = 0, 6
-"""Where the early tests and the last one stand; between the tables they move by the sensitivity, opposite ways."""
+"""Values of the early tests and of the last one; between the tables they move by the sensitivity, in opposite
+directions.
+"""
 FAR = -SENSITIVITY
-"""Where many early tests may stand and all stay below."""
+"""A value at which many early tests all stay below the threshold."""
 
 
 def mechanism_cases() -> list[Case]:
@@ -88,7 +90,7 @@ def _counts(noise: Noise, sensitivity: Sensitivity, size: int, batches: int) -> 
 
 
 def _selections(mechanism: Exponential, others: int) -> Callable[[int], Runs]:
-    """The first candidate's score moves one way, all others' the other way."""
+    """The first candidate's score moves in one direction, all others' in the other."""
     scores = (np.array([0] + [GRID] * others, dtype=np.int64), np.array([GRID] + [0] * others, dtype=np.int64))
     price = mechanism.price()
     charged = float(mechanism.price().rho) if others == 1 else float(price.pure or 0)
@@ -103,7 +105,7 @@ def _selections(mechanism: Exponential, others: int) -> Callable[[int], Runs]:
 def _watches(
     threshold: Fraction, query: Fraction, *, one_sided: bool, early: int, low: int = LOW
 ) -> Callable[[int], Runs]:
-    """`early` tests that move up between the tables, then one that moves down; scored by how the epoch went."""
+    """`early` tests that move up between the tables, then one that moves down; the score says how the epoch went."""
     mechanism = AboveThreshold(threshold_epsilon=threshold, query_epsilon=query, one_sided=one_sided)
     price = mechanism.price().pure
     assert price is not None
@@ -121,7 +123,7 @@ def _watches(
 
 
 class _Stock:
-    """Noise of a sampler drawn ahead: one draw at a time costs a hundred times more."""
+    """Noise of a sampler drawn in advance; single draws cost a hundred times more."""
 
     def __init__(self) -> None:
         self._drawn: dict[tuple[object, Fraction], list[int]] = {}
@@ -163,7 +165,7 @@ def _marginals(noise: Noise, budget: Budget) -> Callable[[int], Runs]:
 
 
 def _largest_error(kind: str) -> Callable[[int], Runs]:
-    """The largest error of a guess that is right on the first table."""
+    """The largest error of a guess that is exact on the first table."""
     guess = exact_counts(neighbours_far_apart()[0]).marginal(("a", "b")).astype(float)
     error = MaxError(kind, (("a", "b"),), (guess,))  # pyright: ignore[reportArgumentType]
     measure = _measured(error, Laplace(1), Budget(epsilon=PLENTY))
@@ -176,7 +178,7 @@ def _largest_error(kind: str) -> Callable[[int], Runs]:
 
 
 def _difference() -> Callable[[int], Runs]:
-    """The difference of two noisy counts whose true difference moves: shared noise would show it exactly."""
+    """The difference of two noisy counts whose true difference changes; shared noise would reveal it exactly."""
     questions = [Count(col("a") == 0), Count(col("b") == 1)]
 
     def draw(table: int) -> Runs:
@@ -193,9 +195,9 @@ MINIMIZER_GROUP = "minimisers"
 RHO = 2
 MINIMIZER_BATCH = 10
 LABEL_CHANGED = ((2, 2, 2, 2), (2, 2, 3, 1))
-"""The label `b` of one record with `a` = 1 changes: intercept and slope move the same way."""
+"""The label `b` of one record with `a` = 1 changes: intercept and slope move in the same direction."""
 OPPOSITE = ((2, 0, 0, 0), (1, 0, 0, 1))
-"""One of two records moves across: no mean changes more."""
+"""One of two records moves to the other end; no mean changes more."""
 
 
 def minimizer_cases() -> list[Case]:

@@ -1,6 +1,6 @@
 """Generated tables of many shapes, each with neighbours that differ by one record or one person.
 
-Made-up losses of every kind for record and replay.
+Also generated losses of every kind, for record and replay.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SIZES = (2, 2, 3, 5, 9)
 RECORDS = (1, 2, 3, 7, 30, 120)
 PERSONS = (1, 2, 5, 12)
 ROWS = (1, 1, 2, 3, 5, 7, 11)
-"""Of one person: also numbers that divide no person grid."""
+"""Numbers of rows of one person, including numbers that divide no person grid."""
 UNDECLARED = (2, 30, 150)
 CANDIDATES = 6
 EDGES = (0.0, 1.0, 2.5, 7.0, 10.0, 30.0)
@@ -63,9 +63,9 @@ def random_domain(rng: random.Random, *, most: int = 4) -> Domain:
 def neighbourhood(
     rng: random.Random, domain: Domain, neighbours: Neighbours, unit: Unit, on_demand: float = 0.3
 ) -> Neighbourhood:
-    """A random table of the unit's kind, and neighbours of it both random and extreme.
+    """A random table of the unit's kind, with random and extreme neighbours.
 
-    A database counts for a share `on_demand` of those with persons, set by set; the others are held in memory.
+    For a share `on_demand` of the tables with persons a database counts, set by set; the others are held in memory.
     """
     if unit == "record":
         return _of_records(rng, domain, neighbours)
@@ -94,13 +94,13 @@ def undeclared(rng: random.Random, neighbours: Neighbours, unit: Unit) -> Neighb
 
 
 def _loose_rows(rng: random.Random, count: int) -> list[tuple[float, str]]:
-    """Common and rare texts; numbers on and between places of a line, out of bounds, and none at all."""
+    """Common and rare texts; numbers on and between grid points, out of bounds, and missing."""
     numbers = (0.0, 1.0, 17.0, 1 / 3, -1e9, 1e300, float("nan"), float("inf"))
     return [(rng.choice(numbers), rng.choice(["often"] * 6 + [f"rare {rng.randrange(50)}"])) for _ in range(count)]
 
 
 def _rows(rng: random.Random, domain: Domain, count: int) -> list[Row]:
-    """Uniform, all alike, or in two heaps at opposite ends of the universe."""
+    """Rows that are uniform, all equal, or in two groups at opposite ends of the universe."""
     sizes = domain.shape
     low, high = [0] * len(sizes), [size - 1 for size in sizes]
     match rng.randrange(4):
@@ -114,7 +114,9 @@ def _rows(rng: random.Random, domain: Domain, count: int) -> list[Row]:
 
 
 def _replacements(rng: random.Random, domain: Domain, row: Row) -> list[Row]:
-    """The corners of the universe, the farthest point, a step in one attribute, and anything."""
+    """Replacement records: the corners of the universe, the farthest point, a step in one attribute, and random
+    ones.
+    """
     sizes = domain.shape
     farthest = [0 if 2 * code >= size else size - 1 for code, size in zip(row, sizes, strict=True)]
     stepped = list(row)
@@ -149,12 +151,12 @@ def _of_records(rng: random.Random, domain: Domain, neighbours: Neighbours) -> N
 
 
 def _hiding(domain: Domain) -> list[str]:
-    """Numbers whose bins hide where a value lies."""
+    """Attributes whose bins hide the exact numbers."""
     return [name for name in domain.names if has_positions(domain[name])]
 
 
 def _place(row: Row) -> int:
-    """Where in its bin a row's number lies, at an end of it or in the middle: the same for the same row."""
+    """The position of a row's number in its bin, at an end or in the middle; the same for the same row."""
     return (0, STEPS, STEPS // 2, STEPS, 0)[sum(row) % 5]
 
 
@@ -163,7 +165,7 @@ def _of_persons(
 ) -> Neighbourhood:
     """All rows of one person replaced by any number of others, or removed; read as a custodian reads a table.
 
-    With `most` that many rows of a person count, whole ones.
+    With `most`, at most that many rows of a person count.
     """
     people = [_rows(rng, domain, rng.choice(ROWS)) for _ in range(rng.choice(PERSONS))]
     facts: dict[str, Any] = {"neighbours": neighbours}
@@ -206,11 +208,13 @@ __all__ = ["EVERY", "GENERALISED", "some_loss"]
 
 EVERY = tuple(LOSSES.values())
 GENERALISED = (Logistic, Hinge, Huber, Quantile, Poisson, Margin, Multinomial)
-"""Those whose slope a generalised linear minimiser may find bounded; it refuses the others, which counts as well."""
+"""Losses for which a generalised linear minimiser may find a bounded slope; its refusals of the others are compared
+too.
+"""
 
 
 def some_loss(rng: random.Random, domain: Domain, *kinds: type) -> ConvexLoss:
-    """One of the kinds, on some columns of the domain; a kind may refuse its label when it meets the domain."""
+    """A loss of one kind on some columns of the domain; it may refuse its label when it meets the domain."""
     names, kind = list(domain.names), rng.choice(kinds)
     label = rng.choice([name for name in names if not isinstance(domain[name], Numeric)])
     features = rng.sample([name for name in names if name != label], rng.randint(1, len(names) - 1))
@@ -229,7 +233,7 @@ def some_loss(rng: random.Random, domain: Domain, *kinds: type) -> ConvexLoss:
 
 
 def _slopes(rng: random.Random, labels: int) -> Any:
-    """Knots of a slope that never falls: of the residual, or for every label; two at one margin make a kink."""
+    """Knots of a non-decreasing slope: of the residual, or for every label; two at one margin make a kink."""
 
     def knots() -> list[tuple[float, float]]:
         margins = sorted(rng.choice([-1.0, -0.5, 0.0, 0.5, 1.0]) for _ in range(2))

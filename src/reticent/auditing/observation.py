@@ -1,9 +1,9 @@
-"""Observation of a run from outside: every draw of noise, every charge, every event and every read of rows.
+"""Observes a run from outside: every draw of noise, every charge, every event and every read of rows.
 
-The kernel has no hook for this: for the time of a run its own classes are wrapped where exact numbers meet noise. A
-recorder lets the run happen and keeps it. A replayer hands a second run, on a neighbouring table, the values that the
-first one released, and works out what each draw would have told about the difference of the two tables: from the exact
-numbers and the noise in use, not from what a statistic says about itself.
+The kernel has no hook for this; during a run its classes are wrapped where exact numbers meet noise. A recorder lets
+the run proceed and records it. A replayer gives a second run, on a neighbouring table, the values that the first run
+released, and computes the privacy loss of each draw between the two tables: from the exact numbers and the noise in
+use, not from what a statistic declares about itself.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from reticent.kernel.minimizers.families import LongDescent, NoisyGradientDescen
 from reticent.sources.undeclared import UndeclaredValues
 
 VERBS = ("measure", "select", "select_medians", "select_values", "watch", "exceeds", "minimize")
-"""Of the curator: rows are read within these calls and nowhere else."""
+"""Verbs of the curator; rows are read within these calls and nowhere else."""
 READS = (
     "total",
     "marginal",
@@ -62,23 +62,23 @@ READS = (
     "texts",
 )
 STATISTIC = ("resolution", "sensitivity", "evaluate", "describe")
-"""What makes a class a statistic of the kernel."""
+"""Methods that make a class a statistic of the kernel."""
 SHOWN = 160
 Original = Callable[..., Any]
-"""A method of the kernel, as it is without an observer."""
+"""A method of the kernel without the observer."""
 ROUNDS = 100
-"""Of a descent that is observed: a hundred tell what many thousand would."""
+"""Rounds of an observed descent: a hundred show as much as many thousands."""
 CERTAIN = 10**40
 """Above every noisy threshold."""
 
 
 class Divergence(AssertionError):
-    """The two runs differ in something that no released value explains, or a draw tells more than was paid for."""
+    """The two runs differ in something that no released value explains, or a draw reveals more than was paid for."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One meeting of exact numbers and noise: the mechanism as it was used, what went in and what came out."""
+    """One draw: the mechanism as it was used, its exact input and its output."""
 
     mechanism: str
     exact: np.ndarray
@@ -87,7 +87,7 @@ class Draw:
 
 @dataclass
 class RequestCharge:
-    """What was paid for a request, and what its draws told so far."""
+    """The charge of a request, and the privacy loss of its draws so far."""
 
     key: str
     cost: int
@@ -107,7 +107,7 @@ class Watched:
 
 @dataclass
 class Recording:
-    """One run: its draws, events, reads of rows and answers, in order; and the kernel's parts that took part."""
+    """One run: its draws, events, reads of rows and answers, in order, and the parts of the kernel that took part."""
 
     draws: list[Draw] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
@@ -119,9 +119,9 @@ class Recording:
 
 @cache
 def kernel_statistics() -> tuple[type, ...]:
-    """Every statistic of the kernel's modules that are loaded, found by its methods: a new one cannot be forgotten.
+    """Every statistic of the kernel's loaded modules, found by its methods, so that a new one cannot be forgotten.
 
-    Whatever the curator takes, it has loaded.
+    A statistic that the curator accepts is always loaded.
     """
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("reticent.kernel.")]
     classes = {value for module in modules for value in vars(module).values() if isinstance(value, type)}
@@ -171,14 +171,14 @@ class TextCounts:
         self.counts = dict(zip(map(str, texts), map(int, counts), strict=True))
 
     def __sub__(self, other: TextCounts) -> tuple[list[int], list[int], list[int]]:
-        """Changes of what both have, and the counts of what only one of them has."""
+        """Changes of the texts that both have, and the counts of texts that only one of them has."""
         both = self.counts.keys() & other.counts.keys()
         alone = [[c for text, c in one.counts.items() if text not in both] for one in (self, other)]
         return [self.counts[text] - other.counts[text] for text in sorted(both)], alone[0], alone[1]
 
 
 class Coupled:
-    """Stands for `secrets` in both runs."""
+    """Replaces `secrets` in both runs."""
 
     def __init__(self) -> None:
         self._names = iter(range(10**9))
@@ -198,17 +198,17 @@ class Observer:
         self._depth = 0
         self._reading = 0
         self._within: int | None = None
-        """So many draws were made by a mechanism that draws by another one; None where there is none."""
+        """The number of draws of a mechanism that draws by another mechanism; None if there is none."""
         self._charge: RequestCharge | None = None
         self._paid_epochs: list[tuple[str, int, Budget]] = []
         self.largest_share = 0.0
-        """Of a charge that its draws told: 1 where the two tables are as far apart as was paid for."""
+        """The share of a charge that its draws revealed: 1 if the two tables are as far apart as was paid for."""
         self._epochs: dict[int, Watched] = {}
 
     # ---- what a replayer does otherwise
 
     def drawn(self, mechanism: str, exact: np.ndarray, draw: Callable[[], Any], loss: Callable[[Any], Price]) -> Any:
-        """The result of `draw`, kept; `loss` is what it tells of a neighbour with other exact numbers."""
+        """Record the result of `draw`; `loss` computes its privacy loss for a neighbour with other exact numbers."""
         released = draw()
         self.seen.draws.append(Draw(mechanism, np.array(exact), np.array(released)))
         return released
@@ -220,7 +220,7 @@ class Observer:
         self.seen.reads.append(what)
 
     def answered(self, answer: object) -> None:
-        """What the run told its user."""
+        """Record what the run showed its user."""
         self.seen.answers.append(answer_text(answer))
 
     def finish(self) -> None:
@@ -230,7 +230,7 @@ class Observer:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """All runs of this process are seen, until the end of the block."""
+        """Observe all runs of this process until the end of the block."""
         with ExitStack() as stack:
 
             def replace(owner: Any, name: str, wrapper: Callable[..., Any]) -> None:
@@ -315,7 +315,7 @@ class Observer:
         return original(ledger, reservation, *given, **named)
 
     def _told(self, loss: Price) -> None:
-        """Under the charge that is open."""
+        """Add a privacy loss to the open charge."""
         if self._charge is None:
             raise Divergence("noise was drawn for which nothing was charged")
         self._charge.told = self._charge.told + loss
@@ -384,7 +384,9 @@ class Observer:
         )
 
     def _thresholded(self, original: Original, test: Thresholded, texts: Any, counts: Any) -> Any:
-        """What both tables may show is told by its noise; what only one of them may show by the chance that it is."""
+        """Texts that both tables may show lose by their noise; texts of one table by the probability that they are
+        shown.
+        """
         self.seen.parts.add(Thresholded)
         exact = np.empty(1, dtype=object)
         exact[0] = TextCounts(texts, counts)
@@ -402,7 +404,7 @@ class Observer:
         return shown, noisy.astype(np.int64)
 
     def _inside(self, allowed: int, original: Original, *given: Any) -> Any:
-        """A mechanism that is made of so many draws by another one."""
+        """A mechanism that consists of this many draws of another one."""
         self._within = 0
         try:
             released = original(*given)
@@ -432,7 +434,7 @@ class Observer:
             raise Divergence('an epoch went on after its first "above"')
 
         def moved(change: Any) -> Price:
-            """Paid for with the epoch, as long as no tested value moves further than it was opened for."""
+            """Covered by the price of the epoch, as long as no tested value moves further than it was opened for."""
             if abs(int(change[0])) > epoch.sensitivity:
                 raise Divergence(f"a tested value moves by {change[0]}, its epoch was opened for {epoch.sensitivity}")
             return Price.free()
@@ -445,7 +447,7 @@ class Observer:
 
 
 class Replayer(Observer):
-    """Hands a run the released values of another one, and raises Divergence where they part."""
+    """Gives a run the released values of another run, and raises Divergence if they differ."""
 
     def __init__(self, recorded: Recording) -> None:
         super().__init__()
@@ -479,7 +481,7 @@ class Replayer(Observer):
         _same("answer", self._recorded.answers, self.seen.answers)
 
     def finish(self) -> None:
-        """The recorded run must not have gone on."""
+        """Check that the recorded run did nothing more."""
         for name in ("draws", "events", "reads", "answers"):
             recorded, replayed = getattr(self._recorded, name), getattr(self.seen, name)
             if len(recorded) != len(replayed):
@@ -497,7 +499,7 @@ def _same(what: str, recorded: Sequence[str], replayed: Sequence[str]) -> None:
 
 
 def _asked(given: Sequence[Any]) -> str:
-    """Which attributes a read is of; how a remembered one is counted goes without saying."""
+    """The attributes of a read; how a remembered one is counted does not matter."""
     told = [value for value in given if not callable(value)]
     named = [sorted(value) if isinstance(value, dict) else getattr(value, "digest", value) for value in told]
     return str(named)
@@ -517,7 +519,7 @@ def told_by_noise(noise: Noise, grid: int, change: Sequence[int]) -> Price:
 
 
 def chance_of_any(test: Thresholded, counts: Sequence[int]) -> Fraction:
-    """That one of these counts passes the threshold, by sums of floats; rounded down by their error."""
+    """The probability that one of these counts passes the threshold, by sums of floats; rounded down by their error."""
     sigma, none_shown = float(test.noise.grid_scale(1)), 1.0
     reach = range(-math.ceil(40 * sigma), math.ceil(40 * sigma) + 1)
     weights = {j: math.exp(-j * j / (2 * sigma * sigma)) for j in reach}
@@ -528,14 +530,14 @@ def chance_of_any(test: Thresholded, counts: Sequence[int]) -> Fraction:
 
 
 def told_by_selection(selection: Exponential, unit: Fraction, change: Sequence[int]) -> Price:
-    """Of one draw by the range in which scores move (docs/proofs/exponential.md)."""
+    """The privacy loss of one draw, from the range in which scores move (docs/proofs/exponential.md)."""
     moved = [int(c) for c in change]
     reach = selection.epsilon / (2 * unit) * (max(moved) - min(moved))
     return Price(reach, reach**2 / 8)
 
 
 def share_told(charge: RequestCharge) -> float:
-    """How much of what was paid for the draws told; Divergence where it is more than all."""
+    """The share of the price that the draws revealed; Divergence if it exceeds the price."""
     try:
         lost = charge.budget.cost(charge.told)
     except ReticentError as problem:
@@ -549,7 +551,7 @@ def share_told(charge: RequestCharge) -> float:
 
 
 def answer_text(answer: object) -> str:
-    """An answer as text, to the bit."""
+    """An answer as text, exact to the bit."""
     if isinstance(answer, bytes):
         return answer.hex()
     if isinstance(answer, np.ndarray):

@@ -1,7 +1,7 @@
-"""Runs as users make them, for record and replay. A new statistic or minimiser joins by its line in `MAKERS`.
+"""Runs as users make them, for record and replay. A new statistic or minimiser is added by its line in `MAKERS`.
 
-A program yields all that its user would see, refusals included, and may go on as its answers tell it. A test fails
-where a statistic, a mechanism or a minimiser of the kernel takes part in none of them.
+A program yields everything that its user would see, including refusals, and may depend on its answers. A test fails if
+a statistic, a mechanism or a minimiser of the kernel takes part in none of them.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ from reticent.sessions.session import Session
 
 GAUSSIAN = Budget(epsilon=4.0, delta=1e-6, noise="gaussian")
 RHO, PURE, AMPLE = Budget(rho=0.5), Budget(epsilon=2.0), Budget(rho=10**6)
-"""The last for the papers' engines, whose constants promise nothing about a few records under a usual budget."""
+"""Budgets. The last is for the papers' engines, whose constants guarantee nothing for a few records under a usual
+budget.
+"""
 STEPS = 6
 ERRORS = (0.02, 0.1, 0.3)
 Run = Callable[[Table, Budget, random.Random], Iterator[object]]
@@ -90,26 +92,26 @@ Maker = Callable[[random.Random, "Public"], Any]
 
 
 def declared(rng: random.Random, neighbours: Neighbours, unit: Unit) -> Neighbourhood:
-    """A made-up table and neighbours of it."""
+    """A generated table and neighbours of it."""
     return neighbourhood(rng, random_domain(rng), neighbours, unit)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A run, the budgets it is made under, and the tables it takes."""
+    """A run, the budgets under which it is made, and the tables it accepts."""
 
     run: Run
     budgets: tuple[Budget, ...] = (RHO, PURE)
     neighbours: tuple[Neighbours, ...] = ("replace-one", "add-remove")
     units: tuple[Unit, ...] = ("record", "person")
     weight: float = 1.0
-    """Pairs for each pair of a program of weight one."""
+    """Pairs per pair of a program of weight one."""
     tables: Callable[[random.Random, Neighbours, Unit], Neighbourhood] = declared
 
 
 @dataclass(frozen=True)
 class Public:
-    """What anybody knows of a table."""
+    """The public facts of a table."""
 
     domain: Domain
     neighbours: Neighbours
@@ -121,7 +123,7 @@ class Public:
 
 
 def attempt(function: Callable[..., Any], *given: Any) -> Any:
-    """What a user sees: an answer, or a refusal with its words."""
+    """What a user sees: an answer, or the text of a refusal."""
     try:
         return seen(function(*given))
     except ReticentError as refusal:
@@ -144,7 +146,7 @@ def some_predicate(rng: random.Random, domain: Domain) -> Predicate:
 
 
 def _half(rng: random.Random, domain: Domain, name: str) -> Predicate:
-    """One value, some of them, or all from one on."""
+    """A condition: one value, several values, or all values from one on."""
     value = _value(rng, domain, name)
     if isinstance(domain[name], Numeric) or rng.random() < 0.5:
         return col(name) >= value
@@ -171,7 +173,7 @@ def some_sets(rng: random.Random, domain: Domain) -> tuple[tuple[str, ...], ...]
 
 
 def some_guesses(rng: random.Random, domain: Domain, sets: Any, size: float) -> tuple[np.ndarray, ...]:
-    """Right in size, or far off: a guess may be anything public."""
+    """Guesses of the right size, or far off; a guess may be any public number."""
     size *= rng.choice([1.0, 0.0, 50.0])
     return tuple(
         np.array([rng.random() for _ in range(domain.cells(s))]).reshape(domain.shape_of(s)) * size for s in sets
@@ -196,7 +198,7 @@ def _blocks(rng: random.Random, public: Public) -> BlockCounts:
 
 
 def _residuals(rng: random.Random, public: Public) -> list[Residual]:
-    """All sets inside one of up to three attributes, or some of them."""
+    """Residuals of all subsets of a set of up to three attributes, or of some of them."""
     names = public.domain.canonical(rng.sample(public.domain.names, rng.randint(1, min(3, len(public.domain.names)))))
     inside = [subset for order in range(len(names) + 1) for subset in combinations(names, order)]
     return [Residual(subset) for subset in rng.sample(inside, rng.randint(1, len(inside)))]
@@ -233,7 +235,7 @@ def _largest(rng: random.Random, public: Public) -> LargestError:
 
 
 def _quantile(rng: random.Random, public: Public) -> ErrorQuantile:
-    """Of a drawn list of questions, or of all of them."""
+    """The quantile of a drawn list of questions, or of all questions."""
     domain = public.domain
     sets = tuple(dict.fromkeys(s for s in some_sets(rng, domain) if all(domain[name].size > 1 for name in s)))
     distribution = Distribution(rng.choice(QUESTION_KINDS), sets or (domain.names[:1],))
@@ -313,11 +315,11 @@ MAKERS: Mapping[type, tuple[tuple[str, ...], Maker]] = {
     RidgeGLM: (("minimize",), _minimizer(RidgeGLM, *GENERALISED)),
     SufficientStatistics: (("minimize",), _minimizer(SufficientStatistics, Squared, Ridge)),
 }
-"""Everything that may be computed from rows: the verbs that take it, and how to make one of many shapes."""
+"""Everything that may be computed from rows: the verbs that accept it, and a maker of examples of many shapes."""
 
 
 def verbs(table: Table, budget: Budget, rng: random.Random, kinds: Sequence[type] = tuple(MAKERS)) -> Iterator[object]:
-    """The curator's verbs on whatever they take."""
+    """The curator's verbs with everything they accept."""
     curator = Curator(table, Ledger.memory(identity=table.identity, budget=budget))
     public = Public.of(table)
     for kind in rng.choices(kinds, k=STEPS):
@@ -384,11 +386,13 @@ def _dualquery(rng: random.Random, table: Table) -> DualQuery:
 
 
 QUESTIONS: Mapping[str, Sequence[int]] = {"all": range(7), "papers": range(4), "sql": (3,), "models": (7, 8)}
-"""Of `_ask`. Models have a program of their own: they take longer than all else together."""
+"""Numbers of the questions in `_ask`, by program. Models have their own program, because they take longer than
+everything else.
+"""
 
 
 def asking(engine: str, questions: str) -> Run:
-    """An adaptive analyst: what is asked next depends on what was answered."""
+    """An adaptive analyst: each question depends on earlier answers."""
 
     def run(table: Table, budget: Budget, rng: random.Random) -> Iterator[object]:
         options: dict[str, Any] = {"queries": 40} if engine != "default" else {"warm_start": rng.choice([0.0, 0.4])}
@@ -473,7 +477,7 @@ def _convex_pmw(rng: random.Random, table: Table) -> ConvexPMW:
 
 
 def discovering(table: Table, budget: Budget, rng: random.Random) -> Iterator[object]:
-    """Edges by levels of private medians, each level where the last one cut; texts above a threshold."""
+    """Edges by levels of private medians, each level between the cuts of the last one; texts above a threshold."""
     curator = Curator(table, Ledger.memory(identity=table.identity, budget=budget))
     values = 1 if table.unit == "record" else rng.choice([1, 2])
     names = [name for name in table.domain.names if budget.approximate or name == "size"]
@@ -486,7 +490,7 @@ def discovering(table: Table, budget: Budget, rng: random.Random) -> Iterator[ob
 
 
 THRESHOLDS = Budget(epsilon=2.0, delta=1e-3, approximate=5e-4)
-"""A delta that a few records cannot hide: thresholds are low enough for rare texts to pass now and then."""
+"""A delta that a few records cannot hide: thresholds are low enough for rare texts to pass sometimes."""
 COUNTED: tuple[Unit, ...] = ("record", "person", "row")
 
 PROGRAMS: Mapping[str, Program] = {

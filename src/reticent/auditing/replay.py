@@ -1,10 +1,11 @@
 """Record and replay: a whole run on one table, then the same run on a neighbour with every released value frozen.
 
-Privacy composes only if what happens next depends on rows through released values alone. So a run is recorded, and run
-again on a neighbouring table that is handed the recorded values. Everything a run does must come again: the same draws
-by the same mechanisms, the same events and charges in the ledger, the same reads of rows, the same answers and the same
-refusals. What the exact numbers of both tables would have told through each draw must not exceed what was charged for
-it. After the idea of Re:cord-play (PETS 2026); independent implementation.
+Privacy composes only if each step depends on rows through released values alone. Therefore a run is recorded and
+repeated on a neighbouring table with the recorded values. Everything must be the same: the draws and their mechanisms,
+the events and charges in the ledger, the reads of rows, the answers and the refusals. The privacy loss of each draw
+between the exact numbers of both tables must not exceed its charge.
+
+The idea is that of Re:cord-play (PETS 2026); the implementation is independent.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ LEAST_PAIRS = 3
 
 @dataclass(frozen=True)
 class Replay:
-    """One pair: how many draws were compared, the largest share of a price they told, and which parts took part."""
+    """One pair: the number of compared draws, the largest share of a price they revealed, and the parts that
+    took part.
+    """
 
     draws: int
     share: float
@@ -42,7 +45,7 @@ class Replay:
 
 
 def record_and_replay(run: Run, first: Table, others: Sequence[Table], budget: Budget, seed: int = 0) -> Replay:
-    """Run on `first`, replay on the neighbour that its statistics tell most about.
+    """Run on `first`, and replay on the neighbour about which its statistics reveal most.
 
     Args:
         run: A generator of answers, called with a table, a budget and a random generator; see `programs`.
@@ -73,7 +76,7 @@ def _observed(observer: Observer, run: Run, table: Table, budget: Budget, seed: 
 
 
 def most_exposed(recorded: Recording, first: Table, others: Sequence[Table]) -> Table:
-    """The neighbour for which some statistic of the run moves furthest, as a share of what it declares."""
+    """The neighbour for which some statistic of the run moves furthest, as a share of its declared sensitivity."""
     if len(others) == 1:
         return others[0]
     return max(others, key=lambda other: max((_moved(s, first, other) for s in recorded.statistics[:40]), default=0))
@@ -86,7 +89,7 @@ def _moved(statistic: Any, first: Table, second: Table) -> Fraction:
 
 
 def replay_pair(program: Program, seed: int) -> Replay:
-    """A program on a made-up table and one of its neighbours, all of it from one seed."""
+    """A program on a generated table and one of its neighbours, all determined by one seed."""
     rng = random.Random(seed)
     neighbours, unit = rng.choice(program.neighbours), rng.choice(program.units)
     made: Neighbourhood = program.tables(rng, neighbours, unit)

@@ -16,7 +16,8 @@ from reticent.kernel.table import Table, exact_counts
 class Witness(Curator):
     """Serves one table to an algorithm and sums ln P(release | second) / P(release | first) by the stated noise.
 
-    The sum is a score, not a proof: the verdict counts runs, so a release that does not follow its stated noise shows.
+    The sum is a score, not a proof: the verdict counts runs, so it detects a release that does not follow its stated
+    noise.
     """
 
     def __init__(self, table: Table, ledger: Ledger, first: Table, second: Table) -> None:
@@ -26,7 +27,7 @@ class Witness(Curator):
 
     def measure(self, queries: Any, mechanism: Any, *, key: str | None = None, analyst: str | None = None) -> Settled:
         settled = super().measure(queries, mechanism, key=key, analyst=analyst)
-        statistics, noises, _ = self._priced(queries, mechanism)
+        statistics, noises, _ = self.priced(queries, mechanism)
         for statistic, noise, values in zip(statistics, noises, settled.values, strict=True):
             first, second = self._exact(statistic)
             self.evidence += evidence_of_noise(noise, values, first, second)
@@ -64,7 +65,9 @@ def evidence_of_noise(noise: Noise, values: np.ndarray, first: np.ndarray, secon
 
 
 def chance_above(mechanism: AboveThreshold, value: float) -> float:
-    """P(value + query noise >= threshold noise), value in units of the sensitivity; each test seen by itself."""
+    """P(value + query noise >= threshold noise), value in units of the sensitivity; each test is considered
+    separately.
+    """
     wide, narrow = float(mechanism.query_scale(1)), float(mechanism.threshold_scale(1))
     distance = abs(value)
     if mechanism.one_sided:

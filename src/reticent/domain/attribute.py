@@ -72,14 +72,6 @@ class Attribute(ABC):
     rules: Rules | None = None
     """How cells are rewritten before they are read; None where they are read as they are."""
 
-    def _declare(self, **fields: Any) -> None:
-        """Set the fields of a frozen attribute once, and its size with them."""
-        for name, field in fields.items():
-            object.__setattr__(self, name, field)
-        object.__setattr__(self, "size", self.known + self.nullable + self.other)
-        if self.size > MAX_SIZE:
-            raise DomainError(f"{self.size} codes exceed the limit of {MAX_SIZE}; use wider bins or fewer values")
-
     @property
     def null_code(self) -> int | None:
         return self.known if self.nullable else None
@@ -353,13 +345,24 @@ class Attribute(ABC):
     def _above(self, op: str, value: Any, name: str) -> np.ndarray:
         """Declared codes with x > value for the operators > and <=, x >= value for >= and <."""
 
-    def _extra_dict(self) -> dict[str, Any]:
-        extra: dict[str, Any] = {}
-        if self.nullable:
-            extra["nullable"] = True
-        if self.other is self.nullable:
-            extra["other"] = self.other
-        return extra if self.rules is None else extra | self.rules.to_dict()
+
+def declare(attribute: Attribute, **fields: Any) -> None:
+    """Set the fields of a frozen attribute once, and its size with them; for the constructors of its subclasses."""
+    for name, field in fields.items():
+        object.__setattr__(attribute, name, field)
+    object.__setattr__(attribute, "size", attribute.known + attribute.nullable + attribute.other)
+    if attribute.size > MAX_SIZE:
+        raise DomainError(f"{attribute.size} codes exceed the limit of {MAX_SIZE}; use wider bins or fewer values")
+
+
+def extras_of(attribute: Attribute) -> dict[str, Any]:
+    """The part of an attribute's description that says how nulls and other cells are read."""
+    extra: dict[str, Any] = {}
+    if attribute.nullable:
+        extra["nullable"] = True
+    if attribute.other is attribute.nullable:
+        extra["other"] = attribute.other
+    return extra if attribute.rules is None else extra | attribute.rules.to_dict()
 
 
 def checked_extras(nullable: Any, other: Any) -> tuple[bool, bool]:

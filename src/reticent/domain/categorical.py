@@ -18,6 +18,8 @@ from reticent.domain.attribute import (
     checked_extras,
     checked_text,
     closest,
+    declare,
+    extras_of,
     shown,
 )
 from reticent.domain.rules import Rules
@@ -103,7 +105,7 @@ class Categorical(Attribute):
             negative=negative,
             known=frozenset(listed).__contains__,
         )
-        self._declare(values=listed, known=len(listed), nullable=nullable, other=other, rules=rules)
+        declare(self, values=listed, known=len(listed), nullable=nullable, other=other, rules=rules)
         if len(self._codes) < len(listed):
             twice = next(value for place, value in enumerate(listed) if self._codes[self._key(value)] != place)
             again = "is listed twice" if rules is None else "reads like another one listed"
@@ -123,7 +125,7 @@ class Categorical(Attribute):
         return _kind_of(self.values[0])
 
     def to_dict(self) -> dict[str, Any]:
-        return {"type": self.type, "values": list(self.values), **self._extra_dict()}
+        return {"type": self.type, "values": list(self.values), **extras_of(self)}
 
     def _read(self, value: Any) -> Any:
         return _READERS[self.kind](value)
@@ -214,7 +216,7 @@ class Integer(Attribute):
     type: ClassVar[str] = "integer"
 
     def __init__(self, size: int) -> None:
-        self._declare(known=whole_number(size, "size", 1, error=DomainError), nullable=False, other=False)
+        declare(self, known=whole_number(size, "size", 1, error=DomainError), nullable=False, other=False)
 
     def __repr__(self) -> str:
         return f"Integer({self.known})"

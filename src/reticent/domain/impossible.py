@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent._conditions import reader
 from reticent.domain.attribute import shown
+from reticent.domain.conditions import reader
 from reticent.errors import DomainError, ReticentError, given
 
 if TYPE_CHECKING:

@@ -20,7 +20,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from reticent.domain.attribute import MAX_SIZE, Attribute, Status, asked_number, checked_extras, frozen, shown
+from reticent.domain.attribute import (
+    MAX_SIZE,
+    Attribute,
+    Status,
+    asked_number,
+    checked_extras,
+    declare,
+    extras_of,
+    frozen,
+    shown,
+)
 from reticent.domain.rules import Rules
 from reticent.domain.values import (
     DAY_MICROSECONDS,
@@ -137,7 +147,7 @@ class Numeric(Attribute):
             negative=negative,
         )
         extras = {"nullable": nullable, "other": other, "outside": outside, "rules": rules}
-        self._declare(edges=listed, known=len(listed) - 1, whole=whole, **extras)
+        declare(self, edges=listed, known=len(listed) - 1, whole=whole, **extras)
 
     @cached_property
     def kind(self) -> Kind:
@@ -198,7 +208,7 @@ class Numeric(Attribute):
         edges = [edge.isoformat() if isinstance(edge, datetime.date) else edge for edge in self.edges]
         whole = {"whole": True} if self.whole and self.kind == "number" else {}
         outside = {"outside": self.outside} if self.outside != "clamp" else {}
-        return {"type": self.type, "edges": edges, **whole, **self._extra_dict(), **outside}
+        return {"type": self.type, "edges": edges, **whole, **extras_of(self), **outside}
 
     @cached_property
     def group_keys(self) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from reticent.domain.attribute import Attribute, Status, checked_extras, shown
+from reticent.domain.attribute import Attribute, Status, checked_extras, declare, shown
 from reticent.domain.categorical import Categorical
 from reticent.domain.numeric import Edge, Numeric, checked_edge
 from reticent.domain.rules import Rules
@@ -92,7 +92,7 @@ class Undeclared(Attribute):
         checked_extras(nullable, other)
         extras = ({"nullable": True} if nullable else {}) | ({} if other is None else {"other": other})
         fields = {"kind": kind, "whole": whole, "lower": bounds[0], "upper": bounds[1], "rules": rules}
-        self._declare(known=1, nullable=False, other=False, extras=extras, **fields)
+        declare(self, known=1, nullable=False, other=False, extras=extras, **fields)
 
     def to_dict(self) -> dict[str, Any]:
         stated = {"whole": self.whole, "lower": _plain(self.lower), "upper": _plain(self.upper)}

@@ -1,8 +1,7 @@
 """A hypothesis is a public distribution over the universe; it sees released numbers, never rows.
 
-One container for saved hypotheses: a JSON header and raw arrays, the same bytes for the same state.
-
-Where a projection goes and how far: targets, clamps and the one-dimensional tilt (spec 4.2, 4.3).
+Also the container of saved hypotheses (a JSON header and raw arrays, the same bytes for the same state), and
+projections: targets, clamps and the one-dimensional tilt (spec 4.2, 4.3).
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A released noisy answer, in fractions: one number for a query, one array for a marginal or a residual.
+    """A released noisy answer as shares of the table: one number for a query, one array for a marginal or a residual.
 
     `rt.fit` takes a list of them.
 
@@ -67,7 +66,7 @@ class Measurement:
     values: np.ndarray
     sd: float
     noise: Mapping[str, str] | None = None
-    """How its mechanism describes itself, in records; None where the values were taken from something larger."""
+    """The mechanism's description of itself, in records; None if the values were taken from a larger measurement."""
 
     def __post_init__(self) -> None:
         try:
@@ -84,7 +83,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class FitReport:
-    """What a fit reached: `gap` bounds objective minus optimum, infinite when nothing is certified."""
+    """The result of a fit: `gap` bounds objective minus optimum, and is infinite if nothing is certified."""
 
     objective: float
     gap: float
@@ -99,7 +98,7 @@ class FitReport:
 
 @runtime_checkable
 class Hypothesis(Protocol):
-    """What every algorithm asks of a distribution over the universe (spec 4)."""
+    """The interface of distributions over the universe that every algorithm uses (spec 4)."""
 
     @property
     def kind(self) -> str:
@@ -127,7 +126,7 @@ class Hypothesis(Protocol):
         ...
 
     def project(self, query: Linear | Product | Dense, target: float) -> float:
-        """Move to the nearest distribution (in KL) with q(p) = target; returns eta, 0.0 if q is constant."""
+        """Move to the nearest distribution (in KL divergence) with q(p) = target; returns eta, 0.0 if q is constant."""
         ...
 
     def reweight(self, query: Linear | Product | Dense, eta: float) -> None:
@@ -185,9 +184,10 @@ _LENGTH = 8
 
 
 def pack(kind: str, header: dict[str, Any], arrays: Sequence[np.ndarray]) -> bytes:
-    """Floats in the header survive exactly: JSON prints the shortest text that reads back the same.
+    """Bytes of a header and arrays. Floats in the header survive exactly: JSON writes the shortest text that reads back
+    the same.
 
-    Keys keep their order, because the order of a domain's attributes means something.
+    Keys keep their order, because the order of a domain's attributes matters.
     """
     arrays = [np.asarray(array, order="C") for array in arrays]
     described = [[array.dtype.str, list(array.shape)] for array in arrays]
@@ -241,7 +241,7 @@ _NEWTON_STEPS = 200
 
 
 def finite_target(target: float) -> float:
-    """A target that can be met or clamped; an infinity or a NaN would silently wreck every weight."""
+    """Check that a target is finite; an infinity or a NaN would silently destroy every weight."""
     target = float(target)
     if not math.isfinite(target):
         raise QueryError(f"cannot project to {target}; the target must be a finite number")
@@ -249,9 +249,9 @@ def finite_target(target: float) -> float:
 
 
 def conservative_target(*, measured: float, bound: float, guess: float) -> float | None:
-    """The measurement moved by its noise bound toward the guess; None when it would reach it (spec 4.3).
+    """The measurement moved by its noise bound toward the guess; None if it would reach the guess (spec 4.3).
 
-    By keyword only: three fractions in another order make another target, and nothing would show it.
+    By keyword only, because an exchange of two fractions would silently give another target.
     """
     distance = measured - guess
     if not abs(distance) > bound:
@@ -272,9 +272,9 @@ def binary_eta(inside: float, outside: float, target: float) -> float:
 
 
 def solve_tilt(values: np.ndarray, weights: np.ndarray, target: float) -> float:
-    """The eta with sum(w q exp(eta q)) = t sum(w exp(eta q)); 0.0 when q is constant where w > 0.
+    """The eta with sum(w q exp(eta q)) = t sum(w exp(eta q)); 0.0 if q is constant where w > 0.
 
-    The mean is increasing in eta with the variance as its slope: Newton, kept inside a bracket.
+    The mean increases with eta, and its slope is the variance: Newton's method inside a bracket.
     """
     values, weights = np.ravel(values), np.ravel(weights)
     alive = weights > 0
@@ -306,7 +306,7 @@ def solve_tilt(values: np.ndarray, weights: np.ndarray, target: float) -> float:
 
 
 def _safeguarded(eta: float, newton: float, below: float, above: float) -> float:
-    """The Newton point when it falls inside the bracket and is not a leap; else bisect, or double outward."""
+    """The Newton point if it lies inside the bracket and is not too far; otherwise bisect, or double outward."""
     reach = 2.0 * abs(eta) + 64.0
     point = eta + max(min(newton, reach), -reach)
     if below < point < above:

@@ -1,8 +1,7 @@
-"""Which representation a domain and a workload call for, and why.
+"""Chooses the representation for a domain and a workload, and states the reason.
 
-Learning that a junction tree has no room for goes on on records drawn from it (spec answers.md 9).
-
-All of it is public post-processing with public seeds: replaying the same measurements gives the same hypothesis.
+If a junction tree becomes too large, learning continues on records drawn from it (spec answers.md 9). This is public
+post-processing with public seeds: the same measurements give the same hypothesis.
 """
 
 from __future__ import annotations
@@ -34,13 +33,14 @@ DENSE_CELLS = 1 << 24
 CLIQUE_CELLS = 1 << 24
 SUPPORT_RECORDS = 1 << 17
 TREE_CELLS = 1 << 20
-"""Cells of a junction tree beyond which learning goes on on a support: there an update of the tree takes longer than
-one of all records of a support. Runs that were begun before this existed go up to CLIQUE_CELLS."""
+"""Cells of a junction tree beyond which learning continues on a support, because an update of the tree then takes
+longer than one of all records of a support. Runs that began before this limit existed use CLIQUE_CELLS.
+"""
 
 
 @dataclass(frozen=True)
 class HypothesisChoice:
-    """A representation by name, the reason in one line, and how to build the uniform start."""
+    """A representation by name, the reason in one line, and a way to build the uniform start."""
 
     representation: str
     reason: str
@@ -49,7 +49,7 @@ class HypothesisChoice:
 
     @property
     def bytes(self) -> int:
-        """What the hypothesis holds at most; a copy needs as much again."""
+        """The largest size of the hypothesis; a copy needs as much again."""
         if self.representation == "dense":
             return 8 * self.domain.size
         support = SUPPORT_RECORDS * (len(self.domain) * np.min_scalar_type(max(self.domain.shape) - 1).itemsize + 16)
@@ -67,7 +67,7 @@ def choose(
     representation: str | None = None,
     tree_cells: int = CLIQUE_CELLS,
 ) -> HypothesisChoice:
-    """Dense while every cell can be held, factored while each question fits a clique, else a sampled support."""
+    """Dense if every cell can be held, factored if each question fits a clique, otherwise a sampled support."""
     if representation is not None:
         if representation not in _BUILDERS:
             known = ", ".join(sorted(_BUILDERS))
@@ -121,13 +121,13 @@ _BUILDERS: dict[str, Callable[[HypothesisChoice, np.random.Generator | None], Hy
 
 
 PUBLIC_SEED = 20261116
-"""Draws the records; the same at every replay."""
+"""The seed of the records; the same at every replay."""
 
 T = TypeVar("T")
 
 
 class LearnedHypothesis(NamedTuple):
-    """A hypothesis after an update: whether it moved, and a note where it changed its kind or could not move."""
+    """A hypothesis after an update: whether it moved, and a note if it changed its kind or could not move."""
 
     hypothesis: Hypothesis
     moved: bool
@@ -135,14 +135,18 @@ class LearnedHypothesis(NamedTuple):
 
 
 def drawn_support(hypothesis: FactoredHypothesis, records: int = SUPPORT_RECORDS) -> SupportHypothesis:
-    """Equally weighted records that stand for the hypothesis; a later fit tilts these, not the uniform distribution."""
+    """Equally weighted records that represent the hypothesis; a later fit starts from them, not from the uniform
+    distribution.
+    """
     return SupportHypothesis(hypothesis.domain, hypothesis.systematic(records, np.random.default_rng(PUBLIC_SEED)))
 
 
 def with_room(
     hypothesis: Hypothesis, act: Callable[[Hypothesis], T], *, records: int = SUPPORT_RECORDS
 ) -> tuple[Hypothesis, T, str]:
-    """What `act` returns on the hypothesis, or on a support drawn from it where its junction tree has no room."""
+    """The result of `act` on the hypothesis, or on a support drawn from it if its junction tree would become
+    too large.
+    """
     try:
         return hypothesis, act(hypothesis), ""
     except CapacityError as full:
@@ -156,7 +160,7 @@ def with_room(
 
 
 def read_snapshot(snapshot: Snapshot, act: Callable[[Hypothesis | Snapshot], T]) -> T:
-    """A guess that nothing certifies: read off records drawn from the snapshot where exact inference has no room."""
+    """An uncertified guess, read from records drawn from the snapshot if exact inference would be too large."""
     try:
         return act(snapshot)
     except CapacityError:
@@ -166,9 +170,9 @@ def read_snapshot(snapshot: Snapshot, act: Callable[[Hypothesis | Snapshot], T])
 def learned(
     hypothesis: Hypothesis, move: Callable[[Hypothesis], bool], *, records: int = SUPPORT_RECORDS
 ) -> LearnedHypothesis:
-    """The hypothesis after `move`, which says whether it moved it; never an exception, for the answer is paid for.
+    """The hypothesis after `move`, which returns whether it moved; never an exception, because the answer is paid for.
 
-    Whatever else goes wrong leaves the hypothesis as it was.
+    Any error leaves the hypothesis as it was.
     """
     # A dense tensor allocates all it needs before it changes, and is too large to copy for every update.
     kept = hypothesis if isinstance(hypothesis, DenseHypothesis) else hypothesis.copy()

@@ -1,4 +1,4 @@
-"""Memory that a run needs is compared with what this process may still take, before anything is spent."""
+"""Compares the memory that a run needs with what this process may still allocate, before anything is spent."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MIB = 2**20
 
 
 def available() -> int | None:
-    """Bytes that the system, its container and the limits of this process still allow; None where nothing says."""
+    """Bytes that the system, its container and the limits of this process still allow; None if unknown."""
     known = [room for room in (_system(), _container(Path("/sys/fs/cgroup")), *_limits()) if room is not None]
     return max(0, min(known)) if known else None
 
 
 def refuse_beyond(needed: int, what: str, remedy: str) -> None:
-    """ResourceError where `what` needs more bytes than are available: nothing has been measured yet."""
+    """ResourceError if `what` needs more bytes than are available; nothing has been measured yet."""
     room = available()
     if room is not None and needed > room:
         raise ResourceError(
@@ -35,7 +35,7 @@ def refuse_beyond(needed: int, what: str, remedy: str) -> None:
 
 @contextmanager
 def keeping(what: str, ledger: object) -> Iterator[None]:
-    """Around a run that pays: where memory runs out all the same, one line says how to go on."""
+    """Around a run that pays: if memory runs out anyway, one line says how to continue."""
     try:
         yield
     except MemoryError:
@@ -53,7 +53,7 @@ def _system() -> int | None:
 
 
 def _container(folder: Path) -> int | None:
-    """What a control group leaves; its usage counts file pages that it would give up first."""
+    """The memory that a control group still allows; its usage counts file pages that it would release first."""
     for limit, usage in _CONTAINERS:
         try:
             most, used = (folder / limit).read_text().strip(), int((folder / usage).read_text())
@@ -68,7 +68,7 @@ def _container(folder: Path) -> int | None:
 
 
 def _limits() -> list[int | None]:
-    """What `ulimit -v` and `ulimit -d` leave."""
+    """The memory that `ulimit -v` and `ulimit -d` still allow."""
     try:
         import resource
 

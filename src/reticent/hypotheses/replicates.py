@@ -1,7 +1,7 @@
-"""Replicates: distributions that might have been published instead, kept as density ratios over the published one.
+"""Replicates: distributions that might have been published instead, stored as density ratios to the published one.
 
-A ratio is exp of a sum of small tables, one for each attribute set of the fitted model: a replicate of a universe of
-millions of cells then takes as many numbers as its model has parameters, at two bytes each. All of it is public.
+A ratio is exp of a sum of small tables, one for each attribute set of the fitted model. A replicate of a universe of
+millions of cells thus takes as many numbers as its model has parameters, at two bytes each. All of it is public.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ __all__ = ["LARGEST_LOG_RATIO", "RECORDS", "OneReplicate", "Replicates", "differ
 Set = tuple[str, ...]
 
 RECORDS: Set = ()
-"""Stands for the records of a support: there a ratio is kept for each of them."""
+"""Stands for the records of a support, for which one ratio per record is stored."""
 LARGEST_LOG_RATIO = 60000.0
-"""Finite in two bytes; beyond any ratio that matters."""
+"""The largest logarithm: finite in two bytes, and beyond any ratio that matters."""
 NEGLIGIBLE = 1e-9
-"""A model whose logarithms agree with the weights up to this describes them."""
+"""A model describes the weights if their logarithms agree up to this."""
 KEPT_CELLS = 1 << 24
-"""Of marginals of replicates that are remembered: 128 MiB."""
+"""Bytes of cached marginals of replicates: 128 MiB."""
 SHARED_CELLS = 1 << 16
-"""A marginal of up to this size is computed for all replicates at once; a larger one for each by itself."""
+"""Marginals of up to this size are computed for all replicates at once, larger ones for each separately."""
 
 
 def drawn_table(hypothesis: Hypothesis, records: int, generator: np.random.Generator) -> Hypothesis:
-    """A table of independent records drawn from the hypothesis, as a distribution of its own."""
+    """A table of independent records drawn from the hypothesis, as a distribution."""
     if isinstance(hypothesis, DenseHypothesis):
         cells = hypothesis.probabilities()
         counts = generator.multinomial(records, _shares(cells.ravel())).astype(np.float64)
@@ -77,7 +77,7 @@ def difference(published: Hypothesis, refitted: Hypothesis) -> dict[Set, np.ndar
 def tilted_further(
     base: Hypothesis, found: Mapping[Set, np.ndarray], factors: Mapping[Set, np.ndarray]
 ) -> dict[Set, np.ndarray]:
-    """A difference with further logarithms of factors by attribute set; on records they are added up."""
+    """A difference with additional logarithms of factors by attribute set; on records they are summed."""
     if isinstance(base, SupportHypothesis):
         added = sum(np.ravel(table)[base.cells(names)] for names, table in factors.items())
         return {RECORDS: found[RECORDS] + added}
@@ -91,7 +91,7 @@ def _log_ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def _describes(*hypotheses: DenseHypothesis) -> bool:
-    """Whether the weights of each are those of its model still, and nothing was moved after the fit."""
+    """Whether the weights are still those of the models, and no update followed the fits."""
     for hypothesis in hypotheses:
         model = hypothesis.model
         assert model is not None, "asked only of fitted ones"
@@ -117,8 +117,8 @@ def _expanded(domain: Domain, sets: Sequence[Set], tables: Sequence[np.ndarray])
 class Replicates:
     """`count` distributions, each `base(x) exp(sum of its tables at x)`, normalised.
 
-    The spread of a statistic over them estimates how far the published value may be from the population's: noise,
-    shrinkage and the sampling of records included (spec population.md 1).
+    The spread of a statistic over them estimates how far the published value may be from the population's, including
+    noise, shrinkage and the sampling of records (spec population.md 1).
     """
 
     base: Hypothesis
@@ -131,7 +131,7 @@ class Replicates:
 
     @classmethod
     def of(cls, base: Hypothesis, seed: int, differences: Sequence[dict[Set, np.ndarray]]) -> Replicates:
-        """From the differences of all replicates; zero on sets that only others have."""
+        """Create replicates from their differences; a set that a replicate lacks gets zeros."""
         known = {names: table for found in differences for names, table in found.items()}
         sets = tuple(known)
         tables = tuple(
@@ -167,11 +167,11 @@ class Replicates:
         return (OneReplicate(self, index) for index in range(self.count))
 
     def marginal(self, attributes: Sequence[str]) -> np.ndarray:
-        """The marginal of every replicate, `[replicate, ...]`, other axes in domain order; remembered."""
+        """The marginal of every replicate, `[replicate, ...]`, other axes in domain order; cached."""
         return self.marginals([attributes])[0]
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Many of them, for one pass over the replicates."""
+        """Many marginals in one pass over the replicates."""
         wanted = [self.domain.canonical(names) for names in sets]
         with self._lock:
             found = {names: self._kept[names] for names in wanted if names in self._kept}
@@ -184,7 +184,7 @@ class Replicates:
         return [found[names] for names in wanted]
 
     def ratios(self, codes: np.ndarray) -> np.ndarray:
-        """Density of each replicate over the published one at given records, `[record, replicate]`."""
+        """The density of each replicate relative to the published one at given records, `[record, replicate]`."""
         codes = np.asarray(codes)
         if isinstance(self.base, SupportHypothesis):
             logs = self.tables[0][:, _places(self.base.codes, codes)].astype(np.float64).T
@@ -198,7 +198,7 @@ class Replicates:
         return np.exp(np.minimum(logs - scales, 700.0))
 
     def systematic(self, rows: int, generator: np.random.Generator) -> np.ndarray:
-        """Records of the published distribution, each as often as expected but for less than one."""
+        """Records of the published distribution, each within one of its expected number."""
         assert isinstance(self.base, (DenseHypothesis, SupportHypothesis)), "no others are kept"
         return self.base.systematic(rows, generator)
 
@@ -230,7 +230,7 @@ class Replicates:
 
 
 class OneReplicate:
-    """One of the replicates, read like a snapshot: from marginals that all of them share while these are small."""
+    """One replicate with the interface of a snapshot; small marginals are shared by all replicates."""
 
     def __init__(self, replicates: Replicates, index: int) -> None:
         self._replicates, self._index = replicates, index
@@ -255,12 +255,14 @@ class OneReplicate:
         return [found[self._index] for found in self._replicates.marginals(sets)]
 
     def thaw(self) -> Hypothesis:
-        """A hypothesis of its own."""
+        """An independent hypothesis."""
         return self._replicates.hypothesis(self._index)
 
 
 def _half(table: np.ndarray) -> np.ndarray:
-    """Two bytes each. A constant is no part of a ratio; without it small differences keep all their digits."""
+    """Values in two bytes each. A constant does not affect a ratio; without it small differences keep all their
+    digits.
+    """
     table = table - np.median(table)
     return np.clip(table, -LARGEST_LOG_RATIO, LARGEST_LOG_RATIO).astype(np.float16)
 
@@ -271,7 +273,7 @@ def _tilted(weights: np.ndarray, logs: np.ndarray) -> np.ndarray:
 
 
 def _places(records: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Where each row of codes is among the records; equal records have equal ratios."""
+    """The position of each row of codes among the records; equal records have equal ratios."""
     both = np.concatenate([records, codes.astype(records.dtype)])
     _, inverse = np.unique(both, axis=0, return_inverse=True)
     first = np.full(int(inverse.max()) + 1, -1)

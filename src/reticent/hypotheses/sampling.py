@@ -1,4 +1,4 @@
-"""From a distribution to rows: independent draws, and rows whose marginals are closer than chance allows.
+"""Rows from a distribution: independent draws, and rows whose marginals are closer than chance allows.
 
 All of it is post-processing of public numbers; the generator is public too.
 """
@@ -45,7 +45,9 @@ def sample_cells(weights: np.ndarray, rows: int, generator: np.random.Generator)
 
 
 def systematic_cells(weights: np.ndarray, rows: int, generator: np.random.Generator) -> np.ndarray:
-    """One random start, then equal steps along the cumulative weight: each cell is off by less than one row."""
+    """Cells at one random start and then equal steps along the cumulative weight: each cell is off by less than one
+    row.
+    """
     positions = (np.arange(_checked(rows)) + generator.random()) / max(rows, 1)
     return generator.permutation(_cells_at(weights, positions))
 
@@ -57,7 +59,7 @@ def _checked(rows: int) -> int:
 
 
 def _cells_at(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """The cells where ascending shares of the total weight fall; in chunks, so that no second tensor is needed."""
+    """The cells at ascending shares of the total weight; in chunks, so that no second tensor is needed."""
     flat = weights.reshape(-1)
     chunk_sums = np.array([flat[start : start + _CHUNK].sum() for start in range(0, flat.size, _CHUNK)])
     ends = np.cumsum(chunk_sums)
@@ -77,7 +79,9 @@ def _cells_at(weights: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 
 def three_way_sets(domain: Domain, asked: Iterable[Sequence[str]] = ()) -> list[tuple[str, ...]]:
-    """All sets of three attributes while they stay affordable; else of two or one, and those asked about that fit."""
+    """All sets of three attributes if they are affordable; otherwise sets of two or one, and those of `asked`
+    that fit.
+    """
     if len(domain) <= 2:
         return [domain.names]
     sets: list[tuple[str, ...]] = [(name,) for name in domain.names]
@@ -105,10 +109,10 @@ def low_variance_rows(
     sets: Sequence[Sequence[str]] | None = None,
     asked: Iterable[Sequence[str]] = (),
 ) -> np.ndarray:
-    """Rows whose marginals on the given sets stay near the hypothesis' own; default: `three_way_sets`.
+    """Rows whose marginals on the given sets stay close to the hypothesis; default: `three_way_sets`.
 
-    Starts from a draw, then changes one value of one row at a time whenever that brings the counts of the
-    sets closer, in squares, to what the hypothesis expects.
+    Starts from a draw, then changes one value of one row at a time if this brings the counts of the sets closer, in
+    squared distance, to their expectations.
     """
     domain = hypothesis.domain
     start = getattr(hypothesis, "systematic", hypothesis.sample)
@@ -128,9 +132,9 @@ def refined_rows(
     targets: np.ndarray,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Rows whose counts on some sets are nearer to given ones: the marginals of the sets, flattened, one after another.
+    """Rows whose counts on some sets are closer to given counts: the marginals of the sets, flattened and concatenated.
 
-    Coordinate descent on the squared distance. It works on `codes` themselves, contiguous 64-bit integers.
+    Coordinate descent on the squared distance. It modifies `codes`, contiguous 64-bit integers, in place.
     """
     from reticent.hypotheses.sampling_kernels import sweep
 
@@ -166,7 +170,7 @@ def refined_rows(
 
 
 def _rule_tables(codes: np.ndarray, domain: Domain) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where each row is in each rule's table, the tables one after the other, and the steps of the axes in them."""
+    """The index of each row in each rule's table, the concatenated tables, and the strides of the axes in them."""
     steps = np.zeros((len(domain.impossible), len(domain)), dtype=np.int64)
     tables, ruled, position = [np.empty(0, dtype=bool)], [], 0
     for place, rule in enumerate(domain.impossible):

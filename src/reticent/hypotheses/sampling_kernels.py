@@ -23,10 +23,10 @@ def _forbid(scores, code, ruled, forbidden, steps):
 def sweep(codes, cells, excess, order, strides, sizes, listed, borders, ruled, forbidden, steps):
     """Give each value of each row the code that lowers the squared excess most.
 
-    `cells[i, c]` is where row i is counted in set c. Moving one row from cell x to cell y changes the squared
-    excess by 2 (excess[y] - excess[x] + 1). A value whose cells hold no more rows than they should, taken together,
-    stays: half the work, for rows as close. `ruled[i, r]` is where row i is in the table of rule r, which `forbidden`
-    holds and in which an axis advances by `steps[r, axis]`: no row moves to a forbidden cell.
+    `cells[i, c]` is the cell in which row i is counted in set c. Moving one row from cell x to cell y changes the
+    squared excess by 2 (excess[y] - excess[x] + 1). A value is skipped if its cells together hold no more rows than
+    they should, which halves the work at the same accuracy. `ruled[i, r]` is the position of row i in the table of rule
+    r, which `forbidden` holds and in which an axis has the stride `steps[r, axis]`; no row moves to a forbidden cell.
     """
     scores = np.empty(sizes.max())
     for i in order:

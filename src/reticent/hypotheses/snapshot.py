@@ -1,4 +1,4 @@
-"""A hypothesis frozen for reading: many threads, many questions, a few microseconds each."""
+"""An immutable hypothesis for reading: many threads, many questions, a few microseconds each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _KEPT_LISTS = 32
 
 
 class Snapshot:
-    """A copy that nobody can move. Answers come from marginals, each computed once per attribute set."""
+    """A copy that cannot be changed. Answers come from marginals, each computed once per attribute set."""
 
     def __init__(self, hypothesis: Hypothesis) -> None:
         self._hypothesis = hypothesis.copy()
@@ -45,7 +45,7 @@ class Snapshot:
 
     @property
     def kind(self) -> str:
-        """How the distribution is held: dense, factored, support or records."""
+        """The representation: dense, factored, support or records."""
         return self._hypothesis.kind
 
     @property
@@ -54,13 +54,13 @@ class Snapshot:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the saved bytes: what a certificate binds itself to."""
+        """SHA-256 of the saved bytes; certificates refer to it."""
         if self._digest is None:
             self._digest = hashlib.sha256(self.to_bytes()).hexdigest()
         return self._digest
 
     def uniform(self, name: str) -> bool:
-        """Whether all values of a column are equally likely, as before anything was learned of it."""
+        """Whether all values of a column are equally likely, as before anything was learned about it."""
         if name not in self._uniform:
             shares = self.marginal((name,))
             self._uniform[name] = bool(np.allclose(shares, shares[0], rtol=1e-9, atol=0))
@@ -84,9 +84,10 @@ class Snapshot:
         return self._remember(names) if marginal is None else marginal
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Read-only, computed together: to the bit a function of the list of sets, whatever was asked before.
+        """Read-only marginals, computed together: to the bit a function of the list of sets, independent of earlier
+        questions.
 
-        Shared work rounds otherwise than `marginal` does, so neither takes what the other computed.
+        Shared work rounds differently from `marginal`, so neither reuses the results of the other.
         """
         wanted = tuple(self._domain.canonical(names) for names in sets)
         with self._lock:
@@ -108,7 +109,7 @@ class Snapshot:
             return self._hypothesis.sample(rows, generator)
 
     def thaw(self) -> Hypothesis:
-        """A hypothesis of its own that may be moved."""
+        """An independent hypothesis that can be changed."""
         with self._lock:
             return self._hypothesis.copy()
 
@@ -125,7 +126,7 @@ class Snapshot:
             return marginal
 
     def _keep(self, names: tuple[str, ...], marginal: np.ndarray) -> None:
-        """Oldest first out; a lookup that misses meanwhile only computes again."""
+        """Remove the oldest first; a concurrent lookup that misses only computes again."""
         marginal.setflags(write=False)
         if names in self._kept or marginal.size > _SMALL:
             return

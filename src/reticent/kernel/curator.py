@@ -192,8 +192,29 @@ class Curator:
 
     def price(self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]) -> Price:
         """The charge of `measure` with the same arguments."""
-        _, _, price = self._priced(queries, mechanism)
+        _, _, price = self.priced(queries, mechanism)
         return price
+
+    def priced(
+        self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]
+    ) -> tuple[list[Statistic], list[Noise], Price]:
+        """The statistics of the queries, the mechanism of each, and the charge of `measure` with the same arguments."""
+        statistics = [self._statistic(query) for query in queries]
+        mechanisms = list(mechanism) if isinstance(mechanism, Sequence) else [mechanism] * len(statistics)
+        if not statistics or len(mechanisms) != len(statistics):
+            raise QueryError(
+                f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one mechanism per query"
+            )
+        price, together = Price.free(), []
+        for statistic, noise in zip(statistics, mechanisms, strict=True):
+            _of_the_kernel(noise, Laplace, Gaussian)
+            if isinstance(statistic, ResidualCounts) and isinstance(noise, Gaussian):
+                together.append((statistic, noise))
+            else:
+                price = price + noise.price(self.sensitivity(statistic))
+        if together:
+            price = price + joint_price(together, self.neighbours) * (self.most or 1) ** 2
+        return statistics, mechanisms, price
 
     def measure(
         self,
@@ -207,7 +228,7 @@ class Curator:
 
         Residuals with Gaussian noise have a joint price, which is smaller (docs/proofs/residuals.md).
         """
-        statistics, mechanisms, price = self._priced(queries, mechanism)
+        statistics, mechanisms, price = self.priced(queries, mechanism)
         request = {
             "statistics": [statistic.describe() for statistic in statistics],
             "mechanisms": [m.describe() for m in mechanisms],
@@ -374,26 +395,6 @@ class Curator:
 
         event = self._paid("minimize", minimizer.price(), request, sample, key, analyst, work=minimizer.work)
         return Settled(tuple(unpack_array(text) for text in event.payload["values"]), event.cost, event.sequence)
-
-    def _priced(
-        self, queries: Sequence[Asked], mechanism: Noise | Sequence[Noise]
-    ) -> tuple[list[Statistic], list[Noise], Price]:
-        statistics = [self._statistic(query) for query in queries]
-        mechanisms = list(mechanism) if isinstance(mechanism, Sequence) else [mechanism] * len(statistics)
-        if not statistics or len(mechanisms) != len(statistics):
-            raise QueryError(
-                f"{len(statistics)} queries and {len(mechanisms)} mechanisms: give one mechanism per query"
-            )
-        price, together = Price.free(), []
-        for statistic, noise in zip(statistics, mechanisms, strict=True):
-            _of_the_kernel(noise, Laplace, Gaussian)
-            if isinstance(statistic, ResidualCounts) and isinstance(noise, Gaussian):
-                together.append((statistic, noise))
-            else:
-                price = price + noise.price(self.sensitivity(statistic))
-        if together:
-            price = price + joint_price(together, self.neighbours) * (self.most or 1) ** 2
-        return statistics, mechanisms, price
 
     def _statistic(self, query: Asked) -> Statistic:
         if isinstance(query, (Linear, Marginal, Groups, Residual)):

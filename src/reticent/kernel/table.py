@@ -138,6 +138,18 @@ class Table:
         """
         return column in getattr(self._source, "placed", ())
 
+    def close(self) -> None:
+        """Close the database that counts on demand for this table; it has no effect on a table held in memory.
+
+        Example:
+            >>> import pyarrow, reticent as rt
+            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+            >>> table.close()
+        """
+        close = getattr(self._source, "close", None)
+        if close is not None:
+            close()
+
     def __repr__(self) -> str:
         size = "size private" if self.records is None else f"{self.records} {self.unit}s"
         size += "" if self.most is None else f", at most {self.most} rows a person"

@@ -1,11 +1,12 @@
-"""The default release: measure what the workload asks in rounds, fit a shrunk log-linear model, audit.
+"""The default release: measures marginals of the workload in rounds, fits a shrunk log-linear model and audits it.
 
-A first round looks at every set of attributes inside the workload's; later ones add precision where the workload gains
-most (`rounds.py`): to residuals of marginals where noise is normal. Small universes are held whole. Where one noisy
-count for each cell tells more about the workload than many noisier marginals, as in tables of a few binary attributes,
-all goes into that histogram; with normal noise, where residuals tell more, only if noise drowns the table. In large
-universes a tree of the strongest pairs proposes records, whose weights are fitted to everything measured (spec
-release.md).
+The first round measures every set of attributes inside the sets of the workload. Later rounds add precision where it
+reduces the workload's error most (`rounds.py`); with Gaussian noise they measure residuals of marginals.
+
+A small universe is held as a whole. It is measured as one histogram if one noisy count per cell answers the workload
+better than many noisier marginals, as in tables of a few binary attributes; with Gaussian noise, only if the noise
+exceeds the counts, because residuals are better otherwise. In a large universe a junction tree of the strongest pairs
+proposes records, and their weights are fitted to all measurements (spec release.md).
 """
 
 from __future__ import annotations
@@ -62,39 +63,44 @@ __all__ = ["Adaptive"]
 Set = tuple[str, ...]
 
 HISTOGRAM_NOISE = 0.4
-"""All cells are measured at once where the workload's marginals, summed from them, have less than this share of the
-noise that marginals measured one by one have: noise that the sums have in common, a fit cannot average away."""
+"""The histogram is measured if the workload's marginals, summed from its cells, have less than this share of the noise
+of marginals measured one by one. The sums share their noise, which a fit cannot average away.
+"""
 PUBLIC_SEED = 20240229
-"""Draws proposed records and likely tables: post-processing, no secret; a rerun finds the same ones."""
+"""Seed for proposed records and likely tables. It is public post-processing, and a rerun draws the same ones."""
 SUPPORT_WORK = 2**25
-"""Records times fitted sets: an iteration of the last fit passes four times over these, half a second in all."""
+"""Limit on records times fitted sets. One iteration of the last fit passes over them four times, which takes half a
+second.
+"""
 FORMER_FAINT = 0.05
-"""Pairs of a lower scale were left out of its fits."""
+"""The scale below which earlier versions left a pair out of their fits."""
 FORMER_FIT = {"method": "staged"}
-"""Runs whose audit began before hypotheses were stored: only the fit of that version is what the audit is about."""
+"""The fit of runs whose audit began before hypotheses were stored; the audit refers to this fit only."""
 OTHER_PROCESSOR = (
     "the audit of {kinds} was paid for by version 0.1 on a processor with other floating-point instructions;"
     " its reading does not apply to the distribution fitted here"
 )
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
-"""Under one of these names runs began before ranges were measured in levels."""
+"""Names under which runs began before ranges were measured in levels."""
 AUDITS = 2
-"""Of every cell, and of every range; each costs at least one unit."""
+"""Audits of every cell and of every range; each costs at least one unit."""
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """`audit_share` of the budget certifies the workload at the end; the rest is measured.
+    """The default algorithm of `rt.release`.
 
-    Universes of up to `histogram_cells` may be measured whole (a second or two at this size); those of up to
-    `dense_cells` are held whole; beyond, a junction tree of up to `model_cells` proposes `support` weighted records.
+    A share `audit_share` of the budget certifies the workload at the end; the rest is spent on measurements. A universe
+    of up to `histogram_cells` cells may be measured as one histogram, which takes a second or two at this size. A
+    universe of up to `dense_cells` cells is held as one tensor. For larger universes a junction tree of up to
+    `model_cells` cells proposes `support` weighted records.
 
     Args:
-        audit_share: Of the budget, from 0 to 0.5; buys the certificate.
-        histogram_cells: The largest universe that may be measured whole.
-        dense_cells: The largest universe that is held whole.
-        model_cells: The most cells of a junction tree beyond that.
-        support: How many weighted records stand for a universe beyond both.
+        audit_share: The share of the budget for the certificate, from 0 to 0.5.
+        histogram_cells: The largest universe that may be measured as one histogram.
+        dense_cells: The largest universe that is held as one tensor.
+        model_cells: The largest number of cells of the junction tree of a larger universe.
+        support: The number of weighted records that represent a larger universe.
         confidence: The probability with which the certificate holds.
         at_once: Measure marginals, a universe held whole in one round, for sessions, which answer from single
             measurements.
@@ -133,7 +139,8 @@ class Adaptive:
         return exact(self.audit_share, "audit_share") if self.audit_share else Fraction(0)
 
     def describe(self) -> dict[str, Any]:
-        """Name this run in its ledger: the same description under the same key continues an interrupted run.
+        """Plain values that identify this run in its ledger. The same description under the same key continues an
+        interrupted run.
 
         Returns:
             The algorithm and its settings, as plain values.
@@ -164,7 +171,7 @@ class Adaptive:
         report: Report = silent,
         analyst: str | None = None,
     ) -> Outcome:
-        """Measure, fit and audit. The same key after a crash reads back what was already measured.
+        """Measure, fit and audit. After a crash, the same key returns the measurements already made.
 
         Args:
             curator: The only way to the rows; it charges the ledger.
@@ -220,7 +227,7 @@ class Adaptive:
         return Outcome(hypothesis, measurements, certificates, count, notes | {"records_error": error})
 
     def _check_size(self, domain: Domain, targets: Mapping[Set, float]) -> None:
-        """Before anything is spent: what is measured must fit the model."""
+        """Check, before anything is spent, that the measurements fit the model."""
         if domain.size <= self.dense_cells:
             return
         if sum(domain.shape) > self.model_cells:
@@ -241,7 +248,7 @@ class Adaptive:
                 )
 
     def memory(self, domain: Domain, targets: Mapping[Set, float]) -> int:
-        """Bytes that a run holds at once: measured cells as counted, released and fitted, and the hypothesis' own.
+        """Bytes that a run holds at once: measured cells as counted, released and fitted, and the hypothesis.
 
         Args:
             domain: The domain of the table.
@@ -290,7 +297,7 @@ class Adaptive:
     def _levels(
         self, collection: Collection, domain: Domain, units: int, report: Report
     ) -> tuple[Hypothesis, dict[str, Any]]:
-        """Ranges over all attributes there are: the joined levels are the hypothesis, no fit adds anything."""
+        """If the ranges cover all attributes, the joined levels are the hypothesis; a fit would add nothing."""
         levels = len(collection.plans[domain.names].widths)
         report(Progress(0, STEPS, f"measuring {domain.size} cells in {levels} levels", 0.0))
         collection.measure("levels", {domain.names: units})
@@ -302,7 +309,7 @@ class Adaptive:
     def _measures_cells(
         self, collection: Collection, domain: Domain, targets: Mapping[Set, float], sets: Sequence[Set], units: int
     ) -> tuple[bool, int]:
-        """Whether all cells are measured at once, and the units that the number of records cost to decide it."""
+        """Whether all cells are measured at once, and the units spent on the number of records to decide this."""
         if collection.plans or domain.size > self.histogram_cells:
             return False, 0
         if collection.begun("histogram") and not collection.begun(TOTAL):
@@ -323,7 +330,9 @@ class Adaptive:
     def _histogram_pays(
         self, collection: Collection, domain: Domain, targets: Mapping[Set, float], sets: Sequence[Set], units: int
     ) -> bool:
-        """Whether all cells together would show the workload with less noise than sets of their own, by sizes alone."""
+        """Whether a histogram of all cells would show the workload with less noise than separate marginals, from sizes
+        alone.
+        """
         if collection.pure and not self.at_once:
             return histogram_serves(domain, sets, targets, 1.0, None)
         alone = first_shares(domain, sets, units)
@@ -396,9 +405,9 @@ class Adaptive:
     def _propose(
         self, domain: Domain, model: LogLinear, measurements: Sequence[Measurement], *, complete: bool
     ) -> SupportHypothesis:
-        """Records drawn from the tree; their density lets the next fit reweight them to any other model.
+        """Records drawn from the tree; their density lets the next fit reweight them to another model.
 
-        To be `complete`, cells that were clearly measured and that the tree hardly has get records too.
+        With `complete`, cells that were clearly measured but are nearly absent from the tree get records too.
         """
         factored = FactoredHypothesis(domain, dict(zip(model.sets, model.potentials, strict=True)))
         records = self._records(measurements)
@@ -408,7 +417,7 @@ class Adaptive:
         return stratified_support(domain, codes, log_density(domain, codes, model), distinct=complete)
 
     def _records(self, measurements: Sequence[Measurement]) -> int:
-        """How many records are drawn: fewer where each step of the last fit passes over many sets."""
+        """The number of records to draw: fewer if each step of the last fit passes over many sets."""
         sets = len({m.query for m in measurements})
         return min(self.support, max(SUPPORT_WORK // sets, self.support // 8))
 
@@ -423,14 +432,12 @@ class Adaptive:
         key: str,
         fitted_formerly: bool,
     ) -> tuple[tuple[Certificate, ...], list[Kind]]:
-        """All that is left buys two audits: every cell tightly, every range of codes more widely.
+        """Spend all that is left on two audits: a tight one of every cell and a wider one of every range of codes.
 
-        Returns the certificates, and the kinds that version 0.1 audited for a distribution which this processor
-        cannot fit again to the bit: its reading says nothing about ours.
-
-        Cells are those of the sets and of small sets inside them; the ranges of a set hold those inside it already.
-        Sets too wide for one table are left out, and ranges where looking for the worst one would take minutes; public
-        sizes decide.
+        Returns the certificates, and the kinds that version 0.1 audited for a distribution that this processor cannot
+        refit bit for bit: that reading says nothing about the new fit. The cells are those of the sets and of small
+        sets inside them; the ranges of a set include those of its subsets. Sets that are too wide for one table are
+        left out, and so are ranges if the search for the worst one would take minutes. Public sizes decide.
         """
         domain = curator.domain
         inside = [smaller for order in range(1, LOW_ORDERS + 1) for smaller in closure(sets, order)]
@@ -472,7 +479,7 @@ class Adaptive:
 
 
 def _level_plans(curator: Curator, workload: Workload, collection: Collection, key: str) -> dict[Set, LevelPlan]:
-    """How ranges are measured; not at all by themselves in a run that began before there were levels."""
+    """The widths at which ranges are measured; empty for a run that began before levels existed."""
     domain = curator.domain
     pure, public = collection.pure, collection.public_records
     plans = level_plans(workload.on(domain), domain, pure=pure, public_records=public)
@@ -485,7 +492,7 @@ def _level_plans(curator: Curator, workload: Workload, collection: Collection, k
 
 
 def _count_records(collection: Collection, units: int) -> int:
-    """Buy the number of records where it is private, for a choice that depends on it; the units it may cost."""
+    """Buy the number of records if it is private and a choice depends on it; returns the units that this may cost."""
     if collection.public_records:
         return 0
     share = int(units * TOTAL_SHARE)
@@ -497,7 +504,9 @@ def _count_records(collection: Collection, units: int) -> int:
 
 
 def _ranges_kept(collection: Collection, hypothesis: Hypothesis) -> dict[str, Any]:
-    """A fit knows of each cell's noise, not that blocks are known better: the joined levels have the last word."""
+    """Adjust the fit to the joined levels: a fit uses the noise of each cell and ignores that blocks are known
+    better.
+    """
     tables = collection.tables()
     if not tables:
         return {}
@@ -506,7 +515,7 @@ def _ranges_kept(collection: Collection, hypothesis: Hypothesis) -> dict[str, An
 
 
 def _gains(real: Mapping[Set, Interaction], targets: Mapping[Set, float]) -> dict[Set, float]:
-    """What a pair brings to the workload: its total variation in every target that contains it."""
+    """The gain of a pair for the workload: its total variation in every target that contains it."""
     asked = dict.fromkeys(real, 0.0)
     for names, weight in targets.items():
         for pair in closure([names], 2):

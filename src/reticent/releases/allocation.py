@@ -1,10 +1,11 @@
-"""How much of a budget each marginal deserves: water-filling over what the marginals tell about a workload.
+"""Allocates a budget to marginals by water-filling, according to what each marginal reveals about a workload.
 
-A marginal S is the sum of the residuals of its subsets A, its tables with the mean along every axis taken off, each
-spread evenly over the other attributes (spec planning.md 1). Measured with precision tau, S tells the residual of A
-with precision tau |A| / |S|; what is known of a residual adds up over all measured marginals that contain it. If the
-cells of a residual have prior variance v, p v / (1 + v t) is left of it at precision t, and the squared error of a
-marginal is a weighted sum of these. The division of the budget minimises the sum of their roots over the workload.
+A marginal S is the sum of the residuals of its subsets A; a residual is a table with the mean along every axis removed,
+spread evenly over the other attributes (spec planning.md 1). Measured with precision tau, S reveals the residual of A
+with precision tau |A| / |S|; these precisions add up over all measured marginals that contain A. If the cells of a
+residual have prior variance v, a variance of p v / (1 + v t) remains at precision t, and the squared error of a
+marginal is a weighted sum of these. The allocation minimises the sum of the square roots of these errors over the
+workload.
 """
 
 from __future__ import annotations
@@ -37,38 +38,42 @@ __all__ = ["MOST_ERROR", "RAISED", "Allocation", "PureShares", "binned", "depart
 Set = tuple[str, ...]
 
 ITERATIONS = 60
-"""Of the multiplicative update; the objective moved by less than a thousandth after forty on all generated tables."""
+"""Iterations of the multiplicative update; after forty, the objective changed by less than a thousandth on all
+generated tables.
+"""
 POWER = 2 / 3
-"""Of the gain in an update: with one residual for each marginal the optimum is then reached in one step, because
-roots of variances fall with the 3/2 power of a precision, once differentiated."""
+"""Power of the gain in an update. With one residual per marginal the optimum is then reached in one step, because the
+derivative of the root of a variance falls with the 3/2 power of the precision.
+"""
 MOST_ERROR = 1.2
-"""Of a target, relative to plain noise: what keeps the largest error of any cell within a quarter of plain noise's.
-
-At 1 the expected total variation is up to 1.6 times the least, at 1.2 up to 1.15, and without a bound the noise of a
-small target's cells up to 4.7 times plain noise's (docs/validation.md, constants of the plan)."""
+"""Largest error of a target relative to plain noise. The largest error of any cell is then at most a quarter above that
+of plain noise. At 1 the expected total variation is up to 1.6 times the minimum, at 1.2 up to 1.15 times; without a
+bound the noise of a small target's cells is up to 4.7 times that of plain noise (docs/validation.md, constants of the
+plan).
+"""
 RAISED = 0.25
-"""Power of the ratio of a target's error to the most by which its weight is raised in each iteration."""
+"""In each iteration the weight of a target is raised by this power of the ratio of its error to the largest allowed."""
 TINY = np.finfo(np.float64).tiny
 UNKNOWN = 1e-12
-"""Of the largest precision, what a residual that was not measured is taken to have."""
+"""Precision assumed for a residual that was not measured, relative to the largest precision."""
 BINS = 26
-"""Of a residual's prior variances, at equal steps of their logarithm."""
+"""Number of classes of a residual's prior variances, at equal steps of their logarithm."""
 FEW = 10
-"""Attributes of a set whose subsets are looked up one by one; inside a wider one all known sets are tried."""
+"""Largest set whose subsets are looked up one by one; for a larger set all known sets are tried."""
 
 
 class PureShares(NamedTuple):
-    """How a pure budget is divided among the sets of an allocation."""
+    """The division of a pure budget among the sets of an allocation."""
 
     shares: np.ndarray
     error: float
-    """Expected, of the workload: roots of squared errors, times roots of cells, added up."""
+    """Expected error of the workload: the sum of the roots of squared errors, weighted by roots of cells."""
     over_plain: float
-    """The error of the target that fares worst, relative to plain noise."""
+    """Largest error of a target relative to plain noise."""
 
 
 class Allocation:
-    """Marginals that may be measured for some targets, with the residuals of the same sets."""
+    """Marginals that may be measured for some targets, and the residuals of the same sets."""
 
     def __init__(self, domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float]) -> None:
         self.sets = list(sets)
@@ -81,16 +86,16 @@ class Allocation:
         self._weights = np.array([targets.get(s, 0.0) for s in self.sets])
 
     def precisions(self, measured: np.ndarray) -> np.ndarray:
-        """Of every residual, given those of the marginals."""
+        """The precision of every residual, given the precisions of the marginals."""
         return np.bincount(self._inner, measured[self._outer] * self._share, len(self.sets))
 
     def fill(
         self, budget: float, measured: np.ndarray, residuals: np.ndarray, variances: Sequence[np.ndarray | None]
     ) -> np.ndarray:
-        """Precisions to add to those `measured`, `budget` in all.
+        """Precisions to add to those already `measured`; they sum to `budget`.
 
-        `residuals` are precisions of residuals that were measured by themselves, `variances` those of residuals' cells
-        beforehand, None: unknown.
+        `residuals` are precisions of residuals that were measured directly, `variances` the prior variances of
+        residuals' cells; None if they are unknown.
         """
         spread, counts = binned(variances, self._cells)
         before = self.precisions(measured) + residuals
@@ -113,12 +118,12 @@ class Allocation:
         *,
         iterations: int = ITERATIONS,
     ) -> PureShares:
-        """Shares of a pure budget for the sets of a family; equal ones without iterations.
+        """Shares of a pure budget for the sets of a family; without iterations they are equal.
 
-        `budget` is the precision of one marginal that has all of it. Precision grows with the square of a share, so
-        that a set inside another is seldom worth its price: there are many local optima, one near each family. No
-        target should have more than `MOST_ERROR` times the error of plain noise, the budget divided equally among
-        targets.
+        `budget` is the precision of one marginal that receives the whole budget. Precision grows with the square of a
+        share, so a set inside another is seldom worth its price, and there are many local optima, one near each family.
+        No target should have more than `MOST_ERROR` times the error of plain noise with the budget divided equally
+        among the targets.
         """
         spread, counts = binned(variances, self._cells)
         before = self.precisions(measured) + residuals
@@ -145,7 +150,9 @@ class Allocation:
     def _gains(
         self, known: np.ndarray, spread: np.ndarray, counts: np.ndarray, weights: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Squared errors of all sets at these precisions of residuals; what more of each marginal's would take off."""
+        """Squared errors of all sets at these precisions of residuals, and how much a higher precision of each marginal
+        would reduce them.
+        """
         # Of what nobody measures nothing is known: a finite error stands for that, far beyond all others.
         precisions = np.maximum(known, UNKNOWN * known.max(initial=TINY))[:, None]
         with np.errstate(invalid="ignore"):
@@ -159,14 +166,14 @@ class Allocation:
 
 
 def _subsets(names: Set, among: Collection[Set]) -> list[Set]:
-    """Those of some sets that lie inside one of them."""
+    """The sets of `among` that lie inside `names`."""
     if len(names) <= FEW:
         return [a for k in range(1, len(names) + 1) for a in combinations(names, k) if a in among]
     return [a for a in among if set(a) <= set(names)]
 
 
 def binned(variances: Sequence[np.ndarray | None], cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each residual's variances as a few values and how many cells have them."""
+    """The variances of each residual as a few values, with the number of cells of each."""
     values, counts = np.ones((len(variances), BINS)), np.zeros((len(variances), BINS))
     for row, variance in enumerate(variances):
         if variance is None:
@@ -184,12 +191,13 @@ def binned(variances: Sequence[np.ndarray | None], cells: np.ndarray) -> tuple[n
 def prior_variances(
     measurements: Sequence[Measurement], domain: Domain, sets: Sequence[Set], records: float
 ) -> list[np.ndarray | None]:
-    """Of every residual's cells, in records squared: how far it may lie from what lower orders predict.
+    """Prior variances of every residual's cells, in records squared: how far it may lie from the prediction of lower
+    orders.
 
-    Free: released numbers only. The scale of a set is learnt from its own departures, and where these are drowned from
-    those of the other sets of its order. Of a pair that is smooth along an ordered attribute these are variances of
-    cosines instead of cells: the low frequencies are worth measuring where every cell drowns. Of single attributes
-    nothing is known beforehand.
+    This is free, because it reads released numbers only. The scale of a set is estimated from its own departures, or
+    from those of the other sets of its order if noise hides its own. For a pair that is smooth along an ordered
+    attribute these are variances of cosines instead of cells: low frequencies may be worth measuring even if noise
+    hides every cell. For single attributes no prior variance is known.
     """
     measurements = as_residuals(measurements, domain)
     base, departures = departures_of(measurements, domain, sets)
@@ -209,22 +217,22 @@ def prior_variances(
 
 
 def _held_spread(expected: np.ndarray) -> np.ndarray:
-    """Of a residual's cells for a scale of one, as `Departure` has it; before centring."""
+    """Variance of a residual's cells for a scale of one, as in `Departure`, before centring."""
     return held_squares(expected) / kept_by_centring(expected.shape)
 
 
 def _free_spread(expected: np.ndarray) -> np.ndarray:
-    """The same for scales that were learnt from marginals, whose cells move by themselves."""
+    """The same for scales that were estimated from marginals, whose cells vary independently."""
     return centred_squares(expected**2)
 
 
 def departures_of(
     measurements: Sequence[Measurement], domain: Domain, sets: Sequence[Set], *, own: bool = False
 ) -> tuple[Base, Callable[[Set, np.ndarray], Departure | None]]:
-    """The model without interactions, and how far what was measured of a set lies from what is expected of it.
+    """The model without interactions, and how far the measurements of a set lie from what it predicts.
 
-    Where residuals were measured, of the set's residual; else of its cells, by the set's `own` marginals only or by
-    larger ones too.
+    If residuals were measured, this is the departure of the set's residual; otherwise that of its cells, from the set's
+    `own` marginals only or also from larger ones.
     """
     if has_residuals(measurements):
         joined = consistent_of(measurements, domain)

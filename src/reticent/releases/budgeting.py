@@ -1,6 +1,6 @@
-"""Dividing an allowance among marginals, in whole ledger units: all of it, and never a unit more.
+"""Divides an allowance among marginals in whole ledger units: all of it, and never a unit more.
 
-The steps of an offline run share its allowance; a step that two crashes lost is taken anew under another key.
+The steps of an offline run share its allowance; a step that two crashes lost is repeated under another key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Collection", "Noisy", "divide", "noise_costing"]
 
 Set = tuple[str, ...]
 LARGEST_SHARE = Fraction(1, 2)
-"""Of a budget, for the closing audit."""
+"""The largest share of a budget for the closing audit."""
 
 
 def checked_share(share: Real | None) -> Fraction | None:
@@ -45,7 +45,7 @@ def checked_share(share: Real | None) -> Fraction | None:
 
 
 class Asked(NamedTuple):
-    """A marginal, blocks of its codes where they have widths, or its residual."""
+    """A marginal, its blocks of codes if it has widths, or its residual."""
 
     attributes: Set
     widths: tuple[int, ...] = ()
@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 
 
 def divide(units: int, weights: Sequence[float]) -> list[int]:
-    """Whole shares in proportion to the weights, with the given sum; none where there is nothing to share among."""
+    """Whole shares in proportion to the weights, with the given sum; an empty list for no weights."""
     if not weights:
         return []
     ends = [0.0, *accumulate(weights)]
@@ -62,11 +62,11 @@ def divide(units: int, weights: Sequence[float]) -> list[int]:
 
 
 TOTAL_SHARE = Fraction(1, 50)
-"""Of the allowance under add-remove, for the number of records, which is private there (spec 1.1)."""
+"""The share of the allowance for the number of records, which is private under add-remove (spec 1.1)."""
 
 
 def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise:
-    """The least noise that `units` of this budget can pay for."""
+    """The smallest noise that `units` of this budget can pay for."""
     amount = Fraction(units, NANO)
     if budget.pure:
         return Laplace.costing(sensitivity=sensitivity, epsilon=amount)
@@ -74,7 +74,7 @@ def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise
 
 
 def too_little(units: int, budget: Budget, what: str, *, needed: int) -> BudgetError:
-    """For a budget that is spent, or was too small from the start; `needed` is the least that would do."""
+    """The error for a budget that is spent or was too small; `needed` is the smallest sufficient amount."""
     text = f"{budget.unit} {budget.amount(units):.3g} cannot pay for {what}; ask for fewer, or give a larger budget"
     if units == 0:
         text = f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
@@ -99,7 +99,7 @@ class Noisy(NamedTuple):
 
 
 def _recorded(request: Mapping[str, Any]) -> tuple[list[Asked], list[Noise]]:
-    """Which marginals a request names and with which noise: what another processor's floats might choose otherwise."""
+    """The marginals and the noise of a recorded request, which another processor's floats might choose differently."""
     asked = []
     for described in request["statistics"]:
         named = described.get("blocks") or described.get("residual") or described
@@ -108,7 +108,7 @@ def _recorded(request: Mapping[str, Any]) -> tuple[list[Asked], list[Noise]]:
 
 
 class Collection:
-    """What a run has measured, and what is left to spend; every batch is one ledger event under its own key."""
+    """The measurements of a run, and what is left to spend; every batch is one ledger event under its own key."""
 
     def __init__(self, curator: Curator, allowance: int, key: str, analyst: str | None = None) -> None:
         self._curator = curator
@@ -118,7 +118,7 @@ class Collection:
         self.key = key
         self.noisy: list[Noisy] = []
         self.plans: Mapping[Set, LevelPlan] = {}
-        """Sets that are measured in levels of blocks: what they pay is divided among these."""
+        """Sets that are measured in levels of blocks; the units of such a set are divided among its levels."""
 
     @property
     def left(self) -> int:
@@ -130,7 +130,7 @@ class Collection:
 
     @property
     def pure(self) -> bool:
-        """Whether noise is Laplace's; else it is normal."""
+        """Whether the noise is Laplace noise; otherwise it is Gaussian."""
         return self._curator.budget.pure
 
     @property
@@ -139,20 +139,22 @@ class Collection:
 
     @property
     def replacing(self) -> bool:
-        """Whether neighbours differ in one record replaced, and not in one added."""
+        """Whether neighbouring tables differ by one replaced record, rather than by one added record."""
         return self._curator.neighbours == "replace-one"
 
     @property
     def public_records(self) -> bool:
-        """Whether the number of records is known beforehand, as under replace-one."""
+        """Whether the number of records is public, as under replace-one."""
         return self._curator.records is not None
 
     def sd(self, units: int) -> float:
-        """The noise of a marginal that `units` pay for, in records."""
+        """The standard deviation of a marginal that `units` pay for, in records."""
         return noise_costing(self._curator.budget, self._one_marginal, units).sd
 
     def measure(self, name: str, units: Mapping[Set, int]) -> None:
-        """Measure marginals, each with noise that its units pay for; a step that was begun goes on as it began."""
+        """Measure marginals, each with the noise that its units pay for; a step that was begun is continued as it
+        began.
+        """
         if not units:
             return
         key = self.steps.begin(name)
@@ -175,16 +177,16 @@ class Collection:
         self._pay(key, asked, noises, units)
 
     def begun(self, name: str) -> bool:
-        """Whether a step was begun before: it goes on as it began."""
+        """Whether a step was begun before; it is then continued as it began."""
         return self._curator.begun(self._curator.successor(f"{self.key}:{name}")[0]) is not None
 
     def price_of_residuals(self, precisions: Mapping[Set, float]) -> float:
-        """What residuals of these precisions cost together, in budget units."""
+        """The joint price of residuals with these precisions, in budget units."""
         noises = [Gaussian(Fraction(precision**-0.5)) for precision in precisions.values()]
         return float(self._curator.price([Residual(names) for names in precisions], noises).rho) * NANO
 
     def resume(self, name: str) -> bool:
-        """Go on with a step that an earlier version began, as it began; False if there is none."""
+        """Continue a step that an earlier version began, in the way it began; False if there is none."""
         key = self.steps.begin(name)
         begun = self._curator.begun(key)
         if begun is not None:
@@ -214,7 +216,7 @@ class Collection:
         return list(shares), [noise_costing(self._curator.budget, moved, share) for share in shares.values()]
 
     def _by_level(self, names: Set, units: int) -> dict[Asked, int]:
-        """The units of a set, divided among its levels where it has some; levels that would get none are left out."""
+        """The units of a set, divided among its levels if it has any; levels that would get none are left out."""
         plan = self.plans.get(names)
         if plan is None:
             return {Asked(names): units}
@@ -226,11 +228,11 @@ class Collection:
         }
 
     def precisions(self) -> dict[Set, float]:
-        """Inverse variances of measured marginals, in records, summed over repetitions."""
+        """Inverse variances of measured marginals, in records, summed over repeated measurements."""
         return self._precisions(residual=False)
 
     def residual_precisions(self) -> dict[Set, float]:
-        """Of measured residuals; those that marginals tell are not among them."""
+        """Inverse variances of directly measured residuals; residuals that follow from marginals are not included."""
         return self._precisions(residual=True)
 
     def _precisions(self, *, residual: bool) -> dict[Set, float]:
@@ -262,7 +264,9 @@ class Collection:
         ]
 
     def tables(self) -> dict[Set, Measurement]:
-        """For every set that has a plan of levels its table, joined from these and from what larger sets tell."""
+        """For every set with a plan of levels, its table: joined from the levels and from measurements of
+        larger sets.
+        """
         count, _ = self.records
         found = {}
         for names in dict.fromkeys(n.attributes for n in self.noisy if n.attributes in self.plans):
@@ -282,17 +286,17 @@ class Collection:
         return found
 
     def fitted(self) -> list[Measurement]:
-        """What a fit reads: one table in place of all levels of a set."""
+        """The measurements that a fit reads: one table in place of all levels of a set."""
         tables = self.tables()
         kept = [m for m in self.measurements() if tuple(m.query.names) not in tables]  # pyright: ignore[reportAttributeAccessIssue]
         return [*kept, *tables.values()]
 
 
 class Steps:
-    """What a run may still spend, step by step, under keys of their own.
+    """What a run may still spend, step by step, each under its own key.
 
-    What a step lost stays charged. Those that follow then take proportionally less than was planned, so that the run
-    never spends more than its allowance; without a loss every step is as planned, to the unit.
+    What a lost step cost stays charged. Later steps then receive proportionally less than planned, so that the run
+    never spends more than its allowance. Without a loss every step costs exactly what was planned.
     """
 
     def __init__(self, curator: Curator, allowance: int, key: str) -> None:
@@ -303,25 +307,25 @@ class Steps:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was lost so far."""
+        """Whether nothing has been lost so far."""
         return self.left == self._planned
 
     def begin(self, name: str) -> str:
-        """The key of the next step: that of its first attempt which is not forfeited."""
+        """The key of the next step: the first of its keys that is not forfeited."""
         key, lost = self._curator.successor(f"{self._key}:{name}")
         self.left -= lost
         return key
 
     def share(self, units: int) -> int:
-        """Of planned units, those that are left."""
+        """The part of planned units that is still available."""
         return units if self.whole else units * max(0, self.left) // max(1, self._planned)
 
     def pays(self, cost: int) -> bool:
-        """Whether losses left enough of the allowance for a step that cannot be had for less."""
+        """Whether enough of the allowance is left, after losses, for a step with a fixed price."""
         return self.whole or 0 < cost <= self.left
 
     def paid(self, cost: int, planned: int | None = None) -> None:
-        """A step was settled at this cost; `planned` is what it had without any loss."""
+        """Record that a step was settled at this cost; `planned` is its cost without any loss."""
         whole = self.whole
         self.left -= cost
         self._planned = self.left if whole else self._planned - (cost if planned is None else planned)

@@ -1,4 +1,4 @@
-"""Which marginals serve a workload, how strong a measured pair's interaction is, and which pairs one tree can hold."""
+"""Marginals that serve a workload, interactions of measured pairs, and the pairs that one junction tree can hold."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ Set = tuple[str, ...]
 
 LOW_ORDERS = 3
 MOST_SETS = 2**13
-"""Sets of more than LOW_ORDERS attributes inside a wider one are measured too while all sets are no more than these."""
+"""Sets of more than `LOW_ORDERS` attributes inside a larger one are measured too, as long as there are at most this
+many sets in all.
+"""
 
 
 def target_sets(workload: Workload, domain: Domain) -> dict[Set, float]:
-    """The attribute sets a workload asks about, with their weights."""
+    """The attribute sets that a workload asks about, with their weights."""
     targets: dict[Set, float] = {}
     asked = [
         *zip(workload.marginals, workload.marginal_weights, strict=True),
@@ -47,7 +49,9 @@ def closure(targets: Iterable[Set], order: int) -> list[Set]:
 
 
 def measured_sets(domain: Domain, targets: Iterable[Set], largest: int) -> list[Set]:
-    """What a run measures: single attributes, the targets and the sets inside them, of up to `largest` cells."""
+    """The sets that a run measures: single attributes, the targets and the sets inside them, of up to `largest`
+    cells.
+    """
     asked = [s for s in targets if domain.cells(s) <= largest]
     sets = dict.fromkeys((name,) for name in domain.names)
     for order in range(2, max((len(s) for s in targets), default=0) + 1):
@@ -60,14 +64,14 @@ def measured_sets(domain: Domain, targets: Iterable[Set], largest: int) -> list[
 
 @dataclass(frozen=True)
 class Interaction:
-    """An estimate from released numbers: the prior scale that fits best, and the total variation it brings."""
+    """An estimate from released numbers: the prior scale that fits best, and the total variation that it causes."""
 
     scale: float
     variation: float
 
 
 def interactions(measurements: Sequence[Measurement], domain: Domain) -> dict[Set, Interaction]:
-    """How far each measured pair is from independence, noise taken off."""
+    """How far each measured pair is from independence, corrected for noise."""
     told = [m for m in measurements if isinstance(m.query, (Marginal, Residual))]
     pairs = dict.fromkeys(domain.canonical(m.query.attributes) for m in told if len(m.query.attributes) == 2)
     base, departures = departures_of(told, domain, list(pairs), own=True)
@@ -81,11 +85,11 @@ def interactions(measurements: Sequence[Measurement], domain: Domain) -> dict[Se
 
 
 def pairs_of_a_tree(domain: Domain, gains: Mapping[Set, float], limit: int) -> list[Set]:
-    """Pairs whose junction tree stays within `limit` cells, greedily: the most gain per doubling of its growth.
+    """Pairs whose junction tree stays within `limit` cells, chosen greedily by gain per doubling of the tree's size.
 
-    The tree holds the domain's rules from the start. Gains are re-examined lazily: a growing tree may make a pair
-    dearer or free, so a pair is taken when it is still the best at its present cost, and dropped for good once it
-    exceeds the limit.
+    The tree holds the domain's rules from the start. As the tree grows, a pair may become more expensive or free, so
+    gains are re-evaluated lazily: a pair is taken if it is still the best at its current cost, and dropped for good
+    once it exceeds the limit.
     """
     rules = dict.fromkeys(tuple(map(domain.index, rule.attributes)) for rule in domain.impossible)
     chosen: list[tuple[int, ...]] = [*((i,) for i in range(len(domain))), *rules]

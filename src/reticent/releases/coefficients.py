@@ -1,4 +1,4 @@
-"""Coefficients of a model with standard errors: the model is fitted to every replicate (spec population.md 3)."""
+"""Coefficients of a model with standard errors, from models fitted to every replicate (spec population.md 3)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Coefficient", "Coefficients", "coefficient_intervals"]
 
 
 class Coefficient(NamedTuple):
-    """One coefficient on the original scale, and an interval for the population's."""
+    """One coefficient on the original scale, with an interval for its value in the population."""
 
     name: str
     value: float
@@ -32,7 +32,7 @@ class Coefficient(NamedTuple):
 
 @dataclass(frozen=True)
 class Coefficients:
-    """Estimated intervals, each by itself with `confidence`."""
+    """Estimated intervals; `confidence` applies to each interval separately."""
 
     rows: tuple[Coefficient, ...]
     confidence: float

@@ -1,4 +1,4 @@
-"""Multiplicative weights for a declared list of convex losses: repair the worst one until none is bad (001, 1.2)."""
+"""Multiplicative weights for a declared list of convex losses: repairs the worst loss until all are good (001, 1.2)."""
 
 from __future__ import annotations
 
@@ -38,29 +38,29 @@ from reticent.releases.mwem import count_records
 __all__ = ["ConvexPMW"]
 
 WITHIN = tuple(kind for kind in MINIMIZERS if kind is not UnconstrainedGLM)
-"""Minimisers whose answers lie in the ball: an update compares them with the hypothesis' own minimiser there."""
+"""Minimisers whose answers lie in the ball; an update compares them with the hypothesis' own minimiser there."""
 CLOSING = 0.1
-"""Of the allowance of a run without a planned error: what the closing audit gets."""
+"""The share of the allowance for the closing audit, in a run without a planned error."""
 LOOKED, MEASURED = 0.25, 0.25
-"""Of a round's: to select the worst loss, and to measure its excess; the rest minimises it."""
+"""The shares of a round's price for selecting the worst loss and for measuring its excess; the rest minimises it."""
 MOST_LOSSES = 10_000
 LEAST_FAILURE = 2.0**-53
-"""Below it, one minus a failure is one."""
+"""The smallest failure probability: below it, one minus the probability rounds to one."""
 TREE_COPIES = 3
-"""Of a hypothesis, held at once while it learns."""
+"""The number of copies of a hypothesis that are held at once during learning."""
 
 
 @dataclass(frozen=True)
 class ConvexPMW:
     """Offline private multiplicative weights for convex losses (Ullman 2015, section 1.2).
 
-    Each round selects the loss whose model from the hypothesis is worst on the rows, measures how bad it is, minimises
-    it privately, and moves the hypothesis as far as measurement and minimiser vouch for. It stops when the measured
-    excess risk is small, or when nothing more can be vouched for; a closing audit then certifies the models of all
-    declared losses together (`Release.minimize`).
+    Each round selects the loss whose model, fitted to the hypothesis, is worst on the rows, measures its excess risk,
+    minimises it privately, and moves the hypothesis as far as the measurement and the minimiser justify. The run stops
+    when the measured excess risk is small, or when no further step is justified. A closing audit then certifies the
+    models of all declared losses together (`Release.minimize`).
 
     Args:
-        losses: the losses to serve, all of them declared before the run.
+        losses: The losses to serve, all declared before the run.
         error: an excess risk that every one of them is to meet; the run is planned by the theorem for it, or refused
             with the error that can be promised. By default no error is promised, only certified afterwards.
         rounds: without `error`, how many rounds at most; by default twice the number of losses, from 4 to 40.
@@ -125,7 +125,8 @@ class ConvexPMW:
             object.__setattr__(self, name, value)
 
     def describe(self) -> dict[str, Any]:
-        """Name this run in its ledger: the same description under the same key continues an interrupted run.
+        """Plain values that identify this run in its ledger. The same description under the same key continues an
+        interrupted run.
 
         Returns:
             The algorithm, its losses and its settings, as plain values.
@@ -146,7 +147,8 @@ class ConvexPMW:
         } | chosen
 
     def task(self, curator: Curator, records: float) -> Task:
-        """The public facts that a plan is computed from. Only the losses' own attributes count as universe (spec 8.5).
+        """The public facts from which a plan is computed. The universe has only the attributes of the losses (spec
+        8.5).
 
         Args:
             curator: The table's curator; only its public facts are read.
@@ -172,7 +174,7 @@ class ConvexPMW:
         )  # fmt: skip
 
     def plan(self, task: Task, amount: float) -> OfflinePlan:
-        """The plan of a run that promises the wanted error.
+        """The plan of a run that promises the requested error.
 
         Args:
             task: Public facts, as `task` makes them.
@@ -208,9 +210,8 @@ class ConvexPMW:
     def run(
         self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
     ) -> Outcome:
-        """Repair the worst loss until none is bad, then certify.
-
-        The same key after a crash reads back every step already paid.
+        """Repair the worst loss until all are good, then certify. After a crash, the same key returns every step
+        already paid.
 
         Args:
             curator: The only way to the rows; it charges the ledger.
@@ -261,7 +262,7 @@ class ConvexPMW:
         return replace(done, measurements=measurements)
 
     def _refuse_sure(self, *, counted: bool) -> None:
-        """Before anything is paid: a failure that leaves noise no probability to stray."""
+        """Refuse, before anything is paid, a failure probability that leaves none for the noise."""
         if noise_failure(1 - self.failure, float(counted)) <= 0:
             least, remedy = (RECORDS_FAILURE, ", or neighbours='replace-one'") if counted else (LEAST_FAILURE, "")
             raise QueryError(
@@ -276,7 +277,7 @@ class ConvexPMW:
 
 
 class _Run:
-    """One run: the hypothesis as it moves, and what was released so far."""
+    """One run: the hypothesis as it moves, and what has been released so far."""
 
     def __init__(
         self,
@@ -299,7 +300,9 @@ class _Run:
         self.thetas, self.gaps, self.scale = self._models()
 
     def _models(self) -> tuple[tuple[np.ndarray, ...], tuple[float, ...], float]:
-        """The hypothesis' own minimisers, and the unit in which one record moves no excess by more than it pays for."""
+        """The hypothesis' own minimisers, and the unit in which one record changes an excess by at most what is paid
+        for.
+        """
         found = [public_minimum(self.hypothesis, problem) for problem in self.problems]
         thetas = tuple(theta for theta, _ in found)
         neighbours = self.curator.neighbours
@@ -309,11 +312,11 @@ class _Run:
 
     @property
     def state(self) -> str:
-        """What the models follow from: all that was released before."""
+        """The releases that determine the models."""
         return hashlib.sha256(repr(self.released).encode()).hexdigest()
 
     def planned(self, plan: OfflinePlan, report: Report) -> Outcome:
-        """By the theorem: stop below `plan.stop`, move by at least `plan.margin` otherwise."""
+        """A run planned by the theorem: stop below `plan.stop`, otherwise move by at least `plan.margin`."""
         hidden = HIDDEN * plan.error
         third = self.failure / 3
         stopped = False
@@ -345,7 +348,7 @@ class _Run:
         return self._closed(max(plan.audit, min(CLOSING * self.steps.left / NANO, self._clear(plan.error))), hidden)
 
     def bounded(self, report: Report) -> Outcome:
-        """So many rounds at most, equally priced; stop when nothing more can be vouched for."""
+        """A run of at most this many rounds with equal prices; stops when no further step is justified."""
         closing, rest = divide(self.steps.left, [CLOSING, 1 - CLOSING])
         each = rest // self.most
         if each < 4:
@@ -383,7 +386,9 @@ class _Run:
         return self._closed(max(closing / NANO, min(self.steps.left / NANO, self._clear(200 * hidden))), hidden)
 
     def _clear(self, error: float) -> float:
-        """The price at which an audit's noise is half a percent of this error: more would show nothing more."""
+        """The price at which an audit's noise is half a percent of this error; a higher price would show
+        nothing more.
+        """
         statistic = self._statistic(0, 0.01 * error)
         moves = float(statistic.sensitivity(self.curator.neighbours).l1)
         return (moves * self.scale / (0.005 * error * self.records)) ** 2 / 2
@@ -404,7 +409,9 @@ class _Run:
         )  # fmt: skip
 
     def _selected(self, turn: int, mechanism: Exponential, hidden: float) -> int | None:
-        """The loss whose model is worst, or nearly; None where losses left too little to pay for it."""
+        """The loss whose model is worst, up to noise; None if forfeited steps left too little to pay for the
+        selection.
+        """
         count = len(self.losses)
         scores = ExcessRisks(
             self.losses, self.thetas, (self.scale,) * count, self.curator.domain, self.records, self.state,
@@ -428,7 +435,7 @@ class _Run:
         return float(settled.values[0]) * self.scale / self.records
 
     def _learned(self, turn: int, index: int, excess: float, minimizer: Minimizer | None, margin: float) -> bool:
-        """Minimise privately and move; False where that cannot be paid for."""
+        """Minimise privately and move; False if this cannot be paid for."""
         named = self.steps.begin(f"minimize {turn}")
         if minimizer is None or not self.steps.pays(self.curator.budget.cost(minimizer.price())):
             return False
@@ -446,7 +453,7 @@ class _Run:
         return True
 
     def _closed(self, rho: float, hidden: float) -> Outcome:
-        """One noisy largest excess risk certifies all declared losses together."""
+        """Certify all declared losses together by one noisy largest excess risk."""
         self.notes |= {"rounds": len(self.released), "records_error": self.doubt}
         count, share = len(self.losses), self._share(hidden)
         statistic = ExcessRisk(

@@ -1,4 +1,4 @@
-"""What a plan for convex losses is computed from, and the plan of the offline algorithm (001, 1.2).
+"""The public facts from which plans for convex losses are computed, and the plan of the offline algorithm (001, 1.2).
 
 Proven in docs/proofs/offline-convex.md.
 """
@@ -26,24 +26,24 @@ from reticent.losses.losses import checked_loss
 from reticent.queries.base import domain_order
 
 HIDDEN = 1 / 50
-"""Of the error: what the tests' own minima may hide, so that their work hardly grows with the number of records."""
+"""The share of the error that the tests' approximate minima may hide; their work then hardly grows with the records."""
 SOLVED = 1e-5
-"""Of the losses' range: how far a public minimum may lie above the hypothesis' own."""
+"""How far a public minimum may lie above the hypothesis' own, as a share of the losses' range."""
 LARGEST_RECORDS_ERROR = 0.1
-"""Beyond, half of a test's reading would be the doubt about the number of records."""
+"""Beyond this, the uncertain number of records would account for half of a test's reading."""
 AUDITED = 1 / 100
-"""Of the error: how far the closing audit's noise strays, at most."""
+"""The largest deviation of the closing audit's noise, as a share of the error."""
 ROUND_ROUNDING = 3 / NANO
 """A round has three prices, each charged in whole nano-units."""
 SMALLEST = 1e-12
-"""Errors, as shares of the losses' range, below which no plan is looked for."""
+"""The smallest error for which a plan is sought, as a share of the losses' range."""
 MARGINS, MINIMA = np.linspace(0.1, 0.8, 36)[:, None], np.linspace(0.02, 0.6, 30)[None, :]
 """Shares of the error that are tried for the margin and the private minimiser."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """The public facts of a plan: losses like those to come, how many, on which table, and who minimises them."""
+    """The public facts of a plan: example losses, their number, the table, and the private minimisers."""
 
     losses: tuple[ConvexLoss, ...]
     domain: Domain
@@ -55,7 +55,7 @@ class Task:
     records_error: float = 0.0
     kinds: tuple[type[Minimizer], ...] = MINIMIZERS
     rounding: float = 0.0
-    """What the ledger may add to an epoch by rounding prices up; the paper's rates know none."""
+    """The amount that rounding of prices may add to an epoch; the rates of the paper ignore it."""
     prices: dict[tuple[float, float], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -73,12 +73,12 @@ class Task:
 
     @property
     def noise_failure(self) -> float:
-        """What is left for noise after the number of records took its share."""
+        """The failure probability left for noise after the number of records has taken its share."""
         return noise_failure(1 - self.failure, self.records_error)
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """All that the losses look at: the universe of the updates (spec 8.5)."""
+        """All attributes of the losses: the universe of the updates (spec 8.5)."""
         return domain_order(self.domain, {name for loss in self.losses for name in loss.on(self.domain).attributes})
 
     @property
@@ -93,7 +93,7 @@ class Task:
         return max(2 * problem.lipschitz * problem.radius for problem in problems)
 
     def minimized(self, error: float, failure: float) -> float:
-        """The price of a private minimiser of the dearest loss within `error`."""
+        """The price of a private minimiser of the most expensive loss within `error`."""
         # Kept for errors and failures that differ by less than prices do.
         name = (float(f"{error:.3g}"), float(f"{failure:.2g}"))
         if name not in self.prices:
@@ -102,7 +102,7 @@ class Task:
 
     @cached_property
     def _dearest(self) -> ConvexLoss:
-        """The loss that is dearest to minimise to within a hundredth of the range: plans reckon with it."""
+        """The loss that is most expensive to minimise within a hundredth of the range; plans assume it."""
         if len(self.losses) == 1:
             return self.losses[0]
         error = min(loss.on(self.domain).scale for loss in self.losses) / 100
@@ -122,11 +122,11 @@ class Task:
 
     @property
     def rounded(self) -> float:
-        """What gap and rounding of the private minimum may hide, as an excess."""
+        """The excess that the solver's gap and the rounding of a private minimum may hide."""
         return float(GAP + FLOATS) * self.scale / self.records
 
     def moves(self, error: float) -> float:
-        """How many records' worth one record moves an excess risk, with what such a plan hides."""
+        """By how many records' worth one record changes an excess risk, including what such a plan hides."""
         return records_moved(self.neighbours) + HIDDEN * error / self.scale + float(GAP + FLOATS)
 
 
@@ -134,8 +134,8 @@ class Task:
 class OfflinePlan:
     """At most `rounds` rounds, each of which selects the worst loss, measures its excess and minimises it.
 
-    When the measured excess falls below `stop`, every loss errs at most `error`, the closing audit's noise included;
-    noises stray further with probability `failure`.
+    When the measured excess falls below `stop`, every loss has an error of at most `error`, including the closing
+    audit's noise. This fails with probability at most `failure`.
     """
 
     error: float
@@ -144,14 +144,14 @@ class OfflinePlan:
     stop: float
     margin: float
     measured: float
-    """Bounds the excess risk of every private minimiser."""
+    """A bound on the excess risk of every private minimiser."""
     selected: float
-    """How far the selected loss' excess may lie below the worst one's."""
+    """How far the excess of the selected loss may lie below the largest one."""
     strayed: float
     """How far a measured excess may lie from the true one."""
     price: float
     audit: float
-    """Rho of the closing audit."""
+    """The price of the closing audit, as rho."""
 
     @property
     def guarantee(self) -> str:
@@ -162,7 +162,7 @@ class OfflinePlan:
 
 
 def offline_plan(task: Task, error: float) -> OfflinePlan | None:
-    """The cheapest division of this error; None where the error is too small for any."""
+    """The cheapest division of this error; None if the error is too small for any plan."""
     scale = task.scale
     # Hidden twice: from the selection that ends the run, and from the closing audit.
     usable = error * (1 - 2 * HIDDEN - 2 * AUDITED) - 2 * task.rounded
@@ -210,9 +210,10 @@ def offline_plan(task: Task, error: float) -> OfflinePlan | None:
 
 
 def _roots(task: Task, error: float, rounds: Any) -> tuple[Any, Any]:
-    """Cube roots of what selection and measurement cost at a room of one each: their best shares of a common room.
+    """Cube roots of the costs of selection and measurement at a room of one each; they give the best shares of a common
+    room.
 
-    Selection within r of the worst: (unit L / r)^2 / 2. Measurement to within r/2: 2 (z unit / r)^2.
+    Selection within r of the worst costs (unit L / r)^2 / 2, measurement within r/2 costs 2 (z unit / r)^2.
     """
     unit, third = task.moves(error) * task.scale / task.records, task.noise_failure / 3
     tail = np.log(task.count * rounds / third)
@@ -221,7 +222,9 @@ def _roots(task: Task, error: float, rounds: Any) -> tuple[Any, Any]:
 
 
 def least_offline_error(task: Task, amount: float) -> float:
-    """The smallest error whose rounds `amount` of rho pays for; infinite where not even the losses' range does."""
+    """The smallest error whose rounds `amount` of rho pays for; infinite if it does not even pay for the
+    losses' range.
+    """
 
     def price(error: float) -> float:
         plan = offline_plan(task, error)

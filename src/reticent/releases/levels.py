@@ -1,11 +1,11 @@
-"""Ranges and prefixes: at which widths blocks of codes are measured, and how much of a budget each width deserves.
+"""Ranges and prefixes: the widths at which blocks of codes are measured, and the share of a budget for each width.
 
-Blocks of w consecutive codes (times blocks of other attributes) are disjoint: all of one width, a level, cost what a
-marginal does. The space of tables is the orthogonal sum of differences of neighbouring blocks at widths 1, 2, 4, ...
-and the mean; a level of width w with precision tau tells differences at widths of w and more with precision w tau. A
-range's variance is the sum over widths of the energy g that it has there over what is known there, so that the plan
-minimises sum_l g_l / t_l with t_l = sum_{j <= l} w_j tau_j (spec planning.md 6). Widths that do not pay get nothing:
-b-ary trees of any b that is a power of two are among the plans compared, and so are, for several attributes, quadtrees
+Blocks of w consecutive codes (times blocks of other attributes) are disjoint, so all blocks of one width, called a
+level, cost as much as a marginal. The space of tables is the orthogonal sum of differences of neighbouring blocks at
+widths 1, 2, 4, ... and the mean. A level of width w with precision tau reveals differences at widths of at least w with
+precision w tau. The variance of a range is the sum over widths of its energy g there divided by the precision there, so
+the plan minimises sum_l g_l / t_l with t_l = sum_{j <= l} w_j tau_j (spec planning.md 6). Widths that do not pay get
+nothing. The compared plans include b-ary trees for every b that is a power of two, and for several attributes quadtrees
 and grids.
 """
 
@@ -30,14 +30,16 @@ Set = tuple[str, ...]
 Shape = tuple[int, ...]
 
 ITERATIONS = 400
-"""Of the multiplicative update; on all shapes tried the objective moved by less than a thousandth after 200."""
+"""Iterations of the multiplicative update; on all tested shapes the objective changed by less than a thousandth after
+200.
+"""
 LEAST_SHARE = 1e-3
-"""Of the budget of a set: levels below are left out, which changes no error by more than such a share."""
+"""The smallest share of a set's budget; levels with less are left out, which changes no error by a larger share."""
 
 
 @dataclass(frozen=True)
 class LevelPlan:
-    """For one set of attributes: widths of blocks and the share of the set's budget that each level has."""
+    """The widths of blocks for one set of attributes, and each level's share of the set's budget."""
 
     names: Set
     widths: tuple[Shape, ...]
@@ -45,10 +47,11 @@ class LevelPlan:
 
 
 def range_energies(size: int, known: int, prefixes: bool) -> np.ndarray:
-    """Mean energy of all ranges of the first `known` of some codes at block widths 1, 2, 4, ..., last that of the mean.
+    """Mean energy of all ranges of the first `known` codes at block widths 1, 2, 4, ...; the last entry is that of the
+    mean.
 
-    Codes i <= j are together in (i + 1)(known - j) ranges and in known - j prefixes; what a range has on blocks of a
-    width is the sum over blocks of its squared overlap over the block's size.
+    Codes i <= j are together in (i + 1)(known - j) ranges and in known - j prefixes. The energy of a range on blocks of
+    one width is the sum over blocks of its squared overlap divided by the block's size.
     """
     codes = np.arange(size)
     ends = np.where(codes < known, known - codes, 0).astype(float)
@@ -65,13 +68,13 @@ def range_energies(size: int, known: int, prefixes: bool) -> np.ndarray:
 
 
 def cell_energies(size: int) -> np.ndarray:
-    """The same of all single codes."""
+    """The same for all single codes."""
     blocks = [-(-size // 2**exponent) / size for exponent in range(tops((size,))[0] + 1)]
     return np.array(blocks) - np.array([*blocks[1:], 0.0])
 
 
 def shares_of_levels(energies: np.ndarray, *, pure: bool) -> tuple[np.ndarray, float]:
-    """The share of each level, and the mean squared error where the whole budget buys one table of noise one."""
+    """The share of each level, and the mean squared error if the whole budget buys one table with noise one."""
     shares, error = _shares(energies.tobytes(), energies.shape, pure)
     return shares.copy(), error
 
@@ -98,9 +101,10 @@ def _shares(data: bytes, shape: Shape, pure: bool) -> tuple[np.ndarray, float]:
 
 
 def _starts(exponents: np.ndarray) -> list[np.ndarray]:
-    """Precision grows with the square of a pure share, so that few levels do better than many: trees to start from.
+    """Trees to start from: with a pure budget precision grows with the square of a share, so few levels do better than
+    many.
 
-    Branching factors 2, 4, 8, ..., as quadtrees and as grids of widths, with and without the widest level.
+    Branching factors are 2, 4, 8, ..., as quadtrees and as grids of widths, with and without the widest level.
     """
     top = exponents.max(axis=0)
     found = []
@@ -114,7 +118,7 @@ def _starts(exponents: np.ndarray) -> list[np.ndarray]:
 
 
 def level_plans(workload: Workload, domain: Domain, *, pure: bool, public_records: bool) -> dict[Set, LevelPlan]:
-    """A plan for every set of attributes whose ranges or prefixes are asked."""
+    """A plan for every set of attributes whose ranges or prefixes are in the workload."""
     entries: dict[Set, list[tuple[AllRanges, float]]] = {}
     for entry, weight in zip(workload.ranges, workload.range_weights, strict=True):
         names = domain.canonical(entry.attributes)
@@ -144,7 +148,7 @@ def _product(vectors: Sequence[np.ndarray]) -> np.ndarray:
 def _plan(
     domain: Domain, names: Set, wanted: Sequence[tuple[np.ndarray, float]], *, pure: bool, public_records: bool
 ) -> LevelPlan:
-    """What is asked counts relative to the least error that it could have by itself."""
+    """A plan in which each class of questions is weighted relative to the smallest error that it could have alone."""
     for energies, _ in wanted:
         if public_records:
             energies[(-1,) * energies.ndim] = 0.0

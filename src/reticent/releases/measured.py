@@ -1,4 +1,6 @@
-"""Fits to noisy measurements that were made elsewhere: post-processing, which costs nothing and states no privacy."""
+"""Fits to noisy measurements that were made elsewhere. This is post-processing: it costs nothing and states no
+privacy.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +38,20 @@ from reticent.releases.release import Release
 __all__ = ["fit", "read_measurements"]
 
 COPIES = 3
-"""Of the hypothesis: its own, what a fit starts from, the published one."""
+"""Copies of the hypothesis held at once: its own, the start of a fit, the published one."""
 MOST_RECORDS = 2**53
 MOST_CELLS = 2**22
-"""Of one measurement: what a fit holds for each."""
+"""The largest number of cells of one measurement."""
 FITTED = "fit"
 """Name of the algorithm among a release's facts."""
 KEYS = {"query", "values", "sd"}
 
 
 def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, name: str = "measurements") -> Release:
-    """Fit a distribution to noisy measurements of a table that somebody else has made and paid for.
+    """Fit a distribution to noisy measurements of a table that were made and paid for elsewhere.
 
-    The measurements are all that is known: nothing is measured, charged or certified here, and the release makes no
-    statement about privacy. That of the measurements holds for it as well, because it is computed from them alone.
+    Nothing is measured, charged or certified here, and the release makes no statement about privacy. The privacy
+    guarantee of the measurements extends to the release, because it is computed from them alone.
 
     Args:
         domain: The attributes of the table.
@@ -149,7 +151,9 @@ def _listed(measurements: Any) -> list[Any]:
 
 
 def _checked(entry: Any, domain: Domain) -> Measurement:
-    """With axes in the domain's order; a marginal's values come in the order in which it names its attributes."""
+    """A measurement with its axes in the domain's order; a marginal's values come in the order of its own
+    attributes.
+    """
     require(entry, Measurement, "a measurement", 'rt.Measurement(rt.marginal("age"), shares, sd=0.01)')
     query = entry.query
     if not isinstance(query, Linear | Marginal):

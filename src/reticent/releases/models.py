@@ -1,4 +1,6 @@
-"""A model is a frozen public value: the parameters that answer one convex loss, and how good they are."""
+"""A model is an immutable public value: the parameters that minimise one convex loss, and a bound on their
+excess risk.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A fitted model: parameters, a bound on their excess risk, and what they cost.
+    """A fitted model: parameters, a bound on their excess risk, and their price.
 
-    `theta` lives on scaled features; `coefficients` are on the original scale. `error` bounds the excess empirical
-    risk, in the unit of the loss, with probability `confidence` when `certified`. A bound that parameters of zero meet
-    on any table, or one of 0, is none: such a model is not certified. Works where scikit-learn expects a fitted
-    regressor or classifier.
+    `theta` refers to scaled features; `coefficients` are on the original scale. `error` bounds the excess empirical
+    risk, in the unit of the loss, with probability `confidence` if `certified`. A bound that parameters of zero meet on
+    every table, or a bound of 0, says nothing, and such a model is not certified. It works where scikit-learn expects a
+    fitted regressor or classifier.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -64,7 +66,7 @@ class Model:
     gap: float = 0.0
     """How far the solver may be from the hypothesis' own minimum."""
     wanted: float | None = None
-    """The excess risk asked for, where it was not reached."""
+    """The requested excess risk, if it was not reached."""
 
     def __post_init__(self) -> None:
         theta = np.array(self.theta, dtype=np.float64)
@@ -116,7 +118,7 @@ class Model:
 
     @property
     def note(self) -> str:
-        """What to know before reading the coefficients; empty where nothing can go wrong."""
+        """What to know before interpreting the coefficients; empty if there is nothing."""
         label = self.loss.label
         if self.problem.design.labelled.all():
             return ""
@@ -140,7 +142,9 @@ class Model:
 
     @property
     def positive(self) -> str | None:
-        """What a positive margin speaks for, such as `income = >50K`; None where the label is a number, or none."""
+        """The outcome that a positive margin predicts, such as `income = >50K`; None if the label is a number or
+        absent.
+        """
         if self.loss.label is None or self.loss.task not in ("sign", "number"):
             return None
         attribute = self.domain[self.loss.label]
@@ -269,7 +273,7 @@ class Model:
         return np.column_stack([1.0 - positive, positive])
 
     def drawn_from(self, replicates: Replicates | None, sample: LossSample | None = None) -> Model:
-        """Tell this model what it was made from, so that it can speak about the population.
+        """Record the origin of this model, so that it can make statements about the population.
 
         Args:
             replicates: What might have been published instead; None where a release has none.
@@ -293,8 +297,8 @@ class Model:
     def population(self, confidence: float = 0.95) -> Coefficients:
         """Standard errors and intervals of the coefficients in the population of the table's records.
 
-        Estimated from the replicates of a release: the model is fitted to each of them. Nothing certifies coefficients.
-        For simple random samples, and features that were in the workload (docs/guide/population.md).
+        They are estimated by fitting the model to each replicate of a release. Coefficients are not certified. The
+        estimates apply to simple random samples, and to features that were in the workload (docs/guide/population.md).
 
         Args:
             confidence: Of each interval by itself.
@@ -326,10 +330,10 @@ class Model:
         return self.__dict__.get("_sample") is not None
 
     def population_excess(self, confidence: float = 0.9, *, records: int | None = None) -> PopulationExcess:
-        """Bound the excess risk on the population that the table's records were drawn from, with a probability.
+        """Bound the excess risk on the population from which the table's records were drawn, with a probability.
 
-        For a loss that was chosen beforehand, and for one chosen from earlier answers, where the budget is small enough
-        for the second to say anything (docs/proofs/population.md).
+        There is one bound for a loss that was chosen beforehand and one for a loss chosen after earlier answers; the
+        second says something only if the budget is small enough (docs/proofs/population.md).
 
         Args:
             confidence: Of the statement: below that of the model's own bound, which leaves the rest to the drawing of
@@ -366,7 +370,9 @@ class Model:
         return population_excess(self.problem, self.error, self.confidence, sample, confidence)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the replicates, which may be large, and the session: no part of a model."""
+        """The state without the replicates, which may be large, and without the session; they are not part of a
+        model.
+        """
         return {name: value for name, value in self.__dict__.items() if name not in ("_replicates", "_sample")}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -546,7 +552,9 @@ class Model:
 
 
 def free_model(knowledge: Knowledge, loss: ConvexLoss, confidence: float) -> Model:
-    """The best of what was paid for and of what certificates bound; else the working hypothesis' own minimiser."""
+    """The best of the paid models and of those that certificates bound; otherwise the working hypothesis' own
+    minimiser.
+    """
     problem = checked_loss(loss).on(knowledge.domain)
     if loss.digest not in knowledge.models:
         loss.refuse_unnamed_class(knowledge.domain)
@@ -578,7 +586,8 @@ def guessed_model(knowledge: Knowledge, loss: ConvexLoss) -> Model:
 
 
 def implied_variation(certificates: Sequence[Certificate], problem: Problem, confidence: float) -> float:
-    """Bounds the total variation between data and snapshot on the loss' attributes; infinite where nothing covers them.
+    """A bound on the total variation between data and snapshot on the loss' attributes; infinite if nothing covers
+    them.
 
     It comes from an audit of predicates, or is half the number of cells times an audited cell error.
     """
@@ -592,8 +601,8 @@ def implied_variation(certificates: Sequence[Certificate], problem: Problem, con
 
 
 def implied_error(variation: float, problem: Problem, theta: np.ndarray, gap: float) -> float:
-    """Excess risk <= swing TV + gap: the swing of the parameters stands for twice the loss' range of spec online.md 1
-    (docs/proofs/excess-risk.md).
+    """Excess risk <= swing TV + gap. The swing of the parameters takes the place of twice the loss' range in spec
+    online.md 1 (docs/proofs/excess-risk.md).
     """
     return min(2 * problem.scale, sum(problem.swing(theta))) * variation + gap
 
@@ -661,7 +670,7 @@ def _plain(column: Any) -> Any:
 
 
 def _plain_fields(fields: Any) -> dict[str, Any]:
-    """What a saved model must hold, each of its kind; what follows from the rest is left out."""
+    """The fields that a saved model must have, each of its type; fields that follow from the others are left out."""
     if not is_mapping(fields):
         raise QueryError(f"not a saved model: an object of fields is wanted, not {type(fields).__name__}")
     plain = {key: value for key, value in fields.items() if key not in ("names", "coefficients", "positive")}

@@ -37,10 +37,10 @@ ONE = Sensitivity.scalar()
 class MWEM:
     """Multiplicative weights with the exponential mechanism (Hardt, Ligett, McSherry 2012), for any linear queries.
 
-    Each round selects a badly answered query, measures it and projects onto it, then onto all earlier ones; half of a
-    round's budget selects, half measures. Targets are conservative by one standard deviation of the noise: a plan, not
-    a guarantee (spec 4.4). A closing audit certifies every query of the workload. A universe too large to hold is
-    learned on a junction tree, then on records drawn from it.
+    Each round selects a badly answered query, measures it and projects onto it, then onto all earlier ones. Half of a
+    round's budget pays for the selection, half for the measurement. Targets are conservative by one standard deviation
+    of the noise, which is a plan and not a guarantee (spec 4.4). A closing audit certifies every query of the workload.
+    A universe that is too large to hold is learned on a junction tree, then on records drawn from it.
 
     Args:
         rounds: How many; by default their number balances noise and progress, a hundredth of what the worst case asks.
@@ -78,7 +78,8 @@ class MWEM:
         check_confidence(self.confidence)
 
     def describe(self) -> dict[str, Any]:
-        """Name this run in its ledger. Options that older versions lacked appear only where they are chosen.
+        """Plain values that identify this run in its ledger. Options that older versions lacked appear only if they are
+        set.
 
         Returns:
             The algorithm and its settings, as plain values.
@@ -94,7 +95,7 @@ class MWEM:
         return {"algorithm": "MWEM", "rounds": self.rounds, "replay": self.replay} | chosen
 
     def terms(self) -> dict[str, Any]:
-        """Settings that a begun run keeps, whatever later versions choose by default.
+        """Settings that a run keeps once it has begun, even if later versions have other defaults.
 
         Returns:
             Plain values, as `resumed` reads them.
@@ -127,9 +128,8 @@ class MWEM:
     def run(
         self, curator: Curator, workload: Workload | Conjunctions, *, allowance: int, key: str, report: Report = silent
     ) -> Outcome:
-        """Select, measure and project in rounds, then audit.
-
-        The same key after a crash reads back every round already paid.
+        """Select, measure and project in rounds, then audit. After a crash, the same key returns every round already
+        paid.
 
         Args:
             curator: The only way to the rows; it charges the ledger.
@@ -199,7 +199,7 @@ class MWEM:
 
 
 def count_records(curator: Curator, steps: Steps) -> tuple[float, float]:
-    """The number of records and a bound on its relative error; a private one is paid for by a share of the steps."""
+    """The number of records and a bound on its relative error; if it is private, a share of the steps pays for it."""
     if curator.records is not None:
         return float(curator.records), 0.0
     units, _ = divide(steps.left, [float(TOTAL_SHARE), float(1 - TOTAL_SHARE)])
@@ -211,7 +211,9 @@ def count_records(curator: Curator, steps: Steps) -> tuple[float, float]:
 
 
 def default_rounds(records: float, log_universe: float, budget: Budget, units: int) -> int:
-    """Where the noise of a round, growing with their number, meets the progress sqrt(ln|U| / 2T) still to come."""
+    """The number of rounds at which their noise, which grows with it, equals the remaining progress sqrt(ln|U|
+    / 2T).
+    """
     amount = units / NANO
     if budget.pure:
         balance = (records * amount / 2) ** (2 / 3) * (log_universe / 2) ** (1 / 3)

@@ -1,9 +1,10 @@
-"""What a pure budget measures: the sets of one family, because a set inside another costs more than it tells.
+"""The sets that a pure budget measures: one family without nested sets, because a nested set costs more than it
+reveals.
 
-Precision grows with the square of what is paid, so that two looks at half the price tell half of one. Hence the first
-look is short, and the rest goes to the family of least expected error: the targets themselves, as plain noise would,
-all their subsets of some order, all sets inside them, or the whole universe at once. Of these the shares are found by
-`Allocation.fill_pure`.
+Precision grows with the square of the price, so two measurements at half the price reveal half as much as one. The
+first round is therefore short, and the rest goes to the family with the smallest expected error: the targets themselves
+(as plain noise would), all their subsets of some order, all sets inside them, or the whole universe at once.
+`Allocation.fill_pure` finds the shares.
 """
 
 from __future__ import annotations
@@ -23,14 +24,15 @@ Set = tuple[str, ...]
 Variances = Sequence[np.ndarray | None]
 
 LOOK = 0.05
-"""Of a pure budget, for the first look. What is left then has 1.05 times the noise of all of it: a tenth would cost
-1.1 times, and a twentieth shows all that stands twenty times above the noise of the end."""
+"""The share of a pure budget for the first round. The remaining budget has 1.05 times the noise of the whole budget; a
+share of a tenth would give 1.1 times. A twentieth shows everything that lies twenty times above the final noise.
+"""
 TOLERATED = 1.05
-"""Of `MOST_ERROR`, what a family may exceed it by: iterations come near it, not exactly to it."""
+"""The factor by which a family may exceed `MOST_ERROR`, because iterations approach it without reaching it exactly."""
 
 
 def families(sets: Sequence[Set], targets: Iterable[Set]) -> list[list[Set]]:
-    """Families of sets to measure together: the targets; their subsets of each order, none nested; all sets."""
+    """Families of sets to measure together: the targets; their subsets of each order, without nested sets; all sets."""
     known = set(sets)
     asked = [s for s in targets if s in known]
     found = [asked] if asked else []
@@ -49,7 +51,7 @@ def pure_shares(
     known: tuple[np.ndarray, np.ndarray],
     variances: Variances,
 ) -> np.ndarray:
-    """Shares of the family of least expected error in which no target fares much worse than with plain noise."""
+    """Shares of the family with the smallest expected error in which no target is much worse than with plain noise."""
     asked, *others = families(allocation.sets, list(targets))
     tried = [allocation.fill_pure(budget, family, *known, variances) for family in (asked, *others)]
     sound = [found for found in tried if found.over_plain <= TOLERATED * MOST_ERROR]
@@ -60,11 +62,10 @@ def pure_shares(
 def histogram_serves(
     domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float], budget: float, records: float | None
 ) -> bool:
-    """Whether one noisy count of every cell is expected to tell the workload best, before anything is measured.
+    """Whether one noisy count of every cell is expected to answer the workload best, before anything is measured.
 
-    Interactions are taken to be as strong as priors have them without measurements, and records to be spread evenly;
-    without a number of records nothing is taken to be known beforehand. `budget` is the precision of one marginal that
-    has all of it.
+    Interactions are assumed to be as strong as the priors say without measurements, and records to be spread evenly.
+    Without a number of records no prior is assumed. `budget` is the precision of one marginal that receives all of it.
     """
     whole = domain.names
     inside = [s for s in sets if s != whole]

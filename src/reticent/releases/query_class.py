@@ -27,11 +27,13 @@ from reticent.queries.workload import Workload
 __all__ = ["Learner", "QueryClass"]
 
 SUPPORT_WORK = 2**25
-"""Records of a support times marginals and single queries: what one round reads."""
+"""Limit on records of a support times marginals and single queries: the work of one round."""
 LISTED_CELLS = 2**22
-"""Conjunctions over more cells are evaluated one by one; below, from one marginal for all on the same attributes."""
+"""Conjunctions over more cells are evaluated one by one; below, from one marginal for all with the same attributes."""
 COPIES = 3
-"""Of the hypothesis: its own, the one that an update falls back to, the published one; of the guesses alike."""
+"""Copies held at once: of the hypothesis its own, the fallback of an update, and the published one; the same for
+guesses.
+"""
 
 Set = tuple[str, ...]
 
@@ -62,9 +64,9 @@ class QueryClass:
         past: Sequence[Measurement] = (),
         kept: KeptGuesses | None = None,
     ) -> CellScores | LinearScores:
-        """Signed errors in records: count - guess for every query, then the same of its complement.
+        """Signed errors in records: count - guess for every query, then the same for its complement.
 
-        The hypothesis follows from what was released before, `past`, but for its last bits.
+        The hypothesis follows, except for its last bits, from `past`, which was released before.
         """
         told = ((measured.query, measured) for measured in past)
         released = [(query.digest, float(m.values), m.sd) for query, m in told if not isinstance(query, Residual)]
@@ -75,7 +77,7 @@ class QueryClass:
         return LinearScores(self.queries, -records * self.guesses(hypothesis, kept), state=state)
 
     def guesses(self, hypothesis: Hypothesis, kept: KeptGuesses | None = None) -> np.ndarray:
-        """q(p) of every query; what is `kept` is not read again."""
+        """q(p) of every query; the guesses in `kept` are not computed again."""
         queries, kept = self.queries, kept or KeptGuesses()
         read = kept.read(hypothesis, self._sets)
         parts = [read[names].ravel() for names in queries.sets]
@@ -101,7 +103,7 @@ class QueryClass:
         return np.concatenate(parts)
 
     def start(self, tree_cells: int | None, algorithm: str) -> Hypothesis:
-        """Uniform; refused where it and one round's guesses do not fit memory."""
+        """The uniform start; refused if it and one round's guesses do not fit into memory."""
         asked = [*self._sets, *self._alone]
         choice = choose(self._domain, Workload(map(Marginal, asked)), tree_cells=tree_cells or self.tree_cells)
         needed = COPIES * (choice.bytes + 8 * self.size)
@@ -110,13 +112,15 @@ class QueryClass:
 
     @property
     def support_records(self) -> int:
-        """How many records a support may have for all guesses of a round to take a second or so."""
+        """The number of records of a support with which all guesses of a round take about a second."""
         read = len(self._sets) + len(self._alone)
         return min(SUPPORT_RECORDS, max(SUPPORT_WORK // read, SUPPORT_RECORDS // 8))
 
     @property
     def tree_cells(self) -> int:
-        """Cells of a junction tree that is read as fast as such a support; single attributes always fit."""
+        """The number of cells of a junction tree that is read as fast as such a support; single attributes
+        always fit.
+        """
         return max(self.support_records, 2 * sum(self._domain.shape))
 
     def query(self, index: int) -> tuple[Linear, bool]:
@@ -126,16 +130,18 @@ class QueryClass:
 
 
 class KeptGuesses:
-    """What was read off a hypothesis and has not moved since; `parts` of the attributes are independent under it."""
+    """Guesses that no update has changed since they were read; `parts` of the attributes are independent under it."""
 
     def __init__(self, parts: Iterable[frozenset[str]] = ()) -> None:
         self.singles: dict[tuple[Set, int], float] = {}
-        """By attributes and place among the single queries."""
+        """Guesses by attributes, and by position among the single queries."""
         self.parts = list(parts)
         self._marginals: dict[Set, np.ndarray] = {}
 
     def read(self, hypothesis: Hypothesis, sets: Sequence[Set]) -> dict[Set, np.ndarray]:
-        """The marginals over these sets: products of those of their independent pieces, which are read together."""
+        """The marginals over these sets: products of the marginals of their independent pieces, which are read
+        together.
+        """
         kept, place = self._marginals, {name: part for part, names in enumerate(self.parts) for name in names}
         pieces = {names: _pieces(names, place) for names in sets if names not in kept}
         missing = [piece for piece in dict.fromkeys(chain.from_iterable(pieces.values())) if piece not in kept]
@@ -146,7 +152,7 @@ class KeptGuesses:
         return kept
 
     def join(self, names: Iterable[str]) -> None:
-        """An update on these attributes makes one part of all that hold them, and moves it."""
+        """Join all parts that contain these attributes, which an update has moved together."""
         touched = [part for part in self.parts if not part.isdisjoint(names)]
         moved = frozenset[str]().union(*touched)
         self.parts = [part for part in self.parts if part not in touched] + [moved]
@@ -155,7 +161,7 @@ class KeptGuesses:
 
 
 def _pieces(names: Set, place: Mapping[str, int]) -> list[Set]:
-    """The names by the part that each is in; one piece where there are no parts."""
+    """The names grouped by part; one piece if there are no parts."""
     found: dict[int | None, list[str]] = {}
     for name in names:
         found.setdefault(place.get(name), []).append(name)
@@ -170,10 +176,10 @@ def _product(names: Set, pieces: Mapping[Set, np.ndarray], domain: Domain) -> np
 
 
 class Learner:
-    """The hypothesis of a run over many rounds; it moves to a support where its junction tree has no room.
+    """The hypothesis of a run over many rounds; it is replaced by a support if its junction tree becomes too large.
 
     A hypothesis that began uniform is a product over parts of the attributes that its updates have joined, and an
-    update moves the part it names: guesses about all others are kept from round to round.
+    update moves only the part it names. Guesses about the other parts are kept from round to round.
     """
 
     def __init__(self, queries: QueryClass, hypothesis: Hypothesis) -> None:
@@ -184,7 +190,7 @@ class Learner:
 
     @classmethod
     def uniform(cls, queries: QueryClass, tree_cells: int | None, algorithm: str) -> Self:
-        """Starts from the uniform distribution, under the rules of the domain."""
+        """Start from the uniform distribution, under the rules of the domain."""
         learner = cls(queries, queries.start(tree_cells, algorithm))
         domain = learner.hypothesis.domain
         learner._kept.parts = [frozenset({name}) for name in domain.names]
@@ -193,7 +199,7 @@ class Learner:
         return learner
 
     def scores(self, records: float, past: Sequence[Measurement]) -> CellScores | LinearScores:
-        """For the next selection: the guesses of every query, after what was released before."""
+        """Scores for the next selection: the guesses of every query, given what was released before."""
         self.hypothesis, scores, note = with_room(
             self.hypothesis,
             lambda held: self._queries.scores(held, records, past, self._still(held)),
@@ -227,7 +233,7 @@ class Learner:
 
     @property
     def described(self) -> dict[str, list[str]]:
-        """For the notes of an outcome; empty where nothing happened."""
+        """Facts for the notes of an outcome; empty if nothing happened."""
         return {"learning": self.notes} if self.notes else {}
 
     def _learn(self, query: Linear, move: Callable[[Hypothesis], bool]) -> None:
@@ -237,7 +243,7 @@ class Learner:
         self._note(note)
 
     def _still(self, hypothesis: Hypothesis) -> KeptGuesses | None:
-        """What need not be read again; records that were drawn are no product of parts."""
+        """The guesses that need not be read again; sampled records are not a product of parts."""
         return None if isinstance(hypothesis, SupportHypothesis) else self._kept
 
     def _note(self, note: str) -> None:
@@ -246,7 +252,7 @@ class Learner:
 
 
 def _by_cells(hypothesis: Hypothesis, form: Form) -> TypeGuard[SupportHypothesis]:
-    """Whether records in one cell of the query, which have one value, are read and moved together."""
+    """Whether records in the same cell of the query, which have the same value, are read and moved together."""
     return isinstance(hypothesis, SupportHypothesis) and hypothesis.domain.cells(form.attributes) <= READ_CELLS
 
 

@@ -1,4 +1,6 @@
-"""A release is a hypothesis with its public transcript: it answers any question for free and yields synthetic rows."""
+"""A release is a hypothesis with its public transcript: it answers any question for free and provides synthetic
+rows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
 
@@ -65,15 +67,16 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 2**31 - 1
 LEAST_ROWS_RATIO = 4
-"""Rows with replicate weights for each record: their own sampling then adds an eighth to a standard error at most, and
-far less where cells have rows enough to be systematic."""
+"""Rows per record with replicate weights. The sampling of rows then adds at most an eighth to a standard error, and far
+less if cells have enough rows for systematic sampling.
+"""
 UNSTATED = "no privacy statement: fitted to measurements that were made elsewhere"
 PUBLISHED = "published"
-"""Ledger events that hold a whole release."""
+"""Kinds of ledger events that hold a whole release."""
 
 
 class Algorithm(Protocol):
-    """An offline algorithm: a loop over a Curator that spends at most `allowance` nano-units."""
+    """An offline algorithm: it works through a Curator and spends at most `allowance` nano-units."""
 
     def run(
         self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
@@ -84,14 +87,14 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class Resumable(Protocol):
-    """An algorithm with defaults that changed: a run goes on with the terms that were written when it began."""
+    """An algorithm whose defaults have changed: a run continues with the terms that were recorded when it began."""
 
     def terms(self) -> dict[str, Any]:
-        """What is written, in plain values."""
+        """The terms to record, as plain values."""
         ...
 
     def resumed(self, begun: Mapping[str, Any]) -> Algorithm:
-        """The algorithm with the terms of a run; one that is older than a term lacks it."""
+        """The algorithm with the terms of a run; an old run may lack some of them."""
         ...
 
 
@@ -105,12 +108,12 @@ def release(
     anchor: str | Path | None = None,
     progress: Report | bool = True,
 ) -> Release:
-    """Learn a public distribution whose answers to a workload are accurate, and certify them.
+    """Learn a public distribution that answers a workload accurately, and certify its answers.
 
     Args:
         table: The private table.
-        workload: What the answers are to be accurate for, such as `rt.marginals(domain, 3)`.
-        budget: All that may be spent.
+        workload: The questions to answer accurately, such as `rt.marginals(domain, 3)`.
+        budget: The total that may be spent.
         algorithm: `rt.Adaptive()` by default; `rt.MWEM`, `rt.TextbookPMW` and `rt.DualQuery` are the papers' own.
         ledger: A ledger or its file: measurements are then durable, after a crash the same call resumes with what was
             measured, and a session on the same ledger shares its budget.
@@ -192,13 +195,13 @@ def release(
 
 
 def _sample_of(algorithm: Algorithm, workload: Workload | Conjunctions, table: Table) -> int | None:
-    """How many secret records the algorithm plays on; None for the whole table."""
+    """The number of secret records that the algorithm uses; None for the whole table."""
     sampled = getattr(algorithm, "sampled", None)
     return None if sampled is None else sampled(workload, table.domain, table.records)
 
 
 def _checked(algorithm: Any) -> Algorithm:
-    """An instance, not its class or its name."""
+    """Check that this is an instance of an algorithm, not its class or name."""
     if isinstance(algorithm, type):
         raise QueryError(f"algorithm is the class {algorithm.__name__}; give an instance, for example rt.MWEM()")
     if not (hasattr(algorithm, "run") and hasattr(algorithm, "describe")):
@@ -220,7 +223,7 @@ def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget, anch
 
 
 def _budget_of(path: Path) -> Budget | None:
-    """The whole budget of a ledger; None where there is none yet."""
+    """The whole budget of a ledger; None if there is no ledger yet."""
     facts = opening(path)
     if facts is None:
         return None
@@ -229,7 +232,9 @@ def _budget_of(path: Path) -> Budget | None:
 
 
 def _begun(ledger: Ledger, key: str, budget: Budget, algorithm: Any, sample: int | None) -> Mapping[str, Any]:
-    """What the release may spend and how it learns, settled when it first starts: another plan could not resume it."""
+    """The spending limit and the algorithm, fixed when the release first starts; a different plan could not
+    resume it.
+    """
     for event in map(ledger.event, ledger.noted("release")):
         if event.payload.get("run") == key:
             return event.payload
@@ -251,12 +256,12 @@ def _with_typical(
 
 
 def _as_begun(algorithm: Algorithm, begun: Mapping[str, Any]) -> Algorithm:
-    """With the terms that the run began with."""
+    """The algorithm with the terms with which the run began."""
     return algorithm.resumed(begun) if isinstance(algorithm, Resumable) else algorithm
 
 
 def _published(ledger: Ledger, key: str) -> Release | None:
-    """What this very call has published on the ledger: read again, to the bit, whatever processor made it."""
+    """The release that this same call has already published on the ledger, bit for bit the same on every processor."""
     for event in map(ledger.event, ledger.noted(PUBLISHED)):
         if event.payload["run"] == key:
             release = Release.from_bytes(ledger.get_blob(event.payload["release"]))
@@ -265,13 +270,13 @@ def _published(ledger: Ledger, key: str) -> Release | None:
 
 
 def _keep(ledger: Ledger, key: str, published: Release) -> None:
-    """In the ledger that paid: a session on it starts from this where it cannot pay for more."""
+    """Store the release in the ledger that paid for it; a session on this ledger can start from it."""
     data = published.to_bytes()
     ledger.append(PUBLISHED, {"run": key, "release": sha256(data)}, blobs=[data])
 
 
 def _run_key(table: Table, workload: Workload, budget: Budget, algorithm: Algorithm) -> str:
-    """Names one release in its ledger: the same call after a crash finds its own measurements again."""
+    """The key of one release in its ledger: after a crash, the same call finds its own measurements."""
     parts = [table.identity, workload.to_dict(), budget.to_dict(), algorithm.describe()]
     return "release:" + hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -284,9 +289,10 @@ def _version() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """What was published; holds nothing that is not public, and answers without limit.
+    """A published distribution. It holds only public information and answers any number of questions.
 
-    `rt.release` makes one, `rt.fit` one of measurements that were made elsewhere; `Release.load` reads one.
+    `rt.release` creates one, `rt.fit` creates one from measurements that were made elsewhere, and `Release.load` reads
+    one.
 
     Example:
         >>> import pyarrow, reticent as rt
@@ -305,17 +311,17 @@ class Release:
     notes: dict[str, Any]
     facts: dict[str, Any]
     knowledge: Knowledge
-    """What answers come from: one snapshot and what bounds its errors."""
+    """The knowledge behind all answers: one snapshot and the bounds on its errors."""
     guarantees: tuple[Guarantee, ...] = ()
-    """What a theorem or an audit says of every query of the workload."""
+    """The bound that a theorem or an audit gives for every query of the workload."""
     losses: tuple[LossCertificate, ...] = ()
-    """What is certified of models of declared losses."""
+    """Certificates for models of declared losses."""
     replicated: Replicates | None = None
-    """What `replicates` added; post-processing, no part of what was paid for."""
+    """The replicates added by `replicates`; they are post-processing and not part of what was paid for."""
 
     @classmethod
     def of(cls, outcome: Outcome, facts: dict[str, Any]) -> Release:
-        """A release of what an algorithm left behind.
+        """Create a release from the outcome of an algorithm.
 
         Args:
             outcome: What `Algorithm.run` returned.
@@ -361,7 +367,7 @@ class Release:
 
     @property
     def typical(self) -> tuple[TypicalError, ...]:
-        """What is stated about most questions of a distribution."""
+        """Typical errors: bounds that hold for most questions of a distribution."""
         return tuple(typical.error for typical in self.knowledge.typical)
 
     def __repr__(self) -> str:
@@ -372,12 +378,12 @@ class Release:
 
     @property
     def stated(self) -> bool:
-        """Whether the release says what it costs in privacy: one that `rt.fit` made of others' numbers does not."""
+        """Whether the release states its privacy cost; one that `rt.fit` created from other measurements does not."""
         return self.facts["budget"] is not None
 
     @property
     def privacy(self) -> str:
-        """The guarantee in one line."""
+        """The privacy guarantee in one line."""
         if not self.stated:
             return UNSTATED
         terms = self.facts["budget"].items()
@@ -392,7 +398,7 @@ class Release:
 
     @property
     def confidence(self) -> float:
-        """With which probability a stated error holds: that of what bounds it, the largest where they differ."""
+        """The probability with which a stated error holds: that of its certificate, or the largest if they differ."""
         return max((bound.confidence for bound in (*self.certificates, *self.guarantees)), default=USUAL_CONFIDENCE)
 
     def answer(self, query: Query) -> Answer:
@@ -433,7 +439,7 @@ class Release:
     def ask(self, question: str, *, synthetic_rows: bool = False) -> ResultTable: ...
 
     def ask(self, question: Query | StatisticQuery | str, *, synthetic_rows: bool = False) -> Answer | ResultTable:
-        """As a session's `ask`: a query, or SQL text, answered from what was published.
+        """Answer a query or SQL text from what was published, like `Session.ask`.
 
         Args:
             question: A query, a statistic such as `rt.median("age")`, or one statement of SQL.
@@ -484,11 +490,13 @@ class Release:
         return expected_variation(self.hypothesis, self.measurements)
 
     def replicates(self, count: int = 80, *, seed: int = PUBLIC_SEED, progress: Report | bool = True) -> Release:
-        """The same release with replicates: what tells its distance from the population. Free, and public.
+        """Add replicates, from which the distance of the release from the population is estimated. This is free and
+        public.
 
-        Each replicate perturbs what was measured as sampling and noise would have, and fits again. `Answer.population`,
-        `Model.population` and `synthesize(replicates=...)` read them; `save` writes them into the file. For simple
-        random samples: design weights, clusters and finite populations are outside (docs/guide/population.md).
+        Each replicate perturbs the measurements as sampling and noise would have, and refits. `Answer.population`,
+        `Model.population` and `synthesize(replicates=...)` use them; `save` writes them to the file. They apply to
+        simple random samples: design weights, clusters and finite populations are not covered
+        (docs/guide/population.md).
 
         Args:
             count: How many, 10 to 1000; survey files carry 80.
@@ -551,11 +559,13 @@ class Release:
         independent: bool = False,
         replicates: int | None = None,
     ) -> pa.Table:
-        """Synthetic rows with decoded values; marginals are closer than independent sampling allows.
+        """Draw synthetic rows with decoded values; their marginals are closer to the release than independent sampling
+        allows.
 
-        With `replicates=80` rows carry columns `repwt1` to `repwt80`, replicate weights in the survey convention: the
-        variance of any statistic is the mean over replicates of its squared distance from the value with equal weights
-        (scale 1/80, `mse=TRUE`), what the rows' own sampling adds included. Weights and rows are post-processing.
+        With `replicates=80` the rows have columns `repwt1` to `repwt80`, replicate weights in the survey convention:
+        the variance of any statistic is the mean over replicates of its squared distance from the value with equal
+        weights (scale 1/80, `mse=TRUE`). It includes the variance added by sampling the rows. Weights and rows are
+        post-processing.
 
         Args:
             rows: How many; default: as many as records, four times as many with replicate weights, the fewest there.
@@ -633,7 +643,7 @@ class Release:
         date: str | None = None,
         source: str | None = None,
     ) -> Path:
-        """One self-contained HTML page: what was spent, what is guaranteed, what was measured.
+        """Write a self-contained HTML page: the amount spent, the guarantee, and the measurements.
 
         Args:
             path: The file to write.
@@ -664,7 +674,7 @@ class Release:
         return write_release(self, named_path(path), Cover(title, author, date, source))
 
     def plot(self, *names: str) -> Any:
-        """A picture with certified errors: bars for one attribute, a heat map for two. It needs matplotlib.
+        """Plot attributes with certified errors: bars for one attribute, a heat map for two. It needs matplotlib.
 
         Args:
             names: One or two attributes; without names every attribute by itself.
@@ -710,9 +720,10 @@ class Release:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the saved file: the ledger that paid for it holds the same, `ledger verify --release` compares.
+        """SHA-256 of the saved file; the ledger that paid for it records the same, and `ledger verify --release`
+        compares them.
 
-        Of the file without replicates, which are added later and cost nothing.
+        It covers the file without replicates, which may be added later at no cost.
         """
         return sha256(self._with(None).to_bytes())
 
@@ -830,11 +841,11 @@ class Release:
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
-    """Without the clock and the operating system, which an archive would otherwise record."""
+    """An archive entry without the time and the operating system, which would otherwise be recorded."""
     entry = zipfile.ZipInfo(name)
     entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
     return entry
 
 
 def _plain(value: Any) -> Any:
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
+    return cast("Any", value).tolist() if isinstance(value, np.ndarray | np.generic) else str(value)

@@ -1,11 +1,12 @@
-"""What residuals cost a plan where records are replaced: the worst pair of records decides, so prices are learnt.
+"""Prices of residuals under replace-one: the worst pair of records decides, so a plan learns its prices.
 
-Two records that differ in the attributes D move the residual of A by `p_A - K_A(D)` (docs/proofs/residuals.md, claim
-3), and the joint price of precisions t is the largest over D of `sum t_A (p_A - K_A(D))`. A plan of least error under
-that limit is a saddle point: precisions that are best for the prices `p_A - sum_D m_D K_A(D)`, and weights m of an
-adversary who picks the worst D. Weights grow multiplicatively with what each D costs. Weights of a uniformly drawn
-second record give `K_A = 0` for every set, the prices of add-remove: there the adversary begins. Whole marginals are
-among these plans at their own price, because the residuals of a marginal together cost what it costs.
+Two records that differ in the attributes D change the residual of A by `p_A - K_A(D)` (docs/proofs/residuals.md, claim
+3), and the joint price of precisions t is the largest value over D of `sum t_A (p_A - K_A(D))`. A plan with the
+smallest error under this limit is a saddle point: precisions that are optimal for the prices `p_A - sum_D m_D K_A(D)`,
+and weights m of an adversary who chooses the worst D. The weights grow multiplicatively with the cost of each D. The
+adversary starts from a uniformly drawn second record, for which `K_A = 0` for every set, as under add-remove. Whole
+marginals are among these plans at their own price, because all residuals of a marginal together cost as much as the
+marginal.
 """
 
 from __future__ import annotations
@@ -22,29 +23,29 @@ __all__ = ["ReplacementPrices"]
 Set = tuple[str, ...]
 
 STEP = 16.0
-"""Exponent of a weight for each update, times the cost of its D relative to the worst one."""
+"""Exponent of a weight in each update, times the cost of its D relative to the worst one."""
 
 
 class ReplacementPrices:
-    """Costs of precisions under replace-one, and prices of residuals that a plan should go by."""
+    """Costs of precisions under replace-one, and the prices of residuals that a plan should use."""
 
     def __init__(self, domain: Domain, sets: Sequence[Set]) -> None:
         self.least = np.array([np.prod([1 - 1 / size for size in domain.shape_of(s)]) for s in sets])
-        """Prices of add-remove: the mean over all second records."""
+        """Prices under add-remove: the mean over all second records."""
         self._alone = np.array([not s for s in sets])
         self._groups = [_Group(domain, names, places, sets) for names, places in _groups(sets)]
         self.exact = len(self._groups) < 2
         """Whether costs are those of the worst pair of records; in wide tables they are a sum over groups of sets."""
 
     def cost(self, precisions: np.ndarray) -> float:
-        """Of all residuals together, in units in which a marginal of precision one costs one."""
+        """The joint cost of all residuals, in units in which a marginal of precision one costs one."""
         worst = sum(group.costs(precisions, self.least).max() for group in self._groups)
         return float(worst + precisions[self._alone].sum() / 2)
 
     def learn(self, precisions: np.ndarray) -> tuple[float, np.ndarray]:
-        """The cost of these precisions, and prices of precision one after the adversary has seen them.
+        """The cost of these precisions, and the prices of precision one after the adversary has reacted to them.
 
-        A sum over groups is not a saddle point of the true cost: there the prices stay add-remove's.
+        A sum over groups is not a saddle point of the true cost; in that case the prices stay those of add-remove.
         """
         if not self.exact:
             return self.cost(precisions), self.least
@@ -58,11 +59,11 @@ class ReplacementPrices:
 
 
 LEAST_PRICE = 1e-3
-"""Of add-remove's: no residual becomes free while the adversary looks elsewhere."""
+"""The smallest price relative to add-remove: no residual becomes free while the adversary chooses other attributes."""
 
 
 class _Group:
-    """Residuals of few attributes, and an adversary's weights of all sets D of these attributes."""
+    """Residuals on a few attributes, and the adversary's weights of all subsets D of these attributes."""
 
     def __init__(self, domain: Domain, names: Sequence[str], places: Sequence[int], sets: Sequence[Set]) -> None:
         self.names, self.places = list(names), np.array(places, dtype=np.intp)
@@ -75,7 +76,7 @@ class _Group:
         self._logs = np.log(weights)
 
     def costs(self, precisions: np.ndarray, prices: np.ndarray) -> np.ndarray:
-        """Of every D."""
+        """The cost of every D."""
         own = precisions[self.places]
         sums = np.zeros(self._logs.size)
         sums[self._cells] = own
@@ -102,7 +103,7 @@ class _Group:
 
 
 def _groups(sets: Sequence[Set]) -> list[tuple[list[str], list[int]]]:
-    """As the kernel prices them: each set joins the first group that then has few enough attributes."""
+    """Groups as the kernel prices them: each set joins the first group that then still has few enough attributes."""
     groups: list[tuple[dict[str, None], list[int]]] = []
     for place, names in enumerate(sets):
         if not names:

@@ -1,8 +1,8 @@
-"""Perturb and refit: replicates of a release that tell how far it may be from the population (spec population.md 1).
+"""Perturb and refit: replicates of a release, which show how far it may be from the population (spec population.md 1).
 
-Each replicate draws a table from the release, moves every measured value by what that table's marginals differ from the
-release's own and by fresh noise of the recorded scale, draws the centres of the prior, and fits again. It reads the
-release and public randomness, nothing else: docs/proofs/population.md.
+Each replicate draws a table from the release and shifts every measured value by two amounts: the difference between the
+marginals of this table and of the release, and fresh noise of the recorded scale. It draws the centres of the prior and
+fits again. It reads only the release and public randomness (docs/proofs/population.md).
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ __all__ = ["MOST_REPLICATES", "PUBLIC_SEED", "fresh_noise", "made_replicates", "
 Set = tuple[str, ...]
 
 PUBLIC_SEED = 20261117
-"""Draws the replicates unless another seed is given: the same release has the same replicates."""
+"""The seed of the replicates unless another one is given; the same release has the same replicates."""
 FEWEST_REPLICATES, MOST_REPLICATES = 10, 1000
 THREADS = 2
 LEAST_CELLS = COMPILED_CELLS
-"""Of a universe whose replicates are made in threads: on smaller ones fits hold the interpreter's lock most of the
-time, and two threads that pass it to and fro took twice the processor time of one."""
+"""The smallest universe whose replicates are computed in threads. On smaller ones a fit holds the interpreter's lock
+most of the time, and two threads that hand it over took twice the processor time of one.
+"""
 SUPPORTED = "Adaptive"
 
 
@@ -60,9 +61,9 @@ def made_replicates(
     seed: int = PUBLIC_SEED,
     progress: Report = silent,
 ) -> Replicates:
-    """`count` replicates; a function of its arguments alone, whatever the number of threads.
+    """`count` replicates; a function of its arguments alone, independent of the number of threads.
 
-    `sets` are those inside the workload's, which a histogram of the whole universe is fitted to.
+    `sets` are the sets inside those of the workload; a histogram of the whole universe is fitted to them.
     """
     if not measurements:
         raise QueryError("this release holds no measurements to perturb: replicates need those of rt.Adaptive()")
@@ -102,12 +103,12 @@ def made_replicates(
 
 
 def _sign(place: int) -> int:
-    """Replicates are moved by what the fit left, forth and back in turn."""
+    """The sign of the fit's residual in a replicate: it is added and subtracted in turn."""
     return (1, -1)[place % 2]
 
 
 def _start(hypothesis: Hypothesis, measurements: Sequence[Measurement]) -> LogLinear | None:
-    """The published model. Records of a release do not keep theirs: it is fitted again, once for all replicates."""
+    """The published model. A release on records does not keep its model, so it is refitted, once for all replicates."""
     if isinstance(hypothesis, SupportHypothesis) and hypothesis.model is None:
         twin = hypothesis.copy()
         twin.fit(measurements)
@@ -122,11 +123,11 @@ def refit(
     start: LogLinear | None = None,
     sets: Sequence[Set] = (),
 ) -> Hypothesis:
-    """Measurements to a fitted hypothesis, as `Adaptive` does it: the one place that replicates share with a release.
+    """Fit a hypothesis to measurements as `Adaptive` does; replicates and releases share this function.
 
-    A histogram of the whole universe, a log-linear fit on all cells, or weights on the release's own records.
-    `hypothesis` is the published one; its kind and records are reused. The fit begins at `start`, the published model:
-    the perturbation is as small as the error is, and from there a fit takes half as many steps as from nothing.
+    It fits a histogram of the whole universe, a log-linear model on all cells, or weights on the release's own records.
+    `hypothesis` is the published one, whose kind and records are reused. The fit starts from `start`, the published
+    model: the perturbation is as small as the error, so this takes half as many steps as a fit without a start.
     """
     domain = hypothesis.domain
     if isinstance(hypothesis, SupportHypothesis):
@@ -145,7 +146,7 @@ def refit(
 
 
 def _histogram(domain: Domain, measurements: Sequence[Measurement]) -> Measurement | None:
-    """Every cell of the universe, if all that was measured is this, once, and the number of records."""
+    """Every cell of the universe, if these and the number of records are all that was measured, once."""
     told = [m for m in measurements if m.query.attributes]
     alone = len(told) == 1 and isinstance(told[0].query, Marginal)
     return told[0] if alone and domain.canonical(told[0].query.attributes) == domain.names else None
@@ -169,7 +170,7 @@ def _is_laplace(measured: Measurement) -> bool:
 
 
 def _counted(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Divided by the total they tell, as under add-remove, where the number of records is measured too."""
+    """Values divided by the total that they imply, as under add-remove, where the number of records is measured too."""
     told = [m for m in measurements if isinstance(m.query, Marginal) or m.query == Residual(())]
     known = [(tuple(m.query.attributes), m.values, m.sd) for m in told]
     found = collapse(known, ())

@@ -1,12 +1,13 @@
-"""How precisely each residual is measured: water-filling without the ties that whole marginals bring.
+"""The precision of each residual, by water-filling without the coupling that whole marginals impose.
 
-A marginal measured with precision tau tells all its residuals, the lower ones more precisely than a workload may need.
-Measured one by one, the residual of A with precision t costs `p_A t` (docs/proofs/residuals.md) and leaves
-`p_A v / (1 + v t)` of each cell's prior variance v; the squared error of a marginal is a weighted sum of these. The
-plan minimises the sum of its roots over the workload (spec planning.md 3). Of unknown variances that is ResidualPlanner
-(Xiao, He, Zhang, Kifer 2023), but for one thing: small tables weigh little in total variation and would have the
-largest errors of single cells, so that no target may have much more error than plain noise would leave, the budget
-divided equally among the targets.
+A marginal measured with precision tau reveals all its residuals, the lower ones more precisely than a workload may
+need. Measured separately, the residual of A with precision t costs `p_A t` (docs/proofs/residuals.md) and leaves `p_A v
+/ (1 + v t)` of each cell's prior variance v. The squared error of a marginal is a weighted sum of these, and the plan
+minimises the sum of its roots over the workload (spec planning.md 3).
+
+For unknown variances this is ResidualPlanner (Xiao, He, Zhang, Kifer 2023), with one addition. Small tables have little
+weight in total variation and would have the largest errors of single cells. Therefore no target may have much more
+error than plain noise would leave with the budget divided equally among the targets.
 """
 
 from __future__ import annotations
@@ -32,27 +33,29 @@ __all__ = ["ResidualPlan", "measurable", "noises_costing"]
 Set = tuple[str, ...]
 
 ITERATIONS = 200
-"""Of the multiplicative update; on generated tables the objective moved by less than a ten-thousandth after 100."""
+"""Iterations of the multiplicative update; on generated tables the objective changed by less than a ten-thousandth
+after 100.
+"""
 REPRICED = 8
-"""Iterations after which prices under replace-one are learnt anew."""
+"""Iterations after which prices under replace-one are learned again."""
 TINY = np.finfo(np.float64).tiny
 LISTED = 1000
-"""Targets that are put in an order which keeps groups of them together; more come as they are."""
+"""The largest number of targets that are reordered so that groups of them stay together; more keep their order."""
 SIGMA_BITS = 24
-"""Binary digits of a noise scale, rounded up: prices are exact fractions, and shorter ones take less time."""
+"""Binary digits of a noise scale, rounded up: prices are exact fractions, and short ones are faster."""
 
 
 def measurable(domain: Domain, sets: Sequence[Set]) -> bool:
-    """Whether residuals of all subsets of these sets are among them, and small enough to be measured."""
+    """Whether the residuals of all subsets of these sets are among them and small enough to be measured."""
     known = set(sets)
     small = all(domain.cells(s) <= RESIDUAL_CELLS for s in sets)
     return small and all(inner in known for s in sets for inner in combinations(s, len(s) - 1) if inner)
 
 
 class ResidualPlan:
-    """Residuals that may be measured for some targets, for neighbours with one record added or, `replacing`, replaced.
+    """Residuals that may be measured for some targets, under add-remove or, with `replacing`, under replace-one.
 
-    With `total` the number of records is among them.
+    With `total`, the number of records is among them.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class ResidualPlan:
         index = {s: i for i, s in enumerate(self.sets)}
         self._cells = np.array([domain.cells(s) for s in self.sets], dtype=np.float64)
         self.price = np.array([prod(1 - 1 / size for size in domain.shape_of(s)) for s in self.sets])
-        """Of precision one: what one record adds to a residual, squared."""
+        """Prices of precision one: the squared change of a residual when one record is added."""
         self._domain, self._replacing = domain, replacing
         inside = [
             (j, index[inner])
@@ -85,7 +88,7 @@ class ResidualPlan:
         self._share = self._cells[self._inner] / self._target_cells[self._outer]
 
     def told_by(self, marginals: Mapping[Set, float]) -> np.ndarray:
-        """Precisions of residuals that measured marginals tell."""
+        """Precisions of residuals that follow from measured marginals."""
         index, known = {s: i for i, s in enumerate(self.sets)}, np.zeros(len(self.sets))
         for names, precision in marginals.items():
             for order in range(len(names) + 1):
@@ -103,7 +106,9 @@ class ResidualPlan:
         *,
         most_error: float = MOST_ERROR,
     ) -> np.ndarray:
-        """Precisions to add to those `known`, at the price of `budget`; `variances` of residuals, None: unknown."""
+        """Precisions to add to those already `known`, at the price of `budget`; `variances` of residuals are None if
+        unknown.
+        """
         spread, counts = binned(variances, self._cells)
         added = np.full(len(self.sets), budget / len(self.sets)) / self.price
         most = most_error**2 * self._errors(counts, _left(spread, self._plain(budget + float(self.price @ known))))
@@ -129,23 +134,25 @@ class ResidualPlan:
 
     @property
     def exact(self) -> bool:
-        """Whether the plan goes by the price of what it measures, and not by a bound: whole marginals are no better."""
+        """Whether the plan uses the exact price of its measurements rather than a bound; whole marginals are then no
+        better.
+        """
         return not self._replacing or ReplacementPrices(self._domain, self.sets).exact
 
     def noise_over_plain(self, budget: float, precisions: np.ndarray) -> np.ndarray:
-        """Of each target the noise of its cells over what plain noise at the price of `budget` leaves."""
+        """For each target, the noise of its cells relative to that of plain noise at the price of `budget`."""
         unknown = np.full((len(self.sets), 1), np.inf)
         counts = self._cells[:, None]
         ours, plain = (self._errors(counts, _left(unknown, t)) for t in (precisions, self._plain(budget)))
         return np.sqrt(ours / plain)
 
     def _plain(self, budget: float) -> np.ndarray:
-        """Precisions of residuals were every target measured as a marginal, with equal parts of the budget."""
+        """Precisions of residuals if every target were measured as a marginal with an equal part of the budget."""
         equal = budget / self._target_cells.size
         return np.bincount(self._inner, equal * self._share, len(self.sets))
 
     def objective(self, precisions: np.ndarray, variances: Sequence[np.ndarray | None]) -> float:
-        """The expected error of the workload: roots of squared errors, times roots of cells, added up."""
+        """The expected error of the workload: the sum of roots of squared errors, weighted by roots of cells."""
         spread, counts = binned(variances, self._cells)
         errors = self._errors(counts, _left(spread, precisions))
         return float(self._weights @ np.sqrt(self._target_cells * errors))
@@ -157,16 +164,16 @@ class ResidualPlan:
 
 
 def _left(spread: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """What is left of each prior variance."""
+    """The remaining part of each prior variance."""
     precision = np.maximum(known, TINY)[:, None]
     with np.errstate(invalid="ignore"):
         return np.where(np.isinf(spread), 1 / precision, spread / (1 + spread * precision))
 
 
 def _in_groups(domain: Domain, sets: Sequence[Set], targets: Sequence[Set]) -> list[Set]:
-    """The sets in an order in which those of targets that share attributes follow each other.
+    """The sets in an order in which sets of targets with common attributes are adjacent.
 
-    Under replace-one, residuals are priced together in groups that form in the order of the request.
+    Under replace-one, residuals are priced together in groups that are formed in the order of the request.
     """
     attributes = {name for s in sets for name in s}
     if len(attributes) <= TOGETHER or len(targets) > LISTED:
@@ -187,7 +194,7 @@ def _in_groups(domain: Domain, sets: Sequence[Set], targets: Sequence[Set]) -> l
 
 
 def noises_costing(curator: Curator, sets: Sequence[Set], precisions: Sequence[float], units: int) -> list[Gaussian]:
-    """Noise with precisions in these proportions whose joint price is at most `units`; nearly all of them."""
+    """Noise with precisions in these proportions whose joint price is at most, and nearly, `units`."""
     asked, factor = [Residual(s) for s in sets], 1.0
 
     def scaled() -> list[Gaussian]:
@@ -210,12 +217,14 @@ def noises_costing(curator: Curator, sets: Sequence[Set], precisions: Sequence[f
 
 
 ATTEMPTS = 4
-"""To meet a price. It is proportional to precisions but for the rounding of scales and the excess of discrete noise."""
+"""Iterations to meet a price, which is proportional to precisions except for rounded scales and the excess of discrete
+noise.
+"""
 NEARLY, ROOM = 0.999, 1e-6
 
 
 def _sigma(precision: float, exactly: bool) -> Fraction:
-    """The scale of this precision, rounded up; not below what budgets of Gaussian noise can pay for."""
+    """The scale of this precision, rounded up, and no smaller than budgets of Gaussian noise can pay for."""
     mantissa, exponent = frexp(1 / sqrt(precision))
     whole = int(ldexp(mantissa, SIGMA_BITS)) + 1
     sigma = Fraction(whole) * Fraction(2) ** (exponent - SIGMA_BITS)

@@ -1,7 +1,8 @@
-"""Measuring a workload in rounds: first a look at all that is asked, then where the look says that it pays.
+"""Measures a workload in rounds: first everything in the workload, then the sets for which the first round shows a
+gain.
 
-Precision adds up over rounds, so what a look cost is not lost (spec planning.md 4). Residuals are measured with normal
-noise, marginals otherwise and where they are expected to serve better.
+Precision adds up over rounds, so the first round is not lost (spec planning.md 4). With Gaussian noise residuals are
+measured; marginals otherwise, and if they are expected to have a smaller error.
 """
 
 from __future__ import annotations
@@ -26,27 +27,32 @@ __all__ = ["STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_pla
 Set = tuple[str, ...]
 
 STEPS = 5
-"""Reported of a run: three rounds, the fit, the audits."""
+"""Steps that a run reports: three rounds, the fit, the audits."""
 ROUNDS = (0.1, 0.3, 1.0)
-"""Up to which share of the budget each round measures."""
+"""The share of the budget that is spent after each round."""
 PURE_ROUNDS = (LOOK, 1.0)
 ORDER_GROWTH = 2.0
-"""In the first round an order has this many times the budget of the one below."""
+"""In the first round each order has this many times the budget of the order below."""
 SIZE_POWER = 0.4
-"""Within an order a marginal's share grows with this power of its cells; flatter favours the largest error."""
+"""Within an order a marginal's share grows with this power of its cells; a smaller power reduces the largest error."""
 LEAST_UNITS = 100
-"""Ledger units that each marginal, or all residuals together, must have in the first round; else there is only one."""
+"""Ledger units that each marginal, or all residuals together, must have in the first round; otherwise there is one
+round.
+"""
 LEAST_SHARE = 0.01
-"""Of an equal share: sets that would get less in a later round are left as they are."""
+"""The smallest share, relative to an equal one; sets that would get less in a later round are not measured again."""
 UNASKED_SHARE = Fraction(1, 25)
-"""Of every round, at most, for attributes that the workload does not name. Drawn rows have these columns too; what is
-asked keeps 24 of 25 parts however many others there are."""
+"""The largest share of every round for attributes that the workload does not name. Synthetic rows have these columns
+too; the workload keeps 24 of 25 parts however many other columns there are.
+"""
 SMALL = 2**10
-"""Cells of sets that the first round looks at whatever the number of records; of larger ones see `_visible`."""
+"""Sets of up to this many cells are measured in the first round for any number of records; for larger sets see
+`_visible`.
+"""
 TOTAL = "total"
-"""The step that buys the number of records by itself."""
+"""The step that buys the number of records separately."""
 FORMER_STEPS = ("all", "first", "second")
-"""Of version 0.1: what it began is read back, and what it left is planned anew."""
+"""Steps of version 0.1: what it began is read back, and the rest is planned again."""
 
 
 def first_shares(domain: Domain, sets: Sequence[Set], units: int) -> dict[Set, int]:
@@ -71,9 +77,10 @@ def measure_in_rounds(
     at_once: bool,
     residuals: bool,
 ) -> None:
-    """Spend `units` on the sets, which must hold all single attributes; `residuals` may stand for marginals or not.
+    """Spend `units` on the sets, which must include all single attributes; `residuals` permits residuals instead of
+    marginals.
 
-    Attributes that no target holds share a small part of every round.
+    Attributes that no target contains share a small part of every round.
     """
     # Of single attributes nothing is known beforehand, whatever a look shows.
     at_once = at_once or max(map(len, sets)) == 1
@@ -122,25 +129,25 @@ def measure_in_rounds(
 
 @dataclass(frozen=True)
 class UnaskedAttributes:
-    """Single attributes that no target holds, and the share of every round that is theirs together."""
+    """Single attributes that no target contains, and their joint share of every round."""
 
     sets: tuple[Set, ...]
     share: Fraction
 
     @classmethod
     def among(cls, sets: Sequence[Set], targets: Iterable[Set]) -> UnaskedAttributes:
-        """Each counts as one more table, all of them as no more than `UNASKED_SHARE` of what there is."""
+        """Each counts as one more table, and all together as at most `UNASKED_SHARE` of the whole."""
         asked = list(targets)
         named = {name for s in asked for name in s}
         found = tuple(s for s in sets if len(s) == 1 and s[0] not in named)
         return cls(found, min(UNASKED_SHARE, Fraction(len(found), len(found) + len(asked))))
 
     def units(self, spend: int) -> int:
-        """Of the units of a round."""
+        """Their part of the units of a round."""
         return max(int(spend * self.share), len(self.sets)) if self.sets else 0
 
     def precisions(self, domain: Domain, budget: float, *, replacing: bool) -> dict[Set, float]:
-        """Of their residuals, for their share of the budget."""
+        """Precisions of their residuals for their share of the budget."""
         if not self.sets:
             return {}
         plan = ResidualPlan(domain, self.sets, dict.fromkeys(self.sets, 1.0), total=False, replacing=replacing)
@@ -150,13 +157,13 @@ class UnaskedAttributes:
 
 
 def _was_spent(collection: Collection, name: str, units: int, spend: int) -> bool:
-    """Whether an earlier version spent in its first round what this one keeps for later ones."""
+    """Whether an earlier version spent in its first round what this version keeps for later rounds."""
     kept = collection.left - (collection.allowance - units)
     return collection.steps.whole and not collection.begun(name) and kept < spend / 2
 
 
 def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> int:
-    """Buy the number of records where it is private and decides what is looked at; the units of `units` it may cost."""
+    """Buy the number of records if it is private and decides what is measured; returns the units that this may cost."""
     share = int(units * TOTAL_SHARE)
     if collection.public_records or collection.noisy or share < 1:
         return 0
@@ -168,11 +175,12 @@ def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], u
 
 
 def _visible(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> list[Set]:
-    """Sets that a first look may tell something about.
+    """The sets about which a first round can reveal something.
 
-    A parameter of scale s moves a cell of probability q by n q s. Of records spread evenly over the cells of a set, the
-    strongest interaction that is ever believed would then drown, were all units spent on this set alone. What is looked
-    at instead tells how evenly they are spread: later rounds measure such a set if heavy cells make it worth its price.
+    A parameter of scale s changes a cell of probability q by n q s records. A set is left out if, with records spread
+    evenly over its cells, noise would hide the strongest plausible interaction even with all units spent on this set.
+    The other sets show how evenly records are spread, so later rounds measure such a set if heavy cells make it worth
+    its price.
     """
     if not (collection.public_records or collection.noisy):
         return list(sets)
@@ -182,7 +190,9 @@ def _visible(collection: Collection, domain: Domain, sets: Sequence[Set], units:
 
 
 def residuals_planned(collection: Collection, domain: Domain, sets: Sequence[Set], *, at_once: bool) -> bool:
-    """Residuals serve normal noise, tables without rules or levels, and runs that need no marginals by themselves."""
+    """Whether residuals are used: for Gaussian noise, tables without rules or levels, and runs that need no
+    marginals.
+    """
     if at_once or collection.pure or collection.plans or domain.impossible:
         return False
     return measurable(domain, sets)
@@ -205,11 +215,12 @@ def _residual_precisions(
     units: int,
     look: Sequence[Set] | None,
 ) -> dict[Set, float] | None:
-    """Precisions to add by water-filling; None where marginals are expected to serve the workload better.
+    """Precisions to add by water-filling; None if marginals are expected to have a smaller error.
 
-    In the first round `look` lists the sets of which something may be seen. It decides between residuals and marginals
-    for the whole run, in wide tables under replace-one only: of these a bound on the residuals' joint price is known,
-    which a sum of marginals' prices may be below. Both plans' expected errors follow from public facts.
+    In the first round `look` lists the sets about which something can be seen. This round decides between residuals and
+    marginals for the whole run, in wide tables under replace-one only: there only a bound on the joint price of
+    residuals is known, and a sum of prices of marginals may be lower. The expected errors of both plans follow from
+    public facts.
     """
     variances: list[np.ndarray | None]
     known, direct = plan.told_by(collection.precisions()), collection.residual_precisions()
@@ -248,7 +259,7 @@ def _rounds(pure: bool, sets: int, units: int, at_once: bool) -> tuple[float, ..
 
 
 def _targets(sets: Sequence[Set], targets: Mapping[Set, float]) -> dict[Set, float]:
-    """Sets that were too wide to measure are asked through what lies inside them."""
+    """Targets; one that is too wide to measure is replaced by the sets inside it."""
     asked = {s: weight for s, weight in targets.items() if s in set(sets)}
     weight = min(targets.values())
     wide = [s for s in targets if s not in asked]
@@ -279,7 +290,9 @@ def _pure_shares(
     units: int,
     look: Sequence[Set] | None,
 ) -> dict[Set, int]:
-    """Units of a pure budget: at first for the targets, or those of which something may be seen; then by what was."""
+    """Units of a pure budget: first for the targets, or those about which something can be seen; then according to the
+    results.
+    """
     if look is not None:
         seen = families(look, [s for s in targets if s in look] or look)[0]
         shares, sets = first_shares(domain, seen, units), list(seen)

@@ -1,4 +1,4 @@
-"""A saved release is input: its whole content is checked when it is read, sizes before anything is allocated."""
+"""Checks the whole content of a saved release when it is read, and sizes before anything is allocated."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ FORMAT = 1
 MANIFEST, HYPOTHESIS = "manifest.json", "hypothesis.bin"
 LARGEST_MANIFEST = 2**26
 LARGEST_CONTENT = 2**30
-"""Bytes of all parts unpacked: eight arrays of 2^24 floats, the most that a hypothesis holds."""
+"""Largest size of all parts unpacked, in bytes: eight arrays of 2^24 floats, the largest hypothesis."""
 LONGEST_TEXT = 10_000
 MOST_SETS = 10**6
 MOST_RECORDS = 2.0**63
-"""Of any table, and so of what an estimate of its size may be off; more would overflow where numbers meet."""
+"""Largest number of records of a table, and thus of the error of its estimate; more would overflow in products."""
 UNBELIEVABLE = 1e-12
-"""A noisy reading of something that is never negative is that far below zero less often than this."""
+"""A negative reading of a non-negative quantity is refused if noise explains it with less than this probability."""
 _FACTS = {"name": str, "neighbours": str, "unit": str, "budget": dict, "spent": int, "workload": dict}
 _STATED = ("neighbours", "budget", "spent")
 """Facts of a release that states its privacy."""
@@ -65,11 +65,11 @@ class Content(NamedTuple):
 
 
 class Malformed(ValueError):
-    """What is wrong with the content, in a few words that quote nothing of it."""
+    """The defect of the content, in a few words that quote nothing of it."""
 
 
 def read_release(packed: bytes, path: str) -> Content:
-    """All of it, or one refusal in one line."""
+    """The whole content, or one refusal in one line."""
     try:
         with zipfile.ZipFile(BytesIO(packed)) as archive:
             return _content(archive, path)
@@ -158,7 +158,7 @@ def _checked_facts(facts: dict[str, Any], domain: Domain) -> dict[str, Any]:
 
 
 def _check_statement(facts: dict[str, Any]) -> None:
-    """What a release says of its privacy; one that was fitted to others' measurements says nothing."""
+    """Check the privacy statement of a release; one fitted to measurements made elsewhere has none."""
     _require(facts["neighbours"] in ("replace-one", "add-remove"), "neighbours unknown")
     budget = Budget.from_dict(facts["budget"])
     _require(facts["spent"] >= 0, "spent out of range")
@@ -169,7 +169,7 @@ def _check_statement(facts: dict[str, Any]) -> None:
 
 
 def _require_guarantee(privacy: Any) -> None:
-    """Epsilon at several deltas, as reports show it."""
+    """Check epsilon at several deltas, as reports show it."""
     _require(isinstance(privacy, dict) and isinstance(privacy.get("epsilon"), dict), "privacy missing")
     for delta, epsilon in privacy["epsilon"].items():
         _number(float(delta), "delta", least=0.0, most=1.0)
@@ -202,7 +202,7 @@ def _typical(entry: Any, domain: Domain) -> TypicalError:
 
 
 def _check_reading(entry: dict[str, Any]) -> None:
-    """What certificates and typical errors have in common: a released reading of a snapshot, and its noise."""
+    """Check the common part of certificates and typical errors: a released reading of a snapshot, and its noise."""
     _require(isinstance(entry.get("snapshot"), str), "a certificate of no snapshot")
     _require(isinstance(entry.get("noise"), dict), "a certificate without noise")
     noise = restore(entry["noise"])
@@ -252,7 +252,7 @@ def _listed(entries: Any, name: str) -> list[Any]:
 
 
 def _loss_certificate(entry: Any, domain: Domain) -> LossCertificate:
-    """What declared losses were audited to; a reading that no noise explains is damaged."""
+    """The certificate of declared losses; a reading that no noise explains is damaged."""
     _require(isinstance(entry, dict) and isinstance(entry.get("noise"), dict), "a certificate of losses is damaged")
     try:
         certificate = LossCertificate.from_dict(entry, domain)
@@ -270,7 +270,7 @@ def _loss_certificate(entry: Any, domain: Domain) -> LossCertificate:
 
 
 def _measured_query(described: Any) -> Linear | Marginal | Residual:
-    """Residuals are measured and never asked: they are no query for analysts."""
+    """A measured query. Residuals are measured but are not queries for analysts."""
     if isinstance(described, dict) and described.get("query") == "residual":
         _require(set(described) == {"query", "attributes"}, "a residual is damaged")
         return Residual(_texts(described["attributes"], "attributes of a residual"))
@@ -298,7 +298,7 @@ def _measurement(
 
 
 def _replicates(archive: zipfile.ZipFile, entry: Any, hypothesis: Hypothesis) -> Replicates | None:
-    """Optional: releases have been without them since the format exists."""
+    """Replicates are optional in every version of the format."""
     if entry is None:
         return None
     _require(isinstance(entry, dict) and isinstance(entry.get("sets"), list), "replicates damaged")
@@ -323,7 +323,7 @@ def _replicates(archive: zipfile.ZipFile, entry: Any, hypothesis: Hypothesis) ->
 
 
 def _array(data: bytes) -> np.ndarray:
-    """An array whose header says no more than the bytes hold."""
+    """An array whose header does not claim more than the bytes hold."""
     stream = BytesIO(data)
     version = np.lib.format.read_magic(stream)
     _require(version == (1, 0), "a measurement of another version")
@@ -334,7 +334,7 @@ def _array(data: bytes) -> np.ndarray:
 
 
 def _require_distribution(hypothesis: Hypothesis) -> None:
-    """Shares that are none would be answered as if they were."""
+    """Refuse shares that are not a distribution; they would be answered as if they were one."""
     shares = np.asarray(hypothesis.marginal(hypothesis.domain.names[:1]))
     holds = np.isfinite(shares).all() and (shares > -1e-9).all() and abs(float(shares.sum()) - 1.0) < 1e-6
     _require(bool(holds), "the hypothesis is no distribution")

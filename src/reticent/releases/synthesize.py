@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["WEIGHT", "decode", "row_variances", "synthesize", "weighted_rows"]
 
 WEIGHT = "repwt"
-"""Columns of replicate weights are this and a number from 1, as survey files name them."""
+"""Prefix of the columns of replicate weights, followed by a number from 1, as in survey files."""
 LEAST_EFFECTIVE = 1 / 3
-"""Of the rows, below which the weights of a replicate are too uneven to stand for it (spec population.md 2)."""
+"""The smallest effective share of the rows; below it the weights of a replicate are too uneven (spec
+population.md 2).
+"""
 
 
 def synthesize(
@@ -39,12 +41,11 @@ def synthesize(
     means: Mapping[str, np.ndarray] | None = None,
     independent: bool = False,
 ) -> pa.Table:
-    """Rows that keep the marginals of `sets` as near as whole rows can.
+    """Rows that keep the marginals of `sets` as close as whole rows allow.
 
-    Default: all sets of three attributes; where these are too many, smaller ones and those `asked` about.
-
-    Numbers are spread inside their bins; `means` says what the mean of each bin is, by attribute. Independent rows
-    instead carry sampling noise of their own; take them where a procedure assumes it.
+    By default these are all sets of three attributes; if there are too many, smaller sets and the sets in `asked`.
+    Numbers are spread inside their bins; `means` gives the mean of each bin, by attribute. Independent rows have
+    sampling noise of their own; use them for procedures that assume independence.
     """
     if independent:
         codes = hypothesis.sample(rows, generator)
@@ -57,11 +58,11 @@ def synthesize(
 def weighted_rows(
     replicates: Replicates, rows: int, generator: np.random.Generator, *, independent: bool = False
 ) -> pa.Table:
-    """Rows with one column of weights for each replicate: density ratio times a factor of mean one.
+    """Rows with one column of weights for each replicate: the density ratio times a random factor of mean one.
 
-    The ratio carries a row from the published distribution to the replicate; the factor is the bootstrap of the rows
-    themselves, so that their own sampling is part of the variance too: Poisson(1) for independent rows. Systematic
-    rows, the default, have less to bootstrap (`row_variances`).
+    The ratio carries a row from the published distribution to the replicate. The factor bootstraps the rows, so that
+    their own sampling is part of the variance: Poisson(1) for independent rows. Systematic rows, the default, have less
+    sampling variance (`row_variances`).
     """
     domain, base = replicates.domain, replicates.base
     taken = {f"{WEIGHT}{number}" for number in range(1, replicates.count + 1)} & set(domain.names)
@@ -88,14 +89,15 @@ def weighted_rows(
 
 
 def row_variances(expected: np.ndarray, hidden: float = 0.0) -> np.ndarray:
-    """Of the sampling variance of independent rows, what is left of it in systematic ones (proofs/population.md, 8).
+    """The share of the sampling variance of independent rows that remains in systematic rows (proofs/population.md, 8).
 
     A cell with m expected rows has the whole number below or above m, hence variance f (1 - f) with f the fraction of
-    m, where independent rows have m. Numbers are drawn inside bins: of them a share `hidden` varies by row as ever.
+    m; independent rows have variance m. Numbers are drawn inside bins, so a share `hidden` of their variance stays that
+    of independent rows.
 
     Args:
-        expected: Rows that each row's cell has in expectation.
-        hidden: Of a number's variance, what lies inside bins.
+        expected: The expected number of rows in each row's cell.
+        hidden: The share of a number's variance inside bins.
     """
     fraction = expected - np.floor(expected)
     left = fraction * (1 - fraction) / expected
@@ -134,7 +136,7 @@ def _spread(
 def decode(codes: np.ndarray, domain: Domain, numbers: Mapping[str, np.ndarray] | None = None) -> pa.Table:
     """One column per attribute: categories, or the representative value of a bin; `(null)` becomes null.
 
-    `numbers` are the values of some numeric attributes instead, as `Numeric.read` would give them.
+    `numbers` replaces the representatives of some numeric attributes by values as `Numeric.read` would give them.
     """
     codes, numbers = np.asarray(codes).reshape(-1, len(domain)), numbers or {}
     columns = [
@@ -147,7 +149,7 @@ def decode(codes: np.ndarray, domain: Domain, numbers: Mapping[str, np.ndarray] 
 
 
 def _numbers(attribute: Attribute, numbers: np.ndarray) -> pa.Array:
-    """Typed as the representatives of the attribute are; null where there is no number."""
+    """Numbers typed like the representatives of the attribute; null if there is no number."""
     assert isinstance(attribute, Numeric), "only numbers lie in bins"
     missing = np.isnan(numbers)
     if not attribute.whole and attribute.kind == "number":
@@ -170,7 +172,7 @@ def _values(attribute: Attribute) -> pa.Array:
 
 
 STEEPEST = 600.0
-"""Of the exponential tilt within a bin: its mean then lies 1/600 of the width from an end."""
+"""The largest exponential tilt within a bin: its mean then lies 1/600 of the width from an end."""
 _HALVINGS = 60
 
 
@@ -182,11 +184,11 @@ def drawn_numbers(
     means: np.ndarray | None = None,
     independent: bool = False,
 ) -> np.ndarray:
-    """A number for each code, as `Numeric.read` would give it: whole for integers and dates, and of the same bin.
+    """A number for each code, as `Numeric.read` would give it: whole for integers and dates, and inside the same bin.
 
-    Numbers of a bin follow the density of largest entropy with the bin's mean, an exponential between its ends. Their
-    own mean is that mean, as far as numbers within the bin allow; independent numbers have it on average only. Without
-    `means` a bin's mean is its middle. Codes without a bin get NaN.
+    The numbers of a bin follow the density of largest entropy with the bin's mean, an exponential between its ends.
+    Their mean equals that mean as far as numbers inside the bin allow; independent numbers have it only in expectation.
+    Without `means` a bin's mean is its middle. Codes without a bin get NaN.
     """
     numbers = np.full(len(codes), np.nan)
     order = np.argsort(codes, kind="stable")
@@ -224,7 +226,7 @@ def _bin(
 
 
 def _below(end: float, whole: bool) -> float:
-    """The largest number of a bin whose upper end belongs to the next one."""
+    """The largest number of a bin whose upper end belongs to the next bin."""
     return end - 1 if whole else float(np.nextafter(end, -np.inf))
 
 
@@ -246,7 +248,7 @@ def _slope(mean: float) -> float:
 
 
 def _with_mean(found: np.ndarray, mean: float, length: float) -> np.ndarray:
-    """Drawn toward the end that the mean lacks, which leaves no bin."""
+    """Numbers moved toward the end that corrects their mean; none leaves its bin."""
     reached = float(found.mean())
     if mean < reached:
         return found * (mean / reached)
@@ -254,7 +256,7 @@ def _with_mean(found: np.ndarray, mean: float, length: float) -> np.ndarray:
 
 
 def _summing_to(found: np.ndarray, total: int, length: float, generator: np.random.Generator) -> np.ndarray:
-    """Some whole numbers moved by one, within the bin, so that the sum comes out."""
+    """Whole numbers, some moved by one within the bin, so that they have the given sum."""
     missing = total - round(found.sum())
     while missing:
         sign = 1 if missing > 0 else -1

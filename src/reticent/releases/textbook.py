@@ -1,4 +1,6 @@
-"""Offline private multiplicative weights with the papers' constants: a guarantee before a unit is spent (spec 5.1)."""
+"""Offline private multiplicative weights with the constants of the papers: a guarantee before anything is spent (spec
+5.1).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ __all__ = ["TextbookPMW", "TextbookPlan", "textbook_plan"]
 
 @dataclass(frozen=True)
 class TextbookPlan:
-    """At most `rounds` rounds of `epsilon` for a selection and a Laplace answer each; then every query errs <= 4a."""
+    """At most `rounds` rounds, each with `epsilon` for a selection and a Laplace answer; then every query has an error
+    <= 4a.
+    """
 
     error: float
     failure: float
@@ -46,7 +50,7 @@ class TextbookPlan:
 def textbook_plan(
     error: float, failure: float, queries: int, log_universe: float, budget: Budget, units: int
 ) -> TextbookPlan:
-    """Spec 5.1; `queries` before closing under complement."""
+    """The plan of spec 5.1; `queries` is counted before closing under complement."""
     rounds = math.ceil(4 * log_universe / error**2)
     if rounds == 0:  # a universe of one cell: the start is right
         return TextbookPlan(error, failure, 0, Fraction(0), 0.0)
@@ -66,10 +70,10 @@ def textbook_plan(
 class TextbookPMW:
     """Offline private multiplicative weights with the constants of its theorem (lecture notes 000; spec 5.1).
 
-    Takes workloads of any linear queries. A run ends when the query it selected passes a noisy test; then every query
-    of the workload errs at most 4 `error` with probability 1 - `failure`, and each of its answers says so. A universe
-    too large to hold is learned on a junction tree, then on records drawn from it: there a run need not end within its
-    rounds, and then certifies nothing.
+    It takes workloads of any linear queries. A run ends when the selected query passes a noisy test. Then every query
+    of the workload has an error of at most 4 `error` with probability 1 - `failure`, and each answer states this bound.
+    A universe that is too large to hold is learned on a junction tree, then on records drawn from it; such a run may
+    use all its rounds without passing the test, and then certifies nothing.
 
     Args:
         error: The papers' a.
@@ -104,7 +108,8 @@ class TextbookPMW:
             object.__setattr__(self, "tree_cells", whole_number(self.tree_cells, "tree_cells", 1))
 
     def describe(self) -> dict[str, Any]:
-        """Name this run in its ledger. Options that older versions lacked appear only where they are chosen.
+        """Plain values that identify this run in its ledger. Options that older versions lacked appear only if they are
+        set.
 
         Returns:
             The algorithm and its settings, as plain values.
@@ -118,7 +123,7 @@ class TextbookPMW:
         return {"algorithm": "TextbookPMW", "error": self.error, "failure": self.failure} | chosen
 
     def terms(self) -> dict[str, Any]:
-        """Settings that a begun run keeps, whatever later versions choose by default.
+        """Settings that a run keeps once it has begun, even if later versions have other defaults.
 
         Returns:
             Plain values, as `resumed` reads them.
@@ -181,7 +186,7 @@ class TextbookPMW:
     def run(
         self, curator: Curator, workload: Workload | Conjunctions, *, allowance: int, key: str, report: Report = silent
     ) -> Outcome:
-        """Run until the selected query is answered well; what is then left of the allowance stays unspent.
+        """Run until the selected query is answered well; the rest of the allowance stays unspent.
 
         Args:
             curator: The only way to the rows; it charges the ledger.
@@ -261,9 +266,10 @@ class TextbookPMW:
 
 
 def _certified(passed: float, error: float, records: int) -> float:
-    """The worst query errs at most as the selected one does and `a` more, and that at most its noisy gap and `a` more.
+    """The error of the worst query exceeds that of the selected one by at most `a`, which exceeds its noisy gap by at
+    most `a`.
 
-    So 4a at most, and less where the gap came out below 2a. Rounding of values and of discrete noise is added.
+    This gives at most 4a, and less if the gap was below 2a. Rounding of values and of discrete noise is added.
     """
     return passed + 2 * error + 2 * VALUE_ROUNDING + 1 / records
 
@@ -271,7 +277,7 @@ def _certified(passed: float, error: float, records: int) -> float:
 def _smallest_error(
     records: int, failure: float, queries: int, log_universe: float, budget: Budget, units: int
 ) -> float | None:
-    """The smallest a with a promise for this table, rounded up to two digits; None where even 4a < 1 has none."""
+    """The smallest `a` with a guarantee for this table, rounded up to two digits; None if even 4a < 1 has none."""
 
     def promised(error: float) -> bool:
         return textbook_plan(error, failure, queries, log_universe, budget, units).records_needed <= records

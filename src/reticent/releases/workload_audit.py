@@ -1,6 +1,6 @@
 """The closing audit of a run: one noisy number bounds every query of its workload at once (spec online.md 1).
 
-What most questions like the workload's err on a release, bought after it was learned (spec answers 2).
+Also the typical error of a release: a bound for most questions like those of its workload (spec answers 2).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reticent.releases.candidates import LOW_ORDERS, closure, target_sets
 from reticent.releases.query_class import QueryClass
 
 AUDIT_SHARE = Fraction(1, 25)
-"""Of the budget, unless a run says otherwise; five times the noise of one count that the whole budget buys."""
+"""The default share of the budget; the noise is five times that of one count that the whole budget buys."""
 
 
 def audited(
@@ -42,7 +42,7 @@ def audited(
     confidence: float,
     key: str,
 ) -> tuple[Hypothesis, tuple[Certificate, ...], tuple[Guarantee, ...]]:
-    """Spends what is left of `steps` on the largest error; the hypothesis comes back as it was audited."""
+    """Spend what is left of `steps` on the largest error; returns the hypothesis exactly as it was audited."""
     if steps.left < 1:
         return hypothesis, (), ()
     queries = QueryClass(workload, curator.domain)
@@ -94,16 +94,16 @@ def audited(
 
 
 def _noise_of(begun: Any) -> Noise:
-    """The noise that an interrupted audit had reserved its charge for."""
+    """The noise for which an interrupted audit had reserved its charge."""
     return restore(begun["mechanisms"][0])  # pyright: ignore[reportReturnType]
 
 
 TYPICAL_SHARE = Fraction(1, 25)
-"""Of a release's budget: as much as for its certificates."""
+"""The share of a release's budget for a typical error: as much as for its certificates."""
 
 
 def typical_units(algorithm: Any, allowance: int) -> int:
-    """Ledger units for a typical error; none where no certificate is bought either."""
+    """Ledger units for a typical error; 0 if no certificate is bought either."""
     bought = isinstance(algorithm, Adaptive) and algorithm.audit_share > 0
     return int(allowance * TYPICAL_SHARE) if bought else 0
 
@@ -111,9 +111,9 @@ def typical_units(algorithm: Any, allowance: int) -> int:
 def typical_error(
     curator: Curator, outcome: Outcome, workload: Workload, units: int, *, confidence: float, key: str
 ) -> TypicalError | None:
-    """Pays `units`; the same key after a crash reads back what was paid for.
+    """Pay `units` for a typical error; after a crash, the same key returns what was paid for.
 
-    None where there is nothing to ask, and where two crashes in this very step lost what was set aside for it.
+    None if there is nothing to ask, or if two crashes in this step lost the units set aside for it.
     """
     named, lost = curator.successor(f"{key}:typical")
     if lost:
@@ -144,7 +144,9 @@ def typical_error(
 
 
 def _distribution(domain: Domain, workload: Workload) -> Distribution | None:
-    """Uniform over the workload's attribute sets and all inside them, of up to three attributes, fewer if many."""
+    """The uniform distribution over the workload's attribute sets and their subsets of up to three attributes, fewer if
+    there are many.
+    """
     targets = target_sets(workload, domain)
     asked: tuple[tuple[str, ...], ...] = ()
     for order in range(1, LOW_ORDERS + 1):

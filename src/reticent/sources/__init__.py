@@ -153,17 +153,6 @@ class Table(kernel.Table):
             stopwatch.tell("opening")
             return _built(cls, open_object(data, domain, name, person), declared, stopwatch)
 
-    def close(self) -> None:
-        """Close the database that counts on demand for this table; it has no effect on a table held in memory.
-
-        Example:
-            >>> import pyarrow, reticent as rt
-            >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
-            >>> table.close()
-        """
-        if isinstance(self._source, OnDemand | UndeclaredValues):
-            self._source.close()
-
     def __enter__(self) -> Self:
         return self
 

@@ -145,6 +145,11 @@ class DuckDBEngine:
         engine._refuse_inferred()
         return engine
 
+    def offer(self, rows: Any) -> None:
+        """Register Arrow data as the rows of an engine that has a connection, in place of those before."""
+        assert self._connection is not None
+        self._connection.register("rows", rows)
+
     @classmethod
     def of_relation(cls, relation: Any, *, label: str) -> DuckDBEngine:
         """A relation of the caller's own connection, which stays open and cannot be interrupted, because the relation

@@ -76,7 +76,7 @@ class StreamedEngine(DuckDBEngine):
         return engine
 
     def columns(self) -> Mapping[str, ColumnType]:
-        self._offer(self._schema.empty_table())
+        self.offer(self._schema.empty_table())
         return super().columns()
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:
@@ -94,7 +94,7 @@ class StreamedEngine(DuckDBEngine):
 
     def _offer_for(self, statement: str) -> None:
         used = [name for name in self._schema.names if self.dialect.quoted(name) in statement]
-        self._offer(_asked(self.label, lambda: self._batches(used or self._schema.names[:1])))
+        self.offer(_asked(self.label, lambda: self._batches(used or self._schema.names[:1])))
 
     def _batches(self, names: list[str]) -> pa.RecordBatchReader:
         """The batches; whole numbers travel as text, because drivers that use pandas round them if there are nulls."""
@@ -102,10 +102,6 @@ class StreamedEngine(DuckDBEngine):
         chosen = self._expression.select(names)
         wide = {field.name: chosen[field.name].cast("string") for field in schema if field.type in _WIDE}
         return chosen.mutate(**wide).to_pyarrow_batches(chunk_size=_BATCH).cast(schema)
-
-    def _offer(self, rows: Any) -> None:
-        assert self._connection is not None
-        self._connection.register("rows", rows)
 
 
 def _asked(label: str, action: Any) -> Any:

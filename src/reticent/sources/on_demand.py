@@ -58,7 +58,7 @@ class OnDemand(Counts):
         batches: list[list[tuple[str, ...]]] = []
         room = 0
         for attributes in attribute_sets:
-            cells = self._domain.cells(attributes)
+            cells = self.domain.cells(attributes)
             if cells > room:
                 batches.append([])
                 room = _STREAMED_CELLS
@@ -70,12 +70,12 @@ class OnDemand(Counts):
         return self._read(*self._statement(attributes), attributes)
 
     def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
-        self._require_positions(name)
+        self.require_positions(name)
         return self._read(*self._statement(attributes, (name,)), attributes, 1)
 
     def _read(self, packing: Packing, statement: str, attributes: tuple[str, ...], column: int = 0) -> np.ndarray:
         """The cells of a grouping statement: its weights, or the sums of positions."""
-        counts = np.zeros(self._domain.shape_of(attributes), dtype=np.int64)
+        counts = np.zeros(self.domain.shape_of(attributes), dtype=np.int64)
         width = len(packing.groups)
         with self._lock:
             for block in watched(self._engine, statement, width + 1 + column):
@@ -86,9 +86,9 @@ class OnDemand(Counts):
         return counts
 
     def _streamed(self, batch: Sequence[tuple[str, ...]]) -> list[np.ndarray]:
-        names = self._domain.canonical({name for attributes in batch for name in attributes})
+        names = self.domain.canonical({name for attributes in batch for name in attributes})
         packing, statement = self._rows(names)
-        used = Domain({name: self._domain[name] for name in names})
+        used = Domain({name: self.domain[name] for name in names})
         layout = plane_layout(used)
         totals = [np.zeros(used.shape_of(attributes), dtype=np.int64) for attributes in batch]
         width = len(packing.groups)
@@ -100,14 +100,14 @@ class OnDemand(Counts):
         return totals
 
     def _statement(self, attributes: tuple[str, ...], placed: tuple[str, ...] = ()) -> tuple[Packing, str]:
-        return grouping(self._engine, self._domain, attributes, self._weighing, placed)
+        return grouping(self._engine, self.domain, attributes, self._weighing, placed)
 
     def _rows(self, attributes: tuple[str, ...], placed: tuple[str, ...] = ()) -> tuple[Packing, str]:
-        return weighed_rows(self._engine, self._domain, attributes, self._weighing, placed)
+        return weighed_rows(self._engine, self.domain, attributes, self._weighing, placed)
 
     def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        self._require_positions(name)
-        used = self._domain.canonical({name, *vectors})
+        self.require_positions(name)
+        used = self.domain.canonical({name, *vectors})
         packing, weighed = self._rows(used, (name,))
         digits, bigint = packing.digits(self._engine.dialect), self._engine.dialect.bigint
         wanted = [f"{_factor(digits[owner], vector)} = 1" for owner, vector in vectors.items()]
@@ -117,7 +117,7 @@ class OnDemand(Counts):
             f"SELECT j, CAST(SUM(w) AS {bigint}) AS w, CAST(SUM(s0) AS {bigint}) AS s0 FROM "
             f"(SELECT {code} AS j, w, s0 FROM ({weighed}) AS weighed WHERE {chosen}) AS cut GROUP BY j"
         )
-        found = np.zeros((2, self._domain[name].size), dtype=np.int64)
+        found = np.zeros((2, self.domain[name].size), dtype=np.int64)
         with self._lock:
             for block in watched(self._engine, statement, 3):
                 found[:, block[0]] = block[1:]

@@ -498,7 +498,9 @@ def _not_null(tree: exp.Expr, scope: Scope, where: Predicate) -> Predicate:
     cells = on_cells(tree, scope)
     known = cells.known
     if known is None:
-        raise refused(f"{wording(tree)} computes records with a noisy value", "ask for it first, and write the value")
+        raise refused(
+            f"{wording(tree)} combines values of records with a noisy value", "ask for it first, and write the value"
+        )
     vector = known.vector
     if isinstance(vector, Labels):
         return cells.predicate(~vector.null)

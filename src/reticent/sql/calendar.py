@@ -72,7 +72,7 @@ def moment(value: Any) -> Moment:
         return value
     if isinstance(value, str):
         return to_moment(value)
-    raise refused(f"a {type(value).__name__} stands where a date is needed", "use a column of dates")
+    raise refused(f"a {type(value).__name__} is used where a date is needed", "use a column of dates")
 
 
 def to_moment(value: str) -> Moment:
@@ -153,7 +153,7 @@ def part(unit: str) -> Callable[[Any], float]:
 def floor_of(unit: str) -> Callable[[Any], datetime.datetime]:
     """DATE_TRUNC of one known date; a week begins on Monday."""
     if unit not in _FLOORS:
-        raise refused(f"nothing can be cut to {unit}", "use year, quarter, month, week or day")
+        raise refused(f"dates cannot be truncated to {unit}", "use year, quarter, month, week or day")
     function = _FLOORS[unit]
     return lambda value: function(moment(value))
 

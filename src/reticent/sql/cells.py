@@ -62,7 +62,7 @@ class CellCompiler(Compiler):
 
     def unusable(self, tree: exp.Expr) -> QueryError:
         if isinstance(tree, (exp.AggFunc, exp.Filter)):
-            return refused(f"{wording(tree)} is an aggregate, and this looks at one record", "use HAVING")
+            return refused(f"{wording(tree)} is an aggregate, and this is evaluated for each record", "use HAVING")
         if isinstance(tree, exp.Window):
             return refused(f"{wording(tree)} ranks records", "group first, and rank the groups")
         return refused_node(tree, "use columns, constants and functions of them")

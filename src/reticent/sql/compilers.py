@@ -108,7 +108,7 @@ class SelectCompiler(Compiler):
         if name in self._named:
             found = self._named[name]
             if found is None:
-                raise refused(f"{shown(tree.name)} is defined by itself", "give the column another name")
+                raise refused(f"{shown(tree.name)} is defined in terms of itself", "give the column another name")
             return found
         self._named[name] = None
         self._named[name] = found = self.expr(self.aliases[name])
@@ -116,7 +116,7 @@ class SelectCompiler(Compiler):
 
     def unusable(self, tree: exp.Expr) -> QueryError:
         if isinstance(tree, exp.Star):
-            return refused("a star stands where one column is needed", "name the columns")
+            return refused("* is used where one column is needed", "name the columns")
         return super().unusable(tree)
 
     def member(self, tree: exp.Expr) -> Expr:
@@ -300,7 +300,7 @@ def _unwrapped(tree: exp.Expr) -> tuple[exp.Expr, exp.Expr | None]:
     kept = None
     while isinstance(tree, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
         if isinstance(tree, exp.IgnoreNulls) and isinstance(tree.this, _NEIGHBOURS):
-            raise refused(f"{wording(tree)} passes over NULLs", "leave IGNORE NULLS out")
+            raise refused(f"{wording(tree)} skips NULLs, which is not supported", "leave IGNORE NULLS out")
         if isinstance(tree, exp.Filter):
             kept = tree.expression.this
         tree = tree.this
@@ -491,7 +491,9 @@ class RowCompiler(SelectCompiler):
 
     def special(self, tree: exp.Expr) -> Expr | None:
         if is_aggregate(tree) or isinstance(tree, exp.Filter):
-            raise refused(f"{wording(tree)} is an aggregate, and this looks at one row", "use HAVING, or a subquery")
+            raise refused(
+                f"{wording(tree)} is an aggregate, and this is evaluated for each row", "use HAVING, or a subquery"
+            )
         return None
 
 

@@ -109,12 +109,12 @@ def _misplaced(node: exp.Expr) -> QueryError | None:
         return refused_node(node, "compare columns with constants")
     inner = node.this if isinstance(node, exp.Filter) else node
     if isinstance(inner, exp.AggFunc):
-        return refused(f"{wording(inner)} is an aggregate, and WHERE looks at one record", "use HAVING")
+        return refused(f"{wording(inner)} is an aggregate, and WHERE is evaluated for each record", "use HAVING")
     for part in node.walk():
         if isinstance(part, exp.Query):
             break
         if isinstance(part, exp.AggFunc):
-            return refused(f"{wording(part)} is an aggregate, and WHERE looks at one record", "use HAVING")
+            return refused(f"{wording(part)} is an aggregate, and WHERE is evaluated for each record", "use HAVING")
         if type(part).__name__ in CONDITIONS and part is not node:
             return refused_node(part, "compare columns with constants")
     return None

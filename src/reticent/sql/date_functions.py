@@ -99,7 +99,7 @@ def _moved(builder: Builder, tree: exp.Expr, left: Expr, right: Expr, *, backwar
 def _shifted(builder: Builder, tree: exp.Expr, left: Expr, right: Expr, sign: int) -> Expr:
     by = constant_of(right)
     if not isinstance(by, Duration):
-        raise refused(f"{wording(tree)} moves by an interval that is not constant", "write INTERVAL 3 MONTH")
+        raise refused(f"{wording(tree)} adds an interval that is not constant", "write INTERVAL 3 MONTH")
     delta = datetime.timedelta(microseconds=sign * by.microseconds)
 
     def scalar(value: Any) -> datetime.datetime | None:

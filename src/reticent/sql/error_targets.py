@@ -108,7 +108,7 @@ def _range(name: str, expr: Expr, records: float) -> float:
     if isinstance(expr, QuantileExpr):
         low, high = expr.extent
         return high - low
-    raise refused(f"{name} has no range that a percentage could be of", "give the error in its own unit")
+    raise refused(f"{name} has no range, so its error cannot be a percentage", "give the error in its own unit")
 
 
 def _bought(statement: Statement, expr: Expr) -> bool:
@@ -171,7 +171,7 @@ def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: 
         bins = f", or declare finer bins for {', '.join(finer)}" if finer else ""
         cut = "; ".join(note for note in statement.told if "cuts" in note)
         raise refused(
-            f"{name} cannot reach an error of {wanted:g} however much is paid",
+            f"{name} cannot reach an error of {wanted:g} at any price",
             cut or f"ask for a larger one, without rounding, or leave small groups out with HAVING{bins}",
         )
     for _ in range(STEPS):

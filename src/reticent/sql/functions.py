@@ -196,7 +196,7 @@ def _log(builder: Builder, tree: exp.Expr) -> Expr:
         base, operand = builder.known_value(tree.this, "the base of"), builder.expr(tree.expression)
     base = float(scalars.as_number(base))
     if not base > 0 or base == 1:
-        raise refused(f"{wording(tree)} has no base above 0 other than 1", "use LN or LOG10")
+        raise refused(f"{wording(tree)} needs a constant base above 0, other than 1", "use LN or LOG10")
     scale = math.log(base)
 
     def bounded(numbers: Interval) -> Interval:
@@ -347,7 +347,7 @@ def _conversion(tree: exp.Expr, kind: Any, operand: Expr) -> Function:
     if kind in (exp.DType.DATE, *_TIMES):
         return _to_time(tree, kind, operand)
     if operand.kind in (*TEMPORAL, DURATION):
-        raise refused(f"{wording(tree)} makes a date a number", "use EXTRACT or DATE_DIFF")
+        raise refused(f"{wording(tree)} converts a date to a number", "use EXTRACT or DATE_DIFF")
     if kind in _FLOATS:
         return Function("CAST", scalars.to_double, lambda numbers: numbers, NUMBER)
     if kind in _INTEGERS:
@@ -359,12 +359,12 @@ def _conversion(tree: exp.Expr, kind: Any, operand: Expr) -> Function:
         return Function("CAST", scalar, lambda numbers: numbers.rounded(decimals), NUMBER)
     if kind == exp.DType.BOOLEAN:
         return Function("CAST", scalars.truth_value, None, TRUTH)
-    raise refused(f"{wording(tree)} is not a type that is known here", "cast to DOUBLE, BIGINT, VARCHAR or DATE")
+    raise refused(f"{wording(tree)} is not a known type", "cast to DOUBLE, BIGINT, VARCHAR or DATE")
 
 
 def _to_time(tree: exp.Expr, kind: Any, operand: Expr) -> Function:
     if operand.kind not in (TEXT, NULL, *TEMPORAL):
-        raise refused(f"{wording(tree)} makes a number a date", "use a column of dates")
+        raise refused(f"{wording(tree)} converts a number to a date", "use a column of dates")
     result = DATE if kind == exp.DType.DATE else TIMESTAMP
     scalar = calendar.to_date if result == DATE else calendar.to_timestamp
     bounded = calendar.rising(scalar, operand.kind, result) if operand.kind in TEMPORAL else None

@@ -100,7 +100,7 @@ class Sets:
             number = 0
             for item in leaf.expressions:
                 if not any(same_expression(item, key) for key in self.keys):
-                    raise refused(f"{wording(leaf)} is of a column that is not grouped", "name a column of GROUP BY")
+                    raise refused(f"{wording(leaf)} uses a column that is not in GROUP BY", "name a column of GROUP BY")
                 number = number * 2 + (not any(same_expression(item, key) for key in keys))
             return number
         if any(same_expression(leaf, key) for key in self.keys):
@@ -183,7 +183,7 @@ def _flattened(item: exp.Expr, resolve: Callable[[exp.Expr], exp.Expr]) -> list[
     if isinstance(item, exp.Paren):
         return _flattened(item.this, resolve)
     if isinstance(item, (exp.Rollup, exp.Cube, exp.GroupingSets)):
-        raise QueryError(f"{wording(item)} cannot stand here; write GROUP BY {wording(item)}")
+        raise QueryError(f"{wording(item)} is not allowed here; write GROUP BY {wording(item)}")
     return [resolve(item)]
 
 

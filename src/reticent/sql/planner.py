@@ -6,14 +6,13 @@ scope is a scan; everything after it is a relation, and costs nothing.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sqlglot import ErrorLevel, exp
+from sqlglot import exp
 
 from reticent.domain import Domain
 from reticent.domain.attribute import closest, shown
@@ -22,6 +21,7 @@ from reticent.queries import Predicate
 from reticent.sql.aggregates import has_aggregate
 from reticent.sql.builder import flat
 from reticent.sql.cells import columns_of, on_cells
+from reticent.sql.combining import join_sources, set_operation
 from reticent.sql.compilers import (
     GroupedRowCompiler,
     RowCompiler,
@@ -32,25 +32,20 @@ from reticent.sql.compilers import (
     settled_truth,
 )
 from reticent.sql.conditions import condition
-from reticent.sql.constants import constant, whole_constant
-from reticent.sql.expressions import Computed, Expr, Known, walk
+from reticent.sql.expressions import Computed, Expr
 from reticent.sql.grouping import ColumnKey, GroupedBy, Grouping, grouped_by
 from reticent.sql.grouping_sets import Sets, grouping_sets
-from reticent.sql.ordering import Ranking
+from reticent.sql.output import ordered_and_limited, positioned, row_condition, selected_rows, title
 from reticent.sql.pivots import pivoted
 from reticent.sql.refusals import CLAUSES, Meter, only, refused, refused_node, wording
 from reticent.sql.relations import (
     Field,
     Relation,
-    chosen_rows,
-    key_codes,
     looked_up,
     member,
-    row_groups,
     take,
     union,
 )
-from reticent.sql.relations import join as joined
 from reticent.sql.rewriting import first_of_each, semijoined
 from reticent.sql.scan import Measures, Scan
 from reticent.sql.scan_compilers import FilteredScanCompiler, FineCompiler, ScanCompiler
@@ -64,13 +59,11 @@ from reticent.sql.subqueries import (
     outer_columns,
     value_lookup,
 )
-from reticent.sql.vectors import NULL, TRUTH, Bins, Labels, kind_of
+from reticent.sql.vectors import NULL, TRUTH, kind_of
 
-MAX_ROWS = 2**31
 SELECT_STEPS = 2000
 """Of planning one SELECT, without what its clauses ask for."""
 SYNTHETIC = "_synthetic"
-_QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 """After the name of the table: its synthetic rows."""
 _CLAUSES = (
     *("expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct", "qualify"),
@@ -114,7 +107,7 @@ class Planner:
             if isinstance(tree, exp.Select):
                 return self._select(tree)
             if isinstance(tree, exp.SetOperation):
-                return self._set_operation(tree)
+                return set_operation(tree, self)
             if isinstance(tree, exp.Pivot):
                 return self.query(pivoted(tree, self))
         if isinstance(tree, exp.Values):
@@ -163,7 +156,7 @@ class Planner:
         if (picks >= 0).all() or not has_count(lookup):
             return value
         if not counts_rows(lookup):
-            raise refused(f"{wording(tree)} counts rows that may be none", "select COUNT(*) alone")
+            raise refused(f"{wording(tree)} counts rows, and there may be none", "select COUNT(*) alone")
         return Computed(or_zero, (value,), compiler.rows, value.kind)
 
     def _weigh(self, tree: exp.Expr) -> None:
@@ -186,9 +179,9 @@ class Planner:
         self.refuse_correlated(tree)
         found = self.relation(tree).closed()
         if len(found.fields) != 1:
-            raise refused("a subquery in the place of a value has several columns", "select one")
+            raise refused("a subquery used as a value has several columns", "select one")
         if found.rows != 1 or found.filters:
-            raise refused("a subquery in the place of a value may have several rows", "aggregate it: MAX, SUM or AVG")
+            raise refused("a subquery used as a value may have several rows", "aggregate it: MAX, SUM or AVG")
         return found.fields[0].expr
 
     def refuse_correlated(self, tree: exp.Expr) -> None:
@@ -210,7 +203,7 @@ class Planner:
         if any(tree.args.get(name) for name in ("order", "limit", "offset")):
             if isinstance(found, Scope):
                 raise self.rows_refused(tree.this)
-            return self._finished(found.closed(), tree)
+            return ordered_and_limited(found.closed(), tree, self)
         return found
 
     @contextmanager
@@ -226,7 +219,8 @@ class Planner:
                         table.name.lower() == cte.alias.lower() for table in cte.this.find_all(exp.Table)
                     ):
                         raise refused(
-                            f"{cte.alias} is defined by itself", "list numbers or dates with GENERATE_SERIES(1, 10)"
+                            f"{cte.alias} is defined in terms of itself",
+                            "list numbers or dates with GENERATE_SERIES(1, 10)",
                         )
                     self._ctes = {
                         **self._ctes,
@@ -247,13 +241,17 @@ class Planner:
 
     # FROM.
 
+    def is_named(self, name: str) -> bool:
+        """Whether a query of WITH that is in view has this name."""
+        return name.lower() in self._ctes
+
     def _from(self, tree: exp.Select) -> Source:
         clause = tree.args.get("from_")
         if clause is None:
             return Relation(1, ())
         found = self.source(clause.this)
         for join in tree.args.get("joins") or ():
-            found = self._join(found, join)
+            found = join_sources(found, join, self)
         if tree.args.get("laterals"):
             raise QueryError(CLAUSES["laterals"])
         return found
@@ -300,56 +298,6 @@ class Planner:
             known = [self.tables[0], *self._ctes]
             hint = closest(written, known) if len(known) > 1 else f"; the table is called {self.tables[0]}"
             raise QueryError(f"unknown table {shown(written)}{hint}")
-
-    def _join(self, left: Source, join: exp.Join) -> Source:
-        only(join, "this", "side", "kind", "on", "using", "method")
-        node = join.this
-        if isinstance(node, exp.Table) and node.name.lower() not in self._ctes:
-            raise QueryError(CLAUSES["joins"])
-        if not isinstance(node, (exp.Table, exp.Subquery, exp.Values)):
-            raise QueryError(CLAUSES["joins"])
-        right = self.source(node)
-        if isinstance(left, Scope) and isinstance(right, Scope):
-            raise QueryError(CLAUSES["joins"])
-        if isinstance(left, Scope) or isinstance(right, Scope):
-            raise refused(
-                f"{wording(join)} joins records with rows of a result",
-                "group first, and join the groups: FROM (SELECT ... GROUP BY ...) a JOIN ...",
-            )
-        kind = str(join.args.get("side") or "INNER").upper()
-        if str(join.args.get("kind") or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
-            raise refused(f"{wording(join)} is not supported", "use JOIN, LEFT JOIN or CROSS JOIN")
-        keys, merged, others = self._join_keys(left, right, join)
-        if others and kind != "INNER":
-            raise refused(f"ON {wording(others[0])} is not an equality of columns", "join on a = b, and use WHERE")
-        found = joined(left.closed(), right.closed(), keys, kind, merged, self.meter)
-        tests = [self._kept(RowCompiler(self, found, {}), test, "ON") for test in others]
-        return replace(found, filters=(*found.filters, *tests)) if tests else found
-
-    def _join_keys(
-        self, left: Relation, right: Relation, join: exp.Join
-    ) -> tuple[list[tuple[Expr, Expr]], list[str], list[exp.Expr]]:
-        """Pairs of equal columns, those of USING, and the other conditions."""
-        merged = [identifier.name for identifier in join.args.get("using") or ()]
-        if str(join.args.get("method") or "").upper() == "NATURAL":
-            merged = [one.name for one in left.fields if right.find(one.name) is not None]
-            if not merged:
-                raise refused("the tables of a NATURAL JOIN share no column", "write JOIN ... ON")
-        elif join.args.get("method"):
-            raise refused(f"{wording(join)} is not supported", "use JOIN ... ON")
-        keys = [(left.column(name, None).expr, right.column(name, None).expr) for name in merged]
-        on = join.args.get("on")
-        sides = RowCompiler(self, left, {}), RowCompiler(self, right, {})
-        others: list[exp.Expr] = []
-        for test in [] if on is None else flat(on, exp.And):
-            while isinstance(test, exp.Paren):
-                test = test.this
-            pair = _paired(test, sides) if isinstance(test, exp.EQ) else None
-            if pair is None or any(side.known is None for side in pair):
-                others.append(test)
-            else:
-                keys.append(pair)
-        return keys, merged, others
 
     def _values(self, tree: exp.Values) -> Relation:
         only(tree, "expressions", "alias", "order", "limit", "offset")
@@ -475,9 +423,9 @@ class Planner:
             keys = [*keys, *(inner for inner in _plain_items(tree, scope))]
             if not keys:
                 raise self.rows_refused(tree)
-            found = self._rows_of(self._scan(scope, keys, aliases), tree, grouped=True)
+            found = selected_rows(self._scan(scope, keys, aliases), tree, grouped=True)
             return replace(found, note="values of the declared domain, some of which may have no records")
-        return self._rows_of(self._scan(scope, keys, aliases), tree, grouped=True)
+        return selected_rows(self._scan(scope, keys, aliases), tree, grouped=True)
 
     def _scan(self, scope: Scope, keys: Sequence[exp.Expr], aliases: Mapping[str, exp.Expr]) -> ScanCompiler:
         listed: list[GroupedBy] = []
@@ -522,16 +470,16 @@ class Planner:
         where = tree.args.get("where")
         if where is not None:
             compiler = RowCompiler(self, source, aliases)
-            source = replace(source, filters=(*source.filters, self._kept(compiler, where.this, "WHERE")))
+            source = replace(source, filters=(*source.filters, row_condition(compiler, where.this, "WHERE")))
         if not _grouped(tree):
-            return self._rows_of(RowCompiler(self, source, aliases), tree, grouped=False)
+            return selected_rows(RowCompiler(self, source, aliases), tree, grouped=False)
         if tree.args.get("from_") is None:
             raise refused("the statement names no table", "add FROM and the table's name")
         sets = grouping_sets(tree, lambda key: self._resolved(key, tree, lambda n: source.find(n) is not None, aliases))
         if sets.several:
             return self._several(sets, tree, lambda keys: GroupedRowCompiler(RowCompiler(self, source, {}), keys, {}))
         grouped = GroupedRowCompiler(RowCompiler(self, source, aliases), sets.listed[0], aliases)
-        return self._rows_of(grouped, tree, grouped=True)
+        return selected_rows(grouped, tree, grouped=True)
 
     def _several(
         self, sets: Sets, tree: exp.Select, compile_set: Callable[[Sequence[exp.Expr]], SelectCompiler]
@@ -552,7 +500,7 @@ class Planner:
                 fields.append(Field(name, expr))
             exists = compiler.exists
             parts.append(Relation(compiler.rows, tuple(fields), (), exists))
-        return self._rows_of(RowCompiler(self, union(parts, self.meter), _aliases(rewritten)), rewritten, grouped=True)
+        return selected_rows(RowCompiler(self, union(parts, self.meter), _aliases(rewritten)), rewritten, grouped=True)
 
     def _resolved(
         self, tree: exp.Expr, select: exp.Select, is_column: Callable[[str], bool], aliases: Mapping[str, exp.Expr]
@@ -568,160 +516,6 @@ class Planner:
         if tree.find(exp.Window) is not None:
             raise refused("GROUP BY names a window function", "use it in an outer SELECT")
         return tree
-
-    def _kept(self, compiler: SelectCompiler, tree: exp.Expr, clause: str) -> Expr:
-        """A condition on rows; where public values leave it open, it is refused."""
-        found = compiler.condition(tree)
-        for expr in _public_parts(found):
-            if expr.kind == TRUTH and expr.cut and not isinstance(expr.vector, Labels):
-                raise QueryError(f"{clause}: {expr.cut}")
-        return found
-
-    def _rows_of(self, compiler: SelectCompiler, tree: exp.Select, *, grouped: bool) -> Relation:
-        """Select list, HAVING, QUALIFY, DISTINCT, ORDER BY and LIMIT over rows."""
-        compiler.windows = {window.name.lower(): window for window in tree.args.get("windows") or ()}
-        having = tree.args.get("having")
-        if having is not None:
-            if not grouped:
-                raise refused("HAVING needs groups", "use WHERE")
-            if having.this.find(exp.Window) is not None:
-                raise refused("HAVING comes before window functions", "use QUALIFY")
-            compiler.filters.append(self._kept(compiler, having.this, "HAVING"))
-        fields = self._outputs(compiler, tree)
-        filters = list(compiler.filters)
-        qualify = tree.args.get("qualify")
-        if qualify is not None:
-            filters.append(self._kept(compiler, qualify.this, "QUALIFY"))
-        keys = compiler.groups
-        found = Relation(compiler.rows, fields, tuple(filters), compiler.exists, keys)
-        if tree.args.get("distinct") is not None:
-            if isinstance(compiler, ScanCompiler) and not filters and _covers(fields, compiler):
-                return self._finished(found, tree, compiler)
-            return self._finished(self._distinct(found), tree)
-        return self._finished(found, tree, compiler)
-
-    def _distinct(self, found: Relation) -> Relation:
-        """Each combination of public values once."""
-        codes = [key_codes(one.expr, f"DISTINCT {one.name}") for one in found.fields]
-        index, first = row_groups(codes, found.rows)
-        inner = RowCompiler(self, found, {})
-        grouped = GroupedRowCompiler(inner, [exp.column(one.name, quoted=True) for one in found.fields], {})
-        fields = tuple(replace(one, expr=take(one.expr, first)) for one in found.fields)
-        exists = grouped.exists
-        filters: tuple[Expr, ...] = ()
-        if found.filters and (there := exists()) is not None:
-            filters = (there,)
-        assert len(index) == found.rows, "every row has a group"
-        return Relation(len(first), fields, filters, exists)
-
-    def _outputs(self, compiler: SelectCompiler, tree: exp.Select) -> tuple[Field, ...]:
-        """The select list; repeated names get a number."""
-        found: list[Field] = []
-        taken: set[str] = set()
-        numbers: dict[str, int] = {}
-        for item in tree.expressions:
-            for base, expr in self._select_item(compiler, item):
-                name, place = base, numbers.get(base, 2)
-                while name.lower() in taken:
-                    name, place = f"{base}_{place}", place + 1
-                numbers[base] = place
-                taken.add(name.lower())
-                found.append(Field(name, expr))
-        if not found:
-            raise refused("the statement selects nothing", "list what to count")
-        return tuple(found)
-
-    def _select_item(self, compiler: SelectCompiler, item: exp.Expr) -> list[tuple[str, Expr]]:
-        if item.is_star and isinstance(compiler, RowCompiler):
-            return self._star(compiler, item)
-        inner = item.this if isinstance(item, exp.Alias) else item
-        if isinstance(inner, exp.Aliases):
-            raise refused(f"unknown function {shown(inner.this.name)}", "use COUNT, SUM, AVG or a function of these")
-        if isinstance(item, exp.Alias):
-            named = compiler.alias(exp.column(item.alias)) if item.alias.lower() in compiler.aliases else None
-            same = compiler.aliases.get(item.alias.lower()) is inner
-            return [(item.alias, named if named is not None and same else compiler.expr(inner))]
-        return [(title(inner), compiler.expr(inner))]
-
-    def _star(self, compiler: RowCompiler, item: exp.Expr) -> list[tuple[str, Expr]]:
-        star = item if isinstance(item, exp.Star) else item.this
-        only(star, "except_", "replace")
-        owner = None if isinstance(item, exp.Star) else item.args.get("table")
-        left_out = {column.name.lower() for column in star.args.get("except_") or ()}
-        put = {one.alias.lower(): one.this for one in star.args.get("replace") or ()}
-        found = []
-        for field in compiler.relation.fields:
-            if owner is not None and owner.name.lower() not in field.owners:
-                continue
-            if field.name.lower() in left_out:
-                continue
-            replaced = put.get(field.name.lower())
-            found.append((field.name, field.expr if replaced is None else compiler.expr(replaced)))
-        if not found:
-            raise refused(f"{wording(item)} stands for no column", "name the columns")
-        return found
-
-    # ORDER BY, LIMIT, set operations.
-
-    def _finished(self, found: Relation, tree: exp.Expr, compiler: SelectCompiler | None = None) -> Relation:
-        order = self._order(tree.args.get("order"), found, compiler)
-        limit, offset = limits_of(tree)
-        return replace(found, order=order, limit=limit, offset=offset)
-
-    def _order(self, order: exp.Order | None, found: Relation, compiler: SelectCompiler | None) -> tuple[Ranking, ...]:
-        """ORDER BY positions, names of the result, or any expression of its rows."""
-        if order is None:
-            return ()
-        only(order, "expressions")
-        listed: list[Ranking] = []
-        for item in order.expressions:
-            if not isinstance(item, exp.Ordered):
-                raise refused_node(item, "order by result columns")
-            only(item, "this", "desc", "nulls_first")
-            descending, nulls_first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
-            for expr in self._ranked(item.this, found, compiler):
-                listed.append(Ranking(expr, descending, nulls_first))
-        return tuple(listed)
-
-    def _ranked(self, tree: exp.Expr, found: Relation, compiler: SelectCompiler | None) -> list[Expr]:
-        if isinstance(tree, exp.Literal) and not tree.is_string:
-            return [positioned(tree, found.fields, "ORDER BY").expr]
-        if isinstance(tree, (exp.Var, exp.Column)) and tree.name.lower() == "all" and found.find("all") is None:
-            return [one.expr for one in found.fields]
-        if isinstance(tree, exp.Column) and tree.args.get("table") is None:
-            named = [one for one in found.fields if one.name.lower() == tree.name.lower()]
-            if named:
-                return [named[0].expr]
-        if compiler is None:
-            compiler = RowCompiler(self, found, {})
-        return [compiler.expr(tree)]
-
-    def _set_operation(self, tree: exp.SetOperation) -> Relation:
-        only(tree, "this", "expression", "distinct", "with_", "order", "limit", "offset", "by_name")
-        kind = type(tree).__name__.upper()
-        if tree.args.get("by_name"):
-            raise QueryError(CLAUSES["by_name"])
-        if not isinstance(tree, exp.Union):
-            return self._finished(self._chosen(tree, kind), tree)
-        parts = [self.relation(part).closed() for part in _united(tree)]
-        found = union(parts, self.meter)
-        if tree.args.get("distinct") and not _all_differ(found, self.meter):
-            if any(one.expr.known is None for one in found.fields):
-                raise refused("UNION leaves out equal rows, and noisy numbers are never equal", "use UNION ALL")
-            found = self._distinct(found)
-        return self._finished(found, tree)
-
-    def _chosen(self, tree: exp.SetOperation, kind: str) -> Relation:
-        """EXCEPT and INTERSECT of public columns."""
-        if not tree.args.get("distinct"):
-            raise refused(f"{kind} ALL counts equal rows", f"use {kind}")
-        left, right = (self.relation(side).closed() for side in (tree.this, tree.expression))
-        if any(one.expr.known is None for side in (left, right) for one in side.fields):
-            raise refused(
-                f"{kind} compares rows, and noisy numbers are never equal",
-                "select public columns, such as GROUP BY keys",
-            )
-        return self._distinct(chosen_rows(left, right, self.meter, common=isinstance(tree, exp.Intersect)))
 
 
 class SyntheticNeeded(Exception):  # no error: the statement is compiled again with its rows
@@ -756,7 +550,9 @@ def _expanded(tree: exp.Expr, scope: Scope, aliases: Mapping[str, exp.Expr], met
         if column.args.get("table") is None and not scope.find(column.name) and column.name.lower() in aliases:
             meaning = aliases[column.name.lower()]
             if has_aggregate(meaning):
-                raise refused(f"{wording(column)} is an aggregate, and WHERE looks at one record", "use HAVING")
+                raise refused(
+                    f"{wording(column)} is an aggregate, and WHERE is evaluated for each record", "use HAVING"
+                )
             meter.charge(10 * sum(1 for _ in meaning.walk()))
             put = exp.Paren(this=meaning.copy())
             if column is copied:
@@ -782,88 +578,3 @@ def _in_base(tree: exp.Expr, scope: Scope) -> exp.Expr:
     for column in columns_of(copied):
         column.replace(exp.column(scope.attribute(column), quoted=True))
     return copied
-
-
-def _united(tree: exp.Expr) -> list[exp.Expr]:
-    """The SELECTs of a chain of UNIONs of one kind; no recursion, for chains are long."""
-    parts: list[exp.Expr] = []
-    waiting = [tree]
-    distinct = bool(tree.args.get("distinct"))
-    while waiting:
-        node = waiting.pop()
-        plain = not any(node.args.get(name) for name in ("order", "limit", "offset", "with_"))
-        if node is tree or (isinstance(node, exp.Union) and bool(node.args.get("distinct")) is distinct and plain):
-            waiting += [node.expression, node.this]
-        else:
-            parts.append(node)
-    return parts
-
-
-def _all_differ(found: Relation, meter: Meter) -> bool:
-    """Whether no two rows have the same public values: then no two are equal."""
-    public = [one.expr for one in found.fields if one.expr.known is not None]
-    labelled = [expr for expr in public if isinstance(expr.known, (Labels, Bins))]
-    if not labelled or found.rows < 2:
-        return found.rows < 2
-    meter.charge(found.rows * len(labelled))
-    codes = [key_codes(expr, "a column of UNION") for expr in labelled]
-    return len(row_groups(codes, found.rows)[1]) == found.rows
-
-
-def _paired(test: exp.EQ, sides: tuple[RowCompiler, RowCompiler]) -> tuple[Expr, Expr] | None:
-    """The sides of an equality, each of its own table; None where they are not."""
-    one, other = test.this, test.expression
-    for first, second in ((one, other), (other, one)):
-        try:
-            return sides[0].expr(first), sides[1].expr(second)
-        except QueryError:
-            continue
-    return None
-
-
-def _public_parts(expr: Expr) -> list[Known]:
-    return [one for one in walk((expr,)) if isinstance(one, Known)]
-
-
-def _covers(fields: Sequence[Field], compiler: ScanCompiler) -> bool:
-    """Whether each combination of shown values is one group."""
-    shown_keys = {id(one.expr) for one in fields}
-    return all(id(column) in shown_keys for _, column in compiler.keyed)
-
-
-def limits_of(tree: exp.Expr) -> tuple[int | None, int]:
-    """LIMIT, or FETCH FIRST, and OFFSET."""
-    limit, offset = tree.args.get("limit"), tree.args.get("offset")
-    found = None
-    if isinstance(limit, exp.Limit):
-        only(limit, "expression")
-        found = whole_constant(limit.expression, "LIMIT", MAX_ROWS)
-    elif isinstance(limit, exp.Fetch):
-        options = limit.args.get("limit_options")
-        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-            raise refused("FETCH with PERCENT or TIES is not supported", "use LIMIT and a number")
-        found = 1 if limit.args.get("count") is None else whole_constant(limit.args["count"], "FETCH", MAX_ROWS)
-    elif limit is not None:
-        raise refused_node(limit, "use LIMIT and a number")
-    start = 0
-    if offset is not None:
-        only(offset, "expression")
-        start = whole_constant(offset.expression, "OFFSET", MAX_ROWS)
-    return found, start
-
-
-def positioned(tree: exp.Expr, items: Sequence, clause: str) -> Any:
-    """The select item at a position counted from one."""
-    place = constant(tree)
-    if not isinstance(place, int) or not 1 <= place <= len(items):
-        raise refused(f"{clause} {wording(tree)} is not a position from 1 to {len(items)}", "use a column's name")
-    return items[place - 1]
-
-
-def title(tree: exp.Expr) -> str:
-    """The name of an unnamed column."""
-    if isinstance(tree, exp.Column):
-        return tree.name
-    text = " ".join(tree.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).split())
-    # Every second piece stands between quotes.
-    return "".join(piece if place % 2 else piece.lower() for place, piece in enumerate(_QUOTED.split(text)))

@@ -138,10 +138,10 @@ def refused_node(node: exp.Expr, instead: str) -> QueryError:
         return QueryError(f"{wording(node)}: {CONDITIONS[name]}")
     if isinstance(node, exp.Window):
         return refused(
-            f"{wording(node)} is a window function and ranks records", "use ORDER BY and LIMIT on aggregates"
+            f"{wording(node)} is a window function, which ranks records", "use ORDER BY and LIMIT on aggregates"
         )
     if isinstance(node, exp.Query):
-        return refused("a subquery stands where a value is needed", "ask it on its own")
+        return refused("a subquery is used where a value is needed", "ask it on its own")
     if isinstance(node, exp.AggFunc):
         return refused(f"{wording(node)} is not a sum over records", ONLY_SELECT)
     if isinstance(node, exp.Anonymous):

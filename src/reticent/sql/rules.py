@@ -39,7 +39,7 @@ def read_rule(rule: Any, domain: Domain) -> tuple[str, Form]:
 def _condition(text: str, columns: Iterable[str]) -> exp.Expr:
     tree = parse_one(f"SELECT 1 WHERE (\n{text}\n)", columns)
     if clock_notes(tree):
-        raise refused("a rule that looks at the clock would change from day to day", "write the date itself")
+        raise refused("a rule that uses the current date would change from day to day", "write the date itself")
     clauses = {name for name, value in tree.args.items() if value} if isinstance(tree, exp.Select) else set()
     if clauses - {"expressions", "where", "kind"} or "where" not in clauses:
         raise refused("a rule is one condition", "write only what stands after WHERE")
@@ -67,7 +67,7 @@ def _comparison(comparison: Comparison) -> str:
     if comparison.op == "is_null":
         return f"{name} IS NULL"
     if comparison.op == "is_known":
-        raise QueryError(f"{name}: is_known() has no word in SQL; use ~is_null(), or list the values with isin")
+        raise QueryError(f"{name}: is_known() has no equivalent in SQL; use ~is_null(), or list the values with isin")
     if comparison.op == "in":
         return f"{name} IN ({', '.join(_literal(value) for value in comparison.value)})"
     return f"{name} {_OPERATORS.get(comparison.op, comparison.op)} {_literal(comparison.value)}"

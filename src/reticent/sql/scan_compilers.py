@@ -215,7 +215,7 @@ class FineCompiler(ScanCompiler):
 
     def special(self, tree: exp.Expr) -> Expr | None:
         if is_aggregate(tree) or isinstance(tree, exp.Filter):
-            raise refused(f"{wording(tree)} is an aggregate, and WHERE looks at one record", "use HAVING")
+            raise refused(f"{wording(tree)} is an aggregate, and WHERE is evaluated for each record", "use HAVING")
         return None
 
 

@@ -163,7 +163,7 @@ NODE_STEPS = 10
 
 
 def _no_subquery(tree: exp.Expr) -> Expr:
-    raise refused("a subquery stands where a value is needed", "ask it on its own")
+    raise refused("a subquery is used where a value is needed", "ask it on its own")
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ class Scope:
         """The attribute a column refers to."""
         only(node, "this", "table")
         if not isinstance(node.this, exp.Identifier):
-            raise refused(f"{wording(node)} stands for whole records", "name the columns to count")
+            raise refused(f"{wording(node)} refers to whole records", "name the columns to count")
         qualifier = node.args.get("table")
         if qualifier is not None and qualifier.name.lower() not in self.names:
             known = " or ".join(sorted(self.names))
@@ -278,5 +278,5 @@ def renamed(scope: Scope, alias: exp.TableAlias | None, name: str) -> Scope:
         raise refused(f"{len(listed)} names for {len(kept)} columns", "list at most as many")
     names = [*listed, *(old for old, _ in kept[len(listed) :])]
     if len(set(names)) < len(names):
-        raise refused("a list of column names makes two columns alike", "give them different names")
+        raise refused("two columns of the subquery have the same name", "give them different names")
     return replace(scope, columns=dict(zip(names, (meaning for _, meaning in kept), strict=True)))

@@ -245,7 +245,7 @@ def compared_with_all(node: exp.Expr) -> exp.Expr | None:
     if not isinstance(query, exp.Select) or len(query.expressions) != 1:
         return None
     if any(query.args.get(name) for name in ("having", "limit", "offset", "qualify")):
-        raise refused(f"{wording(node)} looks at rows that may be none", "leave HAVING and LIMIT out")
+        raise refused(f"{wording(node)} uses a subquery that may have no rows", "leave HAVING and LIMIT out")
     upwards = isinstance(node, (exp.GT, exp.GTE))
     extreme = exp.Max if upwards is isinstance(right, exp.All) else exp.Min
     value = exp.column("value", quoted=True)

@@ -64,7 +64,8 @@ class Variable:
         known = cells.known
         if known is None:
             raise refused(
-                f"{wording(tree)} computes records with a noisy value", "ask for it first, and write the value"
+                f"{wording(tree)} combines values of records with a noisy value",
+                "ask for it first, and write the value",
             )
         if known.kind not in (*NUMERIC, NULL):
             raise refused(f"{wording(tree)} is not a number", "use COUNT, or a column of numbers")

@@ -276,7 +276,7 @@ def bounds_of(attribute: Attribute) -> Interval:
 def _bounds(attribute: Attribute) -> Interval:
     numbers = attribute.representatives
     if numbers is None:
-        raise refused("a column of text stands where a number is needed", "use a column of numbers")
+        raise refused("a column of text is used where a number is needed", "use a column of numbers")
     if not isinstance(attribute, Numeric):
         return Interval.exact(np.array(numbers, dtype=float))
     low, high = np.full(attribute.size, np.nan), np.full(attribute.size, np.nan)
@@ -381,7 +381,7 @@ def to_truth(vector: Vector) -> Truth:
         return vector
     if isinstance(vector, Labels):
         if any(isinstance(value, (str, datetime.date)) for value in vector.values):
-            raise refused("a text stands where a condition is needed", "compare it with a value")
+            raise refused("a text is used where a condition is needed", "compare it with a value")
         outcome = [np.nan if value is None else float(bool(value)) for value in vector.values]
         found = Truth.exact(np.array(outcome, dtype=float)[vector.codes])
         if vector.certain is None:

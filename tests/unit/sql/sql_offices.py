@@ -341,7 +341,7 @@ SELECT COUNT(*) FROM stays WHERE admitted >= CONVERT(date, '2023-07-01') => the 
 SELECT COUNT(*) FROM stays WHERE admitted >= {d '2023-07-01'} => the SQL cannot be read at line 1, column 60 near "'2023-07-01'": expected }
 SELECT CASE WHEN age > 95 THEN 'x' WHEN age > 49 THEN 'y' ELSE 'z' END AS d, COUNT(*) n FROM stays GROUP BY 1 => GROUP BY: age > 95 cuts the bin 90-110; nearest edges are 90 and 110
 SELECT FLOOR(age/10)*10 AS decade, COUNT(*) n FROM stays GROUP BY 1 => GROUP BY FLOOR(age / 10) * 10 divides the bin 90-110 of age; group by the column, or at the edges of its bins, or leave that bin out with WHERE
-WITH RECURSIVE y(n) AS (SELECT 2020 UNION ALL SELECT n + 1 FROM y WHERE n < 2022) SELECT y.n FROM y => y is defined by itself; list numbers or dates with GENERATE_SERIES(1, 10)
+WITH RECURSIVE y(n) AS (SELECT 2020 UNION ALL SELECT n + 1 FROM y WHERE n < 2022) SELECT y.n FROM y => y is defined in terms of itself; list numbers or dates with GENERATE_SERIES(1, 10)
 SELECT QUANTILE_CONT(los, [0.25, 0.5])[1] FROM stays => lists and positions in brackets are not supported; compare columns with single values
 SELECT LIST(los) FROM stays => ARRAY_AGG(los) would list values of single records; COUNT(*) ... GROUP BY the column counts them
 SELECT 1 + QUANTILE_CONT(los, [0.25, 0.5]) FROM stays => QUANTILE_CONT(los, (0.25, 0.5)) inside an expression is a list; ask for one level at a time
@@ -349,7 +349,7 @@ SELECT STRING_AGG(ward, ', ') FROM stays => STRING_AGG(ward, ', ') would list va
 SELECT COUNT(*) FROM stays WHERE ward IN (['ICU']) => lists and positions in brackets are not supported; compare columns with single values
 SELECT ward, COUNT(*) FROM stays GROUP BY ward EXCEPT SELECT ward, COUNT(*) FROM stays GROUP BY ward => EXCEPT compares rows, and noisy numbers are never equal; select public columns, such as GROUP BY keys
 SELECT ward FROM stays GROUP BY ward EXCEPT ALL SELECT 'ICU' => EXCEPT ALL counts equal rows; use EXCEPT
-SELECT ward FROM stays GROUP BY ward HAVING AVG(los) > ALL (SELECT AVG(los) FROM stays GROUP BY sex HAVING COUNT(*) > 5) => AVG(los) > ALL (SELECT AVG(los) FROM stays GROUP BY sex H... looks at rows that may be none; leave HAVING and LIMIT out
+SELECT ward FROM stays GROUP BY ward HAVING AVG(los) > ALL (SELECT AVG(los) FROM stays GROUP BY sex HAVING COUNT(*) > 5) => AVG(los) > ALL (SELECT AVG(los) FROM stays GROUP BY sex H... uses a subquery that may have no rows; leave HAVING and LIMIT out
 WITH m AS (SELECT sex, AVG(los) a FROM stays GROUP BY sex) SELECT COUNT(*) FROM stays, m WHERE los > a => , m joins records with rows of a result; group first, and join the groups: FROM (SELECT ... GROUP BY ...) a JOIN ...
 SELECT COUNT(*) FROM stays s WHERE EXISTS (SELECT 1 FROM stays x WHERE x.ward = s.ward HAVING COUNT(*) > 5) => EXISTS(SELECT 1 FROM stays AS x WHERE x.ward = s.ward HAV... has more than WHERE and GROUP BY; use x IN (SELECT ... GROUP BY x)
 SELECT ward, (SELECT x.los FROM stays x WHERE x.ward = s.ward) FROM stays s GROUP BY ward => (SELECT x.los FROM stays AS x WHERE x.ward = s.ward) depends on the outer row; select one aggregate, and compare with = in its WHERE
@@ -364,7 +364,7 @@ SELECT COUNT(DISTINCT dept || "Grade") FROM staff => COUNT(DISTINCT dept || "Gra
 SELECT COUNT(DISTINCT dept, "Grade") FROM staff => COUNT(DISTINCT dept, "Grade") counts combinations; SELECT COUNT(*) FROM (SELECT DISTINCT a, b FROM ...)
 SELECT * FROM (SELECT dept, COUNT(*) AS n FROM staff GROUP BY dept ORDER BY n DESC) WHERE ROWNUM <= 2 => unknown column "ROWNUM"; known: dept, n
 SELECT TOP (2) WITH TIES dept, COUNT(*) AS n FROM staff GROUP BY dept ORDER BY n DESC => the SQL cannot be read at line 1, column 19 near "WITH": invalid expression / unexpected token; leave WITH TIES out
-SELECT SQRT(SUM(POWER(score - m.a, 2)) / COUNT(*)) FROM staff, (SELECT AVG(score) AS a FROM staff) m => POWER(score - (SELECT "a" FROM (SELECT AVG(score) AS a FR... computes records with a noisy value; ask for it first, and write the value
+SELECT SQRT(SUM(POWER(score - m.a, 2)) / COUNT(*)) FROM staff, (SELECT AVG(score) AS a FROM staff) m => POWER(score - (SELECT "a" FROM (SELECT AVG(score) AS a FR... combines values of records with a noisy value; ask for it first, and write the value
 SELECT dept, (ARRAY_AGG("Grade" ORDER BY n DESC))[1] AS commonest FROM (SELECT dept, "Grade", COUNT(*) n FROM staff GROUP BY 1, 2) t GROUP BY dept => lists and positions in brackets are not supported; compare columns with single values
 SELECT DATE_PART('year', AGE(DATE '2023-01-01', hired)) AS tenure, COUNT(*) FROM staff GROUP BY 1 => GROUP BY DATE_PART('year', AGE(CAST('2023-01-01' AS DATE), hired)) divides the bin 2020-01-01 to 2020-03-31 of hired; group by the column, or at the edges of its bins, or leave that bin out with WHERE
 SELECT COUNT(*) FROM staff WHERE MONTHS_BETWEEN(DATE '2023-01-01', hired) > 12 => MONTHS_BETWEEN counts parts of months; use DATE_DIFF('month', earlier, later)
@@ -375,7 +375,7 @@ SELECT FORMAT(AVG(salary), 2) FROM staff => FORMAT(AVG(salary), 2) writes a numb
 SELECT TO_CHAR(AVG(salary), '999,999.99') FROM staff => TO_CHAR writes a number as text; show the number itself, or use ROUND
 SELECT CONCAT(ROUND(100.0 * COUNT(*) FILTER (WHERE remote) / COUNT(*), 1), '%') FROM staff => CONCAT(ROUND(100.0 * COUNT(*) FILTER(WHERE remote) / COUN...: CONCAT needs known values, not noisy ones; use COUNT, SUM, AVG and other aggregates, columns of GROUP BY, constants, and functions of these
 SELECT d.label, COUNT(*) FROM staff JOIN (VALUES ('Sales', 'front'), ('HR', 'back')) AS d(dept, label) ON staff.dept = d.dept GROUP BY d.label => JOIN (VALUES ('Sales', 'front'), ('HR', 'back')) AS d(dep... joins records with rows of a result; group first, and join the groups: FROM (SELECT ... GROUP BY ...) a JOIN ...
-WITH RECURSIVE y(n) AS (SELECT 2020 UNION ALL SELECT n + 1 FROM y WHERE n < 2022) SELECT y.n, c.k FROM y LEFT JOIN (SELECT YEAR(hired) yr, COUNT(*) k FROM staff GROUP BY 1) c ON c.yr = y.n => y is defined by itself; list numbers or dates with GENERATE_SERIES(1, 10)
+WITH RECURSIVE y(n) AS (SELECT 2020 UNION ALL SELECT n + 1 FROM y WHERE n < 2022) SELECT y.n, c.k FROM y LEFT JOIN (SELECT YEAR(hired) yr, COUNT(*) k FROM staff GROUP BY 1) c ON c.yr = y.n => y is defined in terms of itself; list numbers or dates with GENERATE_SERIES(1, 10)
 SELECT COUNT(*) FROM staff WHERE remote XOR gender = 'male' => the SQL cannot be read at line 1, column 43 near "XOR": invalid expression / unexpected token; write (a AND NOT b) OR (b AND NOT a)
 SELECT COUNT(*) FROM staff WHERE remote && score > 2 => remote && score: && compares lists here; write AND
 SELECT COUNT(*) FROM staff WHERE score & 1 = 1 => score & 1: bits are not supported; use %, // and comparisons

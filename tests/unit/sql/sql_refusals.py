@@ -79,7 +79,7 @@ SELECT COUNT(*) FROM t WHERE region <> NULL => region <> NULL is never true; use
 SELECT COUNT(*) FROM t WHERE region IN ('north', NULL) => region IN ('north', NULL) lists NULL, which never matches; add OR ... IS NULL
 SELECT COUNT(*) FROM t WHERE age IN (SELECT 45) => a column compared by IN is in bins of several values; use public columns of single values, such as
 SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1) => the statement names no table; add FROM and the table's name
-SELECT COUNT(*) FROM t WHERE COUNT(*) > 5 => COUNT(*) is an aggregate, and WHERE looks at one record; use HAVING
+SELECT COUNT(*) FROM t WHERE COUNT(*) > 5 => COUNT(*) is an aggregate, and WHERE is evaluated for each record; use HAVING
 SELECT COUNT(*) FROM t WHERE age => age is a column, not a condition; compare it with a value
 SELECT COUNT(*) FROM t WHERE 5 => 5 is not a condition; compare it with a value
 SELECT COUNT(*) FROM t WHERE age >= ? => ?: parameters have no value here; write the value itself
@@ -176,14 +176,14 @@ SELECT COUNT(*) + 'x' FROM t => "x" is not a number; use numbers with numbers
 SELECT COUNT(*) = 'many' FROM t => "many" is not a number; use numbers with numbers
 SELECT CASE WHEN COUNT(*) > 5 THEN 1 ELSE 'x' END FROM t => CASE WHEN COUNT(*) > 5 THEN 1 ELSE 'x' END mixes text and numbers; use one kind of value
 SELECT COALESCE(COUNT(*), 'none') FROM t => COALESCE(COUNT(*), 'none') mixes text and numbers; use one kind of value
-SELECT LOG(1, COUNT(*)) FROM t => LOG(1, COUNT(*)) has no base above 0 other than 1; use LN or LOG10
+SELECT LOG(1, COUNT(*)) FROM t => LOG(1, COUNT(*)) needs a constant base above 0, other than 1; use LN or LOG10
 SELECT ROUND(AVG(age), COUNT(*)) FROM t => decimals COUNT(*) is not a constant; write the value itself
 SELECT NTILE(0) OVER (ORDER BY COUNT(*)) FROM t GROUP BY sex => NTILE needs a number of buckets above 0; write NTILE(4)
 SELECT SUM(COUNT(*)) OVER w FROM t GROUP BY sex => unknown window "w"; define it with WINDOW
 SELECT SUM(COUNT(*)) OVER (PARTITION BY COUNT(*)) FROM t GROUP BY sex => PARTITION BY COUNT(*) is noisy, and rows are compared by it; use public columns, such as those of
 SELECT SUM(COUNT(*)) OVER (ORDER BY age) FROM t GROUP BY sex => age is a raw column; add GROUP BY age, or use COUNT(age), SUM or AVG
 SELECT SUM(COUNT(*)) OVER (ORDER BY sex RANGE BETWEEN 3 PRECEDING AND CURRENT ROW) FROM t GROUP BY sex => RANGE frames with an offset are not supported; use ROWS BETWEEN
-SELECT LAST_VALUE(COUNT(*) IGNORE NULLS) OVER (ORDER BY sex) FROM t GROUP BY sex => LAST_VALUE(COUNT(*) IGNORE NULLS) passes over NULLs; leave IGNORE NULLS out
+SELECT LAST_VALUE(COUNT(*) IGNORE NULLS) OVER (ORDER BY sex) FROM t GROUP BY sex => LAST_VALUE(COUNT(*) IGNORE NULLS) skips NULLs, which is not supported; leave IGNORE NULLS out
 SELECT sex, RANK() OVER (ORDER BY age) FROM t => RANK() OVER (ORDER BY age) ranks records; group first, and rank the groups
 SELECT ROW_NUMBER() OVER () AS r, age FROM t QUALIFY r = 1 => QUALIFY ranks records; group first, and rank the groups
 SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (ORDER BY age) AS r FROM t) WHERE r < 10 => ROW_NUMBER() OVER (ORDER BY age) ranks records; group first, and rank the groups
@@ -202,8 +202,8 @@ WITH g AS (SELECT sex, COUNT(*) AS n FROM t GROUP BY sex) SELECT COUNT(*) FROM t
 WITH g AS (SELECT sex, COUNT(*) AS n FROM t GROUP BY sex) SELECT COUNT(*) FROM g, t => the statement joins another table; only one table is protected: join before it is read
 WITH g AS (SELECT sex, COUNT(*) AS n FROM t GROUP BY sex HAVING COUNT(*) > 9) SELECT COUNT(*) FROM (SELECT DISTINCT sex FROM t) a LEFT JOIN g USING (sex) => LEFT JOIN of rows that are chosen by noisy values; use JOIN, or leave HAVING and LIMIT out
 SELECT COUNT(*) FROM t a JOIN t b ON a.age = b.age => the statement joins another table; only one table is protected: join before it is read
-SELECT COUNT(*) FROM t WHERE sex = (SELECT sex FROM t GROUP BY sex) => a subquery in the place of a value may have several rows; aggregate it: MAX, SUM or AVG
-SELECT COUNT(*) FROM t WHERE age > (SELECT age, sex FROM t GROUP BY 1, 2) => a subquery in the place of a value has several columns; select one
+SELECT COUNT(*) FROM t WHERE sex = (SELECT sex FROM t GROUP BY sex) => a subquery used as a value may have several rows; aggregate it: MAX, SUM or AVG
+SELECT COUNT(*) FROM t WHERE age > (SELECT age, sex FROM t GROUP BY 1, 2) => a subquery used as a value has several columns; select one
 SELECT COUNT(*) FROM t WHERE age > (SELECT age FROM t) => age is a raw column; add GROUP BY age, or use COUNT(age), SUM or AVG
 SELECT COUNT(*) FROM t WHERE age IN (SELECT age FROM t) => age is a raw column; add GROUP BY age, or use COUNT(age), SUM or AVG
 SELECT COUNT(*) FROM t WHERE sex IN (SELECT sex, COUNT(*) FROM t GROUP BY sex) => a subquery of IN has 2 columns instead of 1; select one
@@ -214,7 +214,7 @@ SELECT sex FROM t GROUP BY sex UNION ALL SELECT COUNT(*) FROM t => the column se
 SELECT sex FROM t UNION ALL SELECT region FROM t => sex is a raw column; add GROUP BY sex, or use COUNT(sex), SUM or AVG
 SELECT sex, COUNT(*) FROM t GROUP BY sex INTERSECT SELECT sex, COUNT(*) FROM t GROUP BY sex => INTERSECT compares rows, and noisy numbers are never equal; select public columns, such as GROUP BY keys
 SELECT sex FROM t GROUP BY sex UNION BY NAME SELECT sex FROM t GROUP BY sex => UNION BY NAME is not supported; list the columns in the same order
-SELECT sex, GROUPING(age), COUNT(*) FROM t GROUP BY ROLLUP(sex) => GROUPING(age) is of a column that is not grouped; name a column of GROUP BY
+SELECT sex, GROUPING(age), COUNT(*) FROM t GROUP BY ROLLUP(sex) => GROUPING(age) uses a column that is not in GROUP BY; name a column of GROUP BY
 SELECT age, COUNT(*) FROM t GROUP BY ROLLUP(sex) => age is a raw column; add GROUP BY age, or use MAX
 SELECT sex, COUNT(*) FROM t GROUP BY CUBE(age, sex, region, income, smoker, children, visit) => 128 ways of grouping; at most 64; ask one GROUP BY at a time
 SELECT DISTINCT ON (sex) sex, age FROM t => DISTINCT ON picks single rows; use GROUP BY and MAX
@@ -251,10 +251,10 @@ SELECT COUNT(*) FROM t WHERE visit + sex > 1 => visit + sex computes with times;
 SELECT COUNT(*) FROM t WHERE visit > INTERVAL 'x' => INTERVAL 'x' is not an interval of time; write INTERVAL 3 MONTH
 SELECT COUNT(*) FROM t WHERE DATE_DIFF('week', visit, DATE '2024-01-01') > 1 => a difference in week is not supported; use year, quarter, month or day
 SELECT COUNT(*) FROM t WHERE CAST(region AS INT) = 1 => 'north' is not a number; use TRY_CAST, which gives NULL there
-SELECT COUNT(*) FROM t WHERE CAST(children AS DATE) = DATE '2024-01-01' => CAST(children AS DATE) makes a number a date; use a column of dates
-SELECT COUNT(*) FROM t WHERE CAST(children AS BLOB) = 1 => CAST(children AS BLOB) is not a type that is known here; cast to DOUBLE, BIGINT, VARCHAR or DATE
+SELECT COUNT(*) FROM t WHERE CAST(children AS DATE) = DATE '2024-01-01' => CAST(children AS DATE) converts a number to a date; use a column of dates
+SELECT COUNT(*) FROM t WHERE CAST(children AS BLOB) = 1 => CAST(children AS BLOB) is not a known type; cast to DOUBLE, BIGINT, VARCHAR or DATE
 SELECT COUNT(*) FROM t WHERE MAKE_DATE(2024, 13, 1) < visit => MAKE_DATE(2024, 13, 1) is not a date; write a day of the calendar
-SELECT COUNT(*) AS n, m + 1 AS n2, n2 AS m FROM t => "n2" is defined by itself; give the column another name
+SELECT COUNT(*) AS n, m + 1 AS n2, n2 AS m FROM t => "n2" is defined in terms of itself; give the column another name
 SELECT n FROM (SELECT COUNT(*) AS n FROM t) AS x(a, b) => 2 names for 1 columns; list at most as many
 SELECT COUNT(*) FROM t ORDER BY nobody => unknown column "nobody"; known: age, sex, region, income, smoker, children, visit
 SELECT sex, COUNT(*) FROM t GROUP BY sex ORDER BY region => region is a raw column; add GROUP BY region, or use COUNT(region), SUM or AVG

@@ -1,10 +1,7 @@
 """The whole universe as one tensor of weights: exact, and at the speed of memory (engines.md).
 
-From logits to probabilities in place, at the speed of a vector unit once the tensor is large.
-
-The log-linear engine on an explicit tensor: every pass is one reduction tree, forwards or backwards.
-
-Where queries live in a dense tensor: the runs of cells of a 0/1 product, and factors in a blocked layout.
+Also the in-place softmax, the log-linear engine on an explicit tensor (every pass is one reduction tree, forwards or
+backwards), and the layout of queries in a tensor: the runs of cells of a 0/1 product, and factors in blocks.
 """
 
 from __future__ import annotations
@@ -65,7 +62,7 @@ _FEW = 4
 class DenseHypothesis:
     """Unnormalised weights over the product domain and their running total.
 
-    Only updates change the state, reading never does: a replay of the same updates yields the same bits.
+    Only updates change the state; reading does not. A replay of the same updates gives the same bits.
     """
 
     kind = "dense"
@@ -116,7 +113,7 @@ class DenseHypothesis:
         return math.log(self._domain.size)
 
     def expect(self, query: Query) -> float:
-        """q(p); a 0/1 product reads its box only."""
+        """q(p); a 0/1 product reads only its box."""
         form, box = self._prepare(query)
         if box is not None:
             return self._inside(box) / self._total
@@ -126,7 +123,7 @@ class DenseHypothesis:
         return self.marginals([attributes])[0]
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """All of them through one reduction tree, kept for the next call with the same sets."""
+        """All marginals through one reduction tree, which is kept for the next call with the same sets."""
         axis_sets = tuple(self._axes(self._domain.canonical(names)) for names in sets)
         arrays = marginal_tree(self._domain.shape, axis_sets).reduce(self._flat)
         for array in arrays:
@@ -270,9 +267,9 @@ class DenseHypothesis:
         return np.stack(np.unravel_index(cells, self._domain.shape), axis=1).astype(np.int32)
 
     def _prepare(self, query: Query) -> tuple[Product | Dense, CellBox | None]:
-        """The compiled form, and its box if it has one; remembered, because a round asks twice.
+        """The compiled form of a query, and its box if it has one; cached, because each round asks twice.
 
-        The query is kept with them so that its id stays its own.
+        The query is kept with them, so that its id is not reused.
         """
         kept = self._prepared.get(id(query))
         if kept is not None:
@@ -291,7 +288,7 @@ class DenseHypothesis:
         return self._summed[1]
 
     def _inside_and_outside(self, box: CellBox) -> tuple[float, float]:
-        """The rest is total minus inside while that is accurate enough, else it is added up cell by cell."""
+        """The weight outside is total minus inside if that is accurate enough; otherwise it is summed cell by cell."""
         inside = self._inside(box)
         outside = self._total - inside
         if self._drift * self._total > _TOLERATED * outside:
@@ -325,7 +322,7 @@ class DenseHypothesis:
         self._moved(total, _FRESH)
 
     def _moved(self, total: float, drift: float) -> None:
-        """Close an update; a total far from one is brought back by a power of two, which rounds nothing."""
+        """Finish an update; a total far from one is rescaled by a power of two, which rounds nothing."""
         self._total, self._drift = total, drift
         self._collapsed = self._summed = None
         exponent = math.frexp(total)[1]
@@ -335,14 +332,14 @@ class DenseHypothesis:
 
 
 def _compiled_kernels() -> ModuleType:
-    """Imported on demand: the compiler costs half a second that tiny universes need not wait for."""
+    """The compiled kernels, imported on demand: compilation takes half a second, which tiny universes do not need."""
     from reticent.hypotheses.dense import kernels as dense_kernels
 
     return dense_kernels
 
 
 def _tilt(values: np.ndarray, eta: float, weights: np.ndarray) -> np.ndarray:
-    """exp(eta q), divided by its largest value on the support so that nothing overflows and something stays."""
+    """exp(eta q), divided by its largest value on the support to avoid overflow and complete underflow."""
     exponents = eta * values
     exponents -= np.max(exponents, where=weights > 0.0, initial=-math.inf)
     return np.exp(np.minimum(exponents, 0.0))
@@ -392,7 +389,7 @@ class DenseEngine:
         return self._tree.reduce(product)
 
     def rescale(self, index: int, ratio: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Multiply p by `ratio(marginal)` of one set, without making it add up to one again."""
+        """Multiply p by `ratio(marginal)` of one set without normalising it again."""
         tree = marginal_tree(self.probabilities.shape, (self._axis_sets[index],))
         factor = ratio(tree.reduce(self.probabilities)[0])
         self.probabilities *= tree.expand([factor], self._scratch).reshape(self.probabilities.shape)
@@ -416,7 +413,7 @@ class CellBox(NamedTuple):
 
     @classmethod
     def of(cls, shape: np.ndarray, axes: Sequence[int], vectors: Sequence[np.ndarray]) -> CellBox | None:
-        """Work proportional to the rows touched, not to the tensor; None when some value is neither 0 nor 1."""
+        """The box of a product; the work is proportional to the rows touched. None if some value is neither 0 nor 1."""
         from reticent.hypotheses.dense.kernels import box_layout
 
         masks = np.concatenate(vectors, dtype=np.float64) if vectors else np.empty(0)
@@ -426,9 +423,9 @@ class CellBox(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TensorFactor:
-    """A function of a few attributes, laid out as the tensor is: (outer axes ..., trailing block).
+    """A function of a few attributes in the layout of the tensor: (outer axes ..., trailing block).
 
-    `values` has size one along every outer axis it ignores, and along the block when it ignores all of that.
+    `values` has size one along every outer axis that it ignores, and along the block if it ignores the whole block.
     """
 
     view_shape: tuple[int, ...]
@@ -456,7 +453,7 @@ class TensorFactor:
         return math.prod(self.values.shape[:-1])
 
     def table(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct rows of the factor, and for each row of the tensor which of them applies."""
+        """The distinct rows of the factor, and for each row of the tensor the one that applies."""
         table = self.values.reshape(self.rows, -1)
         rows = np.arange(self.rows).reshape(self.values.shape[:-1])
         return table, np.broadcast_to(rows, self.view_shape[:-1]).reshape(-1)

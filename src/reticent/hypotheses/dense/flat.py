@@ -1,8 +1,8 @@
-"""All tables of a universe as one vector, for fits of thousands of steps: a step is a few calls.
+"""All tables of a universe as one vector, for fits of thousands of steps: each step is a few calls.
 
-A reduction tree reads a large tensor once; on a thousand cells its time goes into calls, and compiled loops over one
-index take its place. Sums are added in another order there, so the last bits differ: replicates use this, releases and
-replays do not.
+A reduction tree reads a large tensor once. On a thousand cells most of its time is call overhead, so compiled loops
+over one index replace it. They sum in another order, so the last bits differ: replicates use them, releases and replays
+do not.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from reticent.hypotheses.dense.marginal_tree import marginal_tree, softmax_in_pl
 __all__ = ["FlatTables"]
 
 MOST_PLACES = 1 << 19
-"""Cells times tables: two megabytes of places, which caches hold. With more, a tree that reads cells once is faster."""
+"""Limit on cells times tables: two megabytes of indices, which fit in caches. Beyond it a tree that reads cells once is
+faster.
+"""
 
 
 class FlatTables:
-    """p(x) ~ exp(sum of tables at x) and its marginals; tables of all sets lie behind each other in one vector."""
+    """p(x) ~ exp(sum of tables at x) and its marginals; the tables of all sets are concatenated in one vector."""
 
     def __init__(
         self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]], impossible: np.ndarray | None = None
@@ -44,7 +46,7 @@ class FlatTables:
         return self._sums.marginals(cells)
 
     def covary(self, weights: np.ndarray) -> np.ndarray:
-        """At the distribution last evaluated: E[(w - E w) 1_c] for every cell c of every table."""
+        """At the last evaluated distribution: E[(w - E w) 1_c] for every cell c of every table."""
         cells = self._scratch
         self._sums.read(weights, cells)
         cells -= float(cells @ self._probabilities)
@@ -53,7 +55,7 @@ class FlatTables:
 
 
 class _Indexed:
-    """Every cell knows its place in all tables."""
+    """Every cell has its index in all tables."""
 
     def __init__(self, shape: tuple[int, ...], axis_sets: Sequence[tuple[int, ...]]) -> None:
         cells = np.indices(shape, dtype=np.int32).reshape(len(shape), -1)
@@ -66,7 +68,7 @@ class _Indexed:
             self.size += prod(sizes)
 
     def read(self, tables: np.ndarray, cells: np.ndarray) -> None:
-        """The sum, at every cell, of what the tables have there."""
+        """For every cell, the sum of its entries in the tables."""
         read_tables(tables, self._index, cells)
 
     def marginals(self, cells: np.ndarray) -> np.ndarray:

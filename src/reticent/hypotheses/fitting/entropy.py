@@ -41,7 +41,7 @@ class EntropyProblem(FitProblem):
         return self
 
     def value(self, flat: np.ndarray) -> float:
-        log_partition, marginals = self._engine.evaluate(self.potentials(flat))
+        log_partition, marginals = self.engine.evaluate(self.potentials(flat))
         softness = flat / self.precision
         self._slope = self.gather(marginals) - self.targets + softness
         return log_partition - float(flat @ self.targets) + 0.5 * float(flat @ softness)

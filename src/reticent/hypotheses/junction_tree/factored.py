@@ -48,11 +48,11 @@ _KEPT_CELLS = 1 << 16
 
 
 class FactoredHypothesis:
-    """Factors on attribute sets and the junction tree that makes their distribution exact.
+    """Factors on attribute sets, and the junction tree on which their distribution is exact.
 
-    Answers are functions of the factors alone, never of earlier questions: equal states give equal bits. A new
-    attribute set rebuilds the tree unless a clique holds it; more than `limit` clique cells are refused first, with a
-    CapacityError that leaves the hypothesis as it was.
+    Answers are functions of the factors alone, not of earlier questions: equal states give equal bits. A new attribute
+    set rebuilds the tree unless a clique contains it. More than `limit` clique cells are refused first, with a
+    CapacityError that leaves the hypothesis unchanged.
     """
 
     kind = "factored"
@@ -113,7 +113,7 @@ class FactoredHypothesis:
         return self._tree.with_set(positions, held=self._factors, limit=None).log2_cells
 
     def expect(self, query: Query) -> float:
-        """q(p): inside a clique from its belief; products across cliques by messages, without a joint table."""
+        """q(p): inside a clique from its belief; for products across cliques by messages, without a joint table."""
         form = form_of(query, self._domain)
         positions = self._positions(form.attributes)
         clique = self._tree.host(positions)
@@ -130,7 +130,7 @@ class FactoredHypothesis:
         return self._marginal(self._positions(attributes)).copy()
 
     def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
-        """Many at once; those no clique holds share messages."""
+        """Many marginals at once; those that no clique contains share messages."""
         memo: Memo = {}
         return [self._marginal(self._positions(attributes), memo).copy() for attributes in sets]
 
@@ -138,7 +138,7 @@ class FactoredHypothesis:
         return ancestral_rows(self._beliefs, rows, generator, systematic=False)
 
     def systematic(self, rows: int, generator: np.random.Generator) -> np.ndarray:
-        """Rows whose cliques are closer to the hypothesis than independent draws."""
+        """Rows whose clique marginals are closer to the hypothesis than those of independent draws."""
         return ancestral_rows(self._beliefs, rows, generator, systematic=True)
 
     # -- moving --------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ class FactoredHypothesis:
 
     @property
     def _reading_limit(self) -> int:
-        """Cells of a table that lives only while a question is read."""
+        """The largest table that exists only while a question is read, in cells."""
         return max(self._limit, DEFAULT_LIMIT)
 
     def _positions(self, names: Sequence[str]) -> tuple[int, ...]:
@@ -254,7 +254,7 @@ class FactoredHypothesis:
         self._beliefs = Propagation(self._tree, self._factors)
 
     def _hosting(self, positions: tuple[int, ...]) -> tuple[JunctionTree, Propagation]:
-        """The present tree if a clique holds the set, else a new one that does."""
+        """The current tree if a clique contains the set, otherwise a new one."""
         if self._tree.host(positions) is not None:
             return self._tree, self._beliefs
         tree = self._tree.with_set(positions, held=self._factors, limit=self._limit)
@@ -289,7 +289,7 @@ class FactoredHypothesis:
         return table
 
     def _small_box(self, form: Product, positions: tuple[int, ...], clique: int) -> float | None:
-        """The expectation read off the part of the clique where the query is not zero, if that part is small."""
+        """The expectation from the part of the clique where the query is not zero, if that part is small."""
         supports = [np.flatnonzero(vector) for vector in form.vectors]
         if any(support.size == 0 for support in supports):
             return 0.0

@@ -14,9 +14,9 @@ __all__ = ["LogEngine"]
 
 
 class LogEngine:
-    """Marginals of p(x) ~ exp(sum of parameters) for sets (attribute positions) that a tree's cliques hold.
+    """Marginals of p(x) ~ exp(sum of parameters) for sets (attribute positions) that a tree's cliques contain.
 
-    `impossible` cells are sets of their own behind the others, with fixed parameters.
+    `impossible` cells are additional sets after the others, with fixed parameters.
     """
 
     def __init__(
@@ -62,7 +62,9 @@ class LogEngine:
         return log_partition, outputs[: self._asked]
 
     def _collect(self, flat: list[np.ndarray]) -> float:
-        """Upward pass: keeps each clique's table and its sums onto the separator; returns the log partition."""
+        """Upward pass: keeps each clique's table and its sums over the separator; returns the log partition
+        function.
+        """
         messages: list[np.ndarray] = [np.empty(0)] * len(self._plans)
         for clique in range(len(self._plans) - 1, -1, -1):
             plan, axes = self._plans[clique], self._axes[clique]
@@ -125,5 +127,5 @@ class LogEngine:
 
 
 def _divide(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Zero where the denominator is: a separator cell without weight has no say."""
+    """The quotient, and zero if the denominator is zero: a separator cell without weight contributes nothing."""
     return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

@@ -1,9 +1,8 @@
 """Exact beliefs on a junction tree, computed on demand; a change drops only what depends on it.
 
-Every cached table is a function of the factors alone, never of the order of past questions: equal factors give
-bit-identical answers, before and after a save.
-
-Rows from a calibrated junction tree: clique after clique, each given what its separator already holds.
+Every cached table is a function of the factors alone, not of the order of past questions: equal factors give
+bit-identical answers, before and after a save. Rows are drawn clique after clique, each conditional on the values of
+its separator.
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ from reticent.hypotheses.junction_tree.potentials import ProductTree, combine, p
 from reticent.hypotheses.junction_tree.tree import JunctionTree
 
 SAFE_SPAN = 600.0
-"""Nats: while the ranges of a clique's factors and messages add up to less, no product of their shifted exponentials
-leaves the normal float64 numbers (e^-600 = 1e-261). Beyond it the clique collects in logarithms."""
+"""Limit in nats: while the ranges of a clique's factors and messages sum to less, no product of their shifted
+exponentials leaves the normal float64 numbers (e^-600 = 1e-261). Beyond it the clique collects in logarithms.
+"""
 
 
 class Upward(NamedTuple):
@@ -58,7 +58,7 @@ class Propagation:
             self.update(positions, factor)
 
     def copy(self) -> Self:
-        """An independent twin; tables are never changed in place, so both share them."""
+        """An independent copy; tables are never changed in place, so both share them."""
         twin = object.__new__(type(self))
         for name, value in self.__dict__.items():
             setattr(twin, name, value.copy() if isinstance(value, dict | list) else value)
@@ -200,14 +200,14 @@ class Propagation:
 
 
 def zero_safe_quotient(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
-    """Zero where the denominator is: a cell without weight has no say."""
+    """The quotient, and zero if the denominator is zero: a cell without weight contributes nothing."""
     if denominator.min() > 0:
         return numerator / denominator
     return np.divide(numerator, denominator, out=np.zeros(np.shape(numerator)), where=denominator > 0)
 
 
 def _span(logs: np.ndarray) -> float:
-    """From the lowest to the highest logarithm of what is possible."""
+    """The difference between the highest and the lowest finite logarithm."""
     low = float(logs.min())
     if low == -np.inf:
         logs = logs[logs > -np.inf]
@@ -216,7 +216,7 @@ def _span(logs: np.ndarray) -> float:
 
 
 def _least(sums: np.ndarray) -> float:
-    """The smallest above zero."""
+    """The smallest positive value."""
     least = float(sums.min())
     return least if least > 0 else float(sums[sums > 0].min())
 
@@ -225,10 +225,10 @@ _GOLDEN = 0.6180339887498949
 
 
 def ancestral_rows(beliefs: Propagation, rows: int, generator: np.random.Generator, *, systematic: bool) -> np.ndarray:
-    """Codes, one row each, attributes in domain order.
+    """Codes, one row per record, attributes in domain order.
 
-    Systematic: rows that agree on a separator share one random start and equal steps along the conditional, so each
-    of its cells is off by less than one row; starts of neighbouring groups are spread evenly, so errors cancel.
+    If systematic, rows that agree on a separator share one random start and equal steps along the conditional, so each
+    of its cells is off by less than one row; starts of neighbouring groups are spread evenly, so that errors cancel.
     """
     tree = beliefs.tree
     codes = np.zeros((rows, len(tree.sizes)), np.int32)
@@ -273,7 +273,7 @@ def _systematic_heights(member_of: np.ndarray, groups: int, generator: np.random
 
 
 def _cells_at(climb: np.ndarray, member_of: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """In each row's own cumulative distribution, the cell where its height falls."""
+    """The cell at each row's height in its own cumulative distribution."""
     groups, width = climb.shape
     stacked = (climb + np.arange(groups)[:, None]).ravel()
     found = np.searchsorted(stacked, member_of + heights, side="right") - member_of * width

@@ -1,6 +1,6 @@
-"""A junction tree: cliques of attributes, joined so that exact inference is two passes of messages.
+"""A junction tree: cliques of attributes, joined so that exact inference takes two passes of messages.
 
-Rules of a domain on a junction tree: which cells of which attribute sets hold nothing.
+Also the rules of a domain on a junction tree: impossible cells by attribute set.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class JunctionTree:
-    """The structure alone: cliques, their parents and separators; tables live in `Propagation` and `FactoredEngine`.
+    """The structure alone: cliques, their parents and separators; tables are in `Propagation` and `FactoredEngine`.
 
-    Refuses, before allocating anything, sets whose cliques need more than `limit` cells in all.
+    Sets whose cliques need more than `limit` cells in all are refused before anything is allocated.
     """
 
     def __init__(
@@ -51,7 +51,9 @@ class JunctionTree:
         self._link()
 
     def _link(self) -> None:
-        """A maximum-weight spanning tree over separators has the running intersection property; root: the largest."""
+        """Link the cliques: a maximum-weight spanning tree over separators has the running intersection property. The
+        largest clique is the root.
+        """
         cliques = self.triangulation.cliques
         members = np.zeros((len(cliques), len(self.sizes)), np.int64)
         for row, clique in enumerate(cliques):
@@ -102,9 +104,9 @@ class JunctionTree:
     def with_set(
         self, positions: tuple[int, ...], *, held: Iterable[tuple[int, ...]] = (), limit: int | None
     ) -> JunctionTree:
-        """A tree for one more set; sets inside it are forgotten, it holds them anyway.
+        """A tree for one more set; sets inside it are dropped, because it contains them.
 
-        A set of `held` that only a fill-in clique of this tree holds need not fit a clique of the new one: it then
+        A set of `held` that only a fill-in clique of this tree contains need not fit a clique of the new tree. It then
         becomes a set of its own, which may cost another such set its clique, and so on.
         """
         sets = [s for s in self.sets if not set(s) <= set(positions)]
@@ -157,11 +159,13 @@ def check_size(triangulation: Triangulation, limit: int) -> None:
 __all__ = ["check_rules", "rule_masks", "rule_tree_cells"]
 
 MAX_TREE_CELLS = 2**17
-"""Of a junction tree of the rules alone: as many as the default release allows its tree (`Adaptive.model_cells`)."""
+"""Largest junction tree of the rules alone, in cells: as many as the default release allows its tree
+(`Adaptive.model_cells`).
+"""
 
 
 def rule_masks(domain: Domain) -> dict[tuple[str, ...], np.ndarray]:
-    """Impossible cells by attribute set; sets inside another rule's are part of that one."""
+    """Impossible cells by attribute set; sets inside another rule's set are part of that rule."""
     sets = dict.fromkeys(rule.attributes for rule in domain.impossible)
     widest = [names for names in sets if not any(set(names) < set(other) for other in sets)]
     masks = {}
@@ -173,14 +177,14 @@ def rule_masks(domain: Domain) -> dict[tuple[str, ...], np.ndarray]:
 
 
 def rule_tree_cells(domain: Domain) -> int:
-    """Of a junction tree that holds all rules and single attributes; 0 without rules."""
+    """Cells of a junction tree that holds all rules and single attributes; 0 without rules."""
     if not domain.impossible:
         return 0
     return JunctionTree(domain, [*((name,) for name in domain.names), *rule_masks(domain)], limit=None).cells
 
 
 def check_rules(domain: Domain) -> None:
-    """DomainError where the rules leave no record, or need a tree that nothing could hold; before anything is spent."""
+    """DomainError if the rules leave no record, or need a tree that is too large; before anything is spent."""
     if not domain.impossible:
         return
     from reticent.hypotheses.junction_tree.propagation import Propagation

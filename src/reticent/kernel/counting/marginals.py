@@ -59,10 +59,10 @@ class Cache:
 class Counts:
     """Common part of all sources: caching, covering sets and exact weighted sums over `_count`, one table per cover."""
 
-    __slots__ = ("_cache", "_domain", "placed")
+    __slots__ = ("_cache", "domain", "placed")
 
     def __init__(self, domain: Domain, placed: Iterable[str] = ()) -> None:
-        self._domain = domain
+        self.domain = domain
         self._cache = Cache()
         self.placed = frozenset(placed)
         """Attributes whose positions in bins are known, or can be read: as declared, whatever the rows are."""
@@ -89,9 +89,9 @@ class Counts:
         wanted = [attributes for attributes, array in found.items() if array is None]
         if not wanted:
             return [array for attributes in sets if (array := found[attributes]) is not None]
-        index = self._domain.index
-        covers = covering([tuple(index(a) for a in s) for s in wanted], self._domain.shape)
-        names = [tuple(self._domain.names[axis] for axis in cover.axes) for cover in covers]
+        index = self.domain.index
+        covers = covering([tuple(index(a) for a in s) for s in wanted], self.domain.shape)
+        names = [tuple(self.domain.names[axis] for axis in cover.axes) for cover in covers]
         for cover, cover_names, counted in zip(covers, names, self._count(names), strict=True):
             for position in cover.serves:
                 attributes = wanted[position]
@@ -102,15 +102,15 @@ class Counts:
         return [array for attributes in sets if (array := found[attributes]) is not None]
 
     def weigh(self, vectors: Mapping[str, np.ndarray]) -> int:
-        attributes = self._domain.canonical(vectors)
-        arrays = {name: _vector(name, vectors[name], self._domain[name].size) for name in attributes}
+        attributes = self.domain.canonical(vectors)
+        arrays = {name: _vector(name, vectors[name], self.domain[name].size) for name in attributes}
         largest = 1
         for array in arrays.values():
             largest *= max(int(np.abs(array).max()), 1)
         # Each partial product stays below G_q, so sums of weights times products are exact int64 (spec 1.3).
         if largest > QUERY_GRID:
             raise QueryError(f"the vectors' product reaches {largest}: at most {QUERY_GRID} keeps int64 sums exact")
-        if self._domain.cells(attributes) > COVER_CELLS:
+        if self.domain.cells(attributes) > COVER_CELLS:
             return self._weigh_rows(arrays)
         result = self.marginal(attributes)
         for array in reversed(arrays.values()):
@@ -128,9 +128,9 @@ class Counts:
     def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
         raise NotImplementedError
 
-    def _require_positions(self, name: str) -> None:
+    def require_positions(self, name: str) -> None:
         """QueryError if the numbers of an attribute differ within bins and this source has no positions."""
-        if has_positions(self._domain[name]) and name not in self.placed:
+        if has_positions(self.domain[name]) and name not in self.placed:
             raise QueryError(f"this table holds codes only: read it with numbers=True to use the numbers of {name}")
 
     def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -141,17 +141,17 @@ class Counts:
         """The weight of each conjunction, from the marginal of its attributes or, if that is too large, counted
         directly.
         """
-        names = self._domain.names
+        names = self.domain.names
         counts = np.empty(len(conjunctions), dtype=np.int64)
         for used in np.unique(conjunctions.attributes, axis=0):
             which = (conjunctions.attributes == used).all(axis=1)
             axes = used[used != ABSENT].tolist()
             codes = conjunctions.codes[which][:, : len(axes)]
             attributes = tuple(names[axis] for axis in axes)
-            if self._domain.cells(attributes) <= CONJUNCTION_CELLS:
+            if self.domain.cells(attributes) <= CONJUNCTION_CELLS:
                 counts[which] = self.marginal(attributes)[tuple(codes.T)]
             else:
-                counts[which] = [self._weigh_rows(_ones(self._domain, attributes, row)) for row in codes.tolist()]
+                counts[which] = [self._weigh_rows(_ones(self.domain, attributes, row)) for row in codes.tolist()]
         return counts
 
     def remembered(self, key: str, count: Callable[[], np.ndarray]) -> np.ndarray:
@@ -164,8 +164,8 @@ class Counts:
         raise NotImplementedError
 
     def _checked(self, attributes: tuple[str, ...]) -> tuple[str, ...]:
-        attributes = self._domain.canonical(attributes)
-        cells = self._domain.cells(attributes)
+        attributes = self.domain.canonical(attributes)
+        cells = self.domain.cells(attributes)
         if cells > HELD_CELLS:
             raise QueryError(
                 f"a marginal over {', '.join(attributes)} has {cells} cells: at most {HELD_CELLS}; ask for fewer"

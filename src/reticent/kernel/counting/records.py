@@ -97,7 +97,7 @@ class Records(Counts):
         rows = np.searchsorted(ends, places[places < total], side="right")
         weights = np.bincount(rows, minlength=len(ends))
         kept = np.flatnonzero(weights)
-        return Records(self._domain, np.ascontiguousarray(self._planes[:, kept]), weights[kept].astype(np.int64))
+        return Records(self.domain, np.ascontiguousarray(self._planes[:, kept]), weights[kept].astype(np.int64))
 
     def _count(self, attribute_sets: Sequence[tuple[str, ...]]) -> Iterator[np.ndarray]:
         # The compiled kernel releases the interpreter lock, so large tables are counted on all cores, one set each.
@@ -116,9 +116,9 @@ class Records(Counts):
             for plane, multiplier in self._layout[name]:
                 chosen.append(plane)
                 strides.append(multiplier * stride)
-            stride *= self._domain[name].size
+            stride *= self.domain[name].size
         counted = tally(self._planes, weights, chosen, strides, stride)
-        return counted.reshape(self._domain.shape_of(attributes))
+        return counted.reshape(self.domain.shape_of(attributes))
 
     def _sum_positions(self, name: str, attributes: tuple[str, ...]) -> np.ndarray:
         sums = self._known_positions(name).astype(np.int64)
@@ -127,7 +127,7 @@ class Records(Counts):
         return (high << 24) + low
 
     def weigh_bins(self, name: str, vectors: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        sums, size = self._known_positions(name), self._domain[name].size
+        sums, size = self._known_positions(name), self.domain[name].size
         found = np.zeros((2, size), dtype=np.int64)
         for start in range(0, len(self._weights), WEIGH_BLOCK):
             block = slice(start, start + WEIGH_BLOCK)
@@ -140,8 +140,8 @@ class Records(Counts):
         return found[0], found[1]
 
     def _known_positions(self, name: str) -> np.ndarray:
-        self._require_positions(name)
-        return self._positions[name] if has_positions(self._domain[name]) else HALF * self._weights
+        self.require_positions(name)
+        return self._positions[name] if has_positions(self.domain[name]) else HALF * self._weights
 
     def _weigh_rows(self, vectors: Mapping[str, np.ndarray]) -> int:
         result = 0
@@ -158,7 +158,7 @@ class Records(Counts):
         from reticent.kernel.counting.conjunctions import conjunction_counts
 
         def column(attribute: int) -> np.ndarray:
-            return self._codes(self._domain.names[attribute], slice(None))
+            return self._codes(self.domain.names[attribute], slice(None))
 
         return self.remembered(conjunctions.digest, lambda: conjunction_counts(conjunctions, column, self._weights))
 

@@ -1,22 +1,32 @@
-"""`Chain`: a store with the state after its events, opened from the newest checkpoint and followed event by event.
+"""`Chain` is a store with the state after its events; `ChainWriter` appends to it, durably and for one process.
 
-A checkpoint is never trusted more than the events: an event of the chain names it, so changing it changes the head of
-the chain, which the anchor holds. Events before it are checked when they are read, up to the next milestone of the
-history, whose digest the checkpoint holds. `verify` folds everything again.
+A chain is opened from its newest checkpoint and followed event by event. A checkpoint is never trusted more than the
+events: an event of the chain names it, so changing it changes the head of the chain, which the anchor holds. Events
+before it are checked when they are read, up to the next milestone of the history, whose digest the checkpoint holds.
+`verify` folds everything again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import threading
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
 
 from reticent.errors import LedgerError
+from reticent.kernel.ledger.anchor import Anchor, Mark
 from reticent.kernel.ledger.events import CHECKPOINT, GENESIS, SEGMENT, Event, History, sha256
-from reticent.kernel.ledger.store import LAST, LedgerStore, stored_event, stored_events
+from reticent.kernel.ledger.store import LAST, LedgerStore, io_errors, stored_event, stored_events
 
 LEAST = 8192
 """Fewer events are read again in a fraction of a second."""
 GROWTH = 16
 """A checkpoint is due when the chain has grown by a sixteenth: all of them together cost a constant per event."""
+STAMP_SECONDS = 60
+"""Events are stamped with the minute: no finer than any tick of the service, so that stamps show no running times."""
+NOBODY: dict[str, Any] = {"key": None, "analyst": None, "cost": 0}
 
 
 class Chain:
@@ -82,6 +92,133 @@ class Chain:
     def superseded(self) -> list[str]:
         """Blobs that the next checkpoint replaces."""
         return [] if self._checkpoint is None else [self._checkpoint.payload["state"]]
+
+
+class ChainWriter:
+    """Appends to a chain: commits an event, then marks it in the anchor.
+
+    When `append` returns, the event survives a crash and the anchor would detect a rollback. After a failed write its
+    outcome is unknown, so nothing is read or written until the ledger is opened again. Threads may share a writer,
+    processes may not.
+    """
+
+    def __init__(self, store: LedgerStore, *, trusted: int) -> None:
+        self.mutex = threading.RLock()
+        """Held by whoever reads the history in several steps; `using` holds it too."""
+        self.store = store
+        self.unusable: str | None = None
+        """Why the writer refuses to be used; None while it works."""
+        self._anchor: Anchor | None = None
+        self._process = os.getpid()
+        self._chain = Chain(store, trusted=trusted)
+
+    @property
+    def history(self) -> History:
+        """The state after the last event."""
+        return self._chain.history
+
+    def begin(self, first: Event) -> None:
+        """Store the first event of an empty chain."""
+        self.store.append(first, {})
+        self._chain.apply(first)
+
+    def attach(self, anchor: Anchor | None) -> None:
+        """Mark the last event in this anchor, and every later one; None for a chain without an anchor."""
+        self._anchor = anchor
+        self._write_mark()
+
+    @contextmanager
+    def using(self) -> Generator[None]:
+        """Hold the mutex; LedgerError if the writer is closed, failed before, or belongs to another process."""
+        with self.mutex, io_errors("the ledger"):
+            if self.unusable is not None:
+                raise LedgerError(f"the ledger {self.unusable}: open it again; what is charged stays charged")
+            if os.getpid() != self._process:
+                raise LedgerError("the ledger was opened by a parent process: use it in one process only")
+            yield
+
+    def append(self, kind: str, payload: dict[str, Any], blobs: Iterable[bytes] = (), **fields: Any) -> Event:
+        """Commit, then mark."""
+        link = {"sequence": self.history.sequence + 1, "previous": self.history.head, "at": stamp()}
+        event = Event.build(kind=kind, payload=payload, **link, **(NOBODY | fields))
+        with self._writing():
+            self.store.append(event, {sha256(data): data for data in blobs})
+            self._chain.apply(event)
+            self._write_mark()
+        return event
+
+    def put_blob(self, data: bytes) -> str:
+        """Store bytes under their hash, which is returned."""
+        with self.using(), self._writing():
+            self.store.append(None, {sha256(data): data})
+            return sha256(data)
+
+    def discard(self, superseded: Iterable[str]) -> None:
+        """Remove blobs that the last event replaced."""
+        with self._writing():
+            for digest in superseded:
+                self.store.discard(digest)
+
+    def event(self, sequence: int) -> Event:
+        """One past event, checked to be part of this chain."""
+        return self._chain.event(sequence)
+
+    def read(self, after: int, upto: int) -> Iterator[Event]:
+        """Events in order, read in pieces; the mutex is free between two pieces."""
+        while after < upto:
+            with self.using():
+                rows = self.store.rows(after, upto)
+            if not rows:
+                raise LedgerError(f"the ledger was edited: event {after + 1} is missing; restore the file")
+            yield from (Event.parse(body, digest) for _, body, digest in rows)
+            after = rows[-1][0]
+
+    def checkpoint(self) -> None:
+        """Store the state after all events if there is an anchor and a checkpoint is due."""
+        with self.using():
+            if self._anchor is not None and self._chain.due:
+                state, superseded = self.history.to_bytes(), self._chain.superseded
+                self.append(CHECKPOINT, {"state": sha256(state)}, [state])
+                self.discard(superseded)
+
+    def close(self) -> None:
+        """Write a due checkpoint, then close the store and the anchor."""
+        with self.mutex:
+            if os.getpid() != self._process:
+                return  # a forked child shares the parent's descriptors: they are not its own to close
+            if self.unusable is None:
+                with suppress(LedgerError):  # optional: what it would hold is in the events
+                    self.checkpoint()
+            if self.unusable != "is closed":
+                self.unusable = "is closed"
+                with ExitStack() as resources:
+                    resources.callback(self.store.close)
+                    if self._anchor is not None:
+                        resources.callback(self._anchor.close)
+
+    def _write_mark(self) -> None:
+        if self._anchor is not None:
+            history = self.history
+            self._anchor.write(Mark(history.opening["ledger"], history.sequence, history.head, history.spent))
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """Any interruption of a write, even a signal, leaves its outcome unknown until the ledger is reopened."""
+        try:
+            yield
+        except BaseException:
+            self.unusable = "failed to write"
+            raise
+
+
+def first_event(facts: dict[str, Any]) -> Event:
+    """The event with which every chain begins."""
+    return Event.build(kind="open", payload=facts, sequence=1, previous=GENESIS, at=stamp(), **NOBODY)
+
+
+def stamp() -> int:
+    """The current minute, in seconds since 1970."""
+    return int(time.time()) // STAMP_SECONDS * STAMP_SECONDS
 
 
 def checkpoint_of(store: LedgerStore, event: Event) -> History | None:

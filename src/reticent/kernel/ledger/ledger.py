@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import threading
-import time
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, closing
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +29,9 @@ from reticent.errors import (
     require,
 )
 from reticent.kernel.ledger.anchor import Anchor, Mark, breach, newest, places
-from reticent.kernel.ledger.chain import Chain
+from reticent.kernel.ledger.chain import ChainWriter, first_event
 from reticent.kernel.ledger.columns import Reservation
 from reticent.kernel.ledger.events import (
-    CHECKPOINT,
     FORMAT,
     GENESIS,
     TRUSTED_KINDS,
@@ -58,9 +55,6 @@ if TYPE_CHECKING:
     from reticent.kernel.accounting import Budget
 
 NANO = 1_000_000_000
-STAMP_SECONDS = 60
-"""Events are stamped with the minute: no finer than any tick of the service, so that stamps show no running times."""
-NOBODY = {"key": None, "analyst": None, "cost": 0}
 NO_DELTA = Fraction(0)
 Payload = dict[str, Any]
 
@@ -90,13 +84,9 @@ class Ledger:
         created: bool = False,
     ) -> None:
         self.budget = budget
-        self._anchor: Anchor | None = None
-        self._mutex = threading.RLock()
-        self._store = store
-        self._process = os.getpid()
-        self._unusable: str | None = None
         self._held: set[str] = set()
-        self._chain = Chain(store, trusted=0 if anchor is None or accept_rollback else _anchored(store, anchor.mark))
+        trusted = 0 if anchor is None or accept_rollback else _anchored(store, anchor.mark)
+        self._writer = ChainWriter(store, trusted=trusted)
         self._begin(anchor, identity, accept_rollback, created)
         self.checkpoint()
 
@@ -201,16 +191,14 @@ class Ledger:
 
     def _begin(self, anchor: Anchor | None, identity: Payload, accept_rollback: bool, created: bool) -> None:
         if self._history.sequence == 0:
-            first = _first(secrets.token_hex(16), identity, self.budget)
-            self._store.append(first, {})
-            self._chain.apply(first)
+            self._writer.begin(_first(secrets.token_hex(16), identity, self.budget))
         history, mark = self._history, None if anchor is None else anchor.mark
         if (written := history.opening["format"]) < FORMAT:
             raise LedgerError(
                 f"ledger format {written} < {FORMAT}: its answers would be misread; `reticent ledger show` and `verify`"
                 " take it, spend on with the version that wrote it"
             )
-        problem = None if anchor is None else breach(history, self._store, mark)
+        problem = None if anchor is None else breach(history, self._writer.store, mark)
         if problem is not None and not accept_rollback:
             raise LedgerError(problem)
         # Only a mark ahead of the file bounds the loss; otherwise the whole remaining budget counts as spent.
@@ -218,17 +206,16 @@ class Ledger:
         self.require(identity)
         if problem is not None:
             charge = max((history.limit if seen is None else seen) - history.spent, 0)
-            self._append("rollback", {"head": mark and mark.head}, cost=charge)
+            self._writer.append("rollback", {"head": mark and mark.head}, cost=charge)
         # No mark has been overwritten yet: after a crash during recovery, the old mark starts it again.
-        self._anchor = anchor
-        self._write_mark()
+        self._writer.attach(anchor)
         for reservation in history.pending():
             if not reservation.redeemable or reservation.status == "redeemed":
                 self._advance("forfeit", reservation)
 
     @property
     def _history(self) -> History:
-        return self._chain.history
+        return self._writer.history
 
     @property
     def name(self) -> str:
@@ -330,7 +317,7 @@ class Ledger:
             >>> ledger.keys("ask:")
             ['ask:1']
         """
-        with self._mutex:
+        with self._writer.mutex:
             return [old.key for old in self._history.reservations.starting(prefix) if kind in (None, old.kind)]
 
     def successor(self, key: str) -> tuple[str, int]:
@@ -365,9 +352,9 @@ class Ledger:
             >>> ledger.requested("ask:1")
             {'query': 'count'}
         """
-        with self._using():
+        with self._writer.using():
             old = self._history.reservations.get(key)
-            return None if old is None else self._chain.event(old.sequence).payload["request"]
+            return None if old is None else self._writer.event(old.sequence).payload["request"]
 
     def charged(self, key: str) -> int:
         """Nano-units reserved under a key and the keys of its parts (`key:part`), settled or not.
@@ -385,7 +372,7 @@ class Ledger:
             >>> ledger.charged("ask")
             10
         """
-        with self._mutex:
+        with self._writer.mutex:
             own = self._history.reservations.get(key)
             parts = self._history.reservations.starting(f"{key}:")
         return sum(part.cost for part in parts) + (0 if own is None else own.cost)
@@ -422,7 +409,7 @@ class Ledger:
             >>> [one.cost for one in ledger.reservations("measure")]
             [10]
         """
-        with self._mutex:
+        with self._writer.mutex:
             return self._history.reservations.of_kind(kind)
 
     def settlements(self, kind: str, prefix: str, after: int = 0) -> list[Reservation]:
@@ -441,7 +428,7 @@ class Ledger:
             >>> rt.Ledger.memory(rt.Budget(rho=1)).settlements("measure", "ask:")
             []
         """
-        with self._mutex:
+        with self._writer.mutex:
             return self._history.reservations.settled(kind, prefix, after)
 
     def settlement_places(self, kind: str, prefix: str, after: int = 0) -> np.ndarray:
@@ -460,7 +447,7 @@ class Ledger:
             >>> rt.Ledger.memory(rt.Budget(rho=1)).settlement_places("measure", "ask:").tolist()
             []
         """
-        with self._mutex:
+        with self._writer.mutex:
             return self._history.reservations.settlements(kind, prefix, after)
 
     def noted(self, kind: str, after: int = 0) -> list[int]:
@@ -480,7 +467,7 @@ class Ledger:
             >>> ledger.noted("note") == [event.sequence]
             True
         """
-        with self._mutex:
+        with self._writer.mutex:
             return self._history.noted(kind, after)
 
     def newest(self, kind: str) -> int | None:
@@ -533,8 +520,8 @@ class Ledger:
             >>> rt.Ledger.memory(rt.Budget(rho=1)).event(1).kind
             'open'
         """
-        with self._using():
-            return self._chain.event(sequence)
+        with self._writer.using():
+            return self._writer.event(sequence)
 
     @property
     def caps(self) -> dict[str, int]:
@@ -563,8 +550,8 @@ class Ledger:
         _require_text("analyst", analyst)
         if _amount("cap", cap) > self._history.limit:
             raise EntryError(f"cap {cap} is above the limit {self._history.limit}: choose a lower one")
-        with self._using():
-            return self._append("cap", {"cap": cap}, analyst=analyst)
+        with self._writer.using():
+            return self._writer.append("cap", {"cap": cap}, analyst=analyst)
 
     def settled(self, key: str, kind: str, request: Payload) -> Event | None:
         """The settled event of a key, for the same request only.
@@ -585,7 +572,7 @@ class Ledger:
             >>> rt.Ledger.memory(rt.Budget(rho=1)).settled("ask:1", "measure", {"query": "count"}) is None
             True
         """
-        with self._using():
+        with self._writer.using():
             reservation = self._history.reservations.get(key)
             if reservation is None:
                 return None
@@ -593,11 +580,11 @@ class Ledger:
                 raise KeyReusedError(f"key {_short(key)} belongs to another request: use a new key")
             if reservation.status == "forfeited":
                 raise KeyForfeitedError(f"key {_short(key)} is forfeited and stays charged: use a new key")
-            return None if reservation.pending else self._chain.event(reservation.settled)
+            return None if reservation.pending else self._writer.event(reservation.settled)
 
     def _request_of(self, reservation: Reservation) -> str:
         """Digest of the request of a key."""
-        return reservation.digest or self._chain.event(reservation.sequence).payload["digest"]
+        return reservation.digest or self._writer.event(reservation.sequence).payload["digest"]
 
     def affordable(
         self, cost: int, *, key: str | None = None, analyst: str | None = None, delta: Fraction = NO_DELTA
@@ -625,7 +612,7 @@ class Ledger:
             _require_text("key", key)
         if analyst is not None:
             _require_text("analyst", analyst)
-        with self._using():
+        with self._writer.using():
             if key is not None and key in self._history.reservations:
                 return
             rest, left = self._history.remaining(analyst), self._history.remaining()
@@ -688,7 +675,7 @@ class Ledger:
         _require_text("kind", kind)
         key = f"auto-{secrets.token_hex(16)}" if key is None else _require_text("key", key)
         self.checkpoint()  # before anything is charged: where it cannot be written, nothing else can
-        with self._using():
+        with self._writer.using():
             if self.settled(key, kind, request) is not None:
                 raise LedgerError(f"key {_short(key)} was answered already: read it with settled()")
             self.affordable(cost, key=key, analyst=analyst, delta=delta)
@@ -698,7 +685,7 @@ class Ledger:
             else:
                 facts = {"kind": kind, "digest": _digest(kind, request), "redeemable": redeemable}
                 facts |= {"delta": str(delta)} if delta else {}
-                self._append("reserve", {**facts, "request": request}, key=key, analyst=analyst, cost=cost)
+                self._writer.append("reserve", {**facts, "request": request}, key=key, analyst=analyst, cost=cost)
             self._held.add(key)
             return self._history.reservations[key]
 
@@ -737,7 +724,7 @@ class Ledger:
             >>> ledger.settle(charge, {"values": [7]}).kind
             'settle'
         """
-        with self._using():
+        with self._writer.using():
             if reservation.key not in self._held:
                 raise LedgerError(f"key {_short(reservation.key)} is not held: reserve first, settle once")
             event = self._advance("settle", self._history.reservations[reservation.key], result, blobs)
@@ -757,7 +744,7 @@ class Ledger:
             >>> ledger.spent
             10
         """
-        with self._mutex:
+        with self._writer.mutex:
             self._held.discard(reservation.key)
 
     def lookup(self, key: str) -> Event | Reservation | None:
@@ -774,10 +761,10 @@ class Ledger:
             >>> rt.Ledger.memory(rt.Budget(rho=1)).lookup("ask:1") is None
             True
         """
-        with self._using():
+        with self._writer.using():
             reservation = self._history.reservations.get(key)
             settled = reservation.settled if reservation else 0
-            return self._chain.event(settled) if settled else reservation
+            return self._writer.event(settled) if settled else reservation
 
     def append(self, kind: str, payload: Payload, *, blobs: Iterable[bytes] = (), discard: Iterable[str] = ()) -> Event:
         """Record a free public event: a snapshot, a certificate, a note.
@@ -801,9 +788,9 @@ class Ledger:
         """
         if _require_text("kind", kind) in TRUSTED_KINDS:
             raise LedgerError(f"event kind {kind} is the ledger's own: choose another name")
-        with self._using():
-            event = self._append(kind, payload, blobs)
-            self._discard(discard)
+        with self._writer.using():
+            event = self._writer.append(kind, payload, blobs)
+            self._writer.discard(discard)
             return event
 
     def put_blob(self, data: bytes) -> str:
@@ -821,9 +808,7 @@ class Ledger:
             >>> ledger.get_blob(ledger.put_blob(b"public"))
             b'public'
         """
-        with self._using(), self._writing():
-            self._store.append(None, {sha256(data): data})
-            return sha256(data)
+        return self._writer.put_blob(data)
 
     def get_blob(self, digest: str) -> bytes:
         """The bytes stored under a hash.
@@ -843,8 +828,8 @@ class Ledger:
             >>> ledger.get_blob(ledger.put_blob(b"public"))
             b'public'
         """
-        with self._using():
-            data = self._store.blob(digest)
+        with self._writer.using():
+            data = self._writer.store.blob(digest)
         if data is None or sha256(data) != digest:
             raise LedgerError(f"blob {_short(digest)} is missing or damaged: restore the ledger's file")
         return data
@@ -866,18 +851,9 @@ class Ledger:
             >>> [event.kind for event in rt.Ledger.memory(rt.Budget(rho=1)).events()]
             ['open']
         """
-        with self._using():
+        with self._writer.using():
             upto = self._history.sequence
-        return self._read(after, upto)
-
-    def _read(self, after: int, upto: int) -> Iterator[Event]:
-        while after < upto:
-            with self._using():
-                rows = self._store.rows(after, upto)
-            if not rows:
-                raise LedgerError(f"the ledger was edited: event {after + 1} is missing; restore the file")
-            yield from (Event.parse(body, digest) for _, body, digest in rows)
-            after = rows[-1][0]
+        return self._writer.read(after, upto)
 
     def verify(self) -> None:
         """Check that a replay of the stored chain gives exactly the live state; payments may continue meanwhile.
@@ -889,9 +865,9 @@ class Ledger:
             >>> import reticent as rt
             >>> rt.Ledger.memory(rt.Budget(rho=1)).verify()
         """
-        with self._using():
+        with self._writer.using():
             live = self._history.copy()
-        if History.replay(self._read(0, live.sequence)) != live:
+        if History.replay(self._writer.read(0, live.sequence)) != live:
             raise LedgerError("the stored ledger is not the running one: stop, and restore the file")
 
     def checkpoint(self) -> None:
@@ -902,19 +878,7 @@ class Ledger:
             >>> import reticent as rt
             >>> rt.Ledger.memory(rt.Budget(rho=1)).checkpoint()
         """
-        with self._using():
-            if self._anchor is not None and self._chain.due:
-                self._write_checkpoint()
-
-    def _write_checkpoint(self) -> None:
-        state, superseded = self._history.to_bytes(), self._chain.superseded
-        self._append(CHECKPOINT, {"state": sha256(state)}, [state])
-        self._discard(superseded)
-
-    def _discard(self, superseded: Iterable[str]) -> None:
-        with self._writing():
-            for digest in superseded:
-                self._store.discard(digest)
+        self._writer.checkpoint()
 
     def close(self) -> None:
         """Close the file and release its lock; pending reservations stay charged.
@@ -923,18 +887,7 @@ class Ledger:
             >>> import reticent as rt
             >>> rt.Ledger.memory(rt.Budget(rho=1)).close()
         """
-        with self._mutex:
-            if os.getpid() != self._process:
-                return  # a forked child shares the parent's descriptors: they are not its own to close
-            if self._unusable is None:
-                with suppress(LedgerError):  # optional: what it would hold is in the events
-                    self.checkpoint()
-            if self._unusable != "is closed":
-                self._unusable = "is closed"
-                with ExitStack() as resources:
-                    resources.callback(self._store.close)
-                    if self._anchor is not None:
-                        resources.callback(self._anchor.close)
+        self._writer.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -948,49 +901,11 @@ class Ledger:
     def _advance(
         self, kind: str, held: Reservation, payload: Payload | None = None, blobs: Iterable[bytes] = ()
     ) -> Event:
-        return self._append(kind, payload or {}, blobs, key=held.key, analyst=held.analyst, cost=held.cost)
-
-    def _append(self, kind: str, payload: Payload, blobs: Iterable[bytes] = (), **fields: Any) -> Event:
-        """Commit, then mark: when this returns, the event survives a crash and the anchor would detect a rollback."""
-        link = {"sequence": self._history.sequence + 1, "previous": self._history.head, "at": _stamp()}
-        event = Event.build(kind=kind, payload=payload, **link, **(NOBODY | fields))
-        with self._writing():
-            self._store.append(event, {sha256(data): data for data in blobs})
-            self._chain.apply(event)
-            self._write_mark()
-        return event
-
-    def _write_mark(self) -> None:
-        if self._anchor is not None:
-            history = self._history
-            self._anchor.write(Mark(history.opening["ledger"], history.sequence, history.head, history.spent))
-
-    @contextmanager
-    def _using(self) -> Generator[None]:
-        with self._mutex, io_errors("the ledger"):
-            if self._unusable is not None:
-                raise LedgerError(f"the ledger {self._unusable}: open it again; what is charged stays charged")
-            if os.getpid() != self._process:
-                raise LedgerError("the ledger was opened by a parent process: use it in one process only")
-            yield
-
-    @contextmanager
-    def _writing(self) -> Generator[None]:
-        """Any interruption of a write, even a signal, leaves its outcome unknown until the ledger is reopened."""
-        try:
-            yield
-        except BaseException:
-            self._unusable = "failed to write"
-            raise
-
-
-def _stamp() -> int:
-    return int(time.time()) // STAMP_SECONDS * STAMP_SECONDS
+        return self._writer.append(kind, payload or {}, blobs, key=held.key, analyst=held.analyst, cost=held.cost)
 
 
 def _first(name: str, identity: Payload, budget: Budget) -> Event:
-    facts = {"format": FORMAT, "ledger": name, "identity": identity, "budget": _terms(budget)}
-    return Event.build(kind="open", payload=facts, sequence=1, previous=GENESIS, at=_stamp(), **NOBODY)
+    return first_event({"format": FORMAT, "ledger": name, "identity": identity, "budget": _terms(budget)})
 
 
 def _terms(budget: Budget) -> Payload:

@@ -70,7 +70,7 @@ class Minimizer(ABC):
         return not isfinite(self.problem.smoothness)
 
     @property
-    def _spread(self) -> float:
+    def gradient_spread(self) -> float:
         """The noise per coordinate of the mean gradient if one Gaussian release of it took the whole price, without
         rounding.
         """
@@ -121,5 +121,5 @@ class Minimizer(ABC):
             "rho": str(self.rho),
         }
 
-    def _slack(self) -> Fraction:
+    def slack(self) -> Fraction:
         return float_slack(longest_sum(self.problem), float(self.records))

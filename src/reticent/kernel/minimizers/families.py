@@ -77,23 +77,25 @@ class NoisyGradientDescent(Minimizer):
         problem = self.problem
         sharpness = problem.scale * problem.rounded(problem.scale).smoothness  # smoothness times height
         slow = problem.radius * math.sqrt(sharpness / (2 * self.most_rounds))
-        return min(problem.scale, max(problem.radius * super()._spread * math.sqrt(problem.dimension) / 4, slow))
+        return min(
+            problem.scale, max(problem.radius * super().gradient_spread * math.sqrt(problem.dimension) / 4, slow)
+        )
 
     def refuse_infeasible(self) -> None:
         refuse_wide(self.problem, tensor=True)
         super().refuse_infeasible()
 
-    def _slack(self) -> Fraction:
+    def slack(self) -> Fraction:
         return float_slack(longest_sum(self.problem, tensor=True), float(self.records))
 
     @property
     def sensitivity(self) -> Sensitivity:
-        return sum_sensitivity(Fraction(records_moved(self.neighbours)), self.problem.dimension, self._slack())
+        return sum_sensitivity(Fraction(records_moved(self.neighbours)), self.problem.dimension, self.slack())
 
     @cached_property
     def rounds(self) -> int:
         """The number of rounds that balances the descent's own error against the noise (docs/proofs)."""
-        problem, spread = self.smooth, self._spread
+        problem, spread = self.smooth, self.gradient_spread
         if problem.strong_convexity > 0:
             wanted = problem.lipschitz**2 / (problem.dimension * spread**2)
         else:
@@ -105,7 +107,7 @@ class NoisyGradientDescent(Minimizer):
         return MOST_ROUNDS
 
     @property
-    def _spread(self) -> float:
+    def gradient_spread(self) -> float:
         """Noise per coordinate of the mean gradient if a single round took the whole price."""
         per_sum = math.sqrt(float(self.sensitivity.l2_squared / (2 * self.rho)))
         return per_sum * self.problem.lipschitz / float(self.records)
@@ -145,7 +147,7 @@ class NoisyGradientDescent(Minimizer):
 
     def _excess(self, failure: float, weight: float) -> float:
         problem, rounds = self.smooth, self.rounds
-        noise, slope = self._spread**2 * rounds, weight * problem.lipschitz
+        noise, slope = self.gradient_spread**2 * rounds, weight * problem.lipschitz
         if problem.strong_convexity > 0:
             return self._strongly_convex(failure, noise, slope + problem.strong_convexity * problem.radius)
         drift = problem.smoothness * problem.radius**2 / (2 * rounds)
@@ -235,7 +237,7 @@ class OutputPerturbation(Minimizer):
         if not self.kinked:
             return 0.0
         problem = self.problem
-        noise = problem.lipschitz * self._spread * math.sqrt(problem.dimension) / self.convexity
+        noise = problem.lipschitz * self.gradient_spread * math.sqrt(problem.dimension) / self.convexity
         return float(ROUNDED) * min(problem.scale, noise)
 
     @property
@@ -255,7 +257,7 @@ class OutputPerturbation(Minimizer):
 
     @property
     def sensitivity(self) -> Sensitivity:
-        return located_sensitivity(self.shape, self.neighbours, self.problem.dimension, self._slack(), self.records)
+        return located_sensitivity(self.shape, self.neighbours, self.problem.dimension, self.slack(), self.records)
 
     @cached_property
     def noise(self) -> Gaussian:
@@ -337,7 +339,7 @@ class RidgeGLM(OutputPerturbation):
         """A small part of the error due to the ridge and the noise of one margin."""
         if not self.kinked:
             return 0.0
-        noise = self._steepness * self._spread / self.convexity
+        noise = self._steepness * self.gradient_spread / self.convexity
         return float(ROUNDED) * min(self.problem.scale, self._bias + noise)
 
     @property
@@ -435,7 +437,7 @@ class SufficientStatistics(Minimizer):
 
     @property
     def sensitivities(self) -> tuple[Sensitivity, Sensitivity, Sensitivity]:
-        d, slack, replaced = self.problem.dimension, self._slack(), self.neighbours == "replace-one"
+        d, slack, replaced = self.problem.dimension, self.slack(), self.neighbours == "replace-one"
         gram = Fraction(141421357, 10**8) if replaced else Fraction(1)
         return (
             sum_sensitivity(gram, d * (d + 1) // 2, slack),

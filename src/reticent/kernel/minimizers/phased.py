@@ -62,7 +62,7 @@ class PhasedERM(Minimizer):
     @cached_property
     def _noise_energy(self) -> float:
         """The usual noise of a first phase of convexity c and price rho is sqrt(energy / rho) / c."""
-        return self._spread**2 * float(self.rho) * chi_square_reach(self.problem.dimension, 0.01)
+        return self.gradient_spread**2 * float(self.rho) * chi_square_reach(self.problem.dimension, 0.01)
 
     @cached_property
     def first(self) -> float:
@@ -119,7 +119,7 @@ class PhasedERM(Minimizer):
 
     def sensitivity(self, phase: int) -> Any:
         return located_sensitivity(
-            self.shape(phase), self.neighbours, self.problem.dimension, self._slack(), self.records
+            self.shape(phase), self.neighbours, self.problem.dimension, self.slack(), self.records
         )
 
     def price(self) -> Price:

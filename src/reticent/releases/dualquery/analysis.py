@@ -1,4 +1,4 @@
-"""What one DualQuery plan costs under every analysis of it, side by side (spec 7.2, 7.4)."""
+"""The privacy cost of one DualQuery plan under every analysis of it, side by side (spec 7.2, 7.4)."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ LOSS_SPREAD = 10.0
 """Half the width of the loss grid, in standard deviations."""
 MANY_POSITIONS = np.linspace(0.0, 1.0, 257)
 FEW_POSITIONS = np.concatenate([[0.0, 0.12, 0.24, 0.29], np.linspace(0.34, 0.66, 22), [0.71, 0.76, 0.88, 1.0]])
-"""Upper ends of the loss interval, as shares of its length. Where they must be few they are finer in the middle, where
-the worst one lies while epsilon is small; towards the ends longer steps do no harm, for there the loss spreads less."""
+"""Upper ends of the loss interval, as shares of its length. If they must be few, they are denser in the middle, where
+the worst one lies while epsilon is small; near the ends the loss spreads less, so longer steps do no harm.
+"""
 REPORTED_DELTA = 1e-9
 MOST_WORK = 4e9
-"""Steps of composing losses; more would take too long for a report."""
+"""Limit on steps of composing losses; more would take too long for a report."""
 
 
 @dataclass(frozen=True)
 class Analyses:
-    """Epsilon of the same run at one delta; charged is `bounded_range` (or `pure`), the rest is for comparison."""
+    """Epsilon of the same run at one delta. The charge is `bounded_range` (or `pure`); the others are for
+    comparison.
+    """
 
     delta: float
     pure: float
@@ -37,7 +40,7 @@ class Analyses:
     original: float
     """Advanced composition with the last round's epsilon for every draw (Gaboardi et al. 2014)."""
     loss_distribution: float | None
-    """Privacy losses composed numerically, adaptively; None where there are too many draws."""
+    """Privacy losses composed numerically and adaptively; None if there are too many draws."""
 
     def to_dict(self) -> dict[str, float | None]:
         """For the notes of a release."""
@@ -78,14 +81,14 @@ def advanced_composition(plan: DualQueryPlan, delta: float) -> float:
 
 
 def loss_distribution(plan: DualQueryPlan, delta: float) -> float | None:
-    """Epsilon at delta from the privacy loss itself, composed over the rounds; None where that takes too long.
+    """Epsilon at delta from the privacy loss itself, composed over the rounds; None if this takes too long.
 
-    Given the past, the losses of a round's draws lie in one interval of length `e_t` that holds 0. The pair with the
-    two ends as losses dominates every pair with losses in it. Backwards from the last round, `v(x)` is the largest
-    hockey-stick divergence that can still be reached from a loss of x so far, over all positions of the interval,
-    chosen anew in each round: adaptive composition. `v(-epsilon)` is then delta. As a function of `exp(-x)` it is
-    convex, so chords between grid points are upper bounds; positions between two grid positions are covered by a longer
-    interval (docs/proofs/dualquery.md).
+    Given the past, the losses of a round's draws lie in one interval of length `e_t` that contains 0. The pair with the
+    two ends as losses dominates every pair with losses in the interval. Backwards from the last round, `v(x)` is the
+    largest hockey-stick divergence that can still be reached from a loss of x so far, over all positions of the
+    interval, chosen again in each round: adaptive composition. `v(-epsilon)` is then delta. As a function of `exp(-x)`
+    it is convex, so chords between grid points are upper bounds; positions between two grid positions are covered by a
+    longer interval (docs/proofs/dualquery.md).
     """
     cells = LOSS_CELLS * max(1, math.ceil(math.sqrt(plan.rounds / 500)))
     work = plan.rounds * (plan.draws + 1) * cells
@@ -110,7 +113,9 @@ def loss_distribution(plan: DualQueryPlan, delta: float) -> float | None:
 
 
 def _choices(ends: np.ndarray, epsilon: float, draws: int, step: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Intervals the adversary may choose: how far each outcome of the draws moves the loss, and how likely it is."""
+    """Intervals that the adversary may choose: how far each outcome of the draws moves the loss, and its
+    probability.
+    """
     # Losses in [t - e, t] with t between two neighbouring ends lie in [lower end - e, upper end].
     upper, lower = ends[1:, None], ends[:-1, None] - epsilon
     high, low = np.exp(upper), np.exp(lower)
@@ -125,11 +130,13 @@ def _choices(ends: np.ndarray, epsilon: float, draws: int, step: float) -> tuple
 def game_bound(
     plan: DualQueryPlan, queries: int, log_universe: float, *, rounds: int, shortfall: float, failure: float
 ) -> float:
-    """What every query errs at most after `rounds` rounds, with probability 1 - `failure` (docs/proofs/dualquery.md).
+    """A bound on the error of every query after `rounds` rounds, with probability 1 - `failure`
+    (docs/proofs/dualquery.md).
 
-    `queries` are counted after closing under complement, `log_universe` over the attributes they name. Regret of the
-    query player, `ln K / (eta T) + eta / 2`; what a sample of draws may hide, over all records, `sqrt(2 (ln|U| +
-    ln(1/b)/T) / s)`; and `shortfall`, by how much the replies missed the best ones, in the mean over the rounds.
+    `queries` are counted after closing under complement, `log_universe` over the attributes they name. The bound is the
+    sum of the query player's regret, `ln K / (eta T) + eta / 2`; the sampling error of the draws, over all records,
+    `sqrt(2 (ln|U| + ln(1/b)/T) / s)`; and `shortfall`, the mean over the rounds by which the replies missed the best
+    ones.
     """
     step, draws = float(plan.step), plan.draws
     regret = math.log(queries) / (step * rounds) + step / 2
@@ -160,9 +167,9 @@ class Amplified:
 
 
 def amplified_run(budget: Budget, units: int, *, sample: int, records: int) -> dict[str, float]:
-    """What a run that was charged `units` on a secret sample guarantees if nothing else is ever released (spec 7.4).
+    """The guarantee of a run that was charged `units` on a secret sample, if nothing else is ever released (spec 7.4).
 
-    For the notes of a release; a ledger is charged unamplified, because it holds more than one run.
+    It is for the notes of a release; a ledger is charged without amplification, because it holds more than one run.
     """
     share, price = sample / records, budget.price(units)
     delta = 0.0 if budget.pure else float(budget.delta or REPORTED_DELTA)

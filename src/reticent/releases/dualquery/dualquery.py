@@ -41,27 +41,27 @@ from reticent.releases.dualquery.query_player import query_player
 from reticent.releases.workload_audit import AUDIT_SHARE, audited
 
 START_FLOOR = 0.1
-"""In standard deviations: no code of a start record is ruled out by noise alone."""
+"""In standard deviations: noise alone rules out no code of a start record."""
 USUAL_FAILURE, USUAL_CONFIDENCE, USUAL_DELTA = 0.05, 0.95, 1e-9
 THEOREM = "theorem"
 _WHOLE = {"rounds": 2, "draws": 1, "replies": 1, "memory": 1, "seed": 0, "sample": 1, "work": 1}
-"""Parameters that are whole numbers, and the least of each; the first round sees no data."""
+"""Parameters that are whole numbers, with their minima; the first round sees no data."""
 
 
 @dataclass(frozen=True)
 class DualQuery:
     """DualQuery (Gaboardi and others 2014; 002) for workloads of any linear queries, without the universe in memory.
 
-    Rounds, draws and step follow from the budget unless given. With `error` they are the theorem's (spec 7.3), and
-    every answer to the workload carries what the theorem says of this run. Every release states what the run costs
-    under each of its analyses. A closing audit certifies the workload.
+    Rounds, draws and step follow from the budget unless they are given. With `error` they are those of the theorem
+    (spec 7.3), and every answer to the workload states the theorem's bound for this run. Every release states the
+    privacy cost of the run under each analysis. A closing audit certifies the workload.
 
     Args:
         rounds: T, at least 2; the first round sees no data.
-        draws: s, queries drawn in each round.
+        draws: s, the number of queries drawn in each round.
         step: eta, of the query player's weights.
         error: a of the theorem; alone, without rounds, draws and step.
-        failure: How often the theorem's bound may fail.
+        failure: The probability with which the theorem's bound may fail.
         refine: Share of the budget for one-way marginals: replies start from them, and the records' weights are fitted
             to them at the end.
         replies: Records the data player answers with in each round.
@@ -72,7 +72,7 @@ class DualQuery:
         sample: Play on so many secret records only, priced for so few (spec 7.4); "theorem" takes the size that
             represents the table within half of `error`, and plays for the other half (002, section 4).
         audit_share: Share of the budget for the closing audit, from 0 to 0.5; by default 1/25, none with `error`.
-        confidence: With which the audit's bound holds.
+        confidence: The probability with which the audit's bound holds.
 
     Raises:
         QueryError: A parameter is out of range, or `error` is given with others that it would choose.
@@ -132,7 +132,8 @@ class DualQuery:
         check_confidence(self.confidence)
 
     def describe(self) -> dict[str, Any]:
-        """Name this run in its ledger. Options that older versions lacked appear only where they are chosen.
+        """Plain values that identify this run in its ledger. Options that older versions lacked appear only if they are
+        set.
 
         Returns:
             The algorithm and its settings, as plain values.
@@ -148,7 +149,7 @@ class DualQuery:
         return {"algorithm": "DualQuery", **{name: _plain(getattr(self, name)) for name in (*names, *chosen)}}
 
     def terms(self) -> dict[str, Any]:
-        """Settings that a begun run keeps, whatever later versions choose by default.
+        """Settings that a run keeps once it has begun, even if later versions have other defaults.
 
         Returns:
             Plain values, as `resumed` reads them.
@@ -162,9 +163,8 @@ class DualQuery:
         return {"audit_share": str(usual if self.audit_share is None else self.audit_share)}
 
     def resumed(self, begun: Mapping[str, Any]) -> DualQuery:
-        """This algorithm with the settings of a run that has begun.
-
-        The player got its limit when the algorithm was made.
+        """This algorithm with the settings of a run that has begun. The player's limit was set when the algorithm was
+        created.
 
         Args:
             begun: What `terms` wrote; runs older than a setting lack it, and had no audit.
@@ -180,7 +180,7 @@ class DualQuery:
         return replace(self, work=None, audit_share=Fraction(begun.get("audit_share", 0)))
 
     def sampled(self, workload: Workload | Conjunctions, domain: Domain, records: int | None) -> int | None:
-        """How many records a run plays on.
+        """The number of records that a run plays on.
 
         Args:
             workload: The queries to answer.
@@ -202,7 +202,7 @@ class DualQuery:
         return None if records is not None and wanted >= records else wanted
 
     def plan(self, records: int, queries: int, domain: Domain, budget: Budget, units: int) -> DualQueryPlan:
-        """What a run does with its allowance, from public facts alone.
+        """The plan of a run with this allowance, from public facts alone.
 
         Args:
             records: Number of records, public or noisy.
@@ -251,9 +251,8 @@ class DualQuery:
         key: str,
         report: Report = silent,
     ) -> Outcome:
-        """Play the game and audit its result.
-
-        The same key and allowance continue an interrupted run from its paid rounds.
+        """Play the game and audit its result. The same key and allowance continue an interrupted run after its paid
+        rounds.
 
         Args:
             curator: The only way to the rows; it charges the ledger.
@@ -337,7 +336,7 @@ class DualQuery:
         return Outcome(hypothesis, tuple(measurements), certificates, float(records), notes, guarantees=guarantees)
 
     def _bound(self, plan: DualQueryPlan, game: Game, queries: int, log_universe: float) -> float:
-        """What the theorem says of this run; on a sample, half of the failure is left for what that may hide."""
+        """The theorem's bound for this run; on a sample, half of the failure probability covers the sampling error."""
         failure = self.failure if self.sample is None else self.failure / 2
         hidden = 0.0 if self.sample is None else sample_error(queries, sample=plan.records, failure=failure)
         played = game_bound(plan, queries, log_universe, rounds=game.rounds, shortfall=game.shortfall, failure=failure)
@@ -357,7 +356,7 @@ class DualQuery:
         )
 
     def _total(self, curator: Curator, steps: Steps) -> tuple[int, float]:
-        """A noisy number of records, paid once; every guess and price uses it, never the true one (spec 1.1)."""
+        """A noisy number of records, paid once; every guess and price uses it, never the true number (spec 1.1)."""
         named = steps.begin("total")
         units = int(max(0, steps.left) * TOTAL_SHARE)
         if units < 1:
@@ -390,12 +389,14 @@ def _shares(measurements: list[Measurement]) -> list[np.ndarray] | None:
 
 
 def log_universe_of(workload: Workload | Conjunctions, domain: Domain) -> float:
-    """Over the attributes that are asked about: records that agree on them answer alike."""
+    """Logarithm of the universe over the attributes in the workload; records that agree on them have the same
+    answers.
+    """
     return math.log(domain.cells(ScalarQueries(workload, domain).attributes))
 
 
 def _player(player: DataPlayer | str, work: int | None) -> DataPlayer:
-    """By its name, with its limit of work."""
+    """The data player of this name, with its work limit."""
     if not isinstance(player, str):
         if work is None:
             return player

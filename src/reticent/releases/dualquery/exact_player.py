@@ -25,9 +25,11 @@ NODES = 1_000
 
 @dataclass(frozen=True)
 class IntegerProgram:
-    """Optimal where HiGHS finishes within `nodes` of its search tree, else the better of two records, the gap known.
+    """The best record if HiGHS finishes within `nodes` of its search tree; otherwise the better of two records, with a
+    known gap.
 
-    The other record is that of `Search`. Work is counted in nodes, never in seconds: a run repeats, and resumes.
+    The other record is that of `Search`. Work is counted in nodes, never in seconds, so a run can be repeated and
+    resumed.
     """
 
     nodes: int = NODES
@@ -42,9 +44,9 @@ class IntegerProgram:
 
 @dataclass(frozen=True)
 class ExactPlayer:
-    """As `IntegerProgram`, stopped by the clock.
+    """Like `IntegerProgram`, but stopped by the clock.
 
-    A run whose rounds meet the time limit need not repeat exactly, and then cannot be resumed after a crash.
+    A run whose rounds reach the time limit need not repeat exactly, and then cannot be resumed after a crash.
     """
 
     seconds: float = 15.0

@@ -1,10 +1,9 @@
 """The game's public side: which queries were drawn and which records were played (spec 7.1).
 
-Records that a domain declares impossible, mended: the data player's rule is public, and so is this one.
-
-The player looks for the best record of all. Where that one is impossible, codes of the attributes in violated rules are
-changed one at a time, each to what leaves the fewest violations and then wins the most; if that does not end, the reply
-is the record that the player started from.
+Records that a domain declares impossible are repaired by a public rule. The player looks for the best record of all. If
+it is impossible, codes of the attributes in violated rules are changed one at a time, each to the code that leaves the
+fewest violations and, among those, wins the most; if this does not end, the reply is the record from which the player
+started.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
 
 RECENT = 32
-"""Rounds back from which a reply may start."""
+"""The number of previous rounds from which a reply may start."""
 
 Draw = Callable[[int], np.ndarray]
-"""Indices drawn in a round; the only thing here that has seen the table."""
+"""Indices drawn in a round; nothing else here depends on the table."""
 
 
 class Game:
@@ -63,7 +62,9 @@ class Game:
         self._missed = 0.0
 
     def scale(self, turn: int) -> float:
-        """Records one met query stands for: the `turn - 1` rounds played so far are scaled to the size of the table."""
+        """The number of records that one met query represents: the `turn - 1` rounds so far are scaled to the table's
+        size.
+        """
         return self._plan.records / (self._plan.replies * (turn - 1))
 
     def play(self, turn: int, draw: Draw) -> PlayerReply:
@@ -98,7 +99,7 @@ class Game:
 
     @property
     def shortfall(self) -> float:
-        """By how much replies may have missed the best ones, in the mean over the rounds played."""
+        """By how much replies may have missed the best ones: the mean over the rounds played."""
         return self._missed / max(1, len(self._records))
 
     @property
@@ -138,7 +139,7 @@ class Game:
         return self._satisfied / max(self._possible, 1)
 
     def notes(self) -> dict[str, Any]:
-        """What a report shows: the plan, and how well the data player did; the bound is 1 where nothing is proven."""
+        """Facts for a report: the plan, and how well the data player did; the bound is 1 if nothing is proven."""
         plan = self._plan
         return {
             "rounds": len(self._records),

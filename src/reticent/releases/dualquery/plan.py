@@ -22,7 +22,9 @@ REMEMBERED = Fraction(5, 3)
 """Conjunctions of recent rounds that the data player sees, per attribute of a record."""
 
 MOST_DRAWS, DRAWS_PER_ATTRIBUTE = 400, Fraction(5, 2)
-"""More draws a round than the larger of the two buy no accuracy (kdd99 in one-hot form), and take long to answer."""
+"""More draws per round than the larger of the two do not improve accuracy (kdd99 in one-hot form) and take long to
+answer.
+"""
 
 STEP_GRID = 10**6
 MOST_ROUNDS = 20_000
@@ -89,7 +91,9 @@ def tuned(
     replies: int = REPLIES,
     memory: int | None = None,
 ) -> DualQueryPlan:
-    """The plan for `units` of a budget (default: all): what is given is kept, the rest is chosen from public facts."""
+    """The plan for `units` of a budget (default: all); given parameters are kept, the others are chosen from public
+    facts.
+    """
     allowed = budget.limit if units is None else units
     if allowed < 1:
         raise BudgetError("nothing is left to play with; raise the budget", requested=1 / NANO, remaining=0.0)
@@ -117,7 +121,7 @@ def tuned(
 def textbook(records: int, queries: int, log_universe: float, *, error: float, failure: float = 0.05) -> DualQueryPlan:
     """The parameters of spec 7.3, for `queries` counted after closing under complement; one reply, no memory.
 
-    With probability `1 - failure` every query errs by at most `error`; what that costs is whatever it costs.
+    With probability `1 - failure` every query has an error of at most `error`; the price is not limited.
     """
     if not (0 < error < 1 and 0 < failure < 1):
         raise QueryError(f"error={error} and failure={failure} must lie between 0 and 1")
@@ -127,7 +131,7 @@ def textbook(records: int, queries: int, log_universe: float, *, error: float, f
 
 
 def _draws(records: int, attributes: int, budget: Budget, units: int) -> int:
-    """More draws a round where the budget is ample or a record has many attributes, while enough rounds remain."""
+    """More draws per round if the budget is large or a record has many attributes, as long as enough rounds remain."""
     amount = units / NANO
     if budget.pure:
         # The zCDP size of the run that a pure budget buys at the fewest draws.

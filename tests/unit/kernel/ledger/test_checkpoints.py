@@ -160,7 +160,7 @@ def test_a_segment_is_checked_up_to_its_milestone(tmp_path: Path, monkeypatch: p
     path = tmp_path / "a.ledger"
     with opened(path) as ledger:
         for number in range(2 * SEGMENT + 10):
-            event = ledger._append("targets", {"key": f"{number}"})
+            event = ledger._writer.append("targets", {"key": f"{number}"})
             if event.sequence == 700:
                 middle = event
     with opened(path) as ledger:

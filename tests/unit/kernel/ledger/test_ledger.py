@@ -41,7 +41,7 @@ def opened(path: Path, **changes: object) -> Ledger:
 def ledger(request: pytest.FixtureRequest, path: Path) -> Iterator[Ledger]:
     with Ledger.memory(BUDGET, IDENTITY) if request.param == "memory" else opened(path) as ledger:
         yield ledger
-        if ledger._unusable is None:
+        if ledger._writer.unusable is None:
             ledger.verify()
 
 

@@ -1,6 +1,7 @@
-"""How conditions in a domain are read: in SQL's grammar, which is a layer far below the domain's.
+"""The reader of conditions, with which a domain compiles its rules about impossible records.
 
-The package registers the reader when it is loaded, so that neither layer imports the other.
+Conditions follow SQL's grammar, and the SQL layer imports the domain's. The package therefore registers the reader
+here when it is loaded, and the domain calls it without importing SQL.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ _registered: list[Callable[[], Reader]] = []
 
 
 def register(load: Callable[[], Reader]) -> None:
-    """`load` fetches the reader on first use."""
+    """Use the reader that `load` returns; it is called when the first condition is read."""
     _registered[:] = [load]
 
 
 def reader() -> Reader:
+    """The registered reader."""
     return _registered[0]()
