@@ -97,8 +97,7 @@ class Counts:
                 attributes = wanted[position]
                 dropped = tuple(i for i, name in enumerate(cover_names) if name not in attributes)
                 # A copy, so that the cache never keeps a whole covering table alive through a view.
-                summed = counted.sum(axis=dropped) if dropped else counted
-                found[attributes] = self._cache.put(attributes, np.asarray(summed, dtype=np.int64))
+                found[attributes] = self._cache.put(attributes, np.asarray(summed(counted, dropped), dtype=np.int64))
         return [array for attributes in sets if (array := found[attributes]) is not None]
 
     def weigh(self, vectors: Mapping[str, np.ndarray]) -> int:
@@ -171,6 +170,17 @@ class Counts:
                 f"a marginal over {', '.join(attributes)} has {cells} cells: at most {HELD_CELLS}; ask for fewer"
             )
         return attributes
+
+
+def summed(table: np.ndarray, dropped: Sequence[int]) -> np.ndarray:
+    """The table with these axes, in rising order, summed out.
+
+    One at a time: the first sums add long stretches of memory and leave little for the others. NumPy's own sum over
+    many short axes at once takes ten times as long.
+    """
+    for gone, axis in enumerate(dropped):
+        table = table.sum(axis=axis - gone)
+    return table
 
 
 def _ones(domain: Domain, attributes: tuple[str, ...], codes: list[int]) -> dict[str, np.ndarray]:
