@@ -142,7 +142,9 @@ def numeric(domain: rt.Domain) -> list[str]:
 
 
 def impossible(found: Case, session: Session, statements: int, seed: int = 6) -> dict[str, int]:
-    """Random statements: counts below zero, means outside the bins that their condition allows, parts above wholes."""
+    """Random statements: counts below zero, means outside the bins that their condition allows, and statements some of
+    whose certified intervals have nothing in common.
+    """
     generator, numbers = np.random.default_rng(seed), numeric(found.domain)
     told = {"asked": 0, "numbers": 0, "negative": 0, "outside": 0, "conflict": 0}
     for turn in range(statements):
@@ -152,14 +154,17 @@ def impossible(found: Case, session: Session, statements: int, seed: int = 6) ->
             low, high = sorted(generator.integers(0, found.domain[name].size, 2).tolist())
             by = by if found.domain[by].size <= 200 else name
             text = f'SELECT "{by}", AVG("{name}") FROM t WHERE "{name}" BETWEEN {low} AND {high} GROUP BY "{by}"'
-            values = [row[-1] for row in session.ask(text).rows]
+            answer = session.ask(text)
+            values = [row[-1] for row in answer.rows]
             told["outside"] += sum(v is not None and not low - 1e-9 <= float(v) <= high + 1e-9 for v in values)
         else:
             by = str(generator.choice(found.domain.names))
             where, _ = conditions(found, generator)
-            values = [row[-1] for row in session.ask(f'SELECT "{by}", COUNT(*) FROM t{where} GROUP BY "{by}"').rows]
+            answer = session.ask(f'SELECT "{by}", COUNT(*) FROM t{where} GROUP BY "{by}"')
+            values = [row[-1] for row in answer.rows]
             told["negative"] += sum(float(value) < 0 for value in values)
         told["numbers"] += len(values)
+        told["conflict"] += "conflict" in answer.origin.split(" + ")
     return told
 
 

@@ -260,10 +260,11 @@ def _rounds(pure: bool, sets: int, units: int, at_once: bool) -> tuple[float, ..
 
 def _targets(sets: Sequence[Set], targets: Mapping[Set, float]) -> dict[Set, float]:
     """Targets; one that is too wide to measure is replaced by the sets inside it."""
-    asked = {s: weight for s, weight in targets.items() if s in set(sets)}
+    measured = set(sets)
+    asked = {s: weight for s, weight in targets.items() if s in measured}
     weight = min(targets.values())
-    wide = [s for s in targets if s not in asked]
-    inside = [s for s in sets if any(set(s) <= set(w) for w in wide)] if wide else []
+    wide = [set(s) for s in targets if s not in asked]
+    inside = [s for s in sets if any(w.issuperset(s) for w in wide)]
     return asked | {s: asked.get(s, 0.0) + weight for s in inside}
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from math import inf
+from math import comb, inf
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.choose import DENSE_CELLS, choose
 from reticent.hypotheses.fitting.prior import collapse
 from reticent.hypotheses.memory import refuse_beyond
+from reticent.hypotheses.sampling import TARGET_SETS
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.counting.boxes import box_steps
 from reticent.kernel.curator import NAMED, Curator, Noise
@@ -27,7 +28,7 @@ from reticent.kernel.numeric_sums import BinOffsets, of_offsets
 from reticent.kernel.statistics import Kind
 from reticent.knowledge import tails
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, pay_audit
-from reticent.knowledge.guarantees import Outcome, Report
+from reticent.knowledge.guarantees import Outcome, Progress, Report
 from reticent.knowledge.knowledge import VACUOUS, Knowledge
 from reticent.knowledge.learning import refitted
 from reticent.knowledge.tails import JOINT, noise_failure, reach
@@ -39,6 +40,7 @@ from reticent.queries.workload import Workload, marginals
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE, noise_costing, too_little
 from reticent.releases.release import Release
+from reticent.releases.rounds import STEPS
 from reticent.sessions.journal import AUDIT, TYPICAL, Journal
 from reticent.sessions.resume import OFFSETS, WARM, with_certificates, with_offsets, with_start
 
@@ -64,6 +66,11 @@ HELD_COPIES = 3
 LARGEST_WORKLOAD = 2**22
 """The largest number of cells of the default workload: all triples if they fit, else all pairs, else single
 attributes."""
+MOST_PAIRS = 2**15
+"""The largest number of pairs of the default workload: those of 256 attributes."""
+SET_STEPS = 2**17
+"""What an audit spends on a set whatever its size, in steps of the search for the worst range: a fraction of a
+millisecond to count it, guess it and describe it."""
 
 
 def warm_up(
@@ -87,19 +94,26 @@ def warm_up(
         knowledge = refitted(knowledge)
         journal.save_snapshot(knowledge)
     knowledge = with_certificates(journal, knowledge)
-    for kind, order, units in _first_audits(curator, journal, settings, knowledge):
+    for kind, order, units in _first_audits(curator, journal, settings, knowledge, progress):
+        progress(_last(f"auditing {kind} on {order} of {len(curator.domain)} columns"))
         knowledge, _ = certify(curator, journal, knowledge, kind, order, settings["confidence"], units)
     if settings.get("offsets"):
         knowledge = buy_offsets(curator, journal, knowledge, settings["offsets"])
     if settings.get("typical") and not journal.typical():
         order, units = typical_order(curator.domain), settings["typical"]
         if order:
+            progress(_last(f"measuring the typical error on up to {order} columns"))
             knowledge, _ = certify_typical(curator, journal, knowledge, order, settings["confidence"], units)
     return knowledge
 
 
+def _last(message: str) -> Progress:
+    """The warm start itself is done and paid for; its audits remain."""
+    return Progress(STEPS, STEPS, message, 1.0)
+
+
 def _first_audits(
-    curator: Curator, journal: Journal, settings: Mapping[str, Any], knowledge: Knowledge
+    curator: Curator, journal: Journal, settings: Mapping[str, Any], knowledge: Knowledge, progress: Report
 ) -> Iterator[tuple[Kind, int, int]]:
     """Classes that the warm start still has to certify, their numbers of attributes, and the units of each.
 
@@ -111,10 +125,13 @@ def _first_audits(
         return
     told = journal.prediction() if settings.get("purpose") == "unlimited" or "error" in settings else {}
     if told is None:
+        progress(_last("predicting the bounds of audits"))
         told = _predicted(curator, settings, knowledge)
         journal.save_prediction(told)  # before anything is paid: a retry decides the same
-    if uncertified and told.get("boxes", settings["audit"]):
-        yield "boxes", default_order(curator.domain), settings["audit"]
+    if uncertified and (units := told.get("boxes", settings["audit"])):
+        # An audit that an earlier version began goes on as it began.
+        begun = (order for order in (3, 2, 1) if journal.unfinished("boxes", order, units) is not None)
+        yield "boxes", next(begun, default_order(curator.domain)), units
     predicates = told.get("predicates")
     if predicates and not any(certificate.kind == "predicates" for certificate in journal.certificates()):
         yield "predicates", predicates["order"], predicates["units"]
@@ -352,9 +369,13 @@ def _measured(curator: Curator, journal: Journal) -> Iterator[tuple[tuple[str, .
 
 
 def default_workload(domain: Domain) -> Workload:
-    """All triples of attributes if their cells are few, else pairs, else single attributes."""
-    for order in (3, 2, 1):
-        if order <= len(domain) and _cells(domain, order) <= LARGEST_WORKLOAD:
+    """All triples of attributes if they and their cells are few, else pairs, else single attributes.
+
+    Triples are no more than the sets toward which a fit can move its records: the time of a fit grows with the number
+    of measured sets.
+    """
+    for order, most in ((3, TARGET_SETS), (2, MOST_PAIRS)):
+        if order <= len(domain) and comb(len(domain), order) <= most and _cells(domain, order) <= LARGEST_WORKLOAD:
             return marginals(domain, order)
     return marginals(domain, 1)
 
@@ -362,8 +383,9 @@ def default_workload(domain: Domain) -> Workload:
 def default_order(domain: Domain) -> int:
     """The number of attributes of the first audit: three, unless that would take minutes."""
     for order in (3, 2):
-        if order <= len(domain):
-            steps = sum(box_steps(domain.shape_of(s)) for s in itertools.combinations(domain.names, order))
+        steps = SET_STEPS * comb(len(domain), order)
+        if order <= len(domain) and steps <= LONGEST_AUDIT:
+            steps += sum(box_steps(domain.shape_of(s)) for s in itertools.combinations(domain.names, order))
             if steps <= LONGEST_AUDIT:
                 return order
     return 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.table import Table, exact_counts
+from reticent.knowledge.certificates import LONGEST_AUDIT
 from reticent.knowledge.guarantees import Outcome
 from reticent.knowledge.risks import dual_certificate, loss_difference, of_support, project, step
 from reticent.losses.risk import certificate_tensor, loss_tensor
@@ -310,3 +312,28 @@ def test_a_wide_threshold_session_answers_hundreds_of_questions_and_reopens(
                 missed += abs(answer.value - table[(a & b) | c].sum()) > answer.error
             digest = session.answering.epochs.snapshot.digest
     assert missed == 0
+
+
+# ---- openings take about as long as releases: their work is bounded by public sizes
+
+
+@pytest.mark.parametrize("columns", [3, 20, 30, 31, 69, 147, 200, 256, 257, 2000])
+def test_first_measurements_and_audits_of_many_columns_are_few(columns: int) -> None:
+    """All 52,394 triples of 69 columns were measured and audited: an opening took many minutes."""
+    domain = Domain({f"c{i}": 2 for i in range(columns)})
+    sets = [domain.canonical(names) for names in warmup.default_workload(domain).marginals]
+    assert len(sets) <= warmup.MOST_PAIRS
+    assert len(sets[0]) == (3 if columns <= 30 else 2 if columns <= 256 else 1)
+    order = warmup.default_order(domain)
+    assert comb(columns, order) * warmup.SET_STEPS <= LONGEST_AUDIT
+    assert order == (3 if columns <= 57 else 2 if columns <= 247 else 1)
+
+
+@pytest.mark.slow
+def test_a_session_of_sixty_nine_columns_measures_and_audits_pairs() -> None:
+    domain = Domain({f"c{i}": 2 for i in range(69)})
+    with Session.open(None, of_codes(domain, drawn(69), 100), BUDGET, warm_start=0.5) as session:
+        assert {len(marginal.attributes) for marginal in session.state.knowledge.marginals} == {1, 2}
+        (certificate,) = session.certificates
+        assert len(certificate.sets) == comb(69, 2)
+        assert session.ask(rt.count((rt.col("c0") == 0) & (rt.col("c1") == 0))).certified
