@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reticent.domain import Domain
 from reticent.errors import QueryError, SourceError
 from reticent.kernel.counting import marginals as counting
-from reticent.kernel.counting.marginals import Cache, covering, tally
+from reticent.kernel.counting.marginals import Cache, covering, summed, tally
 from reticent.kernel.counting.records import Records
 from reticent.kernel.statistics import FINE, LARGEST_GUESS, CellScores, ConjunctionScores, MaxError
 from reticent.kernel.table import PERSON_GRIDS, QUERY_GRID, WEIGHT_LIMIT, Table, person_grid
@@ -240,3 +240,10 @@ def test_a_table_beyond_the_grid_is_refused_in_one_line() -> None:
     assert "\n" not in str(problem.value)
     with pytest.raises(SourceError, match="too many"):
         Table(Records.of_codes(domain, {"a": np.array([0])}, np.array([1])), domain, records=WEIGHT_LIMIT)
+
+
+@given(st.lists(st.integers(1, 3), max_size=6), st.sets(st.integers(0, 5)), st.integers(0, 99))
+def test_axes_summed_by_runs_are_axes_summed_at_once(shape: list[int], dropped: set[int], seed: int) -> None:
+    table = np.random.default_rng(seed).integers(-9, 9, shape)
+    axes = tuple(sorted(axis for axis in dropped if axis < len(shape)))
+    np.testing.assert_array_equal(summed(table, axes), table.sum(axis=axes) if axes else table)
