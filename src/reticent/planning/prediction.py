@@ -36,8 +36,11 @@ INTERACTION = 1 / 40
 it 0.9 to 1.8 of the largest error was predicted on seven tables, Adult among them; without it up to 2.7."""
 REFITTED_CELLS = 2**19
 """Universes of up to this size are fitted a few times more for a prediction, in seconds; larger ones once."""
+REFITTED_WORK = 2**25
+"""Numbers that one step of a fit on chosen records passes over: up to here a few refits take seconds too."""
 REFITS, DRAWS = 3, 6
-"""Refits of small universes, and draws of what they do not show: the largest of many errors moves by a tenth."""
+"""Refits where they take seconds, and draws of what they do not show: the largest of many errors moves by a tenth, and
+that of one refit of a large universe by a third."""
 REFIT_STEPS = 100
 """Of a refit on chosen records, which may otherwise take longer than the release. Stopped early, its errors are a
 little larger than at the optimum: by a twentieth on a table whose refit needs 50 steps, stopped after 30."""
@@ -105,9 +108,12 @@ def refitted_largest(
     if not isinstance(hypothesis, (DenseHypothesis, SupportHypothesis)) or not told:
         return None
     generator, domain = np.random.default_rng(PUBLIC_SEED), hypothesis.domain
-    few = isinstance(hypothesis, SupportHypothesis) or domain.size > REFITTED_CELLS
+    if isinstance(hypothesis, SupportHypothesis):
+        quick = len(hypothesis.codes) * len(told) <= REFITTED_WORK
+    else:
+        quick = domain.size <= REFITTED_CELLS
     try:
-        fits = [_refitted(hypothesis, told, generator) for _ in range(1 if few else REFITS)]
+        fits = [_refitted(hypothesis, told, generator) for _ in range(REFITS if quick else 1)]
     except ReticentError:
         return None
     asked = list(dict.fromkeys(names for sets in (boxes, *predicates) for names in sets))
