@@ -451,7 +451,7 @@ BUGS: Sequence[Planted] = [
         using(SufficientStatistics),
     ),
     Planted("the scale of an excess risk forgotten", scale_forgotten_plant, using(ExcessRisk, ExcessRisks)),
-    Planted("several queries for the price of one", wrapped(Curator, "_priced", price_of_one), using(*MEASURED)),
+    Planted("several queries for the price of one", wrapped(Curator, "priced", price_of_one), using(*MEASURED)),
     Planted("a noisy preview that nobody paid for", wrapped(Curator, "measure", unpaid_preview), using(*MEASURED)),
     Planted("many selections for the price of one", wrapped(Exponential, "price", one_draw_paid), using(*SCORES)),
     Planted("a second threshold under one charge", wrapped(Curator, "exceeds", epoch_for_nothing), using(MaxError)),

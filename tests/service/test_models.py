@@ -210,8 +210,9 @@ def test_a_connection_fits_as_its_session_does(service: Service) -> None:
             assert model.error is not None
             assert model.error <= 0.2
             assert session.cost(fresh, error=0.2) == 0.0
-        with pytest.raises(rt.BudgetError):  # some minimiser would do, for more than the whole budget
-            session.minimize(fresh, error=0.02)
+        if model.error is None or model.error > 0.02:  # by chance the audit finds it as good as that
+            with pytest.raises(rt.BudgetError):  # some minimiser would do, for more than the whole budget
+                session.minimize(fresh, error=0.02)
         with pytest.raises(rt.QueryError, match="nothing certifies"):  # and none at any price
             session.minimize(fresh, error=0.0005)
         rows = [{"sex": "Male"}]

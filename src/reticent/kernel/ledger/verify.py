@@ -37,8 +37,9 @@ def verify(
     """
     file, marks = places(path, anchor)
     _require(file)
+    # Before the file: a writer marks what it has committed, so the file has every event that the mark knows.
+    mark = newest(marks)[1]
     with reading(file) as store:
-        mark = newest(marks)[1]
         history, kept, damaged = History(), [], _Blobs(store)
         for event in stored_events(store):
             damaged.see(event, history)

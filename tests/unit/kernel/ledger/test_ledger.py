@@ -17,7 +17,8 @@ import pytest
 
 from reticent.errors import BudgetError, LedgerError
 from reticent.kernel.accounting import Budget
-from reticent.kernel.ledger.anchor import Anchor, Mark
+from reticent.kernel.ledger import verify as verification
+from reticent.kernel.ledger.anchor import Anchor, Mark, newest
 from reticent.kernel.ledger.events import FORMAT, GENESIS, Event
 from reticent.kernel.ledger.ledger import Ledger, Reservation
 from reticent.kernel.ledger.store import VERSION
@@ -350,6 +351,23 @@ def test_concurrent_buyers_never_pass_the_limit(ledger: Ledger) -> None:
         thread.join()
     assert ledger.spent == LIMIT // 31 * 31
     assert len(refused) == 4
+
+
+def test_a_writer_that_begins_during_verification_is_no_rollback(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file was opened without its empty log; then the log and the mark grew, and the mark was read."""
+    opened(path).close()
+    with opened(path) as ledger:
+        begun: list[bool] = []
+
+        def written_meanwhile(marks: Path) -> tuple[int, Mark | None]:
+            if not begun:
+                begun.append(True)
+                for _ in range(3):
+                    ledger.append("note", {})
+            return newest(marks)
+
+        monkeypatch.setattr(verification, "newest", written_meanwhile)
+        assert verify(path).history.sequence == ledger.event(4).sequence
 
 
 def test_a_running_ledger_can_be_verified_from_outside(path: Path) -> None:
