@@ -22,7 +22,7 @@ import reticent as rt
 from benchmarks import nist
 from benchmarks.online_rivals import BUDGET
 from benchmarks.release import DATA, TABLES
-from benchmarks.shown import Claim, Grid, Shown
+from benchmarks.shown import Claim, Grid, Plot, Shown
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
 from reticent.sessions.session import Session
@@ -364,6 +364,16 @@ def present(found: dict[str, Any]) -> list[Shown]:
             f"tables of {len(off)} on which predicted bounds were within {PREDICTED_MARK} of the obtained ones",
             near,
             at_least=min(PREDICTED_TABLES, len(off)),
+        ),
+        Plot(
+            "predicted-bounds",
+            "The bound of the first certificate, predicted and obtained",
+            "predicted",
+            "obtained",
+            log="xy",
+            series={row["table"]: [(row["predicted"], row["worst"])] for row in started},
+            lines={"as predicted": sorted((row["predicted"], row["predicted"]) for row in started)},
+            expected="Points on the line: predicted before the audit is paid for.",
         ),
         Grid("Groups", dict.fromkeys(groups[0], ""), groups),
         Grid("Starts", dict.fromkeys(started[0], ""), started),

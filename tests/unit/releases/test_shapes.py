@@ -105,12 +105,12 @@ def check(seed: int) -> None:
         assert better <= ROOM * OVER_LESS * ours, (shape.domain.shape, shape.epsilon, more, better / ours)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_a_generated_table(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(6, 150))
+@pytest.mark.parametrize("seed", range(4, 150))
 def test_many_generated_tables(seed: int) -> None:
     check(seed)
