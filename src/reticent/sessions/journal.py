@@ -240,6 +240,10 @@ class Journal:
         found = self._about("questions", key)
         return None if found is None else Questions.from_dict(domain, found["questions"])
 
+    def typical_begun(self) -> int | None:
+        """The number of attributes of the first typical error that was charged, settled or not."""
+        return next((int(key.removeprefix(TYPICAL).split(":")[0]) for key in self.ledger.keys(TYPICAL)), None)
+
     def typical_index(self, key: str) -> int:
         """The index of a key among the typical errors of this ledger."""
         keys = self.ledger.keys(TYPICAL)

@@ -95,20 +95,20 @@ def warm_up(
         journal.save_snapshot(knowledge)
     knowledge = with_certificates(journal, knowledge)
     for kind, order, units in _first_audits(curator, journal, settings, knowledge, progress):
-        progress(_last(f"auditing {kind} on {order} of {len(curator.domain)} columns"))
+        progress(_after_start(f"auditing {kind} on up to {order} columns"))
         knowledge, _ = certify(curator, journal, knowledge, kind, order, settings["confidence"], units)
     if settings.get("offsets"):
         knowledge = buy_offsets(curator, journal, knowledge, settings["offsets"])
     if settings.get("typical") and not journal.typical():
-        order, units = typical_order(curator.domain), settings["typical"]
+        order, units = journal.typical_begun() or typical_order(curator.domain), settings["typical"]
         if order:
-            progress(_last(f"measuring the typical error on up to {order} columns"))
+            progress(_after_start(f"measuring the typical error on up to {order} columns"))
             knowledge, _ = certify_typical(curator, journal, knowledge, order, settings["confidence"], units)
     return knowledge
 
 
-def _last(message: str) -> Progress:
-    """The warm start itself is done and paid for; its audits remain."""
+def _after_start(message: str) -> Progress:
+    """The progress of what follows the measurements of a warm start: its predictions and audits."""
     return Progress(STEPS, STEPS, message, 1.0)
 
 
@@ -125,7 +125,7 @@ def _first_audits(
         return
     told = journal.prediction() if settings.get("purpose") == "unlimited" or "error" in settings else {}
     if told is None:
-        progress(_last("predicting the bounds of audits"))
+        progress(_after_start("predicting the bounds of audits"))
         told = _predicted(curator, settings, knowledge)
         journal.save_prediction(told)  # before anything is paid: a retry decides the same
     if uncertified and (units := told.get("boxes", settings["audit"])):
@@ -331,7 +331,7 @@ def certify_typical(
 def typical_order(domain: Domain) -> int:
     """The number of attributes of the first typical error: three, fewer in a narrow table or if sums are long.
 
-    None if no attribute has two codes, or if they have too many.
+    Zero if no attribute has two codes, or if they have too many.
     """
     asked = sum(domain[name].size > 1 for name in domain.names)
     orders = range(min(asked, default_order(domain)), 0, -1)

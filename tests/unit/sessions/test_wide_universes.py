@@ -329,6 +329,34 @@ def test_first_measurements_and_audits_of_many_columns_are_few(columns: int) -> 
     assert order == (3 if columns <= 57 else 2 if columns <= 247 else 1)
 
 
+@pytest.mark.parametrize("crash", [1, 2, 3], ids=["measurements", "audit", "typical error"])
+def test_an_opening_that_another_bound_began_goes_on(
+    crash: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version measured and audited triples of any number of columns, and stopped before an answer."""
+    domain = Domain({f"c{i}": 2 for i in range(8)})
+    table, settle, settled = of_codes(domain, drawn(8), 100), Ledger.settle, 0
+
+    def stopped(*arguments: Any, **options: Any) -> Any:
+        nonlocal settled
+        settled += 1
+        if settled == crash:
+            raise KeyboardInterrupt
+        return settle(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Ledger, "settle", stopped)
+        patch.setattr(warmup, "SET_STEPS", 0)
+        with pytest.raises(KeyboardInterrupt):
+            Session.open(tmp_path / "a.ledger", table, BUDGET, warm_start=0.5)
+    monkeypatch.setattr(warmup, "TARGET_SETS", 10)
+    monkeypatch.setattr(warmup, "SET_STEPS", LONGEST_AUDIT)
+    with Session.open(tmp_path / "a.ledger", table, BUDGET, warm_start=0.5) as session:
+        (certificate,) = session.certificates
+        assert len(certificate.sets) == (8 if crash == 1 else comb(8, 3))
+        assert all(not reservation.pending for reservation in session.state.ledger.reservations("measure"))
+
+
 @pytest.mark.slow
 def test_a_session_of_sixty_nine_columns_measures_and_audits_pairs() -> None:
     domain = Domain({f"c{i}": 2 for i in range(69)})
