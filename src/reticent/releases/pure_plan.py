@@ -72,7 +72,7 @@ def histogram_serves(
     allocation = Allocation(domain, [*inside, whole], targets)
     variances: list[np.ndarray | None] = [None] * len(allocation.sets)
     if records is not None:
-        variances = prior_variances([], domain, allocation.sets, records)
+        variances, _ = prior_variances([], domain, allocation.sets, records)
     nothing = np.zeros(len(allocation.sets))
 
     def filled(family: Sequence[Set]) -> PureShares:

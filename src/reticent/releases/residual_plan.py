@@ -7,7 +7,7 @@ minimises the sum of its roots over the workload (spec planning.md 3).
 
 For unknown variances this is ResidualPlanner (Xiao, He, Zhang, Kifer 2023), with one addition. Small tables have little
 weight in total variation and would have the largest errors of single cells. Therefore no target may have much more
-error than plain noise would leave with the budget divided equally among the targets.
+error, nor its cells much more noise, than plain noise would leave with the budget divided equally among the targets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.mechanisms.noise import SMALLEST_GAUSSIAN
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
 from reticent.queries.linear import Residual
-from reticent.releases.allocation import MOST_ERROR, RAISED, binned
+from reticent.releases.allocation import MOST_ERROR, RAISED, NoiseBounds, binned, left_variances, may_vary
 from reticent.releases.replacement import ReplacementPrices
 
 __all__ = ["ResidualPlan", "measurable", "noises_costing"]
@@ -103,15 +103,20 @@ class ResidualPlan:
         budget: float,
         known: np.ndarray,
         variances: Sequence[np.ndarray | None],
+        widest: np.ndarray | None = None,
         *,
         most_error: float = MOST_ERROR,
     ) -> np.ndarray:
         """Precisions to add to those already `known`, at the price of `budget`; `variances` of residuals are None if
-        unknown.
+        unknown, `widest` are the largest that any prior allows.
         """
         spread, counts = binned(variances, self._cells)
         added = np.full(len(self.sets), budget / len(self.sets)) / self.price
-        most = most_error**2 * self._errors(counts, _left(spread, self._plain(budget + float(self.price @ known))))
+        plain = self._plain(budget + float(self.price @ known))
+        most = most_error**2 * self._errors(counts, _left(spread, plain))
+        inside = self._outer, self._inner, self._share
+        widest = may_vary(variances) if widest is None else widest
+        bounds = NoiseBounds(inside, self.price, self._target_cells, plain, widest, most_error)
         weights, prices, over = self._weights.copy(), self.price, 1.0
         replaced = ReplacementPrices(self._domain, self.sets) if self._replacing else None
         for step in range(ITERATIONS):
@@ -125,6 +130,7 @@ class ResidualPlan:
             asked = weights * np.sqrt(self._target_cells / errors)
             worth = np.bincount(self._inner, asked[self._outer] * self._share, len(self.sets))
             gains = worth * (counts * left * left).sum(axis=1)
+            gains = gains + bounds.gains(known + added, float(self._weights @ np.sqrt(self._target_cells * errors)))
             if not gains.any():
                 break
             # With unknown variances the optimum for given weights and prices is reached in one step.
@@ -164,10 +170,8 @@ class ResidualPlan:
 
 
 def _left(spread: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The remaining part of each prior variance."""
-    precision = np.maximum(known, TINY)[:, None]
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isinf(spread), 1 / precision, spread / (1 + spread * precision))
+    """The part of each prior variance that is left, by classes of cells."""
+    return left_variances(spread, np.maximum(known, TINY)[:, None])
 
 
 def _in_groups(domain: Domain, sets: Sequence[Set], targets: Sequence[Set]) -> list[Set]:

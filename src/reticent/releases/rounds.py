@@ -227,12 +227,12 @@ def _residual_precisions(
     known += [direct.get(s, 0.0) for s in plan.sets]
     if look is not None:
         seen = {(), *look}
-        variances = [None if s in seen else np.zeros(1) for s in plan.sets]
+        variances, widest = [None if s in seen else np.zeros(1) for s in plan.sets], None
     else:
         count, _ = collection.records
-        variances = prior_variances(collection.measurements(), domain, plan.sets, max(count, 1.0))
+        variances, widest = prior_variances(collection.measurements(), domain, plan.sets, max(count, 1.0))
     budget = collection.sd(units) ** -2.0
-    added = plan.fill(budget, known, variances)
+    added = plan.fill(budget, known, variances, widest)
     if not collection.public_records:
         # Certificates divide by the number of records, which fractions hardly depend on.
         added[plan.sets.index(())] = max(added[plan.sets.index(())], float(TOTAL_SHARE) * budget)
@@ -271,8 +271,8 @@ def _targets(sets: Sequence[Set], targets: Mapping[Set, float]) -> dict[Set, flo
 def _planned(collection: Collection, domain: Domain, allocation: Allocation, units: int) -> dict[Set, int]:
     """Units by water-filling, given what was measured so far."""
     count, _ = collection.records
-    variances = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
-    added = allocation.fill(collection.sd(units) ** -2.0, *_known(collection, allocation), variances)
+    prior = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
+    added = allocation.fill(collection.sd(units) ** -2.0, *_known(collection, allocation), *prior)
     weights = np.sqrt(added) if collection.pure else added
     if not collection.public_records:
         # Fractions hardly depend on the number of records, so that the plan leaves it to chance.
@@ -299,7 +299,7 @@ def _pure_shares(
         shares, sets = first_shares(domain, seen, units), list(seen)
         return {s: shares[s] for s in sets}
     count, _ = collection.records
-    variances = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
+    variances, _ = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
     budget = collection.sd(units) ** -2.0
     weights = pure_shares(allocation, targets, budget, _known(collection, allocation), variances)
     kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max())

@@ -72,9 +72,12 @@ def test_what_is_known_and_what_is_faint_gets_less() -> None:
     before = planned.fill(1.0, known, unknown(planned))
     known[place] = 10 * before[place]
     assert planned.fill(1.0, known, unknown(planned))[place] < 0.1 * before[place]
-    faint = unknown(planned)
+    faint, widest = unknown(planned), np.full(len(planned.sets), np.inf)
     faint[place] = np.full(6, 1e-9)
-    assert planned.fill(1.0, np.zeros(len(planned.sets)), faint)[place] < 0.01 * before[place]
+    noticed = planned.fill(1.0, np.zeros(len(planned.sets)), faint, widest)[place]
+    widest[place] = 1e-9
+    ignored = planned.fill(1.0, np.zeros(len(planned.sets)), faint, widest)[place]
+    assert ignored < 0.01 * before[place] < noticed < before[place]
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
