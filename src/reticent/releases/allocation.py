@@ -29,7 +29,7 @@ from reticent.hypotheses.fitting.consistent import (
     kept_by_centring,
 )
 from reticent.hypotheses.fitting.pooling import VARIANCE, learn_scales
-from reticent.hypotheses.fitting.prior import POOLED_GRID, Base, collapse, product_base, without_impossible
+from reticent.hypotheses.fitting.prior import Base, collapse, product_base, without_impossible
 from reticent.hypotheses.fitting.smoothness import smooth_part
 from reticent.queries.linear import Residual
 
@@ -211,8 +211,8 @@ class NoiseBounds:
     """Bounds on the errors of single cells of each target, and the worth of the precision that they require.
 
     An estimated prior says how far cells lie from their prediction on average. The largest errors are those of cells
-    that it does not expect, and only noise limits them, or the strongest interaction that any prior allows. The largest
-    of N normal errors is about the root of `2 log N` standard deviations. Plain noise has one deviation for all cells
+    that it does not expect, and only noise limits them, or the sums of records that contain a cell. The largest of N
+    normal errors is about the root of `2 log N` standard deviations. Plain noise has one deviation for all cells
     of all targets. A target of c cells among K targets may have a larger one, by the root of `log N / log(K c)`, for
     the same union bound on the largest error; and `most_error` times that.
     """
@@ -297,7 +297,7 @@ def prior_variances(
     measurements: Sequence[Measurement], domain: Domain, sets: Sequence[Set], records: float
 ) -> tuple[list[np.ndarray | None], np.ndarray]:
     """Prior variances of every residual's cells, in records squared: how far it may lie from the prediction of lower
-    orders; and the largest variance of a cell for the largest scale.
+    orders; and the largest for any prior, given the lower orders.
 
     This is free, because it reads released numbers only. The scale of a set is estimated from its own departures, or
     from those of the other sets of its order if noise hides its own. For a pair that is smooth along an ordered
@@ -312,7 +312,7 @@ def prior_variances(
     widest: dict[Set, float] = {}
     for names, scale in learnt.scales.items():
         expected, departure = learnt.expected[names], learnt.departures.get(names)
-        widest[names] = (records * float(POOLED_GRID[-1])) ** 2 * float(spread(expected).max())
+        widest[names] = (records * _most_in_a_cell(expected)) ** 2
         part = None
         if departure is not None and len(names) == 2:
             part = smooth_part(domain, names, expected + departure.away, departure.sd, expected)
@@ -321,6 +321,14 @@ def prior_variances(
         else:
             found[names] = (records * scale) ** 2 * spread(expected)
     return [found.get(s) for s in sets], np.array([widest.get(s, np.inf) for s in sets])
+
+
+def _most_in_a_cell(expected: np.ndarray) -> float:
+    """The largest share that a cell can have: no cell exceeds the sums of its table that contain it."""
+    bound = np.full(expected.shape, np.inf)
+    for axis in range(expected.ndim):
+        bound = np.minimum(bound, expected.sum(axis=axis, keepdims=True))
+    return float(bound.max())
 
 
 def _held_spread(expected: np.ndarray) -> np.ndarray:
