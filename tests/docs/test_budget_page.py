@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from pathlib import Path
 
-from reticent.knowledge.tails import KINDS, PLAIN_WIDE, SESSION_WIDE, Shares, audit_share, session_share
+from reticent.knowledge.tails import KINDS, PLAIN_RULE, PLAIN_WIDE, SESSION_WIDE, Shares, audit_share, session_share
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import TOTAL_SHARE
 from reticent.releases.rounds import UNASKED_SHARE
@@ -56,8 +56,10 @@ def test_failure_shares_are_those_of_the_code() -> None:
 
 
 def test_shares_of_plain_sessions_are_those_of_the_code() -> None:
-    assert f"have {PLAIN_WIDE} of the failure probability instead of {SESSION_WIDE}" in PAGE.read_text()
-    for plain in (True, False):
+    text = " ".join(PAGE.read_text().split())
+    assert f"have 1/{PLAIN_WIDE[PLAIN_RULE].denominator:,} of the failure probability instead of {SESSION_WIDE}" in text
+    assert f"Ledgers of earlier versions keep {PLAIN_WIDE[1]}." in text
+    for plain in (0, *PLAIN_WIDE):
         shares = Shares(joint=True, plain=plain)
         parts = [shares.certificate(1), shares.derived(1), float(session_share("typical", 1, shares.wide))]
         # Half of each kind is left for those that follow: all of them and one purchase make one.

@@ -54,8 +54,8 @@ class Certificate:
     confidence: float
     ledger_id: int | None = None
     joint: bool = False
-    plain: bool = False
-    """Whether the session gives statements about classes a small share (`Shares.plain`)."""
+    plain: int = 0
+    """Under which rule a plain session gives statements about classes a small share (`Shares.plain`)."""
 
     origin = "certificate"
 

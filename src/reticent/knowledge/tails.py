@@ -118,8 +118,11 @@ def box_reach(sd: float, chosen: float, shape: tuple[int, ...], failure: float) 
 
 SESSION_WIDE = Fraction(1, 20)
 """Of an answer's failure probability: for all statements about whole classes of questions, jointly."""
-PLAIN_WIDE = Fraction(1, 500)
-"""The same for a `plain` session, opened with the error of its questions and without a warm start."""
+PLAIN_WIDE = {1: Fraction(1, 500), 2: Fraction(1, 10_000)}
+"""The same for a `plain` session, opened with the error of its questions and without a warm start. Ledgers store which
+rule it began under; `PLAIN_RULE` is that of new sessions.
+"""
+PLAIN_RULE = 2
 
 Kind = Literal["certificates", "typical", "derived"]
 KINDS: dict[Kind, Fraction] = {"certificates": Fraction(1, 3), "typical": Fraction(1, 3), "derived": Fraction(1, 3)}
@@ -133,14 +136,15 @@ class Shares:
     """
 
     joint: bool
-    plain: bool = False
+    plain: int = 0
+    """The rule of a plain session; 0 for all others."""
     possible: bool = True
     """Whether readings are moved to the nearest share of a table; version 0.1 stated them as they came out."""
 
     @property
     def wide(self) -> Fraction:
         """The joint share of all statements about whole classes of questions."""
-        return PLAIN_WIDE if self.plain else SESSION_WIDE
+        return PLAIN_WIDE[self.plain] if self.plain else SESSION_WIDE
 
     def certificate(self, index: int) -> float:
         """The share of the audit with this index, counted from 1."""

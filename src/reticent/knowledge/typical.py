@@ -64,7 +64,7 @@ class TypicalError:
     index: int
     confidence: float
     ledger_id: int | None = None
-    plain: bool = False
+    plain: int = 0
     """As of a certificate."""
 
     @cached_property

@@ -94,7 +94,7 @@ class Journal:
         settings = self.settings() or {}
         joint = bool(settings.get("joint", False))
         possible = joint or bool(settings.get("possible", False))
-        return Shares(joint=joint, plain=bool(settings.get("plain", False)), possible=possible)
+        return Shares(joint=joint, plain=int(settings.get("plain", 0)), possible=possible)
 
     def save_settings(self, settings: dict[str, Any]) -> None:
         self._append("session", settings)

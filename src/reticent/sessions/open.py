@@ -21,7 +21,7 @@ from reticent.kernel.curator import Curator
 from reticent.knowledge.guarantees import Report
 from reticent.knowledge.learning import learn, understand
 from reticent.knowledge.publications import PublishedBudget, behind, budget_of
-from reticent.knowledge.tails import noise_failure
+from reticent.knowledge.tails import PLAIN_RULE, noise_failure
 from reticent.losses.losses import ConvexLoss
 from reticent.planning.convex import ENGINES as CONVEX_ENGINES
 from reticent.planning.convex import ConvexPlan, convex_plan
@@ -255,7 +255,7 @@ def _default_terms(curator: Curator, journal: Journal, opening: Opening) -> dict
         # Each question will request that error and pay for itself.
         terms |= {"typical": 0, "error": opening.error}
         if share == 0 and opening.start is None:
-            terms["plain"] = True
+            terms["plain"] = PLAIN_RULE
     if count is not None:
         # Certificates for classes of questions do not bound models.
         terms |= {"losses": count, "audit": 0, "typical": 0}
