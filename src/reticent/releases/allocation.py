@@ -62,9 +62,9 @@ derivative of the root of a variance falls with the 3/2 power of the precision.
 """
 MOST_ERROR = 1.2
 """Largest error of a target relative to plain noise. The largest error of any cell is then at most a quarter above that
-of plain noise. At 1 the expected total variation is up to 1.6 times the minimum, at 1.2 up to 1.15 times; without a
-bound the noise of a small target's cells is up to 4.7 times that of plain noise (docs/validation.md, constants of the
-plan).
+of plain noise. With unknown variances, at 1 the expected total variation is up to 1.6 times the minimum, at 1.2 up to
+1.15 times; without a bound the noise of a small target's cells is up to 4.7 times that of plain noise
+(docs/validation.md, constants of the plan).
 """
 RAISED = 0.25
 """In each iteration the weight of a target is raised by this power of the ratio of its error to the largest allowed."""
@@ -124,7 +124,8 @@ class Allocation:
         spread, counts = binned(variances, self._cells)
         before = self.precisions(measured) + residuals
         added = np.full(len(self.sets), budget / len(self.sets))
-        bounds = self._noise_bounds(budget + float(measured.sum()), may_vary(variances) if widest is None else widest)
+        spent = float(measured.sum() + self._kept @ residuals)
+        bounds = self._noise_bounds(budget + spent, may_vary(variances) if widest is None else widest)
         for _ in range(ITERATIONS):
             known = before + self.precisions(added)
             errors, gains = self._gains(known, spread, counts, self._weights)
@@ -178,7 +179,7 @@ class Allocation:
         return float(self._weights @ np.sqrt(self._cells * errors))
 
     def _noise_bounds(self, budget: float, widest: np.ndarray) -> NoiseBounds:
-        """Bounds on the noise of the targets' cells; `budget` is the sum of all precisions, earlier ones included."""
+        """Bounds on the noise of the targets' cells; `budget` is that of all measurements, earlier ones included."""
         asked = self._weights > 0
         numbers = np.cumsum(asked) - 1
         kept = asked[self._outer]
@@ -212,9 +213,10 @@ class NoiseBounds:
 
     An estimated prior says how far cells lie from their prediction on average. The largest errors are those of cells
     that it does not expect, and only noise limits them, or the sums of records that contain a cell. The largest of N
-    normal errors is about the root of `2 log N` standard deviations. Plain noise has one deviation for all cells
-    of all targets. A target of c cells among K targets may have a larger one, by the root of `log N / log(K c)`, for
-    the same union bound on the largest error; and `most_error` times that.
+    normal errors is about the root of `2 log N` standard deviations. A target of c cells among K targets may therefore
+    have more noise than plain noise leaves it, by the root of `log N / log(K c)` if that is above one: the bound on the
+    largest error of all N cells, a sum over targets, is then at most doubled. `most_error` multiplies this root. A
+    target whose cells have no noise, of attributes with one code each, has no bound.
     """
 
     def __init__(
@@ -234,7 +236,7 @@ class NoiseBounds:
         self._price, self._widest, self._targets = price, widest, cells.size
         allowed = np.log(max(cells.sum(), 2.0)) / np.log(np.maximum(cells * cells.size, 2.0))
         noise = self._errors(price / np.maximum(plain, TINY))
-        self._most = np.maximum(most_error**2 * np.maximum(allowed, 1.0) * noise, TINY)
+        self._most = np.where(noise > 0, most_error**2 * np.maximum(allowed, 1.0) * noise, np.inf)
         self._multipliers = np.full(cells.size, FIRST_MULTIPLIER)
 
     def gains(self, known: np.ndarray, objective: float) -> np.ndarray:
@@ -312,7 +314,7 @@ def prior_variances(
     widest: dict[Set, float] = {}
     for names, scale in learnt.scales.items():
         expected, departure = learnt.expected[names], learnt.departures.get(names)
-        widest[names] = (records * _most_in_a_cell(expected)) ** 2
+        widest[names] = (records * _most_in_a_cell(expected)) ** 2 / kept_by_centring(expected.shape)
         part = None
         if departure is not None and len(names) == 2:
             part = smooth_part(domain, names, expected + departure.away, departure.sd, expected)

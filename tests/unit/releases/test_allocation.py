@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from reticent.domain import Domain
-from reticent.releases.allocation import MOST_ERROR, Allocation
+from reticent.hypotheses.base import Measurement
+from reticent.queries.linear import marginal
+from reticent.releases.allocation import MOST_ERROR, Allocation, NoiseBounds, prior_variances
 from reticent.releases.candidates import measured_sets
 from reticent.releases.residual_plan import ResidualPlan
 
@@ -85,6 +87,78 @@ def test_no_target_has_much_more_noise_than_plain_whatever_the_prior_says(seed: 
 
 def ratio_of(domain: Domain, inner: tuple[str, ...], outer: tuple[str, ...]) -> float:
     return domain.cells(inner) / domain.cells(outer)
+
+
+def test_earlier_measurements_count_toward_the_plain_noise_that_bounds():
+    """All pairs after a first purchase of half of them: the bound is that of both budgets together."""
+    domain = Domain(dict.fromkeys("abcd", 6))
+    sets = [*((name,) for name in domain.names), *combinations(domain.names, 2)]
+    targets = dict.fromkeys(sets[4:], 1.0)
+    measured, nothing = np.array([0.0] * 4 + [0.2] * 3 + [0.0] * 3), np.zeros(10)
+    faint = [None if len(s) == 1 else np.full(1, 1e-9) for s in sets]
+    allocation = Allocation(domain, sets, targets)
+    known = allocation.precisions(measured + allocation.fill(1.0, measured, nothing, faint))
+    single, pair = (5 / 6) * (1 / 6) ** 2, (5 / 6) ** 2
+    # Each attribute is in three pairs of the six; N and K c are both 6 * 36.
+    equal = 1.6 / 6
+    plain = 2 * single / (3 * equal / 6) + pair / equal
+    for place, (a, b) in enumerate(sets[4:], start=4):
+        ours = sum(single / known[sets.index((name,))] for name in (a, b)) + pair / known[place]
+        assert ours < (1.03 * MOST_ERROR) ** 2 * plain
+
+
+def bounds_of(domain: Domain, targets: list[tuple[str, ...]], widest: float = np.inf) -> tuple[NoiseBounds, np.ndarray]:
+    """Bounds for unit plain precisions of all residuals, and the prices of these."""
+    sets = list(dict.fromkeys(a for t in targets for k in range(1, len(t) + 1) for a in combinations(t, k)))
+    price = np.array([np.prod([1 - 1 / domain[name].size for name in s]) for s in sets])
+    inside = [(i, j, ratio_of(domain, a, t)) for i, t in enumerate(targets) for j, a in enumerate(sets) if {*a} <= {*t}]
+    outer, inner, ratio = (np.array(column) for column in zip(*inside, strict=True))
+    cells = np.array([domain.cells(t) for t in targets], dtype=float)
+    return NoiseBounds((outer, inner, ratio), price, cells, np.ones(len(sets)), np.full(len(sets), widest)), price
+
+
+def test_bounds_allow_small_targets_more_noise_for_the_same_union_bound():
+    domain = Domain({"a": 2, "b": 3, "c": 40, "d": 50})
+    bounds, price = bounds_of(domain, [("a", "b"), ("c", "d")])
+    cells = 6 + 2000
+    allowed = np.array([np.log(cells) / np.log(2 * 6), 1.0])
+    assert bounds.over_most(np.ones(len(price))) == pytest.approx(1 / (MOST_ERROR * np.sqrt(allowed)))
+
+
+def test_gains_are_the_slopes_of_the_errors_that_are_bounded():
+    """Of one target, by finite differences: how much a little more precision lowers the squared error of its cells."""
+    domain, step = Domain({"a": 2, "b": 5, "c": 4}), 1e-6
+    for widest in (np.inf, 3.0):
+        bounds, price = bounds_of(domain, [("a", "b", "c")], widest)
+        known = np.random.default_rng(3).uniform(0.2, 2, len(price))
+        slopes = np.array(
+            [
+                (bounds.over_most(known) ** 2 - bounds.over_most(known + step * (np.arange(len(price)) == i)) ** 2)[0]
+                for i in range(len(price))
+            ]
+        )
+        gains = price * bounds.gains(known, 1.0)
+        assert gains / gains.sum() == pytest.approx(slopes / slopes.sum(), rel=1e-3)
+
+
+def test_a_target_of_one_cell_leaves_a_plan():
+    domain = Domain({"a": 3, "b": 4, "c": 1})
+    sets = [("a",), ("b",), ("c",), ("a", "b")]
+    allocation = Allocation(domain, sets, {("c",): 1.0, ("a", "b"): 1.0})
+    found = allocation.fill(1.0, np.zeros(4), np.zeros(4), [None] * 4)
+    assert np.isfinite(found).all()
+    assert found.sum() == pytest.approx(1)
+
+
+def test_no_residual_departs_further_than_its_table_has_records():
+    """The sums that contain a cell of a pair: its row and its column."""
+    domain = Domain({"a": 2, "b": 4})
+    rows, columns = np.array([0.9, 0.1]), np.array([0.7, 0.1, 0.1, 0.1])
+    measured = [Measurement(marginal(n), values, 1e-6) for n, values in (("a", rows), ("b", columns))]
+    variances, widest = prior_variances(measured, domain, [("a",), ("a", "b")], 1000.0)
+    assert variances[0] is None
+    assert widest[0] == np.inf
+    assert widest[1] == pytest.approx(700.0**2 / (1 / 2 * 3 / 4), rel=1e-4)
 
 
 def test_sets_of_any_order_are_measured():
