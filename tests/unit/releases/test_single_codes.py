@@ -37,7 +37,7 @@ def test_a_table_with_single_codes_is_released(shape, sets, budget, neighbours):
     workload = rt.Workload([rt.marginal(*names) for names in sets], domain=table.domain)
     release = rt.release(table, workload, budget, progress=False)
     for names in sets:
-        values = release.answer(rt.marginal(*names)).value
+        values = np.asarray(release.answer(rt.marginal(*names)).value)
         assert values.shape == table.domain.shape_of(tuple(names))
         assert values.min() >= 0
         assert values.sum() == pytest.approx(1)
