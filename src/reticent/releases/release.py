@@ -372,9 +372,12 @@ class Release:
 
     def __repr__(self) -> str:
         bound = min((c.bound for c in (*self.certificates, *self.guarantees)), default=None)
-        # Every share is within 1 of any other: a wider bound certifies nothing, and no answer states it.
-        within = f"certified to ±{bound:.3g}" if bound is not None and bound < 1 else "not certified: too few records for this budget"
-        certified = "" if bound is None else f", workload cells {within}"
+        if bound is None:
+            certified = ""
+        elif bound < 1:
+            certified = f", workload cells certified to ±{bound:.3g}"
+        else:  # every share is within 1 of any other: no answer states such a bound
+            certified = ", workload cells not certified: too few records for this budget"
         certified = ", nothing measured: synthetic rows are uniform" if nothing_measured(self.knowledge) else certified
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
 
