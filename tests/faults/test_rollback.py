@@ -280,7 +280,7 @@ def test_a_damaged_or_foreign_file_is_one_clear_line(tmp_path: Path) -> None:
     path = tmp_path / "a.ledger"
     path.write_bytes(b"not a database" * 500)
     for reader in (lambda: Ledger.open(path, identity=IDENTITY, budget=BUDGET), lambda: verify(path)):
-        with pytest.raises(LedgerError, match="not a database") as caught:
+        with pytest.raises(LedgerError, match="is not a ledger, or its first bytes are damaged") as caught:
             reader()
         assert "\n" not in str(caught.value)
 

@@ -53,6 +53,7 @@ from reticent.releases.candidates import (
     measured_sets,
     pairs_of_a_tree,
     target_sets,
+    without_single_codes,
 )
 from reticent.releases.levels import LevelPlan, level_plans
 from reticent.releases.pure_plan import histogram_serves
@@ -214,7 +215,8 @@ class Adaptive:
         learn = self._whole if domain.size <= self.dense_cells else self._proposed
         fitted_formerly = curator.begun(f"{key}:audit:cells") is not None and curator.kept(f"{key}:hypothesis") is None
         fit_options = FORMER_FIT if fitted_formerly else {}
-        hypothesis, notes = learn(collection, domain, targets, units, report, fit_options)
+        learned = without_single_codes(domain, targets, collection.plans)
+        hypothesis, notes = learn(collection, domain, learned, units, report, fit_options)
         certificates = ()
         if self.audit_share:
             report(Progress(STEPS - 1, STEPS, "auditing the workload", collection.spent_share))

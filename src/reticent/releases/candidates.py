@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb, log2
@@ -17,7 +17,16 @@ from reticent.queries.linear import Marginal, Residual
 from reticent.queries.workload import Workload
 from reticent.releases.allocation import departures_of
 
-__all__ = ["Interaction", "closure", "interactions", "measured_sets", "pairs_of_a_tree", "target_sets"]
+__all__ = [
+    "Interaction",
+    "closure",
+    "interactions",
+    "measured_sets",
+    "pairs_of_a_tree",
+    "target_sets",
+    "with_several_codes",
+    "without_single_codes",
+]
 
 Set = tuple[str, ...]
 
@@ -43,17 +52,40 @@ def target_sets(workload: Workload, domain: Domain) -> dict[Set, float]:
     return targets
 
 
+def with_several_codes(domain: Domain, names: Iterable[str]) -> Set:
+    """The attributes that can differ between records."""
+    return tuple(name for name in names if domain[name].size > 1)
+
+
+def without_single_codes(domain: Domain, targets: Mapping[Set, float], kept: Container[Set] = ()) -> dict[Set, float]:
+    """The targets without attributes of a single code, with summed weights; `kept` ones are unchanged.
+
+    The cells are the same without such an attribute, and its own residuals and interactions have no degree of freedom.
+    If no target can be learned, single attributes take their place.
+    """
+    found: dict[Set, float] = {}
+    for names, weight in targets.items():
+        if shorter := names if names in kept else with_several_codes(domain, names):
+            found[shorter] = found.get(shorter, 0.0) + weight
+    return found or dict.fromkeys(_single_attributes(domain), 1.0)
+
+
+def _single_attributes(domain: Domain) -> list[Set]:
+    """Those with several codes; the first attribute if every one has a single code."""
+    return [(name,) for name in with_several_codes(domain, domain.names) or domain.names[:1]]
+
+
 def closure(targets: Iterable[Set], order: int) -> list[Set]:
     """All subsets with `order` attributes, in a fixed order."""
     return list(dict.fromkeys(s for names in targets for s in combinations(names, order)))
 
 
 def measured_sets(domain: Domain, targets: Iterable[Set], largest: int) -> list[Set]:
-    """The sets that a run measures: single attributes, the targets and the sets inside them, of up to `largest`
-    cells.
+    """The sets that a run measures: single attributes with several codes, the targets and the sets inside them, of up
+    to `largest` cells.
     """
     asked = [s for s in targets if domain.cells(s) <= largest]
-    sets = dict.fromkeys((name,) for name in domain.names)
+    sets = dict.fromkeys(_single_attributes(domain))
     for order in range(2, max((len(s) for s in targets), default=0) + 1):
         inside = [s for s in closure(targets, order) if domain.cells(s) <= largest] if order <= LOW_ORDERS else []
         if order > LOW_ORDERS and sum(comb(len(s), order) for s in asked) + len(sets) <= MOST_SETS:

@@ -17,6 +17,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.hypotheses.fitting.consistent import maximal_sets
 from reticent.releases.allocation import MOST_ERROR, Allocation, PureShares, prior_variances
+from reticent.releases.candidates import with_several_codes
 
 __all__ = ["LOOK", "families", "histogram_serves", "pure_shares"]
 
@@ -67,7 +68,7 @@ def histogram_serves(
     Interactions are assumed to be as strong as the priors say without measurements, and records to be spread evenly.
     Without a number of records no prior is assumed. `budget` is the precision of one marginal that receives all of it.
     """
-    whole = domain.names
+    whole = with_several_codes(domain, domain.names) or domain.names[:1]
     inside = [s for s in sets if s != whole]
     allocation = Allocation(domain, [*inside, whole], targets)
     variances: list[np.ndarray | None] = [None] * len(allocation.sets)

@@ -372,7 +372,12 @@ class Release:
 
     def __repr__(self) -> str:
         bound = min((c.bound for c in (*self.certificates, *self.guarantees)), default=None)
-        certified = "" if bound is None else f", workload cells certified to ±{bound:.3g}"
+        if bound is None:
+            certified = ""
+        elif bound < 1:
+            certified = f", workload cells certified to ±{bound:.3g}"
+        else:  # every share is within 1 of any other: no answer states such a bound
+            certified = ", workload cells not certified: too few records for this budget"
         certified = ", nothing measured: synthetic rows are uniform" if nothing_measured(self.knowledge) else certified
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
 

@@ -60,6 +60,14 @@ def test_answers_carry_their_certificate(release: rt.Release) -> None:
     assert "uncertified" not in repr(cell)
 
 
+def test_a_bound_wider_than_the_table_is_not_called_certified() -> None:
+    domain = rt.Domain(a=2, b=3)
+    table = rt.Table.of(pa.table({"a": [0, 1, 1], "b": [0, 1, 2]}), domain, neighbours="add-remove")
+    release = rt.release(table, rt.marginals(domain, 2), rt.Budget(rho=0.01), progress=False)
+    assert not release.answer(rt.marginal("a", "b")).certified
+    assert "workload cells not certified: too few records for this budget>" in repr(release)
+
+
 def test_it_survives_the_disk_to_the_bit(release: rt.Release, tmp_path: Path) -> None:
     path = release.save(tmp_path / "people.release")
     again = rt.Release.load(path)

@@ -33,6 +33,8 @@ def io_errors(what: object) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
+            raise LedgerError(f"{what} is not a ledger, or its first bytes are damaged: check the path") from error
         # SQLite quotes a damaged name in its message unchanged, so the message may not be valid text.
         damaged = isinstance(error, UnicodeDecodeError)
         reason = "the file is damaged" if damaged else getattr(error, "strerror", None) or error
