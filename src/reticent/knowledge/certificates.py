@@ -17,7 +17,7 @@ from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import restore
 from reticent.kernel.statistics import Kind, MaxError, fine
-from reticent.knowledge.tails import Shares, largest_error, noise_failure
+from reticent.knowledge.tails import Shares, audit_reading, largest_error, noise_failure
 from reticent.queries.forms import Dense, Form
 
 Bound = TypeVar("Bound", bound="ErrorBound")
@@ -191,7 +191,7 @@ def pay_audit(
         kind=kind,
         sets=sets,
         snapshot=snapshot,
-        reading=float(settled.values[0]) / records,
+        reading=audit_reading(float(settled.values[0]), records),
         noise=noise.describe(),
         # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * largest + 1) * step / records,

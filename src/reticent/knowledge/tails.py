@@ -66,6 +66,15 @@ def noise_failure(confidence: float, records_error: float) -> float:
     return max(0.0, 1 - confidence - (RECORDS_FAILURE if records_error > 0 else 0.0))
 
 
+def audit_reading(value: float, records: float) -> float:
+    """What an audit read, as a share of `records`.
+
+    Errors are at least 0, so a negative value is known to be noise. Counted as it came out, it could make a bound
+    smaller than the noise of its own audit, or even below 0, which is known to be false.
+    """
+    return max(0.0, value) / records
+
+
 def largest_error(
     reading: float, noise: Noise, failure: float, *, slack: float, records: float, records_error: float
 ) -> float:

@@ -26,7 +26,7 @@ from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import restore
 from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.statistics import fine
-from reticent.knowledge.tails import Shares, largest_error, noise_failure, session_share
+from reticent.knowledge.tails import Shares, audit_reading, largest_error, noise_failure, session_share
 from reticent.queries.distribution import MOST_QUESTIONS, SEED_BYTES, WHOLE, Distribution, Questions, has_ranges
 from reticent.queries.forms import KEPT_CODES, KEPT_VECTORS, Form, Product
 from reticent.queries.linear import Marginal
@@ -216,7 +216,7 @@ def measure_typical(
         distribution=questions.to_dict(),
         share=share,
         snapshot=snapshot,
-        reading=float(settled.values[0]) / records,
+        reading=audit_reading(float(settled.values[0]), records),
         noise=noise.describe(),
         # Guesses are rounded to the grid cell by cell, and discrete noise may exceed its bound by one step.
         slack=(0.5 * max(guess.size for guess in guesses) + 1) / fine(1) / records,

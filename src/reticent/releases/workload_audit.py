@@ -18,6 +18,7 @@ from reticent.kernel.mechanisms.base import Sensitivity, restore
 from reticent.kernel.statistics import VALUE_ROUNDING, fine
 from reticent.knowledge.certificates import Certificate, held, pay_audit
 from reticent.knowledge.guarantees import AuditReading, Guarantee, Outcome
+from reticent.knowledge.tails import audit_reading
 from reticent.knowledge.typical import TypicalError, few, listed, measure_typical
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.distribution import Distribution, Questions
@@ -74,7 +75,7 @@ def audited(
     largest = LargestError(queries.queries, records * queries.guesses(hypothesis), state=snapshot)
     settled = curator.measure([largest], noise, key=named)
     reading = AuditReading(
-        value=float(settled.values[0]) / records,
+        value=audit_reading(float(settled.values[0]), records),
         noise=noise.describe(),
         # Guesses are rounded to the grid, discrete noise may stray one step further; values were rounded, too.
         slack=1.5 / fine(1) / records + VALUE_ROUNDING,

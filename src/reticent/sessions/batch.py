@@ -20,7 +20,7 @@ from reticent.knowledge.certificates import LAST_INDEX, NOISE_SHARE, WORTH, Cert
 from reticent.knowledge.free import finished
 from reticent.knowledge.knowledge import CertifiedBatch
 from reticent.knowledge.request import Request, error_in_unit
-from reticent.knowledge.tails import reach
+from reticent.knowledge.tails import audit_reading, reach
 from reticent.queries.base import Linear, Query, checked_query
 from reticent.releases.budgeting import divide
 from reticent.sessions.engine import Certify, Measure, Quote, Split
@@ -184,7 +184,7 @@ def _audit(state: State, plan: AuditPlan, request: Request) -> int:
         kind="cells",
         sets=(),  # it covers no class, only the questions it names
         snapshot=plan.snapshot.digest,
-        reading=float(settled.values[0]) / knowledge.records,
+        reading=audit_reading(float(settled.values[0]), knowledge.records),
         noise=plan.noise.describe(),
         # Guesses and discrete noise are off by up to one step each; values of fractional queries were rounded before.
         slack=2 / fine(1) / knowledge.records + VALUE_ROUNDING,
