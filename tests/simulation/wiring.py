@@ -189,6 +189,7 @@ class Sqlite:
     """Stands for the module `sqlite3`."""
 
     Error = sqlite3.Error
+    SQLITE_NOTADB = sqlite3.SQLITE_NOTADB
     Connection = Connection
 
     @staticmethod
