@@ -25,7 +25,7 @@ from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.mechanisms.noise import SMALLEST_GAUSSIAN
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
 from reticent.queries.linear import Residual
-from reticent.releases.allocation import MOST_ERROR, RAISED, NoiseBounds, binned, left_variances, may_vary
+from reticent.releases.allocation import MOST_ERROR, RAISED, NoiseBounds, binned, left_variances, unbounded_variances
 from reticent.releases.replacement import ReplacementPrices
 
 __all__ = ["ResidualPlan", "measurable", "noises_costing"]
@@ -115,7 +115,7 @@ class ResidualPlan:
         plain = self._plain(budget + float(self.price @ known))
         most = most_error**2 * self._errors(counts, _left(spread, plain))
         inside = self._outer, self._inner, self._share
-        widest = may_vary(variances) if widest is None else widest
+        widest = unbounded_variances(variances) if widest is None else widest
         bounds = NoiseBounds(inside, self.price, self._target_cells, plain, widest, most_error)
         weights, prices, over = self._weights.copy(), self.price, 1.0
         replaced = ReplacementPrices(self._domain, self.sets) if self._replacing else None

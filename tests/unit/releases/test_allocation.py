@@ -48,8 +48,11 @@ def test_what_is_known_to_be_faint_is_measured_only_for_its_largest_error():
     faint = [None if len(s) < 3 else np.full(DOMAIN.shape_of(s), 1e-9) for s in sets]
     found = allocation.fill(1.0, np.zeros(len(sets)), np.zeros(len(sets)), faint)
     strong = allocation.fill(1.0, np.zeros(len(sets)), np.zeros(len(sets)), [None] * len(sets))
+    widest = np.array([np.inf if spread is None else 1e-9 for spread in faint])
+    ignored = allocation.fill(1.0, np.zeros(len(sets)), np.zeros(len(sets)), faint, widest)
     triples = np.array([len(s) == 3 and "d" not in s for s in sets])  # a set with d is one without it
-    assert found[triples].sum() < 0.9 * strong[triples].sum()
+    assert ignored[triples].sum() < 0.1 * strong[triples].sum()
+    assert ignored[triples].sum() < found[triples].sum() < 0.9 * strong[triples].sum()
 
 
 def test_what_cannot_vary_is_not_measured():
