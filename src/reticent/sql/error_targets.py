@@ -13,7 +13,7 @@ from reticent.knowledge.answer import Answer
 from reticent.knowledge.request import ROUNDING, Percent, Records, WantedError
 from reticent.queries import Query
 from reticent.sql.distribution import QuantileExpr
-from reticent.sql.expressions import Clipped, Expr, MeanExpr, Partly, Run, Sum, is_count
+from reticent.sql.expressions import Clipped, Expr, MeanExpr, Run, Sum, is_count
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused
 from reticent.sql.vectors import NUMERIC, TEMPORAL
@@ -99,8 +99,9 @@ def _wanted(statement: Statement, place: int, wish: WantedError, records: float,
 
 def _range(name: str, expr: Expr, records: float) -> float:
     """How far apart two possible values of a number are."""
-    if isinstance(expr, Partly):
-        return _range(name, expr.sure, records)
+    found = [one for one in expr.origins if one.known is None]
+    if found != [expr]:
+        return max(_range(name, one, records) for one in found)
     if isinstance(expr, Sum):
         return records * sum(abs(coefficient) for coefficient, _ in expr.terms)
     if isinstance(expr, (MeanExpr, Clipped)):

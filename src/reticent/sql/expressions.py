@@ -208,6 +208,11 @@ class Expr:
         return None
 
     @property
+    def origins(self) -> tuple[Expr, ...]:
+        """The columns that its values come from unchanged: itself, unless it only arranges the rows of others."""
+        return (self,)
+
+    @property
     def arrays(self) -> int:
         return self.work
 
@@ -397,6 +402,10 @@ class Partly(Expr):
         return (self.sure, self.open, self.counted)
 
     @property
+    def origins(self) -> tuple[Expr, ...]:
+        return (self.sure,)
+
+    @property
     def arrays(self) -> int:
         return 8
 
@@ -468,6 +477,10 @@ class Repeated(Expr):
     def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
         return (self.inner,)
 
+    @property
+    def origins(self) -> tuple[Expr, ...]:
+        return self.inner.origins
+
     def evaluate(self, run: Run) -> Vector:
         return run.of(self.inner).spread(self.rows)
 
@@ -490,6 +503,10 @@ class Taken(Expr):
     @property
     def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
         return (self.inner,)
+
+    @property
+    def origins(self) -> tuple[Expr, ...]:
+        return self.inner.origins
 
     def evaluate(self, run: Run) -> Vector:
         return taken(run.of(self.inner), self.picks)
@@ -515,7 +532,8 @@ class Presence(Expr):
 
 
 def is_count(expr: Expr, columns: Sequence[object]) -> bool:
-    """Whether it is counted in records: a sum of measures none of which weighs records by a column."""
-    if isinstance(expr, Partly):
-        return is_count(expr.sure, columns)
-    return isinstance(expr, Sum) and all(columns[place] is None for place in expr.own_places)
+    """Whether it is counted in records: sums of measures none of which weighs records by a column."""
+    sums = [one for one in expr.origins if one.known is None]
+    return bool(sums) and all(
+        isinstance(one, Sum) and all(columns[place] is None for place in one.own_places) for one in sums
+    )

@@ -178,6 +178,10 @@ class Stacked(Expr):
     def rows(self) -> int:  # type: ignore[override]
         return sum(child.rows for child in self.children)
 
+    @property
+    def origins(self) -> tuple[Expr, ...]:
+        return tuple(origin for child in self.children for origin in child.origins)
+
     def evaluate(self, run: Run) -> Vector:
         return stacked([run.of(child) for child in self.children], self.kind)
 

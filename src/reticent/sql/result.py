@@ -120,7 +120,8 @@ class ResultTable(Framed):
             bounds = [error for row in self.errors if (error := row[place]) is not None]
             if stated:
                 most = min(max(stated), max(bounds)) if len(bounds) == len(self.rows) else max(stated)
-                found.append(f"{name} ± {most:,.3g}")
+                if most > 0:  # nothing to add to exact numbers
+                    found.append(f"{name} ± {most:,.3g}")
         return f"19 of 20 such questions are within {', '.join(found)}" if found else ""
 
     def __repr__(self) -> str:
@@ -141,8 +142,8 @@ class ResultTable(Framed):
 
     def _footer(self) -> str:
         count = f"{len(self.rows)} {'row' if len(self.rows) == 1 else 'rows'}"
-        noted = "".join(f"; {text}" for text in (self.usual, self.basis, self.note) if text)
-        return f"{count}; {self.guarantee}; {self.origin}; price {self.price:.3g}{noted}"
+        parts = (count, self.guarantee, self.origin, f"price {self.price:.3g}", self.usual, self.basis, self.note)
+        return "; ".join(dict.fromkeys(text for text in parts if text))
 
     def _texts(self, place: int) -> list[str]:
         columns = zip(self.rows[place], self.errors[place], self.aggregates, strict=True)

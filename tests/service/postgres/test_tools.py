@@ -60,12 +60,11 @@ def test_a_parameter_without_a_type_may_be_an_array(door: OpenDoor, condition: s
 
 def finished(raw: psycopg.pq.abc.PGconn) -> psycopg.pq.abc.PGresult:
     found = None
+    raw.flush()
     while True:
-        raw.flush()
-        select.select([raw.socket], [], [], 10)
-        raw.consume_input()
-        if raw.is_busy():
-            continue
+        while raw.is_busy():
+            select.select([raw.socket], [], [], 10)
+            raw.consume_input()
         if (result := raw.get_result()) is None:
             assert found is not None
             return found

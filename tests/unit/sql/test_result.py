@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from tests.unit.sql.sql_table import ask
@@ -103,3 +104,11 @@ def test_two_group_columns_are_a_heat_map() -> None:
     assert heat.images[0].get_array().tolist() == [[0.0, 1.0], [2.0, None]]
     assert [text.get_text() for text in heat.get_xticklabels()] == ["true", "NULL"]
     assert table.plot()._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_footer_says_each_thing_once_and_nothing_beside_exact_counts() -> None:
+    public = replace(TABLE, columns=("a",), aggregates=(False,), rows=((1,),), errors=((None,),), origin="public")
+    assert repr(public).endswith("(1 row; public; price 0.125)")
+    exact = replace(public, aggregates=(True,), errors=((0.0,),), typical=((0.0,),))
+    assert "19 of 20" not in repr(exact)
+    assert "19 of 20" in repr(replace(exact, errors=((2.0,),), typical=((1.0,),)))

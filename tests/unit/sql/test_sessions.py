@@ -86,3 +86,29 @@ def test_a_refused_statement_spends_nothing(session: Session) -> None:
     with pytest.raises(rt.QueryError, match="cuts the bin"):
         session.ask(text, error=20)
     assert session.spent == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT sex, smoker, COUNT(*) AS n FROM census GROUP BY ROLLUP(sex, smoker)",
+        "SELECT sex, COUNT(*) AS n FROM census GROUP BY GROUPING SETS ((sex), ())",
+        "SELECT 'all' AS who, COUNT(*) AS n FROM census UNION ALL SELECT sex, COUNT(*) FROM census GROUP BY sex",
+        "SELECT sex, (SELECT COUNT(*) FROM census WHERE age >= 35) AS n FROM census GROUP BY sex",
+        "SELECT sex, n FROM (SELECT sex, COUNT(*) AS n FROM census GROUP BY sex) x ORDER BY sex DESC",
+    ],
+)
+def test_counts_of_arranged_rows_have_the_unit_of_counts(session: Session, text: str) -> None:
+    """Totals below groups, stacked and repeated tables: a percentage of the table, a number of records."""
+    for error in ("3%", rt.records(0.03 * RECORDS), 0.03 * RECORDS):
+        table = session.ask(text, error=error)
+        place = table.columns.index("n")
+        errors = [row[place] for row in table.errors]
+        assert all(bound is not None and bound <= 0.03 * RECORDS * (1 + 1e-9) for bound in errors)
+    with pytest.raises(rt.QueryError, match="less than one record"):
+        session.ask(text, error=0.5)
+
+
+def test_percentages_of_means_below_groups(session: Session) -> None:
+    table = session.ask("SELECT sex, AVG(age) AS mean FROM census GROUP BY ROLLUP(sex)", error="25%")
+    assert all(error is not None and error <= 0.25 * 73 * (1 + 1e-9) for _, error in table.errors)
