@@ -8,7 +8,7 @@ counted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,7 @@ class Impossible:
     text: str
     attributes: tuple[str, ...]
     """Those that decide, in the domain's order."""
-    cells: np.ndarray
+    cells: np.ndarray = field(repr=False)
     """Over these attributes: True where no record can be. Read-only."""
 
 

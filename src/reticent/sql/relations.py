@@ -5,7 +5,6 @@ Synthetic rows as a table of SQL are a function of the certified snapshot, so th
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -33,6 +32,7 @@ from reticent.sql.vectors import (
     Labels,
     Truth,
     Vector,
+    comparable,
     kind_of,
     stacked,
     taken,
@@ -145,14 +145,7 @@ def key_codes(expr: Expr, what: str) -> np.ndarray:
     labels = None if vector is None else to_labels(vector, expr.kind)
     if labels is None:
         raise refused(f"{what} is noisy, and rows are compared by it", "use public columns, such as those of GROUP BY")
-    return Labels.of([_normal(value) for value in labels.values]).codes[labels.codes]
-
-
-def _normal(value: Any) -> Any:
-    """1 and 1.0 are one value of a column, and so are a date and its midnight."""
-    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
-        return datetime.datetime.combine(value, datetime.time())
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+    return labels.codes
 
 
 def row_groups(codes: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
@@ -363,7 +356,7 @@ def _key_values(expr: Expr, what: str, other: Expr | None = None) -> list[Any]:
     if labels is None:
         kind = "noisy" if vector is None else "in bins of several values"
         raise refused(f"{what} is {kind}", "use public columns of single values, such as categories of GROUP BY")
-    return [_normal(value) for value in labels.listed()]
+    return [comparable(value) for value in labels.listed()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -397,9 +397,9 @@ def to_truth(vector: Vector) -> Truth:
 
 
 def to_labels(vector: Vector, kind: str) -> Labels | None:
-    """The exact values of a column; None where a row is not one value."""
+    """The exact values of a column, each with one code; None where a row is not one value."""
     if isinstance(vector, Labels):
-        return vector if vector.certain is None else None
+        return _distinct(vector) if vector.certain is None else None
     if isinstance(vector, Truth):
         return Labels(vector.labelled().codes, (True, False, None)) if vector.decided.all() else None
     numbers = to_interval(vector)
@@ -407,6 +407,24 @@ def to_labels(vector: Vector, kind: str) -> Labels | None:
         return None
     distinct, codes = np.unique(numbers.value, return_inverse=True)
     return Labels(codes.astype(np.int64), tuple(value_at(float(number), kind) for number in distinct))
+
+
+def _distinct(labels: Labels) -> Labels:
+    """The same rows with one code for equal values: the branches of a CASE may have values in common."""
+    codes, first = [], {}
+    for value in map(comparable, labels.values):
+        codes.append(first.setdefault((type(value), value), len(first)))
+    if len(first) == len(codes):
+        return labels
+    kept = dict(zip(reversed(codes), reversed(labels.values), strict=True))
+    return Labels(np.array(codes, dtype=np.int64)[labels.codes], tuple(kept[code] for code in range(len(first))))
+
+
+def comparable(value: Any) -> Any:
+    """1 and 1.0 are one value of a column, and so are a date and its midnight."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return datetime.datetime.combine(value, datetime.time())
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
 def settled(vector: Vector, kind: str) -> Vector:

@@ -38,6 +38,11 @@ CASE region WHEN 'north' THEN 1 WHEN 'south' THEN 2 END
 CASE WHEN children = 0 THEN 'none' WHEN children < 3 THEN 'some' ELSE 'many' END
 IF(smoker, 'yes', 'no')
 IF(smoker, children, -1)
+IF(smoker, children, 0)
+CASE WHEN smoker THEN region ELSE 'north' END
+CASE WHEN smoker THEN region END
+CASE WHEN children > 1 THEN region WHEN smoker THEN UPPER(region) ELSE 'SOUTH' END
+CASE WHEN smoker THEN children > 2 ELSE children > 1 END
 UPPER(sex) || LOWER(sex)
 children + 1
 children * 2 - 1
