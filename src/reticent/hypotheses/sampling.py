@@ -141,16 +141,21 @@ def refined_rows(
     strides = np.zeros((len(sets), len(domain)), dtype=np.int64)
     offsets = np.zeros(len(sets), dtype=np.int64)
     position = 0
+    excess = np.empty(targets.size)
     for place, names in enumerate(sets):
         offsets[place] = position
+        shape = domain.shape_of(names)
+        # Codes of the largest attribute lie side by side: all of them are read for every row that may move.
+        inner = sorted(range(len(names)), key=shape.__getitem__)
         step = 1
-        for name in reversed(names):
-            strides[place, domain.index(name)] = step
-            step *= domain[name].size
+        for axis in reversed(inner):
+            strides[place, domain.index(names[axis])] = step
+            step *= shape[axis]
+        wanted = targets[position : position + step].reshape(shape)
+        excess[position : position + step] = -wanted.transpose(inner).ravel()
         position += step
     # Half the memory of the default integers: on wide tables this array is the largest of a release.
     cells = np.empty((codes.shape[0], len(sets)), dtype=np.int32 if position < 2**31 else np.int64)
-    excess = -targets
     for place, end in enumerate([*offsets[1:], position]):
         inside = codes @ strides[place]
         excess[offsets[place] : end] += np.bincount(inside, minlength=end - offsets[place])

@@ -20,6 +20,18 @@ def _forbid(scores, code, ruled, forbidden, steps):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _add(scores, excess, start, stride):
+    """Add the excess of every code's cell; neighbours are read as a slice, which compiles to vector instructions."""
+    if stride == 1:
+        beside = excess[start : start + scores.size]
+        for v in range(scores.size):
+            scores[v] += beside[v]
+    else:
+        for v in range(scores.size):
+            scores[v] += excess[start + v * stride]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def sweep(codes, cells, excess, order, strides, sizes, listed, borders, ruled, forbidden, steps):
     """Give each value of each row the code that lowers the squared excess most.
 
@@ -44,9 +56,7 @@ def sweep(codes, cells, excess, order, strides, sizes, listed, borders, ruled, f
             for at in range(first, last):
                 c = listed[at]
                 stride = strides[c, axis]
-                start = cells[i, c] - code * stride
-                for v in range(size):
-                    scores[v] += excess[start + v * stride]
+                _add(scores[:size], excess, cells[i, c] - code * stride, stride)
             _forbid(scores[:size], code, ruled[i], forbidden, steps[:, axis])
             best = code
             lowest = scores[code] - (last - first)

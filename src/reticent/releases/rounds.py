@@ -94,7 +94,11 @@ def measure_in_rounds(
     rounds = _rounds(collection.pure, len(sets) if plan is None else 1, units, at_once)
     look, counted = list(sets), 0
     if len(rounds) > 1 and not any(former):
-        counted = 0 if plan is None else _count_before(collection, domain, sets, int(units * rounds[0]))
+        if collection.pure:
+            # What a look is compared with: sums of its many cells do not tell it.
+            units -= _count_before(collection, domain, sets, units)
+        elif plan is not None:
+            counted = _count_before(collection, domain, sets, int(units * rounds[0]))
         look = _visible(collection, domain, sets, units)
     for place, share in enumerate(rounds):
         # Without a loss this is what the earlier rounds planned, to the unit: a round that was begun goes on.
@@ -170,7 +174,10 @@ def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], u
     begun_without = collection.begun("round 1") and not collection.begun(TOTAL)
     if begun_without or max(map(domain.cells, sets)) <= SMALL:
         return 0
-    collection.measure_residuals(TOTAL, {(): 1.0}, share)
+    if collection.pure:
+        collection.measure(TOTAL, {(): share})
+    else:
+        collection.measure_residuals(TOTAL, {(): 1.0}, share)
     return share
 
 

@@ -16,7 +16,7 @@ from reticent.domain import Domain
 from reticent.errors import QueryError
 from reticent.hypotheses import DenseHypothesis, SupportHypothesis
 from reticent.hypotheses import sampling as module
-from reticent.hypotheses.sampling import low_variance_rows, sample_cells, systematic_cells, three_way_sets
+from reticent.hypotheses.sampling import low_variance_rows, refined_rows, sample_cells, systematic_cells, three_way_sets
 
 # Issue 4: total variation of synthetic rows within 5% of the hypothesis' own.
 ALLOWED_GROWTH = 1.05
@@ -76,6 +76,44 @@ def test_low_variance_rows_come_much_closer_than_chance() -> None:
     chance = mean_total_variation(of_rows(hypothesis.sample(2000, random), domain), hypothesis)
     careful = mean_total_variation(of_rows(low_variance_rows(hypothesis, 2000, random), domain), hypothesis)
     assert careful < chance / 5
+
+
+def refined_one_by_one(codes: np.ndarray, sets: list[tuple[int, ...]], tables: list[np.ndarray], order: np.ndarray):
+    """One sweep from the definition: each value of each row, in turn, to the code of least squared excess."""
+    excess = [-table for table in tables]
+    for place, axes in enumerate(sets):
+        np.add.at(excess[place], tuple(codes[:, axis] for axis in axes), 1.0)
+    for i in order:
+        for axis in range(codes.shape[1]):
+            touched = [(excess[place], axes) for place, axes in enumerate(sets) if axis in axes]
+            if sum(table[tuple(codes[i, list(axes)])] for table, axes in touched) <= 0:
+                continue
+            size = next(table.shape[axes.index(axis)] for table, axes in touched)
+            for table, axes in touched:
+                table[tuple(codes[i, list(axes)])] -= 1
+            lines = [table[tuple(slice(None) if a == axis else codes[i, a] for a in axes)] for table, axes in touched]
+            scores = np.sum(lines, axis=0)
+            best = int(np.argmin(scores))
+            codes[i, axis] = codes[i, axis] if scores[codes[i, axis]] <= scores[best] else best
+            assert 0 <= codes[i, axis] < size
+            for table, axes in touched:
+                table[tuple(codes[i, list(axes)])] += 1
+
+
+@pytest.mark.parametrize("shape", [(7, 2, 3), (2, 7, 3), (3, 2, 7), (4, 4, 4)])
+def test_wherever_the_largest_attribute_is_rows_move_as_defined(shape: tuple[int, ...], monkeypatch) -> None:
+    monkeypatch.setattr(module, "_MOST_SWEEPS", 1)
+    domain, generator = Domain({f"c{i}": size for i, size in enumerate(shape)}), np.random.default_rng(sum(shape))
+    sets = [(0, 1), (0, 2), (1, 2), (0, 1, 2)]
+    tables = [generator.random([shape[axis] for axis in axes]) * 9 for axes in sets]
+    codes = np.column_stack([generator.integers(0, size, 60) for size in shape])
+    expected = codes.copy()
+    refined_one_by_one(expected, sets, tables, np.random.default_rng(3).permutation(60))
+    names = [tuple(domain.names[axis] for axis in axes) for axes in sets]
+    targets = np.concatenate([table.ravel() for table in tables])
+    found = refined_rows(codes.copy(), domain, names, targets, np.random.default_rng(3))
+    assert (found == expected).all()
+    assert (found != codes).any()
 
 
 def test_only_the_sets_asked_for_are_targets_and_the_generator_decides() -> None:

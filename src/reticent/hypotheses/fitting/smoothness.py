@@ -10,7 +10,7 @@ there is none and the fit is what it is for unordered attributes (spec planning.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -22,7 +22,15 @@ from reticent.domain import Integer
 if TYPE_CHECKING:
     from reticent.domain import Attribute, Domain
 
-__all__ = ["SmoothPart", "Smoothness", "cosine_table", "learn_smoothness", "ordered_codes", "smooth_part"]
+__all__ = [
+    "LARGEST_MATRIX",
+    "SmoothPart",
+    "Smoothness",
+    "cosine_table",
+    "learn_smoothness",
+    "ordered_codes",
+    "smooth_part",
+]
 
 LEAST_CODES = 5
 """In order, along an axis: fewer have no frequencies to tell apart."""
@@ -50,15 +58,85 @@ def ordered_codes(attribute: Attribute) -> int:
     return attribute.known if ordered and attribute.known >= LEAST_CODES else 0
 
 
-@lru_cache(maxsize=64)
-def _cosines(run: int, size: int) -> np.ndarray:
-    """Orthonormal columns: cosines on the first `run` codes by rising frequency, then the other codes themselves."""
-    waves = np.cos(np.pi * np.outer(np.arange(run) + 0.5, np.arange(run)) / run) * np.sqrt(2 / run)
+LARGEST_MATRIX = 1024
+"""Codes in order up to which cosines are a matrix. A fast transform gives the same numbers but for their last bits, and
+fits of versions without one, which replays repeat, had matrices."""
+
+
+def _waves(run: int, count: int) -> np.ndarray:
+    """The first `count` orthonormal cosines on `run` codes, by rising frequency, as columns."""
+    waves = np.cos(np.pi * np.outer(np.arange(run) + 0.5, np.arange(count)) / run) * np.sqrt(2 / run)
     waves[:, 0] *= np.sqrt(0.5)
-    basis = np.eye(size)
-    basis[:run, :run] = waves
-    basis.setflags(write=False)
-    return basis
+    return waves
+
+
+class _Matrix:
+    """The basis along one axis: cosines of the first `run` codes, then the other codes themselves; as a matrix."""
+
+    def __init__(self, run: int, size: int) -> None:
+        self._basis = np.eye(size)
+        self._basis[:run, :run] = _waves(run, run)
+        self._basis.setflags(write=False)
+
+    def table(self, coefficients: np.ndarray, axis: int) -> np.ndarray:
+        return _along(axis, coefficients, self._basis.T)
+
+    def coefficients(self, table: np.ndarray, axis: int) -> np.ndarray:
+        return _along(axis, table, self._basis)
+
+    def curvatures(self, cells: np.ndarray, axis: int) -> np.ndarray:
+        return _along(axis, cells, self._basis * self._basis)
+
+
+def _along(axis: int, table: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    return np.moveaxis(np.tensordot(table, matrix, axes=(axis, 0)), -1, axis)
+
+
+class _Transform:
+    """The same basis by the fast cosine transform, for axes whose matrix would be large."""
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+
+    def table(self, coefficients: np.ndarray, axis: int) -> np.ndarray:
+        from scipy.fft import idct
+
+        return self._moved(coefficients, axis, lambda waves: np.asarray(idct(waves, type=2, norm="ortho", axis=0)))
+
+    def coefficients(self, table: np.ndarray, axis: int) -> np.ndarray:
+        from scipy.fft import dct
+
+        return self._moved(table, axis, lambda cells: np.asarray(dct(cells, type=2, norm="ortho", axis=0)))
+
+    def curvatures(self, cells: np.ndarray, axis: int) -> np.ndarray:
+        return self._moved(cells, axis, self._squares)
+
+    def _squares(self, cells: np.ndarray) -> np.ndarray:
+        """Sums of cells times squared cosines: half the sum of the cells, and half that with cosines of twice the
+        frequency. Frequencies m and 2 run - m have opposite sums, because codes lie half way between whole numbers.
+        """
+        from scipy.fft import dct
+
+        run, sums = self._run, np.asarray(dct(cells, type=2, axis=0)) / 2
+        doubled = np.zeros(sums.shape)
+        half = (run + 1) // 2
+        doubled[:half] = sums[0 : 2 * half : 2]
+        upper = np.arange(run // 2 + 1, run)
+        doubled[upper] = -sums[2 * (run - upper)]
+        squares = (sums[0] + doubled) / run
+        squares[0] = sums[0] / run
+        return squares
+
+    def _moved(self, table: np.ndarray, axis: int, act: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """The table with the codes in order replaced by what `act` makes of them; the others as they are."""
+        moved = np.moveaxis(np.array(table, dtype=np.float64), axis, 0)
+        moved[: self._run] = act(moved[: self._run])
+        return np.moveaxis(moved, 0, axis)
+
+
+@lru_cache(maxsize=64)
+def _cosines(run: int, size: int) -> _Matrix | _Transform:
+    return _Matrix(run, size) if run <= LARGEST_MATRIX else _Transform(run)
 
 
 @dataclass(frozen=True)
@@ -83,7 +161,9 @@ class SmoothPart:
 
     def __init__(self, shape: Sequence[int], runs: Sequence[int], smoothness: Smoothness) -> None:
         self.shape, self.smoothness = tuple(shape), smoothness
-        self._bases = [_cosines(run, size) if run else None for run, size in zip(runs, shape, strict=True)]
+        sizes = enumerate(zip(runs, shape, strict=True))
+        self._along = [(axis, _cosines(run, size)) for axis, (run, size) in sizes if run]
+        self._ordered = tuple(axis for axis, _ in self._along)
         squares = np.zeros(self.shape)
         for axis, (run, size) in enumerate(zip(runs, shape, strict=True)):
             along = np.where(np.arange(size) < run, np.arange(size), 0).astype(float)
@@ -92,40 +172,39 @@ class SmoothPart:
 
     def table(self, coefficients: np.ndarray) -> np.ndarray:
         """The table with these coefficients."""
-        return _applied(coefficients.reshape(self.shape), [None if b is None else b.T for b in self._bases])
+        table = coefficients.reshape(self.shape)
+        for axis, basis in self._along:
+            table = basis.table(table, axis)
+        return table
 
     def coefficients(self, table: np.ndarray) -> np.ndarray:
         """The adjoint of `table`, and its inverse: cosines are orthonormal."""
-        return _applied(table, self._bases).ravel()
+        for axis, basis in self._along:
+            table = basis.coefficients(table, axis)
+        return table.ravel()
 
     def curvatures(self, cells: np.ndarray) -> np.ndarray:
         """The diagonal, in this basis, of a matrix that has `cells` as its diagonal in the basis of cells."""
-        return _applied(cells.reshape(self.shape), [None if b is None else b * b for b in self._bases]).ravel()
+        cells = cells.reshape(self.shape)
+        for axis, basis in self._along:
+            cells = basis.curvatures(cells, axis)
+        return cells.ravel()
 
     def variances(self, expected: np.ndarray) -> np.ndarray:
         """Of coefficients of a table around the expected one, whose cells count by their mean square along the order.
 
         The cells' own part is included: it has the same variance in every basis.
         """
-        along = tuple(axis for axis, basis in enumerate(self._bases) if basis is not None)
-        weights = np.square(expected).mean(axis=along, keepdims=True)
+        weights = np.square(expected).mean(axis=self._ordered, keepdims=True)
         return weights * (self.scales.reshape(self.shape) ** 2 + self.smoothness.rough**2)
 
     def saved(self, expected: np.ndarray, sd: float) -> float:
         """The share of the expected squared error that shrinking by frequency saves over shrinking all cells alike."""
         signal, noise = self.variances(expected), sd * sd
-        along = tuple(axis for axis, basis in enumerate(self._bases) if basis is not None)
-        alike = np.square(expected).mean(axis=along, keepdims=True) * self.smoothness.plain**2
+        alike = np.square(expected).mean(axis=self._ordered, keepdims=True) * self.smoothness.plain**2
         kept = alike / (alike + noise)
         plain = float((signal * (1 - kept) ** 2 + noise * kept**2).sum())
         return 1 - float((signal * noise / (signal + noise)).sum()) / plain
-
-
-def _applied(table: np.ndarray, bases: Sequence[np.ndarray | None]) -> np.ndarray:
-    for axis, basis in enumerate(bases):
-        if basis is not None:
-            table = np.moveaxis(np.tensordot(table, basis, axes=(axis, 0)), -1, axis)
-    return table
 
 
 def cosine_table(domain: Domain, names: Sequence[str], coefficients: np.ndarray) -> np.ndarray:
@@ -219,7 +298,7 @@ class _Grouped:
         self._starts = [np.linspace(0, size, min(size, most), endpoint=False).astype(int) for size in shape]
         widths = [np.diff([*starts, size]) for starts, size in zip(self._starts, shape, strict=True)]
         self._roots = np.sqrt(widths[0] if len(widths) == 1 else np.multiply.outer(widths[0], widths[1])).astype(float)
-        self._bases = [_cosines(size, size)[:, : starts.size] for starts, size in zip(self._starts, shape, strict=True)]
+        self._bases = [_waves(size, starts.size) for starts, size in zip(self._starts, shape, strict=True)]
         rising = [np.arange(starts.size, dtype=float) ** 2 for starts in self._starts]
         squares = rising[0] if len(rising) == 1 else np.add.outer(rising[0], rising[1])
         self.frequencies = np.sqrt(np.maximum(squares, 1.0)).ravel()

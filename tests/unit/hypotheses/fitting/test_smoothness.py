@@ -1,6 +1,7 @@
 """Smooth parts of ordered attributes: learnt where they are, absent where they are not. All noise has fixed seeds."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +12,14 @@ from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting import loglinear
 from reticent.hypotheses.fitting.loglinear import SMOOTH, FitProblem, fit_loglinear, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base
-from reticent.hypotheses.fitting.smoothness import Smoothness, SmoothPart, learn_smoothness, ordered_codes, smooth_part
+from reticent.hypotheses.fitting.smoothness import (
+    LARGEST_MATRIX,
+    Smoothness,
+    SmoothPart,
+    learn_smoothness,
+    ordered_codes,
+    smooth_part,
+)
 from reticent.queries.linear import Marginal
 
 DOMAIN = Domain(
@@ -98,6 +106,37 @@ def test_the_basis_is_orthonormal_and_leaves_missing_values_apart() -> None:
     missing[:, 24] = generator.normal(size=60)
     assert not part.coefficients(missing).reshape(60, 25)[:, :24].any()
     assert part.scales.reshape(60, 25)[3, 4] == pytest.approx(2.0 / 5)
+
+
+def exact_cosines(run: int) -> np.ndarray:
+    """Orthonormal cosines from their definition, the arguments reduced to one period in whole numbers."""
+    places = np.outer(2 * np.arange(run) + 1, np.arange(run)) % (4 * run)
+    waves = np.cos(np.pi * places / (2 * run)) * np.sqrt(2 / run)
+    waves[:, 0] = np.sqrt(1 / run)
+    return waves
+
+
+@pytest.mark.parametrize("run", [LARGEST_MATRIX + 1, LARGEST_MATRIX + 2])
+def test_many_codes_have_the_same_basis_by_a_fast_transform(run: int) -> None:
+    part = SmoothPart((2, run + 1), (0, run), Smoothness(2.0, 1.0, 0.1))
+    generator = np.random.default_rng(2)
+    cells = generator.random((2, run + 1))
+    basis = np.eye(run + 1)
+    basis[:run, :run] = exact_cosines(run)
+    assert part.coefficients(cells).reshape(2, -1) == pytest.approx(cells @ basis, rel=0, abs=1e-12)
+    assert part.table(cells.ravel()) == pytest.approx(cells @ basis.T, rel=0, abs=1e-12)
+    assert part.curvatures(cells.ravel()).reshape(2, -1) == pytest.approx(cells @ basis**2, rel=0, abs=1e-12)
+
+
+def test_the_basis_of_many_codes_takes_no_matrix() -> None:
+    tracemalloc.start()
+    part = SmoothPart((5000, 3), (5000, 0), Smoothness(2.0, 1.0, 0.1))
+    cells = part.table(part.scales)
+    assert part.coefficients(cells) == pytest.approx(part.scales, abs=1e-12)
+    learn_smoothness(cells, 1.0, np.full((5000, 3), 1 / 15000), (5000, 0))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 5000 * 5000 * 8 / 4
 
 
 @pytest.mark.parametrize("runs", [(60, 0), (60, 20)])
