@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reticent.hypotheses.replicates import Replicates
 
 
-__all__ = ["WEIGHT", "decode", "row_variances", "synthesize", "weighted_rows"]
+__all__ = ["WEIGHT", "check_weight_names", "decode", "row_variances", "synthesize", "weighted_rows"]
 
 WEIGHT = "repwt"
 """Prefix of the columns of replicate weights, followed by a number from 1, as in survey files."""
@@ -65,9 +65,7 @@ def weighted_rows(
     sampling variance (`row_variances`).
     """
     domain, base = replicates.domain, replicates.base
-    taken = {f"{WEIGHT}{number}" for number in range(1, replicates.count + 1)} & set(domain.names)
-    if taken:
-        raise QueryError(f"column {min(taken)} has the name of a replicate weight; rename it in the domain")
+    check_weight_names(domain, replicates.count)
     codes = base.sample(rows, generator) if independent else replicates.systematic(rows, generator)
     ratios = replicates.ratios(codes)
     effective = float((ratios.sum(axis=0) ** 2 / np.square(ratios).sum(axis=0)).min()) / rows
@@ -86,6 +84,13 @@ def weighted_rows(
         weights = ratios[:, place] * factor
         table = table.append_column(f"{WEIGHT}{place + 1}", pa.array(weights.astype(np.float32)))
     return table
+
+
+def check_weight_names(domain: Domain, count: int) -> None:
+    """Refuse a column that has the name of one of `count` replicate weights."""
+    taken = {f"{WEIGHT}{number}" for number in range(1, count + 1)} & set(domain.names)
+    if taken:
+        raise QueryError(f"column {min(taken)} has the name of a replicate weight; rename it in the domain")
 
 
 def row_variances(expected: np.ndarray, hidden: float = 0.0) -> np.ndarray:
