@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from reticent.domain import Numeric
+from reticent.domain import OTHER_LABEL, Numeric
 from reticent.errors import QueryError
 from reticent.hypotheses.sampling import low_variance_rows
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from reticent.hypotheses.replicates import Replicates
 
 
-__all__ = ["WEIGHT", "check_weight_names", "decode", "row_variances", "synthesize", "weighted_rows"]
+__all__ = ["WEIGHT", "check_weight_names", "decode", "null_breaks_rule", "row_variances", "synthesize", "weighted_rows"]
 
 WEIGHT = "repwt"
 """Prefix of the columns of replicate weights, followed by a number from 1, as in survey files."""
@@ -141,16 +142,44 @@ def _spread(
 def decode(codes: np.ndarray, domain: Domain, numbers: Mapping[str, np.ndarray] | None = None) -> pa.Table:
     """One column per attribute: categories, or the representative value of a bin; `(null)` becomes null.
 
-    `numbers` replaces the representatives of some numeric attributes by values as `Numeric.read` would give them.
+    `(other)` becomes null too in a column that is not text, unless a rule forbids the null there (`null_breaks_rule`):
+    such a column is written as text. `numbers` replaces the representatives of some numeric attributes by values as
+    `Numeric.read` would give them.
     """
     codes, numbers = np.asarray(codes).reshape(-1, len(domain)), numbers or {}
-    columns = [
-        _numbers(domain[name], numbers[name])
-        if name in numbers
-        else _values(domain[name]).take(pa.array(codes[:, place]))
-        for place, name in enumerate(domain.names)
-    ]
+    columns = []
+    for place, (name, attribute) in enumerate(domain.items()):
+        found = codes[:, place]
+        if name in numbers:
+            column = _numbers(attribute, numbers[name])
+        else:
+            column = _values(attribute).take(pa.array(found))
+        if null_breaks_rule(domain, name):
+            column = _texts(attribute, column, found)
+        columns.append(column)
     return pa.table(columns, names=list(domain.names))
+
+
+def null_breaks_rule(domain: Domain, name: str) -> bool:
+    """Whether a row with `(other)` in this column is possible, but would break a rule if it were written as null."""
+    null, other = domain[name].null_code, domain[name].other_code
+    if null is None or other is None:
+        return False
+    for rule in domain.impossible:
+        if name in rule.attributes:
+            axis = rule.attributes.index(name)
+            if (rule.cells.take(null, axis) & ~rule.cells.take(other, axis)).any():
+                return True
+    return False
+
+
+def _texts(attribute: Attribute, column: pa.Array, codes: np.ndarray) -> pa.Array:
+    """The column as text that the attribute reads as the same codes, with `(other)` in words."""
+    if not pa.types.is_string(column.type):
+        column = column.cast(pa.string())
+        if attribute.rules is not None and attribute.rules.decimal != ".":
+            column = pc.replace_substring(column, ".", attribute.rules.decimal)
+    return pc.if_else(pa.array(codes == attribute.other_code), OTHER_LABEL, column)
 
 
 def _numbers(attribute: Attribute, numbers: np.ndarray) -> pa.Array:
