@@ -33,6 +33,7 @@ progress bar shows the current step and the remaining time; otherwise only the r
 | 2 | bad input; one line on stderr states the problem and the remedy |
 | 3 | the budget cannot pay |
 | 130 | interrupted |
+| 141 | the reader of the output closed it, as `head` does; files are written before results are printed |
 
 The outputs below were recorded with the invented census that `python examples/tiny_census.py` writes. Noise is drawn
 afresh in every run, so your numbers differ. A test compares everything else with the program's output.

@@ -104,7 +104,8 @@ class Outputs:
         if synthetic is not None:
             with self._attempt():
                 write_rows(synthetic, out)
-                self.written["synthetic rows"] = f"{out} ({synthetic.num_rows:,} rows{note})"
+                rows_written = {"synthetic rows": f"{out} ({synthetic.num_rows:,} rows{note})"}
+                self.written = rows_written | self.written  # told first
 
     @contextmanager
     def _attempt(self) -> Iterator[None]:

@@ -29,6 +29,7 @@ from reticent.cli.options import (
 from reticent.cli.outputs import check_writable, write_outputs
 from reticent.cli.show import show_result
 from reticent.errors import QueryError
+from reticent.knowledge.certificates import certifies
 from reticent.report.words import analysis_rows, losses_sentence, worth_telling
 
 CHARTS, LONGEST_CHART = 3, 12
@@ -247,6 +248,12 @@ def _widths(certificate: Any) -> str:
     return f"{' or '.join(map(str, found))} columns"
 
 
+def _stated(bound: float) -> str:
+    if not certifies(bound):
+        return "not certified, too few records for this budget"
+    return f"certified within [bold]{bound:.2%}[/bold] of the table"
+
+
 def show_release(published: Any, written: dict[str, str]) -> None:
     """Print the amount spent and the guarantees in a few lines, then the first columns as bars."""
     from reticent.queries.linear import Marginal
@@ -257,22 +264,19 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     if facts.get("charged_now") == 0:
         console.print("  published before with this ledger: read back from it; nothing was measured, nothing charged")
     for certificate in published.certificates:
-        scope = f"{COVERED[certificate.kind]} of {_widths(certificate)}"
-        console.print(f"  certified within [bold]{certificate.bound:.2%}[/bold] of the table: {scope}")
-    for error in worth_telling(published.typical, published.certificates):
+        console.print(f"  {_stated(certificate.bound)}: {COVERED[certificate.kind]} of {_widths(certificate)}")
+    for error in filter(lambda told: certifies(told.bound), worth_telling(published.typical, published.certificates)):
         console.print(f"  typically within {error.bound:.2%}: {error.words}")
     for guarantee in published.guarantees:
         by = "by the theorem" if guarantee.origin == "theorem" else "by an audit"
-        console.print(
-            f"  certified within [bold]{guarantee.bound:.2%}[/bold] of the table: every query asked for, {by}"
-        )
+        console.print(f"  {_stated(guarantee.bound)}: every query asked for, {by}")
     for certificate in published.losses:
         console.print(f"  {losses_sentence(certificate, published.confidence)}", markup=False)
     bounds = (*published.certificates, *published.guarantees)
-    if bounds:
+    if any(certifies(bound.bound) for bound in bounds):
         which = "all of these" if len({bound.origin for bound in bounds}) == 1 else "all of one line"
         console.print(f"  ({which} at once, confidence {min(bound.confidence for bound in bounds):.0%})")
-    elif not published.losses:
+    elif not bounds and not published.losses:
         why = "no bound was bought: this algorithm" if published.stated else "a fit to others' measurements"
         console.print(f"  {why} certifies no errors")
     for words, value in analysis_rows(published.notes):

@@ -37,7 +37,7 @@ from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.ledger.verify import opening
 from reticent.kernel.table import Table
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.certificates import Certificate, certifies
 from reticent.knowledge.free import free_answer, nothing_measured
 from reticent.knowledge.guarantees import Guarantee, Outcome, Report, silent
 from reticent.knowledge.knowledge import Certified, Knowledge
@@ -371,9 +371,9 @@ class Release:
         bound = min((c.bound for c in (*self.certificates, *self.guarantees)), default=None)
         if bound is None:
             certified = ""
-        elif bound < 1:
+        elif certifies(bound):
             certified = f", workload cells certified to ±{bound:.3g}"
-        else:  # every share is within 1 of any other: no answer states such a bound
+        else:
             certified = ", workload cells not certified: too few records for this budget"
         certified = ", nothing measured: synthetic rows are uniform" if nothing_measured(self.knowledge) else certified
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"

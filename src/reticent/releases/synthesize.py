@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from pyarrow.compute import ReplaceSubstringOptions, call_function
 
 from reticent.domain import OTHER_LABEL, Numeric
 from reticent.errors import QueryError
@@ -69,7 +69,7 @@ def weighted_rows(
     check_weight_names(domain, replicates.count)
     codes = base.sample(rows, generator) if independent else replicates.systematic(rows, generator)
     ratios = replicates.ratios(codes)
-    effective = float((ratios.sum(axis=0) ** 2 / np.square(ratios).sum(axis=0)).min()) / rows
+    effective = effective_share(ratios)
     if effective < LEAST_EFFECTIVE:
         raise QueryError(
             f"the most uneven replicate weighs as much as {effective:.0%} of the rows, less than a third: its weights "
@@ -85,6 +85,19 @@ def weighted_rows(
         weights = ratios[:, place] * factor
         table = table.append_column(f"{WEIGHT}{place + 1}", pa.array(weights.astype(np.float32)))
     return table
+
+
+def effective_share(ratios: np.ndarray) -> float:
+    """The smallest effective number of rows of a replicate (Kish), as a share of the rows; 0 if all its weights vanish.
+
+    Ratios reach the largest numbers, whose squares are infinite, so they are first divided by the largest of each
+    replicate.
+    """
+    peaks = ratios.max(axis=0)
+    if not (peaks > 0).all():
+        return 0.0
+    shares = ratios / peaks
+    return float((shares.sum(axis=0) ** 2 / np.square(shares).sum(axis=0)).min()) / len(ratios)
 
 
 def check_weight_names(domain: Domain, count: int) -> None:
@@ -178,8 +191,9 @@ def _texts(attribute: Attribute, column: pa.Array, codes: np.ndarray) -> pa.Arra
     if not pa.types.is_string(column.type):
         column = column.cast(pa.string())
         if attribute.rules is not None and attribute.rules.decimal != ".":
-            column = pc.replace_substring(column, ".", attribute.rules.decimal)
-    return pc.if_else(pa.array(codes == attribute.other_code), OTHER_LABEL, column)
+            marks = ReplaceSubstringOptions(".", attribute.rules.decimal)
+            column = call_function("replace_substring", [column], marks)
+    return call_function("if_else", [pa.array(codes == attribute.other_code), pa.scalar(OTHER_LABEL), column])
 
 
 def _numbers(attribute: Attribute, numbers: np.ndarray) -> pa.Array:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from reticent.domain import Categorical, Domain, Numeric
 from reticent.hypotheses import DenseHypothesis
-from reticent.releases.synthesize import decode, drawn_numbers, synthesize
+from reticent.releases.synthesize import decode, drawn_numbers, effective_share, synthesize
 
 DOMAIN = Domain(
     age=Numeric(edges=[0, 10, 20, 40], other=False),
@@ -150,3 +150,11 @@ def test_no_row_breaks_a_rule_about_nulls(name: str) -> None:
 def test_numbers_stay_numbers_where_nulls_break_no_rule(rule: str) -> None:
     domain = Domain({"b": BOTH["clamped"], "c": Categorical(["x", "y"], other=False)}, impossible=[rule])
     assert synthesize(DenseHypothesis(domain), 90, np.random.default_rng(1)).schema.field("b").type == pa.float64()
+
+
+def test_uneven_weights_are_measured_without_overflow() -> None:
+    even, one = np.ones((50, 3)), np.ones((50, 3))
+    one[:, 1] = np.concatenate([[1e300], np.zeros(49)])
+    assert effective_share(even * 1e300) == pytest.approx(1.0)
+    assert effective_share(one) == pytest.approx(1 / 50)
+    assert effective_share(np.zeros((50, 3))) == 0.0
