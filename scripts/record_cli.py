@@ -106,9 +106,9 @@ STEPS = (
         "- `--replicates 80` adds replicates, which estimate the distance from the population "
         "([guide](guide/population.md)): to the file of `--save`, and as columns `repwt1` to `repwt80` to the "
         "rows of `--out`. There are then four rows for each record.\n"
-        "- What can be known beforehand is checked before anything is paid. If a file cannot be written afterwards, one "
-        "line says what was written and where the release is kept: in the ledger, in the file of `--save`, or in a new "
-        "file whose name it says.",
+        "- What can be known beforehand is checked before anything is paid. If a file cannot be written afterwards, "
+        "one line says what was written and where the release is kept: in the ledger, in the file of `--save`, or in "
+        "a new file whose name it says.",
         "reticent release census.parquet --domain census.toml --workload marginals:2 --epsilon 1 --delta 1e-9 "
         "--out synthetic.parquet --save census.release --report report.html --ledger census.ledger",
     ),
