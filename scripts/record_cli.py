@@ -33,6 +33,7 @@ progress bar shows the current step and the remaining time; otherwise only the r
 | 2 | bad input; one line on stderr states the problem and the remedy |
 | 3 | the budget cannot pay |
 | 130 | interrupted |
+| 141 | the reader of the output closed it, as `head` does; files are written before results are printed |
 
 The outputs below were recorded with the invented census that `python examples/tiny_census.py` writes. Noise is drawn
 afresh in every run, so your numbers differ. A test compares everything else with the program's output.
@@ -104,7 +105,10 @@ STEPS = (
         "columns), several of these joined by `+`, or a file with attribute sets (JSON or CSV) or SQL statements.\n"
         "- `--replicates 80` adds replicates, which estimate the distance from the population "
         "([guide](guide/population.md)): to the file of `--save`, and as columns `repwt1` to `repwt80` to the "
-        "rows of `--out`. There are then four rows for each record.",
+        "rows of `--out`. There are then four rows for each record.\n"
+        "- What can be known beforehand is checked before anything is paid. If a file cannot be written afterwards, "
+        "one line says what was written and where the release is kept: in the ledger, in the file of `--save`, or in "
+        "a new file whose name it says.",
         "reticent release census.parquet --domain census.toml --workload marginals:2 --epsilon 1 --delta 1e-9 "
         "--out synthetic.parquet --save census.release --report report.html --ledger census.ledger",
     ),

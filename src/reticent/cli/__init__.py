@@ -11,6 +11,8 @@ import io
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,8 @@ COMMANDS = {
 }
 """Each command's module, and its line in the help."""
 INTERRUPTED = 130
+CLOSED_PIPE = 141
+"""As the shell reports a program that SIGPIPE ended: the reader of the output, such as `head`, has closed it."""
 INTERNAL = 70
 """The exit code of an internal error, as in sysexits.h."""
 KEPT = "what was measured is kept in the ledger, if one was given: run the same command again"
@@ -57,6 +61,18 @@ ARGUMENTS = {
 """Remedies in the library's messages, and their form on the command line."""
 
 
+class _ClosedPipeError(Exception):
+    """The reader of the output has closed it. Click itself would end the program with exit code 1."""
+
+
+@contextmanager
+def _closed_pipes() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as problem:
+        raise _ClosedPipeError from problem
+
+
 class _Lazy(Group):
     """Loads a command's module when it is called, so that help is instant."""
 
@@ -67,6 +83,14 @@ class _Lazy(Group):
         if cmd_name not in COMMANDS:
             return None
         return getattr(import_module(f"reticent.cli.{COMMANDS[cmd_name][0]}"), cmd_name)
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _closed_pipes():  # help and version are printed here
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _closed_pipes():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -141,9 +165,9 @@ def _failed(problem: Exception) -> int:
     if isinstance(problem, ReticentError):
         fail(_as_options(str(problem)))
         return problem.exit_code
-    if isinstance(problem, BrokenPipeError):
+    if isinstance(problem, (_ClosedPipeError, BrokenPipeError)):
         _let_go(sys.stderr)
-        return 0
+        return CLOSED_PIPE
     if isinstance(problem, MemoryError):
         fail(f"not enough memory for this; {KEPT} with more memory or fewer attributes")
         return 2

@@ -14,7 +14,8 @@ from rich.markup import escape
 
 import reticent as rt
 from reticent.cli.options import console, json_option, print_json, progress_bar
-from reticent.cli.publish import BARS, write_rows
+from reticent.cli.outputs import write_rows
+from reticent.cli.publish import BARS
 from reticent.cli.show import bounded, show_result
 from reticent.domain.files import writing
 from reticent.errors import SourceError

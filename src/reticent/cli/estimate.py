@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from reticent.cli.options import json_option, print_json, refuse_unused
-from reticent.cli.publish import check_writable, show_release, write_outputs
-from reticent.errors import QueryError
+from reticent.cli.outputs import check_writable, write_outputs
+from reticent.cli.publish import show_release
 
 
 @click.command()
@@ -40,16 +40,18 @@ def estimate(
     """
     from reticent.domain import Domain
     from reticent.releases.measured import fit, read_measurements
+    from reticent.releases.preconditions import checked_rows
 
     if out is None:
         refuse_unused("without --out, where synthetic rows are written", "rows")
-    if rows is not None and rows < 1:
-        raise QueryError(f"{rows} synthetic rows cannot be written; ask for at least 1")
     check_writable(out, save_file, report)
-    fitted = fit(
-        Domain.read(domain_file), read_measurements(measurements), records=records, name=Path(measurements).stem
-    )
-    written = write_outputs(fitted, out, rows, save_file, report)
+    domain = Domain.read(domain_file)
+    if out is not None:
+        checked_rows(rows, domain, records)
+    fitted = fit(domain, read_measurements(measurements), records=records, name=Path(measurements).stem)
+    outputs = write_outputs(fitted, out, rows, save_file, report)
+    outputs.finish()
+    written = outputs.written
     if as_json:
         print_json(fitted.facts | {"fit": fitted.notes, "written": written})
         return

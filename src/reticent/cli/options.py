@@ -17,7 +17,15 @@ from reticent.errors import QueryError, one_line
 from reticent.kernel.accounting import Budget
 from reticent.progress.bars import Report, bar, listening
 
-console = Console(highlight=False, soft_wrap=False, emoji=False)
+
+class _Output(Console):
+    """The standard output; one that its reader has closed is an error like any other, not an exit from within."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
+console = _Output(highlight=False, soft_wrap=False, emoji=False)
 """Names of columns and values are shown literally: `:station:` is not replaced by an emoji."""
 
 

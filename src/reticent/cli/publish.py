@@ -26,9 +26,10 @@ from reticent.cli.options import (
     telling_anchor,
     workload_from,
 )
+from reticent.cli.outputs import check_writable, write_outputs
 from reticent.cli.show import show_result
-from reticent.domain.files import refuse_unwritable, replacing, writing
 from reticent.errors import QueryError
+from reticent.knowledge.certificates import certifies
 from reticent.report.words import analysis_rows, losses_sentence, worth_telling
 
 CHARTS, LONGEST_CHART = 3, 12
@@ -154,40 +155,40 @@ def release(
     Example:  reticent release census.parquet --domain census.toml --workload marginals:3 \\
                   --epsilon 1 --delta 1e-9 --out synthetic.parquet --report report.html
     """
+    from reticent.releases.preconditions import check_rows_to_draw
     from reticent.releases.release import release as publish
 
     parameters = {name: options.pop(name) for name in dict.fromkeys(sum(OPTIONS.values(), ()))}
     reading = options
-    for name in parameters:
-        takers = [other for other, names in OPTIONS.items() if name in names]
-        if algorithm not in takers:
-            refuse_unused(f"with --algorithm {algorithm}, only with {_listed(takers)}", name)
-    if algorithm != "adaptive":
-        refuse_unused(f"with --algorithm {algorithm}, only with adaptive", "replicates")
-    if out is None:
-        refuse_unused("without --out, where synthetic rows are written", "rows")
-        if save_file is None:
-            refuse_unused("without --save or --out, which replicates are written to", "replicates")
-    _check_replicates(replicates)
+    _refuse_unused(algorithm, out, save_file)
     budget = budget_from(epsilon, delta, rho)
     method = algorithm_named(algorithm, **parameters)
-    if rows is not None and rows < 1:
-        raise QueryError(f"{rows} synthetic rows cannot be written; ask for at least 1")
     if anchor is not None and ledger is None:
         raise QueryError("--anchor is the place of a ledger's anchor; name the ledger with --ledger")
     refuse_overwriting("out", "save_file", "report", "custodian_copy")
     check_writable(out, save_file, report, custodian_copy)
     check_fit(table, accept_misfits, **reading)
     private = read_table(table, **reading)
-    wanted = workload_from(workload or f"marginals:{min(3, len(private.domain))}", private.domain)
+    usual = f"marginals:{min(3, len(private.domain))}"
+    wanted = workload_from(usual if workload is None else workload, private.domain)
+    check_rows_to_draw(
+        private.domain,
+        wanted,
+        method,
+        private.records,
+        rows=rows,
+        replicates=replicates,
+        drawn=out is not None,
+    )
     with telling_anchor(ledger, anchor), progress_bar(as_json) as listener:
         published = publish(private, wanted, budget, algorithm=method, ledger=ledger, anchor=anchor, progress=listener)
-    if replicates is not None:
-        with progress_bar(as_json) as listener:
-            published = published.replicates(replicates, progress=listener)
-    written = write_outputs(published, out, rows, save_file, report, replicates)
+    outputs = write_outputs(published, out, rows, save_file, report, replicates, ledger=ledger, quiet=as_json)
     if custodian_copy is not None:
-        written["custodian's copy, not private"] = str(_write_custodian_copy(published, private, custodian_copy))
+        outputs.write(
+            "custodian's copy, not private", lambda made: _write_custodian_copy(made, private, custodian_copy)
+        )
+    outputs.finish()
+    published, written = outputs.published, outputs.written
     if as_json:
         certificates = [c.to_dict() for c in published.certificates]
         # Of "spent", as in `ledger show`; "unit" is what privacy protects.
@@ -200,6 +201,20 @@ def release(
     show_release(published, written)
     if ledger is None:
         console.print("[dim]no --ledger: this spending is not recorded in any file[/dim]")
+
+
+def _refuse_unused(algorithm: str, out: Path | None, save_file: Path | None) -> None:
+    """Refuse options of other algorithms, and of files that are not written."""
+    for name in dict.fromkeys(sum(OPTIONS.values(), ())):
+        takers = [other for other, names in OPTIONS.items() if name in names]
+        if algorithm not in takers:
+            refuse_unused(f"with --algorithm {algorithm}, only with {_listed(takers)}", name)
+    if algorithm != "adaptive":
+        refuse_unused(f"with --algorithm {algorithm}, only with adaptive", "replicates")
+    if out is None:
+        refuse_unused("without --out, where synthetic rows are written", "rows")
+        if save_file is None:
+            refuse_unused("without --save or --out, which replicates are written to", "replicates")
 
 
 def _write_custodian_copy(published: Any, private: Any, path: Path) -> Path:
@@ -225,15 +240,6 @@ def _bound(guarantee: Any) -> dict[str, Any]:
     }
 
 
-def _check_replicates(count: int | None) -> None:
-    """Before anything is spent."""
-    from reticent.errors import whole_number
-    from reticent.releases.replicates import FEWEST_REPLICATES, MOST_REPLICATES
-
-    if count is not None:
-        whole_number(count, "--replicates", FEWEST_REPLICATES, MOST_REPLICATES)
-
-
 def _widths(certificate: Any) -> str:
     """The number of columns in words: ranges on many columns include those on fewer, cells do not."""
     found = sorted(set(map(len, certificate.sets)))
@@ -242,42 +248,10 @@ def _widths(certificate: Any) -> str:
     return f"{' or '.join(map(str, found))} columns"
 
 
-def check_writable(*paths: Path | None) -> None:
-    """Refuse a wrong destination before anything is spent."""
-    for path in paths:
-        if path is not None:
-            refuse_unwritable(path)
-    out = paths[0]
-    if out is not None and out.suffix not in (".parquet", ".csv"):
-        raise QueryError(f"{out}: synthetic rows are written as .parquet or .csv; choose one of these endings")
-
-
-def write_outputs(
-    published: Any,
-    out: Path | None,
-    rows: int | None,
-    save_file: Path | None,
-    report: Path | None,
-    replicates: int | None = None,
-) -> dict[str, str]:
-    """Write the requested files; return what was written where."""
-    written = {}
-    if out is not None:
-        synthetic = published.synthesize(rows, replicates=replicates)
-        write_rows(synthetic, out)
-        written["synthetic rows"] = f"{out} ({synthetic.num_rows:,} rows)"
-    if save_file is not None:
-        written["release"] = str(published.save(save_file))
-    if report is not None:
-        written["report"] = str(published.report(report))
-    return written
-
-
-def write_rows(synthetic: Any, out: Path) -> None:
-    from pyarrow import csv, parquet
-
-    with writing(out), replacing(out) as draft:
-        (csv.write_csv if out.suffix == ".csv" else parquet.write_table)(synthetic, draft)
+def _stated(bound: float) -> str:
+    if not certifies(bound):
+        return "not certified, too few records for this budget"
+    return f"certified within [bold]{bound:.2%}[/bold] of the table"
 
 
 def show_release(published: Any, written: dict[str, str]) -> None:
@@ -290,22 +264,19 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     if facts.get("charged_now") == 0:
         console.print("  published before with this ledger: read back from it; nothing was measured, nothing charged")
     for certificate in published.certificates:
-        scope = f"{COVERED[certificate.kind]} of {_widths(certificate)}"
-        console.print(f"  certified within [bold]{certificate.bound:.2%}[/bold] of the table: {scope}")
-    for error in worth_telling(published.typical, published.certificates):
+        console.print(f"  {_stated(certificate.bound)}: {COVERED[certificate.kind]} of {_widths(certificate)}")
+    for error in filter(lambda told: certifies(told.bound), worth_telling(published.typical, published.certificates)):
         console.print(f"  typically within {error.bound:.2%}: {error.words}")
     for guarantee in published.guarantees:
         by = "by the theorem" if guarantee.origin == "theorem" else "by an audit"
-        console.print(
-            f"  certified within [bold]{guarantee.bound:.2%}[/bold] of the table: every query asked for, {by}"
-        )
+        console.print(f"  {_stated(guarantee.bound)}: every query asked for, {by}")
     for certificate in published.losses:
         console.print(f"  {losses_sentence(certificate, published.confidence)}", markup=False)
     bounds = (*published.certificates, *published.guarantees)
-    if bounds:
+    if any(certifies(bound.bound) for bound in bounds):
         which = "all of these" if len({bound.origin for bound in bounds}) == 1 else "all of one line"
         console.print(f"  ({which} at once, confidence {min(bound.confidence for bound in bounds):.0%})")
-    elif not published.losses:
+    elif not bounds and not published.losses:
         why = "no bound was bought: this algorithm" if published.stated else "a fit to others' measurements"
         console.print(f"  {why} certifies no errors")
     for words, value in analysis_rows(published.notes):

@@ -29,6 +29,11 @@ class ErrorBound(Protocol):
     def error_of(self, form: Form, confidence: float | None = None) -> float: ...
 
 
+def certifies(bound: float) -> bool:
+    """Whether a bound on the error of shares says anything: every share is within 1 of any other."""
+    return bound < 1
+
+
 KEPT_BOUNDS = 2**12
 """The size of the cache of bounds by confidence, which analysts choose."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from reticent.domain import Domain
 from reticent.domain.attribute import shown
-from reticent.errors import QueryError, ReticentError, require
+from reticent.errors import QueryError, ReticentError, require, whole_number
 from reticent.queries.base import Query
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload, marginals, ranges
@@ -33,7 +33,8 @@ def parse_workload(text: str, domain: Domain) -> Workload:
             for k in detail.split(","):
                 if not (k.isascii() and k.isdigit()):
                     raise QueryError(f"workload {shown(text)}: {shown(k)} is not a number of attributes; {_USAGE}")
-                workload += marginals(domain, int(k))
+                number = whole_number(int(k), "attributes in each marginal: k", 1, len(domain))
+                workload += marginals(domain, number)
         elif kind in ("ranges", "prefixes"):
             columns = [part.split("*") if "*" in part else part for part in detail.split(",")]
             workload += ranges(*columns, prefixes=kind == "prefixes", domain=domain)

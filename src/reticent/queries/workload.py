@@ -317,13 +317,13 @@ def marginals(domain: Domain, k: int | None = None) -> Workload:
 
     Args:
         domain: The public description of the table.
-        k: The number of attributes of each marginal.
+        k: The number of attributes of each marginal; 0 for the number of records alone.
 
     Returns:
         The workload, bound to the domain.
 
     Raises:
-        QueryError: `k` is below 1 or above the number of attributes.
+        QueryError: `k` is below 0 or above the number of attributes.
 
     Example:
         >>> import reticent as rt

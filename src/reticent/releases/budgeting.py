@@ -75,7 +75,10 @@ def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise
 
 def too_little(units: int, budget: Budget, what: str, *, needed: int) -> BudgetError:
     """The error for a budget that is spent or was too small; `needed` is the smallest sufficient amount."""
-    text = f"{budget.unit} {budget.amount(units):.3g} cannot pay for {what}; ask for fewer, or give a larger budget"
+    whole = "" if units == budget.limit else f" of {budget.amount(budget.limit):.3g}"
+    text = (
+        f"{budget.unit} {budget.amount(units):.3g}{whole} cannot pay for {what}; ask for fewer, or give a larger budget"
+    )
     if units == 0:
         text = f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
     return BudgetError(text, requested=budget.amount(needed), remaining=budget.amount(units))

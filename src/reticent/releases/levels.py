@@ -24,7 +24,7 @@ from reticent.kernel.statistics import MARGINAL_CELLS
 from reticent.queries.ranges import AllRanges
 from reticent.queries.workload import Workload
 
-__all__ = ["LevelPlan", "level_plans", "range_energies", "shares_of_levels"]
+__all__ = ["LevelPlan", "level_plans", "level_sets", "range_energies", "shares_of_levels"]
 
 Set = tuple[str, ...]
 Shape = tuple[int, ...]
@@ -117,16 +117,24 @@ def _starts(exponents: np.ndarray) -> list[np.ndarray]:
     return list({start.tobytes(): start for start in found}.values())
 
 
-def level_plans(workload: Workload, domain: Domain, *, pure: bool, public_records: bool) -> dict[Set, LevelPlan]:
-    """A plan for every set of attributes whose ranges or prefixes are in the workload."""
+def level_sets(workload: Workload, domain: Domain) -> dict[Set, list[tuple[AllRanges, float]]]:
+    """The sets of attributes that are measured in levels, with the ranges or prefixes that the workload asks of each.
+
+    Sets with too many cells for one table, and with an attribute of a single code, are measured otherwise.
+    """
     entries: dict[Set, list[tuple[AllRanges, float]]] = {}
     for entry, weight in zip(workload.ranges, workload.range_weights, strict=True):
         names = domain.canonical(entry.attributes)
         if domain.cells(names) <= MARGINAL_CELLS and min(domain.shape_of(names)) > 1:
             entries.setdefault(names, []).append((entry, weight))
+    return entries
+
+
+def level_plans(workload: Workload, domain: Domain, *, pure: bool, public_records: bool) -> dict[Set, LevelPlan]:
+    """A plan for every set of attributes whose ranges or prefixes are in the workload."""
     marginals = dict(zip(workload.marginals, workload.marginal_weights, strict=True))
     plans = {}
-    for names, asked in entries.items():
+    for names, asked in level_sets(workload, domain).items():
         wanted = [(_energies(domain, names, entry), weight) for entry, weight in asked]
         if names in marginals:
             wanted.append((_product([cell_energies(size) for size in domain.shape_of(names)]), marginals[names]))

@@ -26,6 +26,7 @@ from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import keeping
 from reticent.hypotheses.replicates import Replicates
+from reticent.hypotheses.sampling import three_way_sets
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import LARGEST_MARGINAL
 from reticent.kernel.accounting import Budget
@@ -36,7 +37,7 @@ from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.ledger.verify import opening
 from reticent.kernel.table import Table
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.certificates import Certificate, certifies
 from reticent.knowledge.free import free_answer, nothing_measured
 from reticent.knowledge.guarantees import Guarantee, Outcome, Report, silent
 from reticent.knowledge.knowledge import Certified, Knowledge
@@ -53,7 +54,8 @@ from reticent.queries.workload import Workload
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.candidates import measured_sets, target_sets
 from reticent.releases.dualquery.analysis import amplified_run
-from reticent.releases.replicates import FEWEST_REPLICATES, MOST_REPLICATES, PUBLIC_SEED, SUPPORTED, made_replicates
+from reticent.releases.preconditions import check_replicable, checked_replicates, checked_rows
+from reticent.releases.replicates import PUBLIC_SEED, made_replicates
 from reticent.releases.schema import FORMAT, LARGEST_CONTENT, read_release
 from reticent.releases.synthesize import synthesize, weighted_rows
 from reticent.releases.workload_audit import typical_error, typical_units
@@ -65,11 +67,6 @@ if TYPE_CHECKING:
     from reticent.releases.models import Model
     from reticent.sql.result import ResultTable
 
-MOST_ROWS = 2**31 - 1
-LEAST_ROWS_RATIO = 4
-"""Rows per record with replicate weights. The sampling of rows then adds at most an eighth to a standard error, and far
-less if cells have enough rows for systematic sampling.
-"""
 UNSTATED = "no privacy statement: fitted to measurements that were made elsewhere"
 PUBLISHED = "published"
 """Kinds of ledger events that hold a whole release."""
@@ -374,9 +371,9 @@ class Release:
         bound = min((c.bound for c in (*self.certificates, *self.guarantees)), default=None)
         if bound is None:
             certified = ""
-        elif bound < 1:
+        elif certifies(bound):
             certified = f", workload cells certified to ±{bound:.3g}"
-        else:  # every share is within 1 of any other: no answer states such a bound
+        else:
             certified = ", workload cells not certified: too few records for this budget"
         certified = ", nothing measured: synthetic rows are uniform" if nothing_measured(self.knowledge) else certified
         return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
@@ -523,17 +520,12 @@ class Release:
             >>> release.replicates(10).replicated.count
             10
         """
-        count = whole_number(count, "replicates", FEWEST_REPLICATES, MOST_REPLICATES)
+        count = checked_replicates(count)
         seed = whole_number(seed, "seed", 0)
         held = self.replicated
         if held is not None and (held.count, held.seed) == (count, seed):
             return self
-        if (name := self.facts.get("algorithm", {}).get("algorithm")) != SUPPORTED:
-            raise QueryError(f"replicates repeat the fit of rt.Adaptive(); this release was made by {name}")
-        if "levels" in self.notes:
-            raise QueryError(
-                "replicates repeat fits of marginals; this release joined levels of ranges: leave ranges out"
-            )
+        check_replicable(self.facts.get("algorithm", {}).get("algorithm"), levels="levels" in self.notes)
         with listening(progress) as report:
             made = made_replicates(
                 self.hypothesis,
@@ -583,6 +575,7 @@ class Release:
 
         Raises:
             QueryError: If rows are too few for the weights, or the weights too uneven for the rows.
+            ResourceError: If the rows need more memory than there is.
 
         Example:
             >>> import pyarrow, reticent as rt
@@ -591,21 +584,20 @@ class Release:
             >>> made.synthesize(10, seed=1).num_rows
             10
         """
-        least = 1 if replicates is None else LEAST_ROWS_RATIO * max(1, round(self.records))
-        rows = max(least, round(self.records)) if rows is None else whole_number(rows, "rows", 1, MOST_ROWS)
         require(independent, bool, "independent", "True or False")
         seed = None if seed is None else whole_number(seed, "seed", 0)
-        if replicates is not None:
-            count = whole_number(replicates, "replicates", FEWEST_REPLICATES, MOST_REPLICATES)
-            if rows < least:
-                raise QueryError(f"{rows} rows are too few for replicate weights; ask for at least {least}, 4 a record")
+        count = None if replicates is None else checked_replicates(replicates)
+        # A list of conjunctions is kept by its digest only.
+        listed = "conjunctions" not in self.facts["workload"]
+        asked = target_sets(Workload.from_dict(self.facts["workload"]), self.domain) if listed else ()
+        sets = 0 if independent else len(three_way_sets(self.domain, asked))
+        rows = checked_rows(rows, self.domain, self.records, sets=sets, replicates=count)
+        assert rows is not None, "the number of records is known"
+        if count is not None:
             held = self.replicated
             held = held if held is not None and held.count == count else self.replicates(count).replicated
             assert held is not None, "just made"
             return weighted_rows(held, rows, np.random.default_rng(seed), independent=independent)
-        workload = self.facts["workload"]
-        # A list of conjunctions is kept by its digest only.
-        asked = () if "conjunctions" in workload else target_sets(Workload.from_dict(workload), self.domain)
         return synthesize(self.hypothesis, rows, np.random.default_rng(seed), asked=asked, independent=independent)
 
     def minimize(self, loss: ConvexLoss) -> Model:

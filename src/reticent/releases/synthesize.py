@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.compute import ReplaceSubstringOptions, call_function
 
-from reticent.domain import Numeric
+from reticent.domain import OTHER_LABEL, Numeric
 from reticent.errors import QueryError
 from reticent.hypotheses.sampling import low_variance_rows
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from reticent.hypotheses.replicates import Replicates
 
 
-__all__ = ["WEIGHT", "decode", "row_variances", "synthesize", "weighted_rows"]
+__all__ = ["WEIGHT", "check_weight_names", "decode", "null_breaks_rule", "row_variances", "synthesize", "weighted_rows"]
 
 WEIGHT = "repwt"
 """Prefix of the columns of replicate weights, followed by a number from 1, as in survey files."""
@@ -65,12 +66,10 @@ def weighted_rows(
     sampling variance (`row_variances`).
     """
     domain, base = replicates.domain, replicates.base
-    taken = {f"{WEIGHT}{number}" for number in range(1, replicates.count + 1)} & set(domain.names)
-    if taken:
-        raise QueryError(f"column {min(taken)} has the name of a replicate weight; rename it in the domain")
+    check_weight_names(domain, replicates.count)
     codes = base.sample(rows, generator) if independent else replicates.systematic(rows, generator)
     ratios = replicates.ratios(codes)
-    effective = float((ratios.sum(axis=0) ** 2 / np.square(ratios).sum(axis=0)).min()) / rows
+    effective = effective_share(ratios)
     if effective < LEAST_EFFECTIVE:
         raise QueryError(
             f"the most uneven replicate weighs as much as {effective:.0%} of the rows, less than a third: its weights "
@@ -86,6 +85,26 @@ def weighted_rows(
         weights = ratios[:, place] * factor
         table = table.append_column(f"{WEIGHT}{place + 1}", pa.array(weights.astype(np.float32)))
     return table
+
+
+def effective_share(ratios: np.ndarray) -> float:
+    """The smallest effective number of rows of a replicate (Kish), as a share of the rows; 0 if all its weights vanish.
+
+    Ratios reach the largest numbers, whose squares are infinite, so they are first divided by the largest of each
+    replicate.
+    """
+    peaks = ratios.max(axis=0)
+    if not (peaks > 0).all():
+        return 0.0
+    shares = ratios / peaks
+    return float((shares.sum(axis=0) ** 2 / np.square(shares).sum(axis=0)).min()) / len(ratios)
+
+
+def check_weight_names(domain: Domain, count: int) -> None:
+    """Refuse a column that has the name of one of `count` replicate weights."""
+    taken = {f"{WEIGHT}{number}" for number in range(1, count + 1)} & set(domain.names)
+    if taken:
+        raise QueryError(f"column {min(taken)} has the name of a replicate weight; rename it in the domain")
 
 
 def row_variances(expected: np.ndarray, hidden: float = 0.0) -> np.ndarray:
@@ -136,16 +155,45 @@ def _spread(
 def decode(codes: np.ndarray, domain: Domain, numbers: Mapping[str, np.ndarray] | None = None) -> pa.Table:
     """One column per attribute: categories, or the representative value of a bin; `(null)` becomes null.
 
-    `numbers` replaces the representatives of some numeric attributes by values as `Numeric.read` would give them.
+    `(other)` becomes null too in a column that is not text, unless a rule forbids the null there (`null_breaks_rule`):
+    such a column is written as text. `numbers` replaces the representatives of some numeric attributes by values as
+    `Numeric.read` would give them.
     """
     codes, numbers = np.asarray(codes).reshape(-1, len(domain)), numbers or {}
-    columns = [
-        _numbers(domain[name], numbers[name])
-        if name in numbers
-        else _values(domain[name]).take(pa.array(codes[:, place]))
-        for place, name in enumerate(domain.names)
-    ]
+    columns = []
+    for place, (name, attribute) in enumerate(domain.items()):
+        found = codes[:, place]
+        if name in numbers:
+            column = _numbers(attribute, numbers[name])
+        else:
+            column = _values(attribute).take(pa.array(found))
+        if null_breaks_rule(domain, name):
+            column = _texts(attribute, column, found)
+        columns.append(column)
     return pa.table(columns, names=list(domain.names))
+
+
+def null_breaks_rule(domain: Domain, name: str) -> bool:
+    """Whether a row with `(other)` in this column is possible, but would break a rule if it were written as null."""
+    null, other = domain[name].null_code, domain[name].other_code
+    if null is None or other is None:
+        return False
+    for rule in domain.impossible:
+        if name in rule.attributes:
+            axis = rule.attributes.index(name)
+            if (rule.cells.take(null, axis) & ~rule.cells.take(other, axis)).any():
+                return True
+    return False
+
+
+def _texts(attribute: Attribute, column: pa.Array, codes: np.ndarray) -> pa.Array:
+    """The column as text that the attribute reads as the same codes, with `(other)` in words."""
+    if not pa.types.is_string(column.type):
+        column = column.cast(pa.string())
+        if attribute.rules is not None and attribute.rules.decimal != ".":
+            marks = ReplaceSubstringOptions(".", attribute.rules.decimal)
+            column = call_function("replace_substring", [column], marks)
+    return call_function("if_else", [pa.array(codes == attribute.other_code), pa.scalar(OTHER_LABEL), column])
 
 
 def _numbers(attribute: Attribute, numbers: np.ndarray) -> pa.Array:

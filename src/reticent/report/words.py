@@ -7,7 +7,7 @@ from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
 
 from reticent.kernel.accounting import Budget
-from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.certificates import Certificate, certifies
 from reticent.knowledge.guarantees import Guarantee
 from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.typical import TypicalError
@@ -118,9 +118,10 @@ def certificate_sentence(certificate: Certificate, unit: str) -> str:
     count = len(certificate.sets)
     widest = max(len(s) for s in certificate.sets)
     sets = f"{count} attribute sets of up to {widest} attributes" if count > 1 else "1 attribute set"
-    if not isfinite(certificate.bound):
+    if not certifies(certificate.bound):
+        bound = percent(certificate.bound) if isfinite(certificate.bound) else "infinite"
         return (
-            f"For {CLASSES[certificate.kind]} on {sets}, nothing is certified: the bound is infinite at probability"
+            f"For {CLASSES[certificate.kind]} on {sets}, nothing is certified: the bound is {bound} at probability"
             f" {certificate.confidence:g}, so it gives no guarantee for these answers."
         )
     records = certificate.bound * certificate.records

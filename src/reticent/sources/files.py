@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from reticent.domain import Domain
+from reticent.domain import Attribute, Domain
 from reticent.errors import SourceError
 from reticent.sources.duckdb import DuckDBEngine, quoted_text
 from reticent.sources.frames import refuse_twice
@@ -40,7 +40,7 @@ def open_file(path: str | Path, domain: Domain, query: str | None) -> DuckDBEngi
         scheme = str(path).split("://", 1)[0]
         raise SourceError(f"{scheme}:// is not supported; use postgresql://, a file, or Table.of with Ibis or Spark")
     location = Path(path).expanduser()
-    scan = _scan(location, domain if query is None else None)
+    scan = _scan(location, domain, queried=query is not None)
     return DuckDBEngine.over(scan.rows, label=location.name, query=query, form=scan.form)
 
 
@@ -77,7 +77,7 @@ def _ending(location: Path) -> str:
     return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _PACKED else (suffixes or [""])[-1]
 
 
-def _scan(location: Path, domain: Domain | None) -> _Scan:
+def _scan(location: Path, domain: Domain, *, queried: bool) -> _Scan:
     ending = _ending(location)
     if not any(sign in location.name for sign in "*?["):
         try:
@@ -92,7 +92,7 @@ def _scan(location: Path, domain: Domain | None) -> _Scan:
     if ending in _PARQUET:
         return _Scan(_parquet_scan(location), "parquet")
     if ending in _CSV:
-        return _Scan(_csv_scan(location, domain, tab=ending == ".tsv"), "csv")
+        return _Scan(_csv_scan(location, domain, tab=ending == ".tsv", queried=queried), "csv")
     if ending in _ARROW:
         return _Scan(_arrow_table(location), "arrow")
     raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
@@ -103,16 +103,34 @@ def _parquet_scan(location: Path) -> str:
     return f"read_parquet({quoted_text(str(location))}, hive_types_autocast = false)"
 
 
-def _csv_scan(location: Path, domain: Domain | None, *, tab: bool) -> str:
-    """A scan with every field as text and the delimiter from the header, so that types do not depend on rows."""
-    wanted = frozenset(domain.names) if domain is not None else frozenset()
+def _csv_scan(location: Path, domain: Domain, *, tab: bool, queried: bool) -> str:
+    """A scan with every field as text and the delimiter from the header, so that types do not depend on rows.
+
+    An empty field is null, in quotes too: many programs quote every field. Only in columns that declare the empty text
+    is a field in quotes that text.
+    """
+    wanted = frozenset() if queried else frozenset(domain.names)
     delimiter, names = _names(_header(location), location.name, wanted, tab=tab)
     refuse_twice(names, location.name)
     columns = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
-    return (
+    empty = [name for name in domain.names if _declares_empty(domain[name])]
+    scan = (
         f"read_csv({quoted_text(str(location))}, auto_detect = false, header = true, delim = {quoted_text(delimiter)}, "
-        f"quote = '\"', escape = '\"', nullstr = '', columns = {{{columns}}})"
+        f"quote = '\"', escape = '\"', nullstr = '', allow_quoted_nulls = {str(not empty).lower()}, "
+        f"columns = {{{columns}}})"
     )
+    # A query may give a column another name.
+    nulls = [name for name in names if name not in empty and not (queried and name not in domain)]
+    if not empty or not nulls:
+        return scan
+    replaced = (f"nullif({column}, '') AS {column}" for column in map(DuckDBEngine.dialect.quoted, nulls))
+    return f"(SELECT * REPLACE ({', '.join(replaced)}) FROM {scan})"
+
+
+def _declares_empty(attribute: Attribute) -> bool:
+    """Whether the empty text has a code of its own, as a value or by an alias."""
+    empty, null = attribute.encode(["", None])
+    return bool(empty < attribute.known and empty != null)
 
 
 def _names(header: str, label: str, wanted: frozenset[str], *, tab: bool) -> tuple[str, list[str]]:

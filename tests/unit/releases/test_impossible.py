@@ -170,3 +170,16 @@ def test_a_model_too_small_for_the_rules_is_refused_before_anything_is_spent() -
     table = rt.Table.of(rows_of(domain, 100, 1), domain)
     with pytest.raises(QueryError, match="cannot hold the domain's impossible rules"):
         rt.release(table, rt.marginals(domain, 2), BUDGET, algorithm=rt.Adaptive(dense_cells=1, model_cells=30))
+
+
+@pytest.mark.parametrize("name", ["adaptive", "support"])
+def test_a_fit_that_rows_contradict_names_the_rules(name: str) -> None:
+    domain = people()
+    budget = rt.Budget(rho=100)
+    rows = rows_of(domain, 2000, 3, violating=1000)
+    made = rt.release(rt.Table.of(rows, domain), rt.marginals(domain, 2), budget, algorithm=ALGORITHMS[name])
+    assert not made.notes["converged"]
+    assert "rows that break an impossible rule" in made.notes["fit"]
+    without = people([])
+    free = rt.release(rt.Table.of(rows, without), rt.marginals(without, 2), budget, algorithm=ALGORITHMS[name])
+    assert "rule" not in free.notes["fit"]

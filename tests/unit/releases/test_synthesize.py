@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from reticent.domain import Categorical, Domain, Numeric
 from reticent.hypotheses import DenseHypothesis
-from reticent.releases.synthesize import decode, drawn_numbers, synthesize
+from reticent.releases.synthesize import decode, drawn_numbers, effective_share, synthesize
 
 DOMAIN = Domain(
     age=Numeric(edges=[0, 10, 20, 40], other=False),
@@ -113,3 +113,48 @@ def test_synthetic_tables_have_spread_numbers_of_the_columns_type() -> None:
         assert len(np.unique(inside)) > 100
     again = synthesize(hypothesis, 3000, np.random.default_rng(0), means=means)
     assert again.equals(table)
+
+
+BOTH = {
+    "clamped": Numeric(edges=[0, 1, 2.5], nullable=True, other=True),
+    "beyond": Numeric(edges=[0, 1, 2.5], nullable=True, other=True, outside="other"),
+    "comma": Numeric(edges=[0, 1, 2.5], nullable=True, other=True, decimal=","),
+    "whole": Numeric(edges=[0, 3, 9], whole=True, nullable=True, other=True),
+    "date": Numeric(edges=[date(1999, 1, 1), date(2000, 2, 29), date(2020, 1, 1)], nullable=True, other=True),
+    "formatted": Numeric(
+        edges=[date(1999, 1, 1), date(2000, 2, 29), date(2020, 1, 1)], nullable=True, other=True, format="%d.%m.%Y"
+    ),
+    "moment": Numeric(edges=[datetime(1999, 1, 1), datetime(2000, 2, 29, 1)], nullable=True, other=True),
+    "truth": Categorical([True, False], nullable=True, other=True),
+    "grade": Categorical([1, 2], nullable=True, other=True),
+    "text": Categorical(["u", "v"], nullable=True, other=True),
+}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_no_row_breaks_a_rule_about_nulls(name: str) -> None:
+    """Rows with `(other)` are possible here; written as null they would not be."""
+    attribute = BOTH[name]
+    domain = Domain({"b": attribute, "c": Categorical(["x", "y"], other=False)}, impossible=["b IS NULL AND c = 'x'"])
+    drawn = synthesize(DenseHypothesis(domain), 900, np.random.default_rng(1))
+    rows = list(zip(drawn["b"].to_pylist(), drawn["c"].to_pylist(), strict=True))
+    assert (None, "x") not in rows
+    assert ("(other)", "x") in rows
+    codes = np.stack([attribute.encode(drawn["b"].to_pylist()), domain["c"].encode(drawn["c"].to_pylist())], axis=1)
+    cells = np.bincount(codes[:, 0] * 2 + codes[:, 1], minlength=domain.size).reshape(domain.shape)
+    expected = 900 * DenseHypothesis(domain).probabilities()
+    assert np.abs(cells - expected).max() < 2, "read back, every row has the code that it was drawn with"
+
+
+@pytest.mark.parametrize("rule", ["b IS NOT NULL AND c = 'x'", "b < 1 AND c = 'x'"])
+def test_numbers_stay_numbers_where_nulls_break_no_rule(rule: str) -> None:
+    domain = Domain({"b": BOTH["clamped"], "c": Categorical(["x", "y"], other=False)}, impossible=[rule])
+    assert synthesize(DenseHypothesis(domain), 90, np.random.default_rng(1)).schema.field("b").type == pa.float64()
+
+
+def test_uneven_weights_are_measured_without_overflow() -> None:
+    even, one = np.ones((50, 3)), np.ones((50, 3))
+    one[:, 1] = np.concatenate([[1e300], np.zeros(49)])
+    assert effective_share(even * 1e300) == pytest.approx(1.0)
+    assert effective_share(one) == pytest.approx(1 / 50)
+    assert effective_share(np.zeros((50, 3))) == 0.0

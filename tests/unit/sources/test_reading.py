@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
@@ -408,3 +409,45 @@ def test_a_database_url_is_never_repeated() -> None:
         assert raised.value.__context__ is None
     with pytest.raises(SourceError, match="needs query="):
         Table.read("postgresql://host/db", DOMAIN)
+
+
+EMPTY = Domain(
+    reason=Categorical(["", "ill", "away"], nullable=True, other=True),
+    spelled=Categorical(["none", "some"], nullable=True, other=True, aliases={"": "none"}),
+    plain=Categorical(["a"], nullable=True, other=True),
+    number=Numeric(edges=[0, 5, 10], nullable=True, other=True),
+)
+"""Two columns in which the empty text has a code, and two in which it has none."""
+
+
+@pytest.mark.parametrize("query", [None, 'SELECT reason, spelled, plain, "number" FROM rows'])
+def test_a_declared_empty_text_is_read_from_csv(tmp_path: Path, query: str | None) -> None:
+    rows = pa.table(
+        {
+            "reason": ["", "ill", None, "", "x"],
+            "spelled": ["", "none", None, "some", ""],
+            "plain": ["a", None, None, "b", "a"],
+            "number": pa.array([1, 7, None, None, 2]),
+        }
+    )
+    pyarrow.csv.write_csv(rows, tmp_path / "rows.csv")
+    pyarrow.parquet.write_table(rows, tmp_path / "rows.parquet")
+    tables = [
+        Table.of(rows, EMPTY),
+        *(Table.read(tmp_path / f"rows.{e}", EMPTY, query=query, records=5) for e in ("csv", "parquet")),
+    ]
+    for name in EMPTY.names:
+        first, *others = (exact_counts(table).marginal((name,)).tolist() for table in tables)
+        assert others == [first, first], name
+    assert exact_counts(tables[1]).marginal(("reason",)).tolist() == [2, 1, 0, 1, 1]
+
+
+def test_quoted_empty_fields_are_null_where_nothing_declares_them(tmp_path: Path) -> None:
+    """Programs that quote every field write a missing value as a quoted empty one."""
+    (tmp_path / "rows.csv").write_text('"reason","plain","number"\n"","",""\n"ill","a","3"\n')
+    domain = Domain({name: EMPTY[name] for name in ("reason", "plain", "number")})
+    for chosen in (domain, Domain({name: EMPTY[name] for name in ("plain", "number")})):
+        counts = exact_counts(Table.read(tmp_path / "rows.csv", chosen))
+        assert counts.marginal(("plain",)).tolist() == [1, 1, 0]
+        assert counts.marginal(("number",)).tolist() == [1, 0, 1, 0]
+    assert exact_counts(Table.read(tmp_path / "rows.csv", domain)).marginal(("reason",)).tolist() == [1, 1, 0, 0, 0]

@@ -150,14 +150,26 @@ class Compared:
         return self.consistent.rank + self._separate
 
 
+RULES_BROKEN = "; the likely cause are rows that break an impossible rule of the domain: `reticent check` counts them"
+"""What a fit that cannot come near its measurements says if it is zero on the cells of rules."""
+
+
 class Reached:
     """The progress of a fit over its levels of noise."""
 
     def __init__(
-        self, tolerance: float, progress: float, iterations: int, furthest: float | None, variances: float = 1.0
+        self,
+        tolerance: float,
+        progress: float,
+        iterations: int,
+        furthest: float | None,
+        variances: float = 1.0,
+        *,
+        ruled: bool = False,
     ) -> None:
         self._tolerance, self._progress, self._left = tolerance, progress, iterations
         self._variances = variances
+        self._ruled = ruled
         self._laplace = furthest == FURTHEST_LAPLACE
         self._furthest = None if furthest is None else sqrt(variances) * furthest
         self._last: DescentResult | None = None
@@ -313,12 +325,13 @@ class Reached:
     def _shortfall(self, certified: bool) -> str:
         """Why a fit has not converged; "" if it has, by its gap bound or as far as noise can tell."""
         if self._furthest is not None and self._misfit > self._furthest:
+            cause = RULES_BROKEN if self._ruled else ""
             if self._contradiction > self._furthest:
                 return (
                     "the measurements contradict each other: least squares leave one "
-                    f"{self._contradiction:.1f} standard deviations of its noise off"
+                    f"{self._contradiction:.1f} standard deviations of its noise off{cause}"
                 )
-            return f"not converged: a measured cell is {self._misfit:.1f} standard deviations of its noise off"
+            return f"not converged: a measured cell is {self._misfit:.1f} standard deviations of its noise off{cause}"
         if certified:
             return ""
         if self._left <= 0:

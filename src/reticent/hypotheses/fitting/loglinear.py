@@ -616,7 +616,8 @@ def fit_loglinear(
         point = _livelier(problem, point, terms, base)
     furthest = furthest_noise(measurements) if method == "map" and prior is None else None
     variances = 1.0 if redraw is None else PERTURBED
-    reached = Reached(tolerance, PROGRESS if progress is None else progress, iterations, furthest, variances)
+    gain, ruled = PROGRESS if progress is None else progress, bool(domain.impossible)
+    reached = Reached(tolerance, gain, iterations, furthest, variances, ruled=ruled)
     laplace = furthest == FURTHEST_LAPLACE
     consistent = _comparable(problem, method, prior, terms, base, variances, laplace)
     if consistent is None:
