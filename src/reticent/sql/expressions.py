@@ -70,14 +70,31 @@ class Run:
     centred: Mapping[int, int] = field(default_factory=dict)
     """Totals of which the part around the middle of the range was answered, with the measure that counts their records:
     share of the total = answered share + share of the records / 2."""
+    fit: Run | None = None
+    """The same measures in one fitted distribution, without bounds."""
+    fitted: frozenset[int] = frozenset()
+    """Measures whose values are those of the fit."""
     _known: dict[int, Any] = field(default_factory=dict)
 
     def of(self, expr: Expr) -> Vector:
         """The column of an expression, computed once."""
         found = self._known.get(id(expr))
         if found is None:
-            found = self._known[id(expr)] = expr.evaluate(self)
+            found = self._known[id(expr)] = self._consistent(expr, expr.evaluate(self))
         return found
+
+    def _consistent(self, expr: Expr, found: Vector) -> Vector:
+        """A number that has a meaning only if its parts agree, from the fit unless every part was measured.
+
+        Parts of several sources may contradict each other: their quotient can be any number. The bounds are those of
+        all parts, and the value of the fit is moved into them (spec answers.md 1).
+        """
+        if self.fit is None or not expr.joint or not isinstance(found, Interval):
+            return found
+        if self.fitted.isdisjoint(self.read_places(expr.places)):
+            return found
+        value = self.fit.numbers(expr).value
+        return found.near(np.where(expr.absent(self), np.nan, np.where(np.isnan(value), found.value, value)))
 
     def numbers(self, expr: Expr) -> Interval:
         found = self.of(expr)
@@ -88,7 +105,7 @@ class Run:
 
     def changed(self, measures: Sequence[Interval]) -> Run:
         """The same answers but for some intervals; nothing is computed yet."""
-        return replace(self, measures=measures, _known={})
+        return replace(self, measures=measures, fit=None, _known={})
 
     def unbinned(self) -> Run:
         return replace(self, bins=False, _known={})
@@ -196,11 +213,17 @@ class Expr:
     children: tuple[Expr, ...] = ()
     own_places: tuple[int, ...] = ()
     """Measures that it reads itself."""
+    joint: ClassVar[bool] = False
+    """Whether its parts must be of one distribution, as those of a quotient."""
     work: ClassVar[int] = 1
     """How many arrays, one number per row each, an evaluation computes."""
 
     def evaluate(self, run: Run) -> Vector:
         raise NotImplementedError
+
+    def absent(self, run: Run) -> np.ndarray:
+        """Rows that have no value, as far as is known of their records."""
+        return np.zeros(self.rows, dtype=bool)
 
     @property
     def known(self) -> Vector | None:
@@ -324,10 +347,14 @@ class MeanExpr(Expr):
     radius: float = 0.0
     kind: str = NUMBER
     extent: Extent | None = None
+    joint: ClassVar[bool] = True
 
     @property
     def rows(self) -> int:  # type: ignore[override]
         return self.top.rows
+
+    def absent(self, run: Run) -> np.ndarray:
+        return ~(run.measures[self.bottom].value > 0)
 
     @property
     def own_places(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -347,7 +374,7 @@ class MeanExpr(Expr):
         bottom = run.measures[self.bottom]
         maybe = ~(bottom.low > 0)
         mean = Interval(
-            np.where(bottom.value > 0, found.value, np.nan),
+            np.where(self.absent(run), np.nan, found.value),
             np.where(known, found.low, -unknown),
             np.where(known, found.high, unknown),
             maybe if maybe.any() else None,
@@ -457,6 +484,7 @@ class Computed(Expr):
     rows: int = field()
     kind: str = field()
     arrays: int = 4  # type: ignore[assignment]
+    joint: bool = False  # type: ignore[misc]
 
     def evaluate(self, run: Run) -> Vector:
         return self.function(*(run.of(child) for child in self.children))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from sqlglot import exp
@@ -113,6 +114,7 @@ class Spread(Expr):
     sample: bool
     root: bool
     kind: str = NUMBER
+    joint: ClassVar[bool] = True
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -126,6 +128,14 @@ class Spread(Expr):
     def arrays(self) -> int:
         return 90
 
+    @property
+    def least(self) -> float:
+        """The fewest records with a value."""
+        return 2.0 if self.sample else 1.0
+
+    def absent(self, run: Run) -> np.ndarray:
+        return _too_few(run.numbers(self.counted), self.least)
+
     def evaluate(self, run: Run) -> Interval:
         found = self.second.deviation(run)
         if not self.root:
@@ -135,7 +145,7 @@ class Spread(Expr):
         found = _useful(found, 0.0, most if self.root else most**2)
         if self.sample:
             found = found * _corrected(count, self.root)
-        return _stated(found, count, 2.0 if self.sample else 1.0)
+        return _stated(found, count, self.least)
 
 
 def _corrected(count: Interval, root: bool) -> Interval:
@@ -157,12 +167,17 @@ def _useful(found: Interval, low: float, high: float) -> Interval:
     return Interval(found.value, np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high), found.null)
 
 
+def _too_few(count: Interval, least: float) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return count.value < least - 0.5
+
+
 def _stated(found: Interval, count: Interval, least: float) -> Interval:
     """NULL where there are too few records."""
     with np.errstate(invalid="ignore"):
         maybe = ~(count.low >= least)
         maybe = maybe if found.null is None else maybe | found.null
-        value = np.where(count.value < least - 0.5, np.nan, found.value)
+    value = np.where(_too_few(count, least), np.nan, found.value)
     return Interval(value, found.low, found.high, maybe if maybe.any() else None)
 
 
@@ -194,12 +209,23 @@ class Pair(Expr):
     def arrays(self) -> int:
         return 350
 
+    @property
+    def joint(self) -> bool:  # type: ignore[override]
+        return self.what != "count"
+
+    @property
+    def least(self) -> float:
+        """The fewest records with a value."""
+        return 2.0 if self.what == "sample covariance" else 1.0
+
+    def absent(self, run: Run) -> np.ndarray:
+        return _too_few(run.numbers(self.counted), self.least)
+
     def evaluate(self, run: Run) -> Interval:
         count = run.numbers(self.counted)
         if self.what == "count":
             return count
-        least = 2.0 if self.what == "sample covariance" else 1.0
-        return _stated(self._value(run, count), count, least)
+        return _stated(self._value(run, count), count, self.least)
 
     def _value(self, run: Run, count: Interval) -> Interval:
         what = self.what
@@ -261,6 +287,7 @@ class HigherMoment(Expr):
     counted: Sum
     what: str
     kind: str = NUMBER
+    joint: ClassVar[bool] = True
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -273,6 +300,9 @@ class HigherMoment(Expr):
     @property
     def arrays(self) -> int:
         return 400
+
+    def absent(self, run: Run) -> np.ndarray:
+        return _too_few(run.numbers(self.counted), {"SKEWNESS": 3.0, "KURTOSIS": 4.0}.get(self.what, 1.0))
 
     def evaluate(self, run: Run) -> Interval:
         count = run.numbers(self.counted)

@@ -22,7 +22,7 @@ from sqlglot import exp
 from reticent.domain import Domain
 from reticent.errors import ReticentError
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import ROWS
+from reticent.knowledge.free import FITTED, ROWS, of_fit
 from reticent.knowledge.raw_sums import CentredAnswer, RowsAnswer, with_counts
 from reticent.queries import Predicate, Query, Weights
 from reticent.sql.describe import Explained, Prospect, Shown, described, explained_table
@@ -133,6 +133,8 @@ class Statement:
     """Other measures that bins blur, and of which columns."""
     aside: frozenset[int]
     """Places of measures that only tighten bounds."""
+    wholes: Mapping[int, int] = field(default_factory=dict)
+    """For the places of measures, those of the number of records they are a part of."""
     told: tuple[str, ...] = ()
     """What is said with every result."""
     explained: Statement | None = None
@@ -245,12 +247,14 @@ class Statement:
         joint: frozenset[str] = frozenset(),
         offset: Callable[[Query], np.ndarray | float] | None = None,
         asked: Sequence[Query] | None = None,
+        fit: Callable[[Query], Answer] | None = None,
     ) -> ResultTable:
         """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records.
 
         `tighten` answers for free; its answers hold jointly with those of `answer`. `sample` draws synthetic rows for
         statements that use them. Answers whose origin is `joint` fail together. `offset` is the correction of the
         shares of a total by measured offsets within bins. `asked` are the queries if some of its totals are centred.
+        `fit` is the answer of one fitted distribution, from which numbers are computed whose parts must agree.
         """
         if self.explained is not None:
             prospects = [Prospect.free(query, (tighten or answer)(query)) for query in self.explained.queries]
@@ -264,6 +268,8 @@ class Statement:
         run = self.evaluation(answers, records, records_error)
         if offset is not None:
             run = replace(run, shifts={place: self._shift(place, offset) for place in run.binned})
+        if fit is not None:
+            run = self._fitted(run, answers, fit)
         table = self._table(run, answers, records_error, joint)
         return replace(table, basis=basis_of(self, table, run, unit))
 
@@ -286,6 +292,32 @@ class Statement:
             spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
         hidden = {place: binning for place, binning in self.binned.items() if not self._are(place, answers, RowsAnswer)}
         return Run(measured, spread, hidden, centred=centred)
+
+    def _fitted(self, run: Run, answers: Mapping[Query, Answer], fit: Callable[[Query], Answer]) -> Run:
+        """The evaluation with the fit's own values beside the answers, if some of these are not from the fit.
+
+        A part of a number of records that was measured, and of which only the fit knows a value, is that number times
+        the fit's own proportion: a group is never shown with more than its records have.
+        """
+        if all(answer.origin in FITTED for answer in answers.values()):
+            return run
+        own = {query: fit(query) for query in answers}
+        measured = {query for query, answer in answers.items() if not of_fit(answer, own[query])}
+        if measured == own.keys():
+            return run
+        fitted = self.evaluation(own, float(run.records.value[0]), 0.0)
+        read = [[block.query for block in blocks if block.query in answers] for blocks in self.measures]
+        places = frozenset(place for place, queries in enumerate(read) if not measured.issuperset(queries))
+        measures = list(run.measures)
+        for place in places.intersection(self.wholes):
+            whole: int | None = self.wholes[place]
+            while whole is not None and (whole in places or not read[whole]):
+                whole = self.wholes.get(whole)
+            if whole is not None:
+                measures[place] = _proportional(
+                    measures[place], run.measures[whole], fitted.measures[place].value, fitted.measures[whole].value
+                )
+        return replace(run, measures=measures, fit=replace(fitted, shifts=run.shifts), fitted=places)
 
     def _uncentred(self, answers: Mapping[Query, Answer]) -> Mapping[Query, Answer]:
         """The same answers; if one of several totals could not be bought, all of them are whole totals."""
@@ -414,6 +446,13 @@ class Statement:
         note = f"synthetic: of {ROWS} rows drawn from the published distribution, none of which is a record"
         unstated = tuple((None,) * len(row) for row in table.rows)
         return replace(table, errors=unstated, origin="synthetic", certified=False, confidence=None, note=note)
+
+
+def _proportional(part: Interval, whole: Interval, fitted: np.ndarray, fitted_whole: np.ndarray) -> Interval:
+    """A part of a known number of records, as large as the fit's own part of its own."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = np.where(fitted_whole > 0, np.clip(fitted / fitted_whole, 0.0, 1.0) * whole.value, part.value)
+    return part.near(np.clip(value, 0.0, np.maximum(whole.value, 0.0)))
 
 
 def _arrays(expr: Expr) -> list[np.ndarray]:
@@ -570,6 +609,7 @@ def _assembled(relation: Relation, planner: Planner, text: str) -> Statement:
         dict(measures.binned),
         dict(measures.coarse),
         frozenset(measures.aside),
+        measures.wholes(),
         tuple(dict.fromkeys((*told, *planner.public, *([relation.note] if relation.note else [])))),
     )
     Meter().charge(found.steps)
