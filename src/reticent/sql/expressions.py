@@ -70,6 +70,8 @@ class Run:
     centred: Mapping[int, int] = field(default_factory=dict)
     """Totals of which the part around the middle of the range was answered, with the measure that counts their records:
     share of the total = answered share + share of the records / 2."""
+    whole: bool = False
+    """Whether bounds are kept that say no more than the range; otherwise such a bound is none."""
     fit: Run | None = None
     """The same measures in one fitted distribution, without bounds."""
     fitted: frozenset[int] = frozenset()
@@ -110,10 +112,26 @@ class Run:
     def unbinned(self) -> Run:
         return replace(self, bins=False, _known={})
 
+    def possible(self) -> Run:
+        """An evaluation whose bounds are the ranges of all numbers: measures without bounds may be any share."""
+        measures = []
+        for place, share in enumerate(self.measures):
+            known, (least, most) = np.isfinite(share.low) & np.isfinite(share.high), self.limits(place)
+            ends = zip((share.value, share.low, share.high), ((least + most) / 2, least, most), strict=True)
+            measures.append(Interval(*(np.where(known, one, blank) for one, blank in ends)))
+        return replace(self.changed(measures), whole=True)
+
+    def useful(self, found: Interval, low: float, high: float) -> Interval:
+        """A bound that says no more than the range is none."""
+        if self.whole or not high > low:
+            return found
+        idle = (found.low <= low) & (found.high >= high)
+        return Interval(found.value, np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high), found.null)
+
     def hidden(self, terms: Sequence[tuple[float, int]], rows: int) -> np.ndarray:
-        """What binning may add to or take from the sum of coefficient * share."""
+        """What binning may add to or take from the sum of coefficient * share; nothing beyond the range."""
         total = np.zeros(rows)
-        for coefficient, place in terms if self.bins else ():
+        for coefficient, place in terms if self.bins and not self.whole else ():
             if (binning := self.binned.get(place)) is not None:
                 reach = None if binning.reach is None else self.measures[binning.reach]
                 total += abs(coefficient) * binning.hidden(self.measures[place], self.measures[binning.present], reach)
@@ -368,7 +386,7 @@ class MeanExpr(Expr):
         found = self.centred(run)
         # A bound that only says "somewhere in the column's range" is none.
         known = np.isfinite(found.low) & np.isfinite(found.high)
-        if self.high > self.low:
+        if self.high > self.low and not run.whole:
             known &= (found.low > self.low) | (found.high < self.high)
         unknown = np.full(self.rows, np.inf)
         bottom = run.measures[self.bottom]
@@ -468,10 +486,7 @@ class Clipped(Expr):
         return (self.inner,)
 
     def evaluate(self, run: Run) -> Interval:
-        found = run.numbers(self.inner).clipped(self.low, self.high)
-        idle = (found.low <= self.low) & (found.high >= self.high) & (self.high > self.low)
-        low, high = np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high)
-        found = Interval(found.value, low, high, found.null)
+        found = run.useful(run.numbers(self.inner).clipped(self.low, self.high), self.low, self.high)
         return found if self.extent is None else self.extent.cut(found)
 
 

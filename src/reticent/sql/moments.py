@@ -142,7 +142,7 @@ class Spread(Expr):
             found = found * found
         count = run.numbers(self.counted)
         most = (self.second.high - self.second.low) / 2
-        found = _useful(found, 0.0, most if self.root else most**2)
+        found = run.useful(found, 0.0, most if self.root else most**2)
         if self.sample:
             found = found * _corrected(count, self.root)
         return _stated(found, count, self.least)
@@ -159,12 +159,6 @@ def _falling(count: Interval, least: float, factor: Callable[[np.ndarray], np.nd
     ends = [np.minimum(np.maximum(end, least), 1e100) for end in (count.value, count.high, count.low)]
     factors = [factor(end) for end in ends]
     return Interval(*(np.where(np.isfinite(found), found, limit) for found in factors))
-
-
-def _useful(found: Interval, low: float, high: float) -> Interval:
-    """A bound that says no more than the range is none."""
-    idle = (found.low <= low) & (found.high >= high) & (high > low)
-    return Interval(found.value, np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high), found.null)
 
 
 def _too_few(count: Interval, least: float) -> np.ndarray:
@@ -245,7 +239,7 @@ class Pair(Expr):
         if what in ("correlation", "r2"):
             found = (covariance / (one * other)).clipped(-1.0, 1.0)
             found = found if what == "correlation" else found.absolute() * found.absolute()
-            return _useful(found, -1.0 if what == "correlation" else 0.0, 1.0)
+            return run.useful(found, -1.0 if what == "correlation" else 0.0, 1.0)
         slope = covariance / (one * one)
         if what == "slope":
             return slope

@@ -293,6 +293,10 @@ class Statement:
         hidden = {place: binning for place, binning in self.binned.items() if not self._are(place, answers, RowsAnswer)}
         return Run(measured, spread, hidden, centred=centred)
 
+    def possible(self, records: float) -> Run:
+        """An evaluation on nothing but the domain: its bounds are the ranges of all numbers."""
+        return self.evaluation({}, records, 0.0).possible()
+
     def _fitted(self, run: Run, answers: Mapping[Query, Answer], fit: Callable[[Query], Answer]) -> Run:
         """The evaluation with the fit's own values beside the answers, if some of these are not from the fit.
 
