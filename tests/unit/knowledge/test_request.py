@@ -115,7 +115,7 @@ def test_a_wish_below_half_the_range_is_not_called_vacuous() -> None:
     domain = rt.Domain(y=rt.Numeric(edges=[0, 100], other=False), s=rt.Categorical(["a", "b"], other=False))
     rows = pa.table({"y": np.linspace(0, 100, 200), "s": ["a", "b"] * 100})
     session = rt.Session.open(None, rt.Table.of(rows, domain), rt.Budget(rho=1), warm_start=0)
-    with pytest.raises(rt.QueryError, match="cannot reach an error of 1 at any price.*finer bins for y"):
+    with pytest.raises(rt.QueryError, match=r"cannot reach an error of 1 at any price.*finer bins for y"):
         session.ask("SELECT STDDEV(y) FROM t", error=1)
     assert session.spent == 0
 
