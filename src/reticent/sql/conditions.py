@@ -7,7 +7,8 @@ of its columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
+from dataclasses import replace
+from math import ceil, floor, inf, isfinite, nextafter
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ _COMPARE: dict[type[exp.Expr], Callable[[Column, object], Predicate]] = {
     exp.GTE: Column.__ge__,
 }
 _MIRRORED = {exp.EQ: exp.EQ, exp.NEQ: exp.NEQ, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+_ENDS = ("<", "<=", ">", ">=", "==")
 CONDITION_STEPS = 10
 """Of reading one comparison, junction or negation."""
 
@@ -180,8 +182,24 @@ def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
             return Selection(known, nowhere) if predicate.op == "!=" else Selection(nowhere, known)
         if not (isinstance(attribute, Numeric) or (ordered and text)):
             raise
-        return _cut(node, scope, refusal)
+        return replace(_cut(node, scope, refusal), limits=_limits(predicate, attribute))
     return Selection(predicate)
+
+
+def _limits(predicate: Comparison, attribute: Attribute) -> tuple[tuple[str, float, float], ...]:
+    """The smallest and largest number of a column for which a comparison may be true."""
+    value = attribute.read(predicate.value) if isinstance(attribute, Numeric) and predicate.op in _ENDS else None
+    if not isinstance(attribute, Numeric) or not isinstance(value, float):
+        return ()
+    if predicate.op == ">":
+        low = floor(value) + 1.0 if attribute.whole else nextafter(value, inf)
+    else:
+        low = -inf if predicate.op[0] == "<" else value
+    if predicate.op == "<":
+        high = ceil(value) - 1.0 if attribute.whole else nextafter(value, -inf)
+    else:
+        high = inf if predicate.op[0] == ">" else value
+    return ((predicate.name, low, high),)
 
 
 def _cut(node: exp.Expr, scope: Scope, refusal: QueryError) -> Selection:

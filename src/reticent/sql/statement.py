@@ -386,7 +386,17 @@ class Statement:
             for value, error in zip(column.values, column.errors, strict=True)
             if value is not None
         )
+        if confidence is None and any(error is not None for column in columns for error in column.errors):
+            # From what is known of every table, and of the number of records.
+            confidence = joint_confidence((), records_error)
+        # Bounds are of certified answers alone; of other columns, and of which rows are shown, nothing is bounded.
+        numbers = all(
+            column.number or one.expr.known is not None for column, one in zip(columns, self.fields, strict=True)
+        )
+        alone = numbers and not relation.filters and relation.limit is None and not relation.offset
         origins = sorted({answer.origin for answer in answers})
+        if not origins and records_error and any(error for column in columns for error in column.errors):
+            origins = ["measured"]  # the number of records
         return ResultTable(
             sql=self.text,
             columns=tuple(one.name for one in relation.fields),
@@ -394,7 +404,7 @@ class Statement:
             rows=tuple(zip(*(column.values for column in columns), strict=True)),
             errors=tuple(zip(*(column.errors for column in columns), strict=True)),
             confidence=confidence,
-            certified=bounded and confidence is not None and all(answer.certified for answer in answers),
+            certified=bounded and confidence is not None and (alone or all(answer.certified for answer in answers)),
             origin=" + ".join(origins) or "public",
             price=sum(answer.price for answer in answers),
             note="; ".join((*told, *self._membership(run, kept, shown))),
