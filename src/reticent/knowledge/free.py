@@ -232,8 +232,9 @@ def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowle
     if part == error or part > least:
         return part
     refuse_unknown_size(knowledge, least)
+    wanted = f"{error:g}" if isinstance(error, (int, float)) else error
     raise QueryError(
-        f"{what}: an error of {error} needs its counts within {part:.3g} of the table, which is not above "
+        f"{what}: an error of {wanted} needs its counts within {part:.3g} of the table, which is not above "
         f"{least:.3g}, what counting leaves whatever is paid; ask for a larger one, or leave small groups out"
     )
 

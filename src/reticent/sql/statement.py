@@ -33,7 +33,7 @@ from reticent.sql.intervals import Interval
 from reticent.sql.ordering import Limited, sorted_rows
 from reticent.sql.parse import parse_statement
 from reticent.sql.planner import Planner, SyntheticNeeded
-from reticent.sql.refusals import ONLY_SELECT, Meter, refused
+from reticent.sql.refusals import IN_PARTS, ONLY_SELECT, Meter, refused
 from reticent.sql.relations import Relation, limited_rows, placeholder, synthetic_relation
 from reticent.sql.result import ResultTable, basis_of, column_of, refuse_sums
 from reticent.sql.scan import OBJECT_BYTES, Block, blocks_of, joint_confidence, queries_of, share_interval
@@ -108,6 +108,8 @@ KEPT_BYTES = 2**25
 NODE_STEPS = 10
 """Of one node of a parsed tree."""
 NODE_BYTES = 1500
+MANY_VALUES = 10_000
+"""A column with more of them makes functions of its values costly."""
 FEW = 8
 """Answers that fail on their own account and are still read to tighten a bound: more would cost too much confidence."""
 
@@ -594,7 +596,7 @@ def _planned(
     synthetic: Relation | None,
     where: Predicate | None = None,
 ) -> Statement:
-    meter = Meter()
+    meter = Meter(remedy=lambda: _remedy(tree, domain))
     meter.charge(NODE_STEPS * sum(1 for _ in tree.walk()))
     planner = Planner(domain, table, meter, synthetic, where)
     if CLOCK in tree.meta:
@@ -603,6 +605,19 @@ def _planned(
     if isinstance(found, Scope):
         raise _RowsListed(planner.rows_refused(tree))
     return _assembled(found, planner, text)
+
+
+def _remedy(tree: exp.Expr, domain: Domain) -> str:
+    """What helps if a statement takes too much work: with a column of very many values, no part of it does."""
+    used = {column.name.lower() for column in tree.find_all(exp.Column)}
+    wide = [name for name in domain.names if name.lower() in used and domain[name].size > MANY_VALUES]
+    if not wide:
+        return IN_PARTS
+    name = max(wide, key=lambda name: domain[name].size)
+    return (
+        f"{name} has {domain[name].size} values: declare a coarser column beside it, such as its first letters, or "
+        "list the values with IN"
+    )
 
 
 def _assembled(relation: Relation, planner: Planner, text: str) -> Statement:
