@@ -1,6 +1,7 @@
 """Refusals give the unit of what was asked, and a remedy that helps."""
 
 import re
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,7 +59,7 @@ def test_null_in_a_list_has_the_remedy_of_its_condition(session: rt.Session) -> 
 
 
 def test_functions_of_very_many_values(session: rt.Session) -> None:
-    some = session.ask("SELECT COUNT(*) FROM t WHERE LEFT(code, 3) = '000'").rows[0][0]
+    some: Any = session.ask("SELECT COUNT(*) FROM t WHERE LEFT(code, 3) = '000'").rows[0][0]
     assert some == pytest.approx(N * 100 / len(CODES))
     others = session.ask("SELECT COUNT(*) FROM t WHERE NOT (LEFT(code, 3) = '000')").rows[0][0]
     assert others == pytest.approx(N - some)

