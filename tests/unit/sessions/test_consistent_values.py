@@ -1,5 +1,7 @@
 """Free numbers whose parts must agree: after a purchase their values are still those of one distribution."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -35,7 +37,8 @@ def test_averages_stay_those_of_the_fit_when_only_counts_were_bought(low: float)
     text = "SELECT c, COUNT(*), AVG(y), SUM(y), SUM(y) * 1.0 / COUNT(*), STDDEV(y), AVG(x), SUM(x) FROM t GROUP BY c"
     before = session.ask(text).rows[0]
     counts = session.ask("SELECT c, COUNT(*) FROM t GROUP BY c", error=40)
-    for row in session.ask(text).rows:
+    rows: Any = session.ask(text).rows
+    for row in rows:
         _, count, mean, total, quotient, spread, x_mean, x_total = row
         assert mean == pytest.approx(before[2], abs=1e-9)
         assert quotient == pytest.approx(before[2], abs=1e-9)
@@ -50,7 +53,8 @@ def test_averages_stay_those_of_the_fit_when_only_counts_were_bought(low: float)
 def test_a_part_of_a_bought_group_is_no_larger_than_the_group() -> None:
     session = opened()
     session.ask("SELECT c, COUNT(*) FROM t GROUP BY c", error=40)
-    for row in session.ask("SELECT c, COUNT(*), COUNT(*) FILTER (WHERE y < 30) FROM t GROUP BY c").rows:
+    rows: Any = session.ask("SELECT c, COUNT(*), COUNT(*) FILTER (WHERE y < 30) FROM t GROUP BY c").rows
+    for row in rows:
         assert row[2] == pytest.approx(0.3 * row[1])
 
 
