@@ -49,6 +49,9 @@ from reticent.queries.literals import readable_name
 WIDE = frozenset({"certificate", "derived", "batch"})
 """Origins of statements that a session makes for all questions at once, and which hold jointly."""
 
+FITTED = frozenset({"hypothesis", "certificate", "theorem", "typical", "conflict"})
+"""Origins of answers whose values are those of a fitted distribution."""
+
 Recall = Callable[[str], Sequence[float] | None]
 """The errors recorded for a question's parts when it was asked before, by `part_name`; None if it was not."""
 
@@ -166,7 +169,26 @@ def free_ratio(
     if error is None and not knowledge.shares.joint and _joint(above, below, knowledge):
         above, below = knowledge.restated(above, top, confidence), knowledge.restated(below, bottom, confidence)
         each = confidence
-    return ratio_of(query, answered(knowledge, top, above, each), answered(knowledge, bottom, below, each), knowledge)
+    parts = answered(knowledge, top, above, each), answered(knowledge, bottom, below, each)
+    fit = _own_quotient(knowledge, query, parts) if error is None and knowledge.shares.joint else None
+    return ratio_of(query, *parts, knowledge, fit=fit)
+
+
+def of_fit(answer: Answer, own: Answer) -> bool:
+    """Whether the value of an answer is the fit's `own`, perhaps moved into its bounds."""
+    return answer.origin in FITTED or (answer.fitted is not None and np.array_equal(answer.fitted, own.value))
+
+
+def _own_quotient(knowledge: Knowledge, query: Ratio, parts: tuple[Answer, Answer]) -> float | None:
+    """The quotient of the working hypothesis alone; None if both parts were measured, and no value is the fit's.
+
+    Parts of two sources may contradict each other: their quotient can be any number.
+    """
+    own = [answered(knowledge, part, knowledge.guess(part, named=False), None) for part in parts_of(query)]
+    if not any(of_fit(part, one) for part, one in zip(parts, own, strict=True)):
+        return None
+    top, bottom = (float(one.value) for one in own)
+    return top / bottom if bottom > 0 else None
 
 
 def parts_of(query: Ratio) -> tuple[Linear, Linear]:
@@ -210,8 +232,9 @@ def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowle
     if part == error or part > least:
         return part
     refuse_unknown_size(knowledge, least)
+    wanted = f"{error:g}" if isinstance(error, (int, float)) else error
     raise QueryError(
-        f"{what}: an error of {error} needs its counts within {part:.3g} of the table, which is not above "
+        f"{what}: an error of {wanted} needs its counts within {part:.3g} of the table, which is not above "
         f"{least:.3g}, what counting leaves whatever is paid; ask for a larger one, or leave small groups out"
     )
 
@@ -447,18 +470,22 @@ def based(answer: Answer, query: Query, knowledge: Knowledge) -> Answer:
     return replace(answer, basis="; ".join(words))
 
 
-def ratio_of(query: Ratio, top: Answer, bottom: Answer, knowledge: Knowledge) -> Answer:
-    """The quotient of two answers; its error is the largest that the two errors allow."""
+def ratio_of(query: Ratio, top: Answer, bottom: Answer, knowledge: Knowledge, fit: float | None = None) -> Answer:
+    """The quotient of two answers; its error is the largest that the two errors allow.
+
+    `fit` is the quotient of one fitted distribution, for parts that were not both measured: the value is the nearest
+    that their bounds allow.
+    """
     domain = knowledge.domain
     offset, scale = query.units(domain)
     low_value = float(bottom.value)
-    share = float(top.value) / low_value if low_value > 0 else 0.0
+    share = fit if fit is not None else float(top.value) / low_value if low_value > 0 else 0.0
     most = 1.0 if query.bounded(domain) else inf
     value, interval, fitted = offset + scale * share, None, None
     if top.certified and bottom.certified and top.interval is not None and bottom.interval is not None:
         interval = _quotient(top.interval, bottom.interval, most)
     if knowledge.shares.joint and interval is not None:
-        fitted = offset + scale * _fitted_quotient(top, bottom, share)
+        fitted = offset + scale * (_fitted_quotient(top, bottom, share) if fit is None else fit)
         interval = (offset + scale * interval[0], offset + scale * interval[1])
         if not isfinite(interval[1]) or not isfinite(query.binning(domain)[0]):
             error = inf

@@ -433,7 +433,9 @@ def _check_limits(depth: int, size: int) -> None:
     if depth > MAX_DEPTH:
         raise QueryError(f"the predicate is nested {depth} deep; at most {MAX_DEPTH}")
     if size > MAX_SIZE:
-        raise QueryError(f"the predicate has {size} comparisons and values; at most {MAX_SIZE}")
+        raise QueryError(
+            f"the predicate has {size} comparisons and values; at most {MAX_SIZE}: use fewer, or a coarser column"
+        )
 
 
 def predicate_from_dict(description: Any) -> Predicate:

@@ -130,9 +130,12 @@ def _purchase(known: Knowledge, column: OfColumn, within: float, confidence: flo
     alone = isinstance(column, Mean) and known.records_error == 0
     failure = noise_failure(confidence, known.records_error) * known.shares.own
     if not failure > 0 or not within > SMALLEST_ROOM:
+        _, lower, upper = scaled_numbers(known.domain, column.column)
+        width = upper - lower
         raise QueryError(
-            f"the mean of {column.column} within {within:.3g} records: hardly any record counts, or the confidence of "
-            f"{confidence:.9g} is beyond reach; ask for a larger error, or for more records"
+            f"the mean of {column.column} needs its sum within {within * width:.3g}, and one record may change it by "
+            f"{width:g}: hardly any record counts, or the confidence of {confidence:.9g} is beyond reach; ask for a "
+            "larger error, or for more records"
         )
     sums = summed_numbers(column, known.domain)
     if alone:

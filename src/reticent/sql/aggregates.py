@@ -180,7 +180,7 @@ class Aggregator:
             return self._mean(tree, where.true)
         total, (low, high) = self.sum(exp.Sum(this=tree.this.copy()), where), self._extent(tree.this, where.widest)
         counted = self.number_of(both((where, Selection(self._present(tree.this, where)))))
-        quotient = Computed(_quotient, (total, counted), self.scan.rows, NUMBER)
+        quotient = Computed(_quotient, (total, counted), self.scan.rows, NUMBER, joint=True)
         found = self._pieces(tree.this, where.widest)
         extent = None if isinstance(found, Variable) else self._allowed_extent(self._listed(found, where.widest))
         return Clipped(quotient, low, high, extent)
@@ -236,8 +236,8 @@ class Aggregator:
         selected = piece.present(domain)
         _, lower, upper = scaled_numbers(domain, name)
         radius, ratio = bin_reach(selected.compile(domain), name, domain)
+        counted = measures.present[place] = self.scan.place(selected, aside=True)
         if radius > 0 and place not in measures.binned:
-            counted = self.scan.place(selected, aside=True)
             radii = Weights.of(**{name: np.minimum(domain[name].radii / radius, 1.0)})
             reach = self.scan.place(selected, radii, aside=True)
             measures.binned[place] = Binning(name, radius / (upper - lower), ratio, counted, reach)

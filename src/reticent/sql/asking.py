@@ -245,6 +245,7 @@ def result_table(
         # What is paid for stays as it was bought, whatever the hypothesis learns.
         offset=partial(share_offset, knowledge) if error is None and knowledge.bin_means else None,
         asked=tuple(found),
+        fit=partial(_fit, knowledge) if error is None and knowledge.shares.joint else None,
     )
     if note := unmeasured_note(knowledge, table.origin, statement.queries):
         table = replace(table, note="; ".join(filter(None, [table.note, note])))
@@ -267,6 +268,21 @@ def _best(knowledge: Knowledge, query: Query, confidence: float) -> Answer:
     single = _single(query)
     reading = knowledge.free(single, confidence, None) or knowledge.guess(single, named=False)
     return answered(knowledge, single, reading, confidence)
+
+
+def _fit(knowledge: Knowledge, query: Query) -> Answer:
+    """The answer of the working hypothesis alone; small tables are kept as long as nothing is learned."""
+    single = _single(query)
+    if isinstance(single, Linear) or knowledge.domain.cells(single.names) > KEPT_CELLS:
+        return answered(knowledge, single, knowledge.guess(single, named=False), None)
+    kept, key = knowledge.tables, (single, single.names, 0.0, False)
+    found = kept.get(key)
+    if found is None:
+        found = _frozen(answered(knowledge, single, knowledge.guess(single, named=False), None))
+        if len(kept) >= KEPT_TABLES:
+            kept.clear()
+        kept[key] = found
+    return found
 
 
 def _single(query: Query) -> Single:

@@ -139,7 +139,13 @@ class Builder:
                 raise refused(f"{wording(tree)} computes with {_article(operand.kind)}", "use numbers")
         self.meter.charge(NODE_STEPS + self.rows // CELLS_A_STEP)
         bounded = function.bounded
-        return Computed(lambda *vectors: bounded(*map(to_interval, vectors)), tuple(operands), self.rows, function.kind)  # type: ignore[arg-type, return-value]
+        return Computed(
+            lambda *vectors: bounded(*map(to_interval, vectors)),  # type: ignore[arg-type, return-value]
+            tuple(operands),
+            self.rows,
+            function.kind,
+            joint=bounded is Interval.__truediv__ and operands[1].known is None,
+        )
 
     def _folded(self, function: Function, vectors: Sequence[Vector], operands: Sequence[Expr], tree: exp.Expr) -> Known:
         self.meter.charge(NODE_STEPS + self.rows // FOLDED_ROWS)

@@ -7,7 +7,8 @@ of its columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
+from dataclasses import replace
+from math import ceil, floor, inf, isfinite, nextafter
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from reticent.domain import Attribute, Categorical, Numeric
 from reticent.domain.attribute import closest, shown
 from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, col
-from reticent.queries.predicate import Column, Comparison
+from reticent.queries.predicate import MAX_SIZE, Column, Comparison
 from reticent.sql.builder import flat
-from reticent.sql.cells import columns_of, on_cells
+from reticent.sql.cells import OnCells, columns_of, on_cells
 from reticent.sql.constants import constant, is_constant
 from reticent.sql.refusals import CONDITIONS, only, refused, refused_node, wording
 from reticent.sql.scalars import Matcher
@@ -35,6 +36,7 @@ _COMPARE: dict[type[exp.Expr], Callable[[Column, object], Predicate]] = {
     exp.GTE: Column.__ge__,
 }
 _MIRRORED = {exp.EQ: exp.EQ, exp.NEQ: exp.NEQ, exp.LT: exp.GT, exp.LTE: exp.GTE, exp.GT: exp.LT, exp.GTE: exp.LTE}
+_ENDS = ("<", "<=", ">", ">=", "==")
 CONDITION_STEPS = 10
 """Of reading one comparison, junction or negation."""
 
@@ -69,6 +71,8 @@ def _general(node: exp.Expr, scope: Scope) -> Selection:
     if not cells.names:
         return _constant_outcome(node, bool(truth.true.any()), bool(truth.null.any()))
     if truth.decided.all():
+        if _complementary(cells, truth.true, false):
+            return Selection(cells.predicate(truth.true))
         return Selection(cells.predicate(truth.true), cells.predicate(false))
     sure = truth.sure
     open_ = truth.true & ~sure
@@ -82,6 +86,17 @@ def _general(node: exp.Expr, scope: Scope) -> Selection:
         share,
         f"{wording(node)} cuts {cells.first_open()}",
     )
+
+
+def _complementary(cells: OnCells, true: np.ndarray, false: np.ndarray) -> bool:
+    """Whether a column has so many values that where it is false is written as the opposite of where it is true.
+
+    Otherwise both are listed, as what was bought before is named.
+    """
+    if len(cells.names) != 1 or int(false.sum()) <= MAX_SIZE:
+        return False
+    known = cells.scope.domain[cells.names[0]].known
+    return bool((true | false)[:known].all()) and not (true | false)[known:].any()
 
 
 def _constant_outcome(node: exp.Expr, holds: bool, unknown: bool) -> Selection:
@@ -180,8 +195,24 @@ def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
             return Selection(known, nowhere) if predicate.op == "!=" else Selection(nowhere, known)
         if not (isinstance(attribute, Numeric) or (ordered and text)):
             raise
-        return _cut(node, scope, refusal)
+        return replace(_cut(node, scope, refusal), limits=_limits(predicate, attribute))
     return Selection(predicate)
+
+
+def _limits(predicate: Comparison, attribute: Attribute) -> tuple[tuple[str, float, float], ...]:
+    """The smallest and largest number of a column for which a comparison may be true."""
+    value = attribute.read(predicate.value) if isinstance(attribute, Numeric) and predicate.op in _ENDS else None
+    if not isinstance(attribute, Numeric) or not isinstance(value, float):
+        return ()
+    if predicate.op == ">":
+        low = floor(value) + 1.0 if attribute.whole else nextafter(value, inf)
+    else:
+        low = -inf if predicate.op[0] == "<" else value
+    if predicate.op == "<":
+        high = ceil(value) - 1.0 if attribute.whole else nextafter(value, -inf)
+    else:
+        high = inf if predicate.op[0] == ">" else value
+    return ((predicate.name, low, high),)
 
 
 def _cut(node: exp.Expr, scope: Scope, refusal: QueryError) -> Selection:
@@ -208,8 +239,21 @@ def _in(node: exp.Expr, scope: Scope) -> Selection:
     name = scope.attribute(left)
     values = [_read(constant(item), scope.domain[name]) for item in node.expressions]
     if any(value is None for value in values):
+        if _negated(node):
+            raise refused(
+                f"NOT {wording(node)} lists NULL, so it is never true",
+                "leave NULL out of the list; records without a value are left out anyway",
+            )
         raise refused(f"{wording(node)} lists NULL, which never matches", "add OR ... IS NULL")
     return _plain(col(name).isin(values), node, scope)
+
+
+def _negated(node: exp.Expr) -> bool:
+    """Whether NOT stands directly before a condition."""
+    outer = node.parent
+    while isinstance(outer, exp.Paren):
+        outer = outer.parent
+    return isinstance(outer, exp.Not) or bool(node.args.get("negate"))
 
 
 def _between(node: exp.Expr, scope: Scope) -> Selection:

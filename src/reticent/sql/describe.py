@@ -16,7 +16,7 @@ from reticent.queries import Query
 from reticent.sql.expressions import Known
 from reticent.sql.refusals import refused
 from reticent.sql.relations import Field, Relation
-from reticent.sql.result import ResultTable
+from reticent.sql.result import EXPLAINED, ResultTable
 from reticent.sql.vectors import DATE, INTEGER, NUMBER, TEXT, TIMESTAMP, TRUTH, Labels, kind_of
 
 TYPES = {NUMBER: "DOUBLE", INTEGER: "BIGINT", TEXT: "VARCHAR", TRUTH: "BOOLEAN", DATE: "DATE", TIMESTAMP: "TIMESTAMP"}
@@ -104,7 +104,7 @@ def explained_table(text: str, prospects: Sequence[Prospect], *, wanted: bool) -
         note += "; give error= to see what a smaller one costs"
     return ResultTable(
         sql=text,
-        columns=("question", "origin", "bound", "confidence", "price"),
+        columns=EXPLAINED,
         aggregates=(False,) * 5,
         rows=tuple(listed),
         errors=((None,) * 5,) * len(listed),

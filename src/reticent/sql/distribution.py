@@ -170,7 +170,7 @@ class QuantileExpr(Expr):
             below[1][:, column] = np.fmin(below[1][:, column], found.high)
         lows = np.maximum.accumulate(below[0], axis=1)
         highs = np.minimum.accumulate(below[1][:, ::-1], axis=1)[:, ::-1]
-        return self._bounded(self._value(value.cumsum(axis=1)), lows, highs, total)
+        return self._bounded(self._value(value.cumsum(axis=1)), lows, highs, total, whole=run.whole)
 
     def _value(self, below: np.ndarray) -> np.ndarray:
         """From estimated counts, each record at the representative of its bin."""
@@ -190,7 +190,9 @@ class QuantileExpr(Expr):
         reached = below >= np.minimum(number, below[:, -1])[:, None] - NEAR
         return self.middles[reached.argmax(axis=1)]
 
-    def _bounded(self, value: np.ndarray, lows: np.ndarray, highs: np.ndarray, total: Interval) -> Interval:
+    def _bounded(
+        self, value: np.ndarray, lows: np.ndarray, highs: np.ndarray, total: Interval, *, whole: bool
+    ) -> Interval:
         """The record sought lies in a bin or below it if as many records do, whatever the others are."""
         above_most = np.maximum(total.high[:, None] - lows, 0.0)
         above_least = np.maximum(total.low[:, None] - highs, 0.0)
@@ -199,7 +201,7 @@ class QuantileExpr(Expr):
         last = len(self.middles) - 1
         high = self.highs[np.where(sure.any(axis=1), sure.argmax(axis=1), last)]
         low = self.lows[np.where(possible.any(axis=1), possible.argmax(axis=1), last)]
-        unknown = ~sure.any(axis=1) & (low <= self.lows.min()) & (last > 0)
+        unknown = ~sure.any(axis=1) & (low <= self.lows.min()) & (last > 0 and not whole)
         low, high = np.where(unknown, -np.inf, low), np.where(unknown, np.inf, high)
         maybe = ~(total.low > 0)
         with np.errstate(invalid="ignore"):

@@ -12,8 +12,7 @@ import numpy as np
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.request import ROUNDING, Percent, Records, WantedError
 from reticent.queries import Query
-from reticent.sql.distribution import QuantileExpr
-from reticent.sql.expressions import Clipped, Expr, MeanExpr, Run, Sum, is_count
+from reticent.sql.expressions import Expr, Run, Sum, is_count
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused
 from reticent.sql.vectors import NUMERIC, TEMPORAL
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 LARGEST = 0.5
 """An error of a share beyond it says nothing."""
+EXAMPLE = 0.01
+"""A share of the table that is shown as an example of an error."""
 SMALLEST = 1e-12
 STEPS = 30
 """Halvings on a logarithmic scale: what is found is within a hair of the largest error that serves."""
@@ -45,12 +46,14 @@ def targets(
     shown = np.ones(statement.relation.rows, dtype=bool) if kept is None else kept.holds
     wanted = wanted_errors(statement, wish, records)
     asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
-    vacuous = [p for p in asked if _vacuous(statement.fields[p].expr, run, wanted[p], shown)]
-    if asked and len(vacuous) == len(asked):
-        first = vacuous[0]
-        name = statement.fields[first].name
+    possible = statement.possible(records)
+    ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
+    if asked and all(high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
+        first = asked[0]
+        name, (low, high) = statement.fields[first].name, ranges[first]
         raise refused(
-            f"an error of {wanted[first]:g} is half the range of {name} or more, which costs nothing to state",
+            f"an error of {wanted[first]:g} is half the range of {name} or more, {low:g} to {high:g}, which costs "
+            "nothing to state",
             "ask for a smaller one",
         )
     for place in asked:
@@ -87,29 +90,28 @@ def _wanted(statement: Statement, place: int, wish: WantedError, records: float,
             raise refused(f"{name} is not counted in records", "give its error as a number in its own unit")
         return wish.number
     if isinstance(wish, Percent):
-        return wish.share * _range(name, expr, records)
+        return wish.share * _range(statement, place, records)
     if counts and wish < 1 and bought:
         return wish * records
     if counts and wish < 1:
-        number = max(1, round(wish * records))
-        remedy = f"give a number of records, for example {number}, or a share of the table as text: '{100 * wish:g}%'"
+        # Half of the records or more would be refused as well.
+        share = wish if wish < LARGEST else EXAMPLE
+        number = max(1, round(share * records))
+        remedy = f"give a number of records, for example {number}, or a share of the table as text: '{100 * share:g}%'"
         raise refused(f"an error of {wish:g} is less than one record of {name}", remedy)
     return wish
 
 
-def _range(name: str, expr: Expr, records: float) -> float:
+def _range(statement: Statement, place: int, records: float) -> float:
     """How far apart two possible values of a number are."""
-    found = [one for one in expr.origins if one.known is None]
-    if found != [expr]:
-        return max(_range(name, one, records) for one in found)
-    if isinstance(expr, Sum):
-        return records * sum(abs(coefficient) for coefficient, _ in expr.terms)
-    if isinstance(expr, (MeanExpr, Clipped)):
-        return expr.high - expr.low
-    if isinstance(expr, QuantileExpr):
-        low, high = expr.extent
-        return high - low
-    raise refused(f"{name} has no range, so its error cannot be a percentage", "give the error in its own unit")
+    name, expr = statement.fields[place].name, statement.fields[place].expr
+    parts = [one for one in expr.origins if one.known is None]
+    if all(isinstance(one, Sum) for one in parts):
+        return max(records * sum(abs(weight) for weight, _ in one.terms) for one in parts if isinstance(one, Sum))
+    low, high = _extremes(expr, statement.possible(records), np.ones(statement.relation.rows, dtype=bool))
+    if not math.isfinite(high - low):
+        raise refused(f"{name} has no range, so its error cannot be a percentage", "give the error in its own unit")
+    return high - low
 
 
 def _bought(statement: Statement, expr: Expr) -> bool:
@@ -117,23 +119,14 @@ def _bought(statement: Statement, expr: Expr) -> bool:
     return any(block.query is not None for place in expr.places for block in statement.measures[place])
 
 
-def _vacuous(expr: Expr, run: Run, wanted: float, shown: np.ndarray) -> bool:
-    """Whether knowing nothing but half of every share would do."""
-    if isinstance(expr, (MeanExpr, Clipped)) and wanted >= (expr.high - expr.low) / 2:
-        return True
-    known = ~np.isnan(run.numbers(expr).value) & shown
-    return bool(known.any()) and _half(expr, run.unbinned(), known) <= wanted
-
-
-def _half(expr: Expr, run: Run, valued: np.ndarray) -> float:
-    """The error of the middle of everything: all shares at one half, give or take a half."""
-    measures = []
-    for place, share in enumerate(run.measures):
-        exact, (least, most) = share.low == share.high, run.limits(place)
-        ends = zip((share.value, share.low, share.high), ((least + most) / 2, least, most), strict=True)
-        measures.append(Interval(*(np.where(exact, known, blank) for known, blank in ends)))
-    errors = run.changed(measures).numbers(expr).error[valued]
-    return float(np.where(np.isnan(errors), np.inf, errors).max())
+def _extremes(expr: Expr, possible: Run, shown: np.ndarray) -> tuple[float, float]:
+    """The smallest and largest number that any row may have, whatever the records are; infinite if it has no range."""
+    found = possible.numbers(expr)
+    low, high = found.low[shown], found.high[shown]
+    numbers = ~np.isnan(low)
+    if not numbers.any():
+        return -math.inf, math.inf
+    return float(low[numbers].min()), float(high[numbers].max())
 
 
 def shortfall(statement: Statement, table: ResultTable, wish: WantedError, records: float) -> str:

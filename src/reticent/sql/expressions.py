@@ -70,14 +70,33 @@ class Run:
     centred: Mapping[int, int] = field(default_factory=dict)
     """Totals of which the part around the middle of the range was answered, with the measure that counts their records:
     share of the total = answered share + share of the records / 2."""
+    whole: bool = False
+    """Whether bounds are kept that say no more than the range; otherwise such a bound is none."""
+    fit: Run | None = None
+    """The same measures in one fitted distribution, without bounds."""
+    fitted: frozenset[int] = frozenset()
+    """Measures whose values are those of the fit."""
     _known: dict[int, Any] = field(default_factory=dict)
 
     def of(self, expr: Expr) -> Vector:
         """The column of an expression, computed once."""
         found = self._known.get(id(expr))
         if found is None:
-            found = self._known[id(expr)] = expr.evaluate(self)
+            found = self._known[id(expr)] = self._consistent(expr, expr.evaluate(self))
         return found
+
+    def _consistent(self, expr: Expr, found: Vector) -> Vector:
+        """A number that has a meaning only if its parts agree, from the fit unless every part was measured.
+
+        Parts of several sources may contradict each other: their quotient can be any number. The bounds are those of
+        all parts, and the value of the fit is moved into them (spec answers.md 1).
+        """
+        if self.fit is None or not expr.joint or not isinstance(found, Interval):
+            return found
+        if self.fitted.isdisjoint(self.read_places(expr.places)):
+            return found
+        value = self.fit.numbers(expr).value
+        return found.near(np.where(expr.absent(self), np.nan, np.where(np.isnan(value), found.value, value)))
 
     def numbers(self, expr: Expr) -> Interval:
         found = self.of(expr)
@@ -88,15 +107,31 @@ class Run:
 
     def changed(self, measures: Sequence[Interval]) -> Run:
         """The same answers but for some intervals; nothing is computed yet."""
-        return replace(self, measures=measures, _known={})
+        return replace(self, measures=measures, fit=None, _known={})
 
     def unbinned(self) -> Run:
         return replace(self, bins=False, _known={})
 
+    def possible(self) -> Run:
+        """An evaluation whose bounds are the ranges of all numbers: measures without bounds may be any share."""
+        measures = []
+        for place, share in enumerate(self.measures):
+            known, (least, most) = np.isfinite(share.low) & np.isfinite(share.high), self.limits(place)
+            ends = zip((share.value, share.low, share.high), ((least + most) / 2, least, most), strict=True)
+            measures.append(Interval(*(np.where(known, one, blank) for one, blank in ends)))
+        return replace(self.changed(measures), whole=True)
+
+    def useful(self, found: Interval, low: float, high: float) -> Interval:
+        """A bound that says no more than the range is none."""
+        if self.whole or not high > low:
+            return found
+        idle = (found.low <= low) & (found.high >= high)
+        return Interval(found.value, np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high), found.null)
+
     def hidden(self, terms: Sequence[tuple[float, int]], rows: int) -> np.ndarray:
-        """What binning may add to or take from the sum of coefficient * share."""
+        """What binning may add to or take from the sum of coefficient * share; nothing beyond the range."""
         total = np.zeros(rows)
-        for coefficient, place in terms if self.bins else ():
+        for coefficient, place in terms if self.bins and not self.whole else ():
             if (binning := self.binned.get(place)) is not None:
                 reach = None if binning.reach is None else self.measures[binning.reach]
                 total += abs(coefficient) * binning.hidden(self.measures[place], self.measures[binning.present], reach)
@@ -196,11 +231,17 @@ class Expr:
     children: tuple[Expr, ...] = ()
     own_places: tuple[int, ...] = ()
     """Measures that it reads itself."""
+    joint: ClassVar[bool] = False
+    """Whether its parts must be of one distribution, as those of a quotient."""
     work: ClassVar[int] = 1
     """How many arrays, one number per row each, an evaluation computes."""
 
     def evaluate(self, run: Run) -> Vector:
         raise NotImplementedError
+
+    def absent(self, run: Run) -> np.ndarray:
+        """Rows that have no value, as far as is known of their records."""
+        return np.zeros(self.rows, dtype=bool)
 
     @property
     def known(self) -> Vector | None:
@@ -324,10 +365,14 @@ class MeanExpr(Expr):
     radius: float = 0.0
     kind: str = NUMBER
     extent: Extent | None = None
+    joint: ClassVar[bool] = True
 
     @property
     def rows(self) -> int:  # type: ignore[override]
         return self.top.rows
+
+    def absent(self, run: Run) -> np.ndarray:
+        return ~(run.measures[self.bottom].value > 0)
 
     @property
     def own_places(self) -> tuple[int, ...]:  # type: ignore[override]
@@ -341,13 +386,13 @@ class MeanExpr(Expr):
         found = self.centred(run)
         # A bound that only says "somewhere in the column's range" is none.
         known = np.isfinite(found.low) & np.isfinite(found.high)
-        if self.high > self.low:
+        if self.high > self.low and not run.whole:
             known &= (found.low > self.low) | (found.high < self.high)
         unknown = np.full(self.rows, np.inf)
         bottom = run.measures[self.bottom]
         maybe = ~(bottom.low > 0)
         mean = Interval(
-            np.where(bottom.value > 0, found.value, np.nan),
+            np.where(self.absent(run), np.nan, found.value),
             np.where(known, found.low, -unknown),
             np.where(known, found.high, unknown),
             maybe if maybe.any() else None,
@@ -441,10 +486,7 @@ class Clipped(Expr):
         return (self.inner,)
 
     def evaluate(self, run: Run) -> Interval:
-        found = run.numbers(self.inner).clipped(self.low, self.high)
-        idle = (found.low <= self.low) & (found.high >= self.high) & (self.high > self.low)
-        low, high = np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high)
-        found = Interval(found.value, low, high, found.null)
+        found = run.useful(run.numbers(self.inner).clipped(self.low, self.high), self.low, self.high)
         return found if self.extent is None else self.extent.cut(found)
 
 
@@ -457,6 +499,7 @@ class Computed(Expr):
     rows: int = field()
     kind: str = field()
     arrays: int = 4  # type: ignore[assignment]
+    joint: bool = False  # type: ignore[misc]
 
     def evaluate(self, run: Run) -> Vector:
         return self.function(*(run.of(child) for child in self.children))

@@ -157,6 +157,12 @@ class Interval:
         with np.errstate(invalid="ignore"):
             return Interval(self.value, self.low - by, self.high + by, self.null)
 
+    def near(self, value: np.ndarray) -> Interval:
+        """The same bounds, with the number between them nearest to another value; NULL stays where it is certain."""
+        with np.errstate(invalid="ignore"):
+            moved = np.where(np.isnan(self.low), np.nan, np.clip(value, self.low, self.high))
+        return Interval(moved, self.low, self.high, self.null)
+
     def meet(self, other: Interval) -> Interval:
         """Both intervals hold; the value is moved to the nearest number that both allow.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from sqlglot import exp
@@ -113,6 +114,7 @@ class Spread(Expr):
     sample: bool
     root: bool
     kind: str = NUMBER
+    joint: ClassVar[bool] = True
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -126,16 +128,24 @@ class Spread(Expr):
     def arrays(self) -> int:
         return 90
 
+    @property
+    def least(self) -> float:
+        """The fewest records with a value."""
+        return 2.0 if self.sample else 1.0
+
+    def absent(self, run: Run) -> np.ndarray:
+        return _too_few(run.numbers(self.counted), self.least)
+
     def evaluate(self, run: Run) -> Interval:
         found = self.second.deviation(run)
         if not self.root:
             found = found * found
         count = run.numbers(self.counted)
         most = (self.second.high - self.second.low) / 2
-        found = _useful(found, 0.0, most if self.root else most**2)
+        found = run.useful(found, 0.0, most if self.root else most**2)
         if self.sample:
             found = found * _corrected(count, self.root)
-        return _stated(found, count, 2.0 if self.sample else 1.0)
+        return _stated(found, count, self.least)
 
 
 def _corrected(count: Interval, root: bool) -> Interval:
@@ -151,10 +161,9 @@ def _falling(count: Interval, least: float, factor: Callable[[np.ndarray], np.nd
     return Interval(*(np.where(np.isfinite(found), found, limit) for found in factors))
 
 
-def _useful(found: Interval, low: float, high: float) -> Interval:
-    """A bound that says no more than the range is none."""
-    idle = (found.low <= low) & (found.high >= high) & (high > low)
-    return Interval(found.value, np.where(idle, -np.inf, found.low), np.where(idle, np.inf, found.high), found.null)
+def _too_few(count: Interval, least: float) -> np.ndarray:
+    with np.errstate(invalid="ignore"):
+        return count.value < least - 0.5
 
 
 def _stated(found: Interval, count: Interval, least: float) -> Interval:
@@ -162,7 +171,7 @@ def _stated(found: Interval, count: Interval, least: float) -> Interval:
     with np.errstate(invalid="ignore"):
         maybe = ~(count.low >= least)
         maybe = maybe if found.null is None else maybe | found.null
-        value = np.where(count.value < least - 0.5, np.nan, found.value)
+    value = np.where(_too_few(count, least), np.nan, found.value)
     return Interval(value, found.low, found.high, maybe if maybe.any() else None)
 
 
@@ -194,12 +203,23 @@ class Pair(Expr):
     def arrays(self) -> int:
         return 350
 
+    @property
+    def joint(self) -> bool:  # type: ignore[override]
+        return self.what != "count"
+
+    @property
+    def least(self) -> float:
+        """The fewest records with a value."""
+        return 2.0 if self.what == "sample covariance" else 1.0
+
+    def absent(self, run: Run) -> np.ndarray:
+        return _too_few(run.numbers(self.counted), self.least)
+
     def evaluate(self, run: Run) -> Interval:
         count = run.numbers(self.counted)
         if self.what == "count":
             return count
-        least = 2.0 if self.what == "sample covariance" else 1.0
-        return _stated(self._value(run, count), count, least)
+        return _stated(self._value(run, count), count, self.least)
 
     def _value(self, run: Run, count: Interval) -> Interval:
         what = self.what
@@ -219,7 +239,7 @@ class Pair(Expr):
         if what in ("correlation", "r2"):
             found = (covariance / (one * other)).clipped(-1.0, 1.0)
             found = found if what == "correlation" else found.absolute() * found.absolute()
-            return _useful(found, -1.0 if what == "correlation" else 0.0, 1.0)
+            return run.useful(found, -1.0 if what == "correlation" else 0.0, 1.0)
         slope = covariance / (one * one)
         if what == "slope":
             return slope
@@ -261,6 +281,7 @@ class HigherMoment(Expr):
     counted: Sum
     what: str
     kind: str = NUMBER
+    joint: ClassVar[bool] = True
 
     @property
     def rows(self) -> int:  # type: ignore[override]
@@ -273,6 +294,9 @@ class HigherMoment(Expr):
     @property
     def arrays(self) -> int:
         return 400
+
+    def absent(self, run: Run) -> np.ndarray:
+        return _too_few(run.numbers(self.counted), {"SKEWNESS": 3.0, "KURTOSIS": 4.0}.get(self.what, 1.0))
 
     def evaluate(self, run: Run) -> Interval:
         count = run.numbers(self.counted)

@@ -9,6 +9,7 @@ of an OR or in groups.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
@@ -165,6 +166,7 @@ def only(node: exp.Expr, *allowed: str) -> None:
 
 MAX_STEPS = 2_000_000
 """For one statement, from its tree to its compiled form, and again for one evaluation of its result."""
+IN_PARTS = "ask its parts one by one"
 CELLS_A_STEP = 500
 """Cells of an array that numpy reads or writes in one step."""
 
@@ -172,16 +174,17 @@ CELLS_A_STEP = 500
 class Meter(CompileEffort):
     """Steps left to one statement; tensors of its predicates are charged to the same account."""
 
-    __slots__ = ()
+    __slots__ = ("remedy",)
 
-    def __init__(self, steps: int = MAX_STEPS) -> None:
+    def __init__(self, steps: int = MAX_STEPS, remedy: Callable[[], str] = lambda: IN_PARTS) -> None:
         self.left = steps
+        self.remedy = remedy
 
     def charge(self, steps: int) -> None:
         """Refuse before the work begins."""
         self.left -= steps
         if self.left < 0:
-            raise refused(f"the statement takes more than {MAX_STEPS} steps of work", "ask its parts one by one")
+            raise refused(f"the statement takes more than {MAX_STEPS} steps of work", self.remedy())
 
     def spend(self, cells: int) -> None:
         self.charge(cells // CELLS_A_STEP)

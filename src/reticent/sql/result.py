@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 SHOWN_ROWS = 40
+EXPLAINED = ("question", "origin", "bound", "confidence", "price")
+"""The columns of EXPLAIN."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ class ResultTable(Framed):
         return "; ".join(dict.fromkeys(text for text in parts if text))
 
     def _texts(self, place: int) -> list[str]:
+        if self.columns == EXPLAINED:
+            return [f"{value:.6g}" if isinstance(value, float) else shown_key(value) for value in self.rows[place]]
         columns = zip(self.rows[place], self.errors[place], self.aggregates, strict=True)
         return [_text(value, error, number) for value, error, number in columns]
 

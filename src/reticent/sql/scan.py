@@ -138,6 +138,8 @@ class Measures:
     """Places that only tighten a bound: they are read where that is free, and nothing is paid for them."""
     coarse: dict[int, str] = field(default_factory=dict)
     """Other places whose numbers bins blur, with the columns these are of."""
+    present: dict[int, int] = field(default_factory=dict)
+    """For the place of a total, that of the number of records which it sums."""
     _places: dict[tuple[int, str, str], int] = field(default_factory=dict)
 
     def place(
@@ -154,6 +156,16 @@ class Measures:
         if not aside:
             self.aside.discard(self._places[key])
         return self._places[key]
+
+    def wholes(self) -> dict[int, int]:
+        """For each place, that of the number of records it is a part of: of those it sums, or of the whole group."""
+        groups = {
+            id(one.grouping): place
+            for place, one in enumerate(self.found)
+            if one.weight is None and one.where.text == one.grouping.where.text
+        }
+        found = {place: groups[id(one.grouping)] for place, one in enumerate(self.found) if id(one.grouping) in groups}
+        return {place: whole for place, whole in {**found, **self.present}.items() if place != whole}
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,8 @@ class Selection:
     """The part of the open records that is meant, if all lie evenly within their bins."""
     cut: str = ""
     """What is cut, in the words of a refusal."""
+    limits: tuple[tuple[str, float, float], ...] = ()
+    """Columns that bins cut, each with the smallest and largest number for which it may be true."""
 
     @property
     def exact(self) -> bool:
@@ -100,9 +102,22 @@ def both(parts: Sequence[Selection]) -> Selection:
     false = any_of(part.false for part in parts)
     if all(part.exact for part in parts):
         return Selection(true, false)
+    limits = _common(parts)
+    if (empty := next((name for name, low, high in limits if low > high), None)) is not None:
+        # No number is above one end and below the other: within a bin, too, no record is meant.
+        return Selection(~Everything(), any_of((false, col(empty).is_known())))
     possible = all_of(part.widest for part in parts)
     refutable = any_of(part.widest_false for part in parts)
-    return Selection(true, false, possible, refutable, _share(parts), _cut(parts))
+    return Selection(true, false, possible, refutable, _share(parts), _cut(parts), limits)
+
+
+def _common(parts: Sequence[Selection]) -> tuple[tuple[str, float, float], ...]:
+    """The numbers of each column that all parts allow."""
+    found: dict[str, tuple[float, float]] = {}
+    for name, low, high in (limit for part in parts for limit in part.limits):
+        least, most = found.get(name, (low, high))
+        found[name] = (max(least, low), min(most, high))
+    return tuple((name, low, high) for name, (low, high) in found.items())
 
 
 def either(parts: Sequence[Selection]) -> Selection:

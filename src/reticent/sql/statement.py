@@ -22,7 +22,7 @@ from sqlglot import exp
 from reticent.domain import Domain
 from reticent.errors import ReticentError
 from reticent.knowledge.answer import Answer
-from reticent.knowledge.free import ROWS
+from reticent.knowledge.free import FITTED, ROWS, of_fit
 from reticent.knowledge.raw_sums import CentredAnswer, RowsAnswer, with_counts
 from reticent.queries import Predicate, Query, Weights
 from reticent.sql.describe import Explained, Prospect, Shown, described, explained_table
@@ -33,7 +33,7 @@ from reticent.sql.intervals import Interval
 from reticent.sql.ordering import Limited, sorted_rows
 from reticent.sql.parse import parse_statement
 from reticent.sql.planner import Planner, SyntheticNeeded
-from reticent.sql.refusals import ONLY_SELECT, Meter, refused
+from reticent.sql.refusals import IN_PARTS, ONLY_SELECT, Meter, refused
 from reticent.sql.relations import Relation, limited_rows, placeholder, synthetic_relation
 from reticent.sql.result import ResultTable, basis_of, column_of, refuse_sums
 from reticent.sql.scan import OBJECT_BYTES, Block, blocks_of, joint_confidence, queries_of, share_interval
@@ -108,6 +108,8 @@ KEPT_BYTES = 2**25
 NODE_STEPS = 10
 """Of one node of a parsed tree."""
 NODE_BYTES = 1500
+MANY_VALUES = 10_000
+"""A column with more of them makes functions of its values costly."""
 FEW = 8
 """Answers that fail on their own account and are still read to tighten a bound: more would cost too much confidence."""
 
@@ -133,6 +135,8 @@ class Statement:
     """Other measures that bins blur, and of which columns."""
     aside: frozenset[int]
     """Places of measures that only tighten bounds."""
+    wholes: Mapping[int, int] = field(default_factory=dict)
+    """For the places of measures, those of the number of records they are a part of."""
     told: tuple[str, ...] = ()
     """What is said with every result."""
     explained: Statement | None = None
@@ -245,12 +249,14 @@ class Statement:
         joint: frozenset[str] = frozenset(),
         offset: Callable[[Query], np.ndarray | float] | None = None,
         asked: Sequence[Query] | None = None,
+        fit: Callable[[Query], Answer] | None = None,
     ) -> ResultTable:
         """Ask every query once and compute the table; `records_error` bounds abs(n - records) / records.
 
         `tighten` answers for free; its answers hold jointly with those of `answer`. `sample` draws synthetic rows for
         statements that use them. Answers whose origin is `joint` fail together. `offset` is the correction of the
         shares of a total by measured offsets within bins. `asked` are the queries if some of its totals are centred.
+        `fit` is the answer of one fitted distribution, from which numbers are computed whose parts must agree.
         """
         if self.explained is not None:
             prospects = [Prospect.free(query, (tighten or answer)(query)) for query in self.explained.queries]
@@ -264,6 +270,8 @@ class Statement:
         run = self.evaluation(answers, records, records_error)
         if offset is not None:
             run = replace(run, shifts={place: self._shift(place, offset) for place in run.binned})
+        if fit is not None:
+            run = self._fitted(run, answers, fit)
         table = self._table(run, answers, records_error, joint)
         return replace(table, basis=basis_of(self, table, run, unit))
 
@@ -286,6 +294,36 @@ class Statement:
             spread = Interval(size, size * (1 - records_error), size * (1 + records_error))
         hidden = {place: binning for place, binning in self.binned.items() if not self._are(place, answers, RowsAnswer)}
         return Run(measured, spread, hidden, centred=centred)
+
+    def possible(self, records: float) -> Run:
+        """An evaluation on nothing but the domain: its bounds are the ranges of all numbers."""
+        return self.evaluation({}, records, 0.0).possible()
+
+    def _fitted(self, run: Run, answers: Mapping[Query, Answer], fit: Callable[[Query], Answer]) -> Run:
+        """The evaluation with the fit's own values beside the answers, if some of these are not from the fit.
+
+        A part of a number of records that was measured, and of which only the fit knows a value, is that number times
+        the fit's own proportion: a group is never shown with more than its records have.
+        """
+        if all(answer.origin in FITTED for answer in answers.values()):
+            return run
+        own = {query: fit(query) for query in answers}
+        measured = {query for query, answer in answers.items() if not of_fit(answer, own[query])}
+        if measured == own.keys():
+            return run
+        fitted = self.evaluation(own, float(run.records.value[0]), 0.0)
+        read = [[block.query for block in blocks if block.query in answers] for blocks in self.measures]
+        places = frozenset(place for place, queries in enumerate(read) if not measured.issuperset(queries))
+        measures = list(run.measures)
+        for place in places.intersection(self.wholes):
+            whole: int | None = self.wholes[place]
+            while whole is not None and (whole in places or not read[whole]):
+                whole = self.wholes.get(whole)
+            if whole is not None:
+                measures[place] = _proportional(
+                    measures[place], run.measures[whole], fitted.measures[place].value, fitted.measures[whole].value
+                )
+        return replace(run, measures=measures, fit=replace(fitted, shifts=run.shifts), fitted=places)
 
     def _uncentred(self, answers: Mapping[Query, Answer]) -> Mapping[Query, Answer]:
         """The same answers; if one of several totals could not be bought, all of them are whole totals."""
@@ -350,7 +388,17 @@ class Statement:
             for value, error in zip(column.values, column.errors, strict=True)
             if value is not None
         )
+        if confidence is None and any(error is not None for column in columns for error in column.errors):
+            # From what is known of every table, and of the number of records.
+            confidence = joint_confidence((), records_error)
+        # Bounds are of certified answers alone; of other columns, and of which rows are shown, nothing is bounded.
+        numbers = all(
+            column.number or one.expr.known is not None for column, one in zip(columns, self.fields, strict=True)
+        )
+        alone = numbers and not relation.filters and relation.limit is None and not relation.offset
         origins = sorted({answer.origin for answer in answers})
+        if not origins and records_error and any(error for column in columns for error in column.errors):
+            origins = ["measured"]  # the number of records
         return ResultTable(
             sql=self.text,
             columns=tuple(one.name for one in relation.fields),
@@ -358,7 +406,7 @@ class Statement:
             rows=tuple(zip(*(column.values for column in columns), strict=True)),
             errors=tuple(zip(*(column.errors for column in columns), strict=True)),
             confidence=confidence,
-            certified=bounded and confidence is not None and all(answer.certified for answer in answers),
+            certified=bounded and confidence is not None and (alone or all(answer.certified for answer in answers)),
             origin=" + ".join(origins) or "public",
             price=sum(answer.price for answer in answers),
             note="; ".join((*told, *self._membership(run, kept, shown))),
@@ -414,6 +462,13 @@ class Statement:
         note = f"synthetic: of {ROWS} rows drawn from the published distribution, none of which is a record"
         unstated = tuple((None,) * len(row) for row in table.rows)
         return replace(table, errors=unstated, origin="synthetic", certified=False, confidence=None, note=note)
+
+
+def _proportional(part: Interval, whole: Interval, fitted: np.ndarray, fitted_whole: np.ndarray) -> Interval:
+    """A part of a known number of records, as large as the fit's own part of its own."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = np.where(fitted_whole > 0, np.clip(fitted / fitted_whole, 0.0, 1.0) * whole.value, part.value)
+    return part.near(np.clip(value, 0.0, np.maximum(whole.value, 0.0)))
 
 
 def _arrays(expr: Expr) -> list[np.ndarray]:
@@ -541,7 +596,7 @@ def _planned(
     synthetic: Relation | None,
     where: Predicate | None = None,
 ) -> Statement:
-    meter = Meter()
+    meter = Meter(remedy=lambda: _remedy(tree, domain))
     meter.charge(NODE_STEPS * sum(1 for _ in tree.walk()))
     planner = Planner(domain, table, meter, synthetic, where)
     if CLOCK in tree.meta:
@@ -550,6 +605,19 @@ def _planned(
     if isinstance(found, Scope):
         raise _RowsListed(planner.rows_refused(tree))
     return _assembled(found, planner, text)
+
+
+def _remedy(tree: exp.Expr, domain: Domain) -> str:
+    """What helps if a statement takes too much work: with a column of very many values, no part of it does."""
+    used = {column.name.lower() for column in tree.find_all(exp.Column)}
+    wide = [name for name in domain.names if name.lower() in used and domain[name].size > MANY_VALUES]
+    if not wide:
+        return IN_PARTS
+    name = max(wide, key=lambda name: domain[name].size)
+    return (
+        f"{name} has {domain[name].size} values: declare a coarser column beside it, such as its first letters, or "
+        "list the values with IN"
+    )
 
 
 def _assembled(relation: Relation, planner: Planner, text: str) -> Statement:
@@ -570,6 +638,7 @@ def _assembled(relation: Relation, planner: Planner, text: str) -> Statement:
         dict(measures.binned),
         dict(measures.coarse),
         frozenset(measures.aside),
+        measures.wholes(),
         tuple(dict.fromkeys((*told, *planner.public, *([relation.note] if relation.note else [])))),
     )
     Meter().charge(found.steps)

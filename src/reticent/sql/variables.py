@@ -164,6 +164,7 @@ def sum_of(scan: Scan, variable: Variable, where: Predicate) -> Sum:
         return found
     weights = variable.weights(np.where(variable.mask, (middles - least) / scale, 0.0))
     place = scan.place(kept, weights)
+    scan.measures.present[place] = present
     if radius > 0 and place not in scan.measures.binned:
         reach = scan.place(kept, variable.weights(variable.radii / radius), aside=True)
         scan.measures.binned[place] = Binning(variable.label, radius / scale, np.inf, present, reach)
@@ -182,12 +183,14 @@ def mean_of(scan: Scan, variable: Variable, where: Predicate, power: int = 1, ce
         # The question that AVG asks.
         _, lower, upper = scaled_numbers(scan.domain, variable.column)
         place = scan.place(where, variable.column)
+        scan.measures.present[place] = bottom
         terms = ((upper - lower, place), (lower, bottom)) if lower else ((upper - lower, place),)
         return MeanExpr(Sum(terms, scan.rows), bottom, low, high)
     width = high - low
     if width == 0.0:
         return MeanExpr(Sum(((low, bottom),) if low else (), scan.rows), bottom, low, high)
     place = scan.place(kept, variable.weights(np.where(variable.mask, (values - low) / width, 0.0)))
+    scan.measures.present[place] = bottom
     return MeanExpr(Sum(((low, bottom), (width, place)) if low else ((width, place),), scan.rows), bottom, low, high)
 
 
@@ -205,6 +208,7 @@ def product_mean(
         scaled = (variable.middles - low) / width if width else np.zeros(len(variable.middles))
         arrays.append(np.clip(np.where(variable.mask, scaled, 0.0), 0.0, 1.0).reshape(variable.shape))
     bottom, place = scan.place(kept), scan.place(kept, _joint(factors, arrays, scan))
+    scan.measures.present[place] = bottom
     return MeanExpr(Sum(((1.0, place),), scan.rows), bottom, 0.0, 1.0), scales
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,15 @@ REFUSED: list[tuple[Any, Any, str]] = [
     ("SELECT AVG(v) FROM t WHERE s = 'a'", 10, "half the range"),
     ("SELECT AVG(v) FROM t WHERE s = 'a'", rt.records(80), "not counted in records"),
     ("SELECT SUM(v) FROM t WHERE s = 'a'", 1e9, "half the range"),
+    ("SELECT ROUND(AVG(v), 1) FROM t", 1e12, "or more, 0 to 20,"),
+    ("SELECT AVG(v) * 3 - 1 FROM t WHERE s = 'a'", 30, "or more, -1 to 59,"),
+    ("SELECT AVG(v) - AVG(one) FROM t WHERE s = 'a'", 1000, "or more, -7 to 13,"),
+    ("SELECT s, ROUND(AVG(v), 1) FROM t GROUP BY s", 10, "or more, 0 to 20,"),
+    ("SELECT CORR(v, CASE WHEN s = 'a' THEN 1 ELSE 0 END) FROM t", 1e12, "or more, -1 to 1,"),
+    ("SELECT STDDEV_POP(v) FROM t", 5, "or more, 0 to 10,"),
+    ("SELECT MEDIAN(v) FROM t", 10, "or more, 0 to 20,"),
+    (rt.median("v"), 11, "or more, 0 to 20,"),
+    (rt.correlation("v", "one"), 1.0, "half the range"),
     ("SELECT 1.0 * COUNT(*) FILTER (WHERE s = 'a') / COUNT(*) FROM t WHERE v > 0", "5%", "no range"),
 ]
 
@@ -87,6 +97,26 @@ def test_a_wish_in_the_wrong_unit_or_without_meaning_costs_nothing(
     for call in (session.ask, session.cost):
         with pytest.raises(rt.QueryError, match=named):
             call(question, error=error)
+    assert session.spent == 0
+
+
+@pytest.mark.parametrize("wish", [0.01, 0.3, 0.5, 0.99])
+def test_an_error_below_one_record_is_refused_with_examples_that_work(session: rt.Session, wish: float) -> None:
+    with pytest.raises(rt.QueryError, match="less than one record") as refusal:
+        session.ask(SQL, error=wish)
+    found = re.search(r"for example (\d+), .* as text: '([0-9.]+%)'", str(refusal.value))
+    assert found is not None
+    assert session.cost(SQL, error=int(found[1])) > 0
+    assert session.cost(SQL, error=found[2]) > 0
+
+
+def test_a_wish_below_half_the_range_is_not_called_vacuous() -> None:
+    """The bins of a column may hide all of its spread: then it has a range all the same."""
+    domain = rt.Domain(y=rt.Numeric(edges=[0, 100], other=False), s=rt.Categorical(["a", "b"], other=False))
+    rows = pa.table({"y": np.linspace(0, 100, 200), "s": ["a", "b"] * 100})
+    session = rt.Session.open(None, rt.Table.of(rows, domain), rt.Budget(rho=1), warm_start=0)
+    with pytest.raises(rt.QueryError, match=r"cannot reach an error of 1 at any price.*finer bins for y"):
+        session.ask("SELECT STDDEV(y) FROM t", error=1)
     assert session.spent == 0
 
 
