@@ -108,6 +108,8 @@ _NAMES = [
     "back\\slash",
 ]
 
+_MANY = [f"word {number}" for number in range(100)]
+"""More texts than an engine compares one by one."""
 ATTRIBUTES: dict[str, Attribute] = {
     "number": Numeric(edges=_EDGES),
     "number_null": Numeric(edges=_EDGES, nullable=True),
@@ -132,6 +134,16 @@ ATTRIBUTES: dict[str, Attribute] = {
         casefold=True,
         aliases={"M": "male", " one": "1", "3": "Yes", "2000-01-01": "A", "true": "Yes"},
         missing=["n/a", "?", "", -9, "45", "1969-12-31", "false"],
+        nullable=True,
+        other=True,
+    ),
+    "many_names": Categorical([*_NAMES[::-1], *_MANY], nullable=True, other=True),
+    "many_folded": Categorical(
+        ["A", "é", "k", "ß", "s", "İ", "σας", "Yes", "1", "male", *_MANY],
+        strip=True,
+        casefold=True,
+        aliases={"M": "male", " one": "1", "3": "Yes", "true": "Yes"},
+        missing=["n/a", "?", "", -9, "45", "false"],
         nullable=True,
         other=True,
     ),

@@ -1,7 +1,8 @@
 """The rule of `Attribute.encode` as SQL: one expression per attribute, the same in every engine.
 
 Numbers are compared as doubles, times in the column's own type against converted edges, text byte by byte. A binary
-tree of comparisons finds the bin or category, so a hundred of them cost seven comparisons per row.
+tree of comparisons finds the bin or category, so a hundred of them cost seven comparisons per row. Where an engine
+takes longer to plan a long tree than to look a text up, lists of texts are looked up.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from reticent.sources.dialects import Dialect
 from reticent.sources.engine import ColumnType, Kind
 from reticent.sources.readings import ColumnReading, read, rewritten, spellings, text_behind
 
+FEW_TEXTS = 64
+"""A tree of so many comparisons takes DuckDB a fortieth of a second to plan."""
 _PREPARED = "__reticent_text"
 _DAY = 86_400_000_000
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -252,8 +255,19 @@ def _members(attribute: Attribute, reading: str, read_as: ColumnReading, dialect
         whole = f"{reading} >= 0 AND {reading} < {attribute.size} AND {reading} = FLOOR({reading})"
         return f"CASE WHEN {whole} THEN CAST({reading} AS {dialect.bigint}) ELSE {unknown} END"
     assert isinstance(attribute, Categorical)
-    listed = sorted(_comparable(attribute, read_as.kind, dialect))
-    return _search(reading, [(literal, code) for _, literal, code in listed], unknown)
+    listed = _comparable(attribute, read_as.kind, dialect)
+    if read_as.kind == "text" and len(listed) > FEW_TEXTS and (found := _listed_code(reading, listed, dialect)):
+        return f"COALESCE({found}, {unknown})"
+    return _search(reading, [(literal, code) for _, literal, code in sorted(listed)], unknown)
+
+
+def _listed_code(reading: str, listed: Sequence[tuple[object, str, int]], dialect: Dialect) -> str | None:
+    """The code of a text, or NULL, where the engine looks texts up; several texts may have one code."""
+    place = dialect.place_of(reading, [literal for _, literal, _ in listed])
+    codes = [code for _, _, code in listed]
+    if place is None or codes == list(range(len(codes))):
+        return place
+    return dialect.element([str(code) for code in codes], place)
 
 
 def _comparable(attribute: Categorical, kind: Kind, dialect: Dialect) -> list[tuple[object, str, int]]:
