@@ -224,6 +224,7 @@ def _drawn(attribute: Numeric, code: int, draw: float) -> Any:
 
 def connected(columns: dict[str, Any], name: str = "t") -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
+    connection.execute("SET threads = 1")  # two values of MODE may be as frequent; threads would choose by turns
     connection.register("decoded", pa.table(columns))
     connection.execute(f"CREATE TABLE {name} AS SELECT * FROM decoded")
     return connection
