@@ -105,7 +105,7 @@ def _wanted(statement: Statement, place: int, wish: WantedError, records: float,
 def _range(statement: Statement, place: int, records: float) -> float:
     """How far apart two possible values of a number are."""
     name, expr = statement.fields[place].name, statement.fields[place].expr
-    parts = [one for one in expr.origins if one.known is None]
+    parts = [one for one in expr.value_columns if one.known is None]
     if all(isinstance(one, Sum) for one in parts):
         return max(records * sum(abs(weight) for weight, _ in one.terms) for one in parts if isinstance(one, Sum))
     low, high = _extremes(expr, statement.possible(records), np.ones(statement.relation.rows, dtype=bool))

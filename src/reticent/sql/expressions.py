@@ -249,7 +249,7 @@ class Expr:
         return None
 
     @property
-    def origins(self) -> tuple[Expr, ...]:
+    def value_columns(self) -> tuple[Expr, ...]:
         """The columns that its values come from unchanged: itself, unless it only arranges the rows of others."""
         return (self,)
 
@@ -447,7 +447,7 @@ class Partly(Expr):
         return (self.sure, self.open, self.counted)
 
     @property
-    def origins(self) -> tuple[Expr, ...]:
+    def value_columns(self) -> tuple[Expr, ...]:
         return (self.sure,)
 
     @property
@@ -521,8 +521,8 @@ class Repeated(Expr):
         return (self.inner,)
 
     @property
-    def origins(self) -> tuple[Expr, ...]:
-        return self.inner.origins
+    def value_columns(self) -> tuple[Expr, ...]:
+        return self.inner.value_columns
 
     def evaluate(self, run: Run) -> Vector:
         return run.of(self.inner).spread(self.rows)
@@ -548,8 +548,8 @@ class Taken(Expr):
         return (self.inner,)
 
     @property
-    def origins(self) -> tuple[Expr, ...]:
-        return self.inner.origins
+    def value_columns(self) -> tuple[Expr, ...]:
+        return self.inner.value_columns
 
     def evaluate(self, run: Run) -> Vector:
         return taken(run.of(self.inner), self.picks)
@@ -576,7 +576,7 @@ class Presence(Expr):
 
 def is_count(expr: Expr, columns: Sequence[object]) -> bool:
     """Whether it is counted in records: sums of measures none of which weighs records by a column."""
-    sums = [one for one in expr.origins if one.known is None]
+    sums = [one for one in expr.value_columns if one.known is None]
     return bool(sums) and all(
         isinstance(one, Sum) and all(columns[place] is None for place in one.own_places) for one in sums
     )

@@ -172,8 +172,8 @@ class Stacked(Expr):
         return sum(child.rows for child in self.children)
 
     @property
-    def origins(self) -> tuple[Expr, ...]:
-        return tuple(origin for child in self.children for origin in child.origins)
+    def value_columns(self) -> tuple[Expr, ...]:
+        return tuple(column for child in self.children for column in child.value_columns)
 
     def evaluate(self, run: Run) -> Vector:
         return stacked([run.of(child) for child in self.children], self.kind)

@@ -148,7 +148,7 @@ class ResultTable(Framed):
         return "; ".join(dict.fromkeys(text for text in parts if text))
 
     def _texts(self, place: int) -> list[str]:
-        if self.columns == EXPLAINED:
+        if self.columns == EXPLAINED and not any(self.aggregates):
             return [f"{value:.6g}" if isinstance(value, float) else shown_key(value) for value in self.rows[place]]
         columns = zip(self.rows[place], self.errors[place], self.aggregates, strict=True)
         return [_text(value, error, number) for value, error, number in columns]

@@ -150,8 +150,8 @@ class Compared:
         return self.consistent.rank + self._separate
 
 
-RULES_BROKEN = "; the likely cause are rows that break an impossible rule of the domain: `reticent check` counts them"
-"""What a fit that cannot come near its measurements says if it is zero on the cells of rules."""
+RULES_BROKEN = "; rows probably break an impossible rule of the domain: `reticent check` counts them"
+"""Added to the note of a fit that cannot come near its measurements, if the domain has such rules."""
 
 
 class Reached:
