@@ -20,6 +20,8 @@ from reticent.queries.ranges import AllRanges
 
 MAX_SETS = 2_000_000
 """Marginals in one workload."""
+LARGEST_WEIGHT = 1e50
+"""Squares of ratios of weights stay finite numbers."""
 
 
 class Workload:
@@ -33,7 +35,7 @@ class Workload:
         domain: Bind the workload to this domain at once.
 
     Raises:
-        QueryError: An entry is not a query, or a weight is not above 0.
+        QueryError: An entry is not a query or does not fit the domain, or a weight is not above 0.
         DomainError: A name is not in the domain.
 
     Example:
@@ -62,7 +64,7 @@ class Workload:
         if weights is not None and not has_items(weights):
             raise QueryError(f"weights is of type {type(weights).__name__}; give a list of positive numbers")
         entries = list(queries)
-        listed = [1.0] * len(entries) if weights is None else [_weight(weight) for weight in weights]
+        listed = [1.0] * len(entries) if weights is None else [_stated_weight(weight) for weight in weights]
         if len(listed) != len(entries):
             raise QueryError(f"{len(entries)} queries need as many weights, not {len(listed)}")
         self._fill(_parts(zip(entries, listed, strict=True), domain), domain)
@@ -84,6 +86,9 @@ class Workload:
         self.ranges, self.range_weights = tuple(spans), tuple(spans.values())
         self.queries, self.query_weights = tuple(single), tuple(single.values())
         self.domain = domain
+        if domain is not None:
+            for query in self.queries:
+                query.compile(domain)  # a bound workload holds only what its domain can answer
 
     def _weighted(self) -> Iterator[tuple[Query | tuple[str, ...], float]]:
         yield from zip(self.marginals, self.marginal_weights, strict=True)
@@ -101,6 +106,7 @@ class Workload:
 
         Raises:
             DomainError: A name is not in the domain.
+            QueryError: A query does not fit the domain, for example because it cuts a bin.
 
         Example:
             >>> import reticent as rt
@@ -112,8 +118,6 @@ class Workload:
             return self
         bound = object.__new__(Workload)
         bound._fill(_parts(self._weighted(), domain), domain)
-        for query in bound.queries:
-            query.compile(domain)
         return bound
 
     @classmethod
@@ -429,6 +433,14 @@ def _weight(weight: Any) -> float:
     number = real_number(weight, "weight", "a positive number")
     if not 0 < number < math.inf:
         raise QueryError(f"weight {shown(number)} must be positive and finite")
+    return number
+
+
+def _stated_weight(weight: Any) -> float:
+    """A weight that somebody gives; saved workloads of earlier versions may hold any."""
+    number = _weight(weight)
+    if not 1 / LARGEST_WEIGHT <= number <= LARGEST_WEIGHT:
+        raise QueryError(f"weight {shown(number)} must lie between {1 / LARGEST_WEIGHT:g} and {LARGEST_WEIGHT:g}")
     return number
 
 

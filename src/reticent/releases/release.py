@@ -396,7 +396,8 @@ class Release:
             stated = (
                 f"epsilon {math.ceil(epsilon * 1000) / 1000:g}, delta {delta:g} with its discovered domain ({stated})"
             )
-        return f"{stated}, {self.facts['neighbours']}, unit {self.facts['unit']}"
+        unit = "person with all rows" if self.facts["unit"] == "row" else self.facts["unit"]
+        return f"{stated}, {self.facts['neighbours']}, unit {unit}"
 
     @property
     def confidence(self) -> float:

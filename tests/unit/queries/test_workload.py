@@ -179,6 +179,12 @@ def test_bad_specifications_say_what_is_possible(text: str) -> None:
         (lambda: Workload([count()], weights=[]), "need as many weights, not 0"),
         (lambda: Workload([count()], weights=[-1]), "must be positive"),
         (lambda: Workload([count()], weights=[float("inf")]), "must be positive and finite"),
+        (lambda: Workload([count()], weights=[1e300]), "must lie between 1e-50 and 1e\\+50"),
+        (lambda: Workload([count(col("age") > 30)], domain=DOMAIN), "cuts the bin"),
+        (lambda: Workload([count(col("sex") == "x")], domain=DOMAIN), "x"),
+        (lambda: Workload([count(col("pets") == 7)], domain=DOMAIN), "7"),
+        (lambda: Workload([count((col("pets") == 1) & (col("age") > 30))], domain=DOMAIN), "cuts the bin"),
+        (lambda: Workload([count(col("sex") < "m")], domain=DOMAIN), "sex"),
         (lambda: Workload([3]), "int is not a query"),  # type: ignore[list-item]
         (lambda: Workload(["age"], domain=DOMAIN), "str is not a query"),  # type: ignore[list-item]
         (lambda: Workload(count()), "needs a list of queries"),  # type: ignore[arg-type]
