@@ -19,7 +19,7 @@ from reticent.hypotheses.fitting.prior import SCALE_GRID
 from reticent.knowledge.guarantees import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
-from reticent.releases.pure_plan import LOOK, families, pure_shares
+from reticent.releases.pure_plan import LOOK, families, pure_shares, widest_variances
 from reticent.releases.residual_plan import ResidualPlan, measurable
 
 __all__ = ["STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
@@ -95,7 +95,6 @@ def measure_in_rounds(
     look, counted = list(sets), 0
     if len(rounds) > 1 and not any(former):
         if collection.pure:
-            # What a look is compared with: sums of its many cells do not tell it.
             units -= _count_before(collection, domain, sets, units)
         elif plan is not None:
             counted = _count_before(collection, domain, sets, int(units * rounds[0]))
@@ -167,12 +166,15 @@ def _was_spent(collection: Collection, name: str, units: int, spend: int) -> boo
 
 
 def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> int:
-    """Buy the number of records if it is private and decides what is measured; returns the units that this may cost."""
+    """Buy the number of records if it is private and decides what is measured; returns the units that this may cost.
+
+    A pure plan is bounded by it whatever the sizes: sums over the many cells of a short first round do not tell it.
+    """
     share = int(units * TOTAL_SHARE)
     if collection.public_records or collection.noisy or share < 1:
         return 0
     begun_without = collection.begun("round 1") and not collection.begun(TOTAL)
-    if begun_without or max(map(domain.cells, sets)) <= SMALL:
+    if begun_without or (not collection.pure and max(map(domain.cells, sets)) <= SMALL):
         return 0
     if collection.pure:
         collection.measure(TOTAL, {(): share})
@@ -305,10 +307,12 @@ def _pure_shares(
         seen = families(look, [s for s in targets if s in look] or look)[0]
         shares, sets = first_shares(domain, seen, units), list(seen)
         return {s: shares[s] for s in sets}
-    count, _ = collection.records
-    variances, _ = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
+    count, error = collection.records
+    measurements = collection.measurements()
+    variances, _ = prior_variances(measurements, domain, allocation.sets, max(count, 1.0))
+    widest = widest_variances(measurements, domain, allocation, count * (1 + error))
     budget = collection.sd(units) ** -2.0
-    weights = pure_shares(allocation, targets, budget, _known(collection, allocation), variances)
+    weights = pure_shares(allocation, targets, budget, _known(collection, allocation), variances, widest)
     kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max())
     shares = divide(units, weights[kept].tolist())
     return {allocation.sets[i]: share for i, share in zip(kept, shares, strict=True) if share > 0}
