@@ -316,6 +316,10 @@ class Adaptive:
             return False, 0
         if collection.begun("histogram") and not collection.begun(TOTAL):
             return True, 0
+        if collection.pure and (collection.begun("histogram") or collection.begun("round 1")):
+            # An earlier version may have decided otherwise.
+            counted = _count_records(collection, units) if collection.begun(TOTAL) else 0
+            return collection.begun("histogram"), counted
         if not self._histogram_pays(collection, domain, targets, sets, units):
             return False, 0
         stepwise = collection.pure or residuals_planned(collection, domain, sets, at_once=self.at_once)

@@ -186,9 +186,7 @@ class Allocation:
     def _objective(self, errors: np.ndarray) -> float:
         return float(self._weights @ np.sqrt(self._cells * errors))
 
-    def _noise_bounds(
-        self, plain: np.ndarray, widest: np.ndarray, allowed: np.ndarray | None = None
-    ) -> NoiseBounds:
+    def _noise_bounds(self, plain: np.ndarray, widest: np.ndarray, allowed: np.ndarray | None = None) -> NoiseBounds:
         """Bounds on the noise of the targets' cells, given the precisions of residuals under plain noise."""
         asked = self._weights > 0
         numbers = np.cumsum(asked) - 1
@@ -203,14 +201,15 @@ class Allocation:
         A target of the family has Laplace noise, and may have as much as plain noise. The noise of one that is summed
         from cells of a larger set has shorter tails: its largest may be as large as the largest of plain noise.
         """
-        asked = self._weights > 0
-        cells, largest = self._cells[asked], largest_noise(int(self._cells[asked].sum()), laplace=True)
-        found = []
-        for names, size in zip((s for s, t in zip(self.sets, asked, strict=True) if t), cells, strict=True):
-            wider = [self._cells[i] for i, s in enumerate(self.sets) if s in family and set(names) <= set(s)]
-            summed = min(wider, default=size) / size
-            found.append(max(1.0, largest / largest_sum(size * cells.size, summed)) if summed > 1 else 1.0)
-        return np.square(found)
+        asked, measured = self._weights > 0, np.array([s in family for s in self.sets])
+        told = measured[self._outer]
+        smallest = np.full(len(self.sets), np.inf)
+        np.minimum.at(smallest, self._inner[told], self._cells[self._outer[told]])
+        cells = self._cells[asked]
+        largest = largest_noise(int(cells.sum()), laplace=True)
+        summed = np.where(np.isfinite(smallest), smallest, self._cells)[asked] / cells
+        over = [largest / largest_sum(c * cells.size, m) if m > 1 else 1.0 for c, m in zip(cells, summed, strict=True)]
+        return np.square(np.maximum(over, 1.0))
 
     def _gains(
         self, known: np.ndarray, spread: np.ndarray, counts: np.ndarray, weights: np.ndarray
@@ -264,8 +263,8 @@ class NoiseBounds:
         self._price, self._widest, self._targets = price, widest, cells.size
         noise = self._errors(price / np.maximum(plain, TINY))
         if allowed is None:
-            allowed = np.log(max(cells.sum(), 2.0)) / np.log(np.maximum(cells * cells.size, 2.0))
-            allowed = most_error**2 * np.maximum(allowed, 1.0)
+            ratios = np.log(max(cells.sum(), 2.0)) / np.log(np.maximum(cells * cells.size, 2.0))
+            allowed = most_error**2 * np.maximum(ratios, 1.0)
         self._most = np.where(noise > 0, allowed * noise, np.inf)
         self._multipliers = np.full(cells.size, FIRST_MULTIPLIER)
 

@@ -5,12 +5,17 @@ Precision grows with the square of the price, so two measurements at half the pr
 first round is therefore short, and the rest goes to the family with the smallest expected error: the targets themselves
 (as plain noise would), all their subsets of some order, all sets inside them, or the whole universe at once.
 `Allocation.fill_pure` finds the shares.
+
+The expected error rests on what a short first round tells of interactions. Where it tells nothing, one attribute may
+still determine another. A family is therefore taken only if the cells of every target have no more noise than plain
+noise, and if what it leaves unmeasured is too small to matter in any table (`widest_variances`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import combinations
+from math import sqrt
 
 import numpy as np
 
@@ -23,7 +28,7 @@ from reticent.queries.linear import Marginal
 from reticent.releases.allocation import Allocation, PureShares, prior_variances
 from reticent.releases.candidates import with_several_codes
 
-__all__ = ["LOOK", "families", "histogram_serves", "pure_shares", "widest_variances"]
+__all__ = ["LOOK", "dispensable", "families", "histogram_serves", "pure_shares", "widest_variances"]
 
 Set = tuple[str, ...]
 Variances = Sequence[np.ndarray | None]
@@ -33,7 +38,7 @@ LOOK = 0.05
 share of a tenth would give 1.1 times. A twentieth shows everything that lies twenty times above the final noise.
 """
 TOLERATED = 1.05
-"""The factor by which a family may exceed its bounds, because iterations approach them without reaching them exactly."""
+"""The factor by which a family may exceed its bounds: iterations approach them without reaching them exactly."""
 PLAUSIBLE = 3.0
 """Standard deviations of noise by which a released number may plausibly be too small: Laplace noise is above that one
 time in 140.
@@ -97,6 +102,18 @@ def widest_variances(
         noise = records * min(shares[name] for name in names) / largest_noise(domain.cells(names), laplace=True)
         widest.append(noise**2 / max(kept_by_centring(domain.shape_of(names)), TINY))
     return np.array(widest)
+
+
+def dispensable(domain: Domain, targets: Collection[Set], budget: float, records: float) -> bool:
+    """Whether some target might not have to be measured if records are spread evenly over codes.
+
+    One code of an attribute has at least the inverse of their number as its share. If plain noise is expected to have a
+    smaller largest error than even that many records, no measurement can show that a target may be left out.
+    """
+    noise = len(targets) / sqrt(budget)
+    return any(
+        records / max(domain.shape_of(s)) <= largest_noise(domain.cells(s), laplace=True) * noise for s in targets
+    )
 
 
 def _largest_share(single: tuple[np.ndarray, float] | None) -> float:

@@ -40,10 +40,10 @@ LEAST_STEPS, MOST_STEPS, WORK = 10, 80, 2**31
 """Gauss-Newton steps, and numbers that all of them may touch: some seconds. A problem too large for the least number of
 steps is not solved so."""
 FURTHEST = 6.0
-"""Standard deviations from its measurement at which a cell was missed by the fit: normal noise exceeds it in 2e-9 of all
-cells. Laplace noise does so in 2e-4 of them: there the distance grows with the number of cells, so that the true table
-itself would be said to miss a cell in `MISJUDGED` of all releases at most."""
+"""Standard deviations beyond which a cell was missed by the fit: normal noise is further off in 2e-9 of all cells."""
 MISJUDGED = 0.05
+"""Laplace noise is that far off in 2e-4 of all cells. There the distance grows with the number of cells, so that the
+true table itself would be said to miss a cell of its measurements in this share of all releases at most."""
 
 
 def furthest_noise(measurements: Sequence[Measurement]) -> float:
