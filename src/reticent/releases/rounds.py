@@ -23,7 +23,7 @@ from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
 from reticent.releases.pure_plan import LOOK, dispensable, families, pure_shares, widest_variances
 from reticent.releases.residual_plan import ResidualPlan, measurable
 
-__all__ = ["STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
+__all__ = ["ONLY_ROUND", "STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
 
 Set = tuple[str, ...]
 
