@@ -57,7 +57,7 @@ from reticent.releases.candidates import (
 )
 from reticent.releases.levels import LevelPlan, level_plans
 from reticent.releases.pure_plan import histogram_serves
-from reticent.releases.rounds import STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
+from reticent.releases.rounds import ONLY_ROUND, STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
 
 __all__ = ["Adaptive"]
 
@@ -316,6 +316,10 @@ class Adaptive:
             return False, 0
         if collection.begun("histogram") and not collection.begun(TOTAL):
             return True, 0
+        if collection.pure and any(map(collection.begun, ("histogram", "round 1", ONLY_ROUND))):
+            # An earlier version, or another processor's floats, may have decided otherwise.
+            counted = _count_records(collection, units) if collection.begun(TOTAL) else 0
+            return collection.begun("histogram"), counted
         if not self._histogram_pays(collection, domain, targets, sets, units):
             return False, 0
         stepwise = collection.pure or residuals_planned(collection, domain, sets, at_once=self.at_once)

@@ -28,6 +28,7 @@ from reticent.hypotheses.fitting.consistent import (
     held_squares,
     kept_by_centring,
 )
+from reticent.hypotheses.fitting.descent import largest_noise
 from reticent.hypotheses.fitting.pooling import VARIANCE, learn_scales
 from reticent.hypotheses.fitting.prior import Base, collapse, product_base, without_impossible
 from reticent.hypotheses.fitting.smoothness import smooth_part
@@ -52,10 +53,6 @@ ITERATIONS = 200
 """Iterations of the multiplicative update; on drawn domains noise was then at most a fiftieth above its bounds, after
 60 up to 28%.
 """
-PURE_ITERATIONS = 60
-"""The same for pure budgets, which have no bounds on noise; after forty, the objective changed by less than a
-thousandth on all generated tables.
-"""
 POWER = 2 / 3
 """Power of the gain in an update. With one residual per marginal the optimum is then reached in one step, because the
 derivative of the root of a variance falls with the 3/2 power of the precision.
@@ -77,6 +74,8 @@ UNKNOWN = 1e-12
 """Precision assumed for a residual that was not measured, relative to the largest precision."""
 BINS = 26
 """Number of classes of a residual's prior variances, at equal steps of their logarithm."""
+TILTS = np.geomspace(1e-4, 0.999, 400)
+"""Arguments at which a moment generating function is tried, at steps of a fortieth."""
 FEW = 10
 """Largest set whose subsets are looked up one by one; for a larger set all known sets are tried."""
 
@@ -88,7 +87,7 @@ class PureShares(NamedTuple):
     error: float
     """Expected error of the workload: the sum of the roots of squared errors, weighted by roots of cells."""
     over_plain: float
-    """Largest error of a target relative to plain noise."""
+    """Largest ratio of a target's error, or of the noise of its cells, to what plain noise allows it."""
 
 
 class Allocation:
@@ -125,7 +124,9 @@ class Allocation:
         before = self.precisions(measured) + residuals
         added = np.full(len(self.sets), budget / len(self.sets))
         spent = float(measured.sum() + self._kept @ residuals)
-        bounds = self._noise_bounds(budget + spent, unbounded_variances(variances) if widest is None else widest)
+        asked = self._weights > 0
+        plain = self.precisions(asked * ((budget + spent) / max(1, np.count_nonzero(asked))))
+        bounds = self._noise_bounds(plain, unbounded_variances(variances) if widest is None else widest)
         for _ in range(ITERATIONS):
             known = before + self.precisions(added)
             errors, gains = self._gains(known, spread, counts, self._weights)
@@ -143,15 +144,16 @@ class Allocation:
         measured: np.ndarray,
         residuals: np.ndarray,
         variances: Sequence[np.ndarray | None],
+        widest: np.ndarray | None = None,
         *,
-        iterations: int = PURE_ITERATIONS,
+        iterations: int = ITERATIONS,
     ) -> PureShares:
         """Shares of a pure budget for the sets of a family; without iterations they are equal.
 
         `budget` is the precision of one marginal that receives the whole budget. Precision grows with the square of a
         share, so a set inside another is seldom worth its price, and there are many local optima, one near each family.
         No target should have more than `MOST_ERROR` times the error of plain noise with the budget divided equally
-        among the targets.
+        among the targets; nor should its cells have more noise.
         """
         spread, counts = binned(variances, self._cells)
         before = self.precisions(measured) + residuals
@@ -159,33 +161,55 @@ class Allocation:
         def known(shares: np.ndarray) -> np.ndarray:
             return before + self.precisions(budget * shares**2)
 
-        plain = (self._weights > 0) / max(1, np.count_nonzero(self._weights))
-        most = np.maximum(MOST_ERROR**2 * self._gains(known(plain), spread, counts, self._weights)[0], TINY)
+        asked = self._weights > 0
+        plain = self.precisions(asked * (budget / max(1, np.count_nonzero(asked)) ** 2))
+        most = np.maximum(MOST_ERROR**2 * self._gains(plain, spread, counts, self._weights)[0], TINY)
+        widest = unbounded_variances(variances) if widest is None else widest
+        bounds = self._noise_bounds(plain, widest, self._allowed_noise(family))
         weights, shares = self._weights, np.array([float(s in family) for s in self.sets])
         shares /= shares.sum()
         for _ in range(iterations):
             errors, gains = self._gains(known(shares), spread, counts, weights)
-            if not (gains := shares * gains).any():
+            bounded = self._marginal_gains(self._kept * bounds.gains(known(shares), self._objective(errors)))
+            if not (gains := shares * (gains + bounded)).any():
                 break
-            weights = np.maximum(weights * (errors / most) ** RAISED, self._weights)
+            raised = weights * (errors / most) ** RAISED
+            weights = np.clip(raised, self._weights, self._weights / LEAST_MULTIPLIER)
             # Were each set all that tells some table, errors would fall with shares: one step finds the optimum.
             shares = shares * np.sqrt(gains / gains.max())
             shares /= shares.sum()
         errors = self._gains(known(shares), spread, counts, weights)[0]
-        over = float(np.sqrt(np.max(errors / most, where=self._weights > 0, initial=0.0)))
-        return PureShares(shares, self._objective(errors), MOST_ERROR * over)
+        over = float(np.sqrt(np.max(errors / most, where=asked, initial=0.0)))
+        over = max(over, float(bounds.over_most(known(shares)).max(initial=0.0)))
+        return PureShares(shares, self._objective(errors), over)
 
     def _objective(self, errors: np.ndarray) -> float:
         return float(self._weights @ np.sqrt(self._cells * errors))
 
-    def _noise_bounds(self, budget: float, widest: np.ndarray) -> NoiseBounds:
-        """Bounds on the noise of the targets' cells; `budget` is that of all measurements, earlier ones included."""
+    def _noise_bounds(self, plain: np.ndarray, widest: np.ndarray, allowed: np.ndarray | None = None) -> NoiseBounds:
+        """Bounds on the noise of the targets' cells, given the precisions of residuals under plain noise."""
         asked = self._weights > 0
         numbers = np.cumsum(asked) - 1
         kept = asked[self._outer]
         inside = numbers[self._outer[kept]], self._inner[kept], self._share[kept]
-        plain = self.precisions(asked * (budget / max(1, np.count_nonzero(asked))))
-        return NoiseBounds(inside, self._kept, self._cells[asked], plain, widest)
+        return NoiseBounds(inside, self._kept, self._cells[asked], plain, widest, allowed=allowed)
+
+    def _allowed_noise(self, family: Collection[Set]) -> np.ndarray:
+        """Variances of Laplace noise that the cells of each target may have if a family is measured, relative to plain
+        noise.
+
+        A target of the family has Laplace noise, and may have as much as plain noise. The noise of one that is summed
+        from cells of a larger set has shorter tails: its largest may be as large as the largest of plain noise.
+        """
+        asked, measured = self._weights > 0, np.array([s in family for s in self.sets])
+        told = measured[self._outer]
+        smallest = np.full(len(self.sets), np.inf)
+        np.minimum.at(smallest, self._inner[told], self._cells[self._outer[told]])
+        cells = self._cells[asked]
+        largest = largest_noise(int(cells.sum()), laplace=True)
+        summed = np.where(np.isfinite(smallest), smallest, self._cells)[asked] / cells
+        over = [largest / largest_sum(c * cells.size, m) if m > 1 else 1.0 for c, m in zip(cells, summed, strict=True)]
+        return np.square(np.maximum(over, 1.0))
 
     def _gains(
         self, known: np.ndarray, spread: np.ndarray, counts: np.ndarray, weights: np.ndarray
@@ -215,7 +239,8 @@ class NoiseBounds:
     that it does not expect, and only noise limits them, or the sums of records that contain a cell. The largest of N
     normal errors is about the root of `2 log N` standard deviations. A target of c cells among K targets may therefore
     have more noise than plain noise leaves it, by the root of `log N / log(K c)` if that is above one: the bound on the
-    largest error of all N cells, a sum over targets, is then at most doubled. `most_error` multiplies this root. A
+    largest error of all N cells, a sum over targets, is then at most doubled. `most_error` multiplies this root. For
+    other noise than normal, the `allowed` variances of every target are given, relative to those of plain noise. A
     target whose cells have no noise, of attributes with one code each, has no bound.
     """
 
@@ -227,6 +252,8 @@ class NoiseBounds:
         plain: np.ndarray,
         widest: np.ndarray,
         most_error: float = MOST_ERROR,
+        *,
+        allowed: np.ndarray | None = None,
     ) -> None:
         """For pairs `inside` of a target and a residual in it with the ratio of their cells, the `price` of every
         residual, the `cells` of every target, the precisions of residuals under `plain` noise, and their `widest`
@@ -234,9 +261,11 @@ class NoiseBounds:
         """
         self._outer, self._inner, self._ratio = inside
         self._price, self._widest, self._targets = price, widest, cells.size
-        allowed = np.log(max(cells.sum(), 2.0)) / np.log(np.maximum(cells * cells.size, 2.0))
         noise = self._errors(price / np.maximum(plain, TINY))
-        self._most = np.where(noise > 0, most_error**2 * np.maximum(allowed, 1.0) * noise, np.inf)
+        if allowed is None:
+            ratios = np.log(max(cells.sum(), 2.0)) / np.log(np.maximum(cells * cells.size, 2.0))
+            allowed = most_error**2 * np.maximum(ratios, 1.0)
+        self._most = np.where(noise > 0, allowed * noise, np.inf)
         self._multipliers = np.full(cells.size, FIRST_MULTIPLIER)
 
     def gains(self, known: np.ndarray, objective: float) -> np.ndarray:
@@ -264,6 +293,17 @@ class NoiseBounds:
 def unbounded_variances(variances: Sequence[np.ndarray | None]) -> np.ndarray:
     """The widest variances if nothing bounds them: infinite, but zero for residuals whose prior variances are zero."""
     return np.array([np.inf if variance is None or variance.any() else 0.0 for variance in variances])
+
+
+def largest_sum(cells: float, summed: float) -> float:
+    """What the largest of so many sums of Laplace noise is expected to stay below, in standard deviations.
+
+    A sum of m noises of scale one has the moment generating function `(1 - u^2)^-m`, so that the largest of c sums is
+    expected to be at most `(log c - m log(1 - u^2)) / u` for every u below one. For large m this is the bound of normal
+    noise, the root of `2 log c` standard deviations.
+    """
+    bounds = (np.log(max(cells, 2.0)) - summed * np.log1p(-(TILTS**2))) / TILTS
+    return float(bounds.min() / np.sqrt(2 * summed))
 
 
 def left_variances(prior: np.ndarray, precisions: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
+from math import inf
 
 import numpy as np
 
@@ -19,10 +20,10 @@ from reticent.hypotheses.fitting.prior import SCALE_GRID
 from reticent.knowledge.guarantees import Progress, Report
 from reticent.releases.allocation import Allocation, prior_variances
 from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
-from reticent.releases.pure_plan import LOOK, families, pure_shares
+from reticent.releases.pure_plan import LOOK, dispensable, families, pure_shares, widest_variances
 from reticent.releases.residual_plan import ResidualPlan, measurable
 
-__all__ = ["STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
+__all__ = ["ONLY_ROUND", "STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
 
 Set = tuple[str, ...]
 
@@ -51,6 +52,8 @@ SMALL = 2**10
 """
 TOTAL = "total"
 """The step that buys the number of records separately."""
+ONLY_ROUND = "only round"
+"""The step of a pure budget that is spent at once."""
 FORMER_STEPS = ("all", "first", "second")
 """Steps of version 0.1: what it began is read back, and the rest is planned again."""
 
@@ -95,8 +98,10 @@ def measure_in_rounds(
     look, counted = list(sets), 0
     if len(rounds) > 1 and not any(former):
         if collection.pure:
-            # What a look is compared with: sums of its many cells do not tell it.
-            units -= _count_before(collection, domain, sets, units)
+            units -= _count_before(collection, domain, asked, units)
+            if _looks_in_vain(collection, domain, asked, units):
+                _measure_pure(collection, domain, allocation, asked, unasked, units, report)
+                return
         elif plan is not None:
             counted = _count_before(collection, domain, sets, int(units * rounds[0]))
         look = _visible(collection, domain, sets, units)
@@ -121,14 +126,27 @@ def measure_in_rounds(
             precisions |= unasked.precisions(domain, collection.sd(spend) ** -2.0, replacing=collection.replacing)
             collection.measure_residuals(name, precisions, spend)
             continue
-        kept = spend - others
-        if collection.pure and not at_once:
-            shares = _pure_shares(collection, domain, allocation, asked, kept, look if first else None)
-        else:
-            shares = first_shares(domain, look, kept) if first else _planned(collection, domain, allocation, kept)
+        kept, seen = spend - others, look if first else None
+        shares = _marginal_shares(collection, domain, allocation, asked, kept, seen, at_once=at_once)
         collection.measure(name, shares | first_shares(domain, unasked.sets, others))
         if first and plan is not None and not (plan.exact or any(collection.residual_precisions())):
             plan = None  # the choice holds for all rounds: fits of marginals and residuals together are worse
+
+
+def _measure_pure(
+    collection: Collection,
+    domain: Domain,
+    allocation: Allocation,
+    targets: Mapping[Set, float],
+    unasked: UnaskedAttributes,
+    units: int,
+    report: Report,
+) -> None:
+    """Spend a pure budget at once."""
+    report(Progress(0, STEPS, f"measuring {len(targets)} marginals", collection.spent_share))
+    others = unasked.units(units)
+    shares = _pure_shares(collection, domain, allocation, targets, units - others, None)
+    collection.measure(ONLY_ROUND, shares | first_shares(domain, unasked.sets, others))
 
 
 @dataclass(frozen=True)
@@ -166,19 +184,40 @@ def _was_spent(collection: Collection, name: str, units: int, spend: int) -> boo
     return collection.steps.whole and not collection.begun(name) and kept < spend / 2
 
 
-def _count_before(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> int:
-    """Buy the number of records if it is private and decides what is measured; returns the units that this may cost."""
+def _count_before(collection: Collection, domain: Domain, sets: Iterable[Set], units: int) -> int:
+    """Buy the number of records if it is private and decides what is measured; returns the units that this may cost.
+
+    A pure budget buys it if this tells it better than the sums of N noisy cells of the sets, all measured equally: if
+    the root of N exceeds the inverse of its share.
+    """
     share = int(units * TOTAL_SHARE)
     if collection.public_records or collection.noisy or share < 1:
         return 0
-    begun_without = collection.begun("round 1") and not collection.begun(TOTAL)
-    if begun_without or max(map(domain.cells, sets)) <= SMALL:
+    begun_without = any(map(collection.begun, ("round 1", ONLY_ROUND))) and not collection.begun(TOTAL)
+    cells = list(map(domain.cells, sets))
+    few = sum(cells) * TOTAL_SHARE**2 <= 1 if collection.pure else max(cells) <= SMALL
+    if begun_without or (few and not collection.begun(TOTAL)):
         return 0
     if collection.pure:
         collection.measure(TOTAL, {(): share})
     else:
         collection.measure_residuals(TOTAL, {(): 1.0}, share)
     return share
+
+
+def _looks_in_vain(collection: Collection, domain: Domain, targets: Mapping[Set, float], units: int) -> bool:
+    """Whether a first round of a pure budget cannot show that a target may be left out, and would be wasted."""
+    if collection.begun(ONLY_ROUND) or collection.begun("round 1"):
+        return collection.begun(ONLY_ROUND)
+    return not dispensable(domain, targets, collection.sd(units) ** -2.0, _most_records(collection))
+
+
+def _most_records(collection: Collection) -> float:
+    """An upper bound on the number of records; infinite if it is private and nothing was measured."""
+    if not (collection.public_records or collection.noisy):
+        return inf
+    count, error = collection.records
+    return count * (1 + error)
 
 
 def _visible(collection: Collection, domain: Domain, sets: Sequence[Set], units: int) -> list[Set]:
@@ -275,6 +314,22 @@ def _targets(sets: Sequence[Set], targets: Mapping[Set, float]) -> dict[Set, flo
     return asked | {s: asked.get(s, 0.0) + weight for s in inside}
 
 
+def _marginal_shares(
+    collection: Collection,
+    domain: Domain,
+    allocation: Allocation,
+    targets: Mapping[Set, float],
+    units: int,
+    look: Sequence[Set] | None,
+    *,
+    at_once: bool,
+) -> dict[Set, int]:
+    """Units of the marginals of a round; of a first one for the sets about which something can be seen."""
+    if collection.pure and not at_once:
+        return _pure_shares(collection, domain, allocation, targets, units, look)
+    return first_shares(domain, look, units) if look is not None else _planned(collection, domain, allocation, units)
+
+
 def _planned(collection: Collection, domain: Domain, allocation: Allocation, units: int) -> dict[Set, int]:
     """Units by water-filling, given what was measured so far."""
     count, _ = collection.records
@@ -298,17 +353,21 @@ def _pure_shares(
     units: int,
     look: Sequence[Set] | None,
 ) -> dict[Set, int]:
-    """Units of a pure budget: first for the targets, or those about which something can be seen; then according to the
-    results.
+    """Units of a pure budget: of a first round for the targets, or those about which something can be seen; then, or
+    without a first round, by the best plan.
     """
     if look is not None:
         seen = families(look, [s for s in targets if s in look] or look)[0]
         shares, sets = first_shares(domain, seen, units), list(seen)
         return {s: shares[s] for s in sets}
-    count, _ = collection.records
-    variances, _ = prior_variances(collection.measurements(), domain, allocation.sets, max(count, 1.0))
     budget = collection.sd(units) ** -2.0
-    weights = pure_shares(allocation, targets, budget, _known(collection, allocation), variances)
+    variances: list[np.ndarray | None] = [None] * len(allocation.sets)
+    widest = None
+    if collection.precisions().keys() - {()}:
+        measurements = collection.measurements()
+        variances, _ = prior_variances(measurements, domain, allocation.sets, max(collection.records[0], 1.0))
+        widest = widest_variances(measurements, domain, allocation, _most_records(collection))
+    weights = pure_shares(allocation, targets, budget, _known(collection, allocation), variances, widest)
     kept = np.flatnonzero(weights >= LEAST_SHARE * weights.max())
     shares = divide(units, weights[kept].tolist())
     return {allocation.sets[i]: share for i, share in zip(kept, shares, strict=True) if share > 0}

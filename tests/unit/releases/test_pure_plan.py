@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import combinations, pairwise
 from math import prod
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reticent.domain import Domain
+from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.consistent import Consistent
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
@@ -20,11 +22,11 @@ from reticent.kernel.table import Neighbours, Table
 from reticent.knowledge.guarantees import Progress
 from reticent.queries.linear import marginal
 from reticent.queries.workload import Workload
-from reticent.releases import rounds
+from reticent.releases import adaptive, rounds
 from reticent.releases.adaptive import Adaptive
-from reticent.releases.allocation import MOST_ERROR, Allocation
+from reticent.releases.allocation import Allocation, largest_sum
 from reticent.releases.candidates import measured_sets
-from reticent.releases.pure_plan import families, histogram_serves, pure_shares
+from reticent.releases.pure_plan import families, histogram_serves, pure_shares, widest_variances
 from reticent.releases.release import release
 
 Set = tuple[str, ...]
@@ -57,7 +59,7 @@ def asked(draw: st.DrawFn) -> tuple[Domain, list[Set]]:
     return domain, draw(st.lists(st.sampled_from(sets), min_size=1, max_size=6, unique=True))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(asked())
 def test_expected_errors_are_no_larger_than_those_of_plain_noise(case: tuple[Domain, list[Set]]) -> None:
     domain, targets = case
@@ -69,19 +71,75 @@ def test_expected_errors_are_no_larger_than_those_of_plain_noise(case: tuple[Dom
     plain = errors(domain, targets, dict.fromkeys(targets, 7 / len(targets) ** 2))
     cells = np.array([domain.cells(s) for s in targets])
     assert (cells * ours).sum() <= 1.01 * (cells * plain).sum()
-    assert (ours <= 1.06 * MOST_ERROR * plain).all()
 
 
-def test_what_drowns_gives_way_to_what_lies_inside_it() -> None:
+def largest_of(cells: int, summed: int, runs: int, generator: np.random.Generator) -> float:
+    """The mean largest of some sums of Laplace noise, in standard deviations."""
+    drawn = generator.laplace(0, 1 / np.sqrt(2 * summed), (runs, cells, summed)).sum(axis=2)
+    return float(np.abs(drawn).max(axis=1).mean())
+
+
+@settings(max_examples=30, deadline=None)
+@given(asked(), st.data())
+def test_no_target_has_more_noise_than_plain_noise_whatever_a_prior_says(
+    case: tuple[Domain, list[Set]], data: st.DataObject
+) -> None:
+    """A prior that was sure of nothing beyond pairs left triples unmeasured, and one attribute may determine another.
+
+    Sums of noise have shorter tails: the largest of their errors is bounded by that of plain noise over all targets.
+    """
+    domain, targets = case
+    allocation = Allocation(domain, measured_sets(domain, targets, 2**20), dict.fromkeys(targets, 1.0))
+    nothing = np.zeros(len(allocation.sets))
+    sure = data.draw(st.lists(st.sampled_from([1e-9, 1e-3, 1.0, 1e6]), min_size=nothing.size, max_size=nothing.size))
+    variances = [np.full(domain.shape_of(s), v) for s, v in zip(allocation.sets, sure, strict=True)]
+    found = pure_shares(allocation, dict.fromkeys(targets, 1.0), 7.0, (nothing, nothing), variances)
+    shares = {s: share for s, share in zip(allocation.sets, found, strict=True) if share > 1e-9}
+    ours = errors(domain, targets, {s: 7 * share**2 for s, share in shares.items()})
+    plain = errors(domain, targets, dict.fromkeys(targets, 7 / len(targets) ** 2))
+    every = np.log(max(2, sum(map(domain.cells, targets)))) / np.sqrt(2)
+    for names, noise, most in zip(targets, ours, plain, strict=True):
+        wider = min(domain.cells(s) for s in shares if set(names) <= set(s)) / domain.cells(names)
+        sums = every / largest_sum(domain.cells(names) * len(targets), wider) if wider > 1 else 1.0
+        assert noise <= 1.06 * max(1.0, sums) * most
+
+
+@pytest.mark.parametrize(("cells", "summed"), [(20, 1), (20, 4), (500, 2), (500, 30)])
+def test_the_largest_sum_of_noise_stays_below_its_bound(cells: int, summed: int) -> None:
+    """Of both sides, the largest of twice as many."""
+    mean = largest_of(cells, summed, 400, np.random.default_rng(cells + summed))
+    assert 0.6 * largest_sum(2 * cells, summed) < mean < largest_sum(2 * cells, summed)
+
+
+def test_what_drowns_gives_way_to_what_lies_inside_it_if_nothing_is_lost() -> None:
     domain = Domain({"a": 8, "b": 9, "c": 7, "d": 6})
     targets = dict.fromkeys(combinations(domain.names, 3), 1.0)
     allocation = Allocation(domain, measured_sets(domain, targets, 2**20), targets)
     nothing = np.zeros(len(allocation.sets))
     faint = [None if len(s) < 3 else np.full(domain.shape_of(s), 1e-6) for s in allocation.sets]
-    for variances, order in ((faint, 2), ([None] * nothing.size, 3)):
-        shares = pure_shares(allocation, targets, 1.0, (nothing, nothing), variances)
+    # Plain noise has four marginals at a quarter each: the largest of 300 to 500 errors is 16 to 18 records.
+    for records, variances, order in ((12.0, faint, 2), (40.0, faint, 3), (12.0, [None] * nothing.size, 3)):
+        widest = widest_variances([], domain, allocation, records)
+        shares = pure_shares(allocation, targets, 1.0, (nothing, nothing), variances, widest)
         by_order = {len(s) for s, share in zip(allocation.sets, shares, strict=True) if share > 1e-3}
         assert by_order == {order}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(2, 9), min_size=2, max_size=4), st.integers(0, 2**32 - 1))
+def test_no_cell_holds_more_than_the_widest_departure(sizes: list[int], seed: int) -> None:
+    """Nor does any departure of an estimate, which lies between nothing and the sums that contain a cell."""
+    generator = np.random.default_rng(seed)
+    domain = Domain({f"c{i}": size for i, size in enumerate(sizes)})
+    cells = generator.dirichlet(np.full(domain.size, 0.05)).reshape(domain.shape)
+    measured = [Measurement(marginal(*domain.names), cells + 1e-9, 1e-9)]
+    sets = [s for k in range(1, len(sizes) + 1) for s in combinations(domain.names, k)]
+    allocation = Allocation(domain, sets, dict.fromkeys(sets, 1.0))
+    for names, widest in zip(sets, widest_variances(measured, domain, allocation, 1000.0), strict=True):
+        table = cells.sum(axis=tuple(i for i, name in enumerate(domain.names) if name not in names))
+        noise = np.sqrt(widest * prod(1 - 1 / size for size in table.shape))
+        departure = noise * np.log(max(2, table.size)) / np.sqrt(2)
+        assert departure >= 1000 * table.max() * (1 - 1e-6)
 
 
 def test_families_hold_no_set_inside_another_but_for_those_asked_and_the_last() -> None:
@@ -102,10 +160,16 @@ def test_cells_of_a_small_universe_are_measured_where_they_tell_more() -> None:
     assert not histogram_serves(mixed, measured_sets(mixed, targets, 2**20), targets, 1e-4, 1000.0)
 
 
-def plain_answers(truth: dict[Set, np.ndarray], epsilon: float, generator: np.random.Generator) -> Consistent:
+def plain_answers(
+    truth: dict[Set, np.ndarray], epsilon: float, records: float, generator: np.random.Generator
+) -> dict[Set, np.ndarray]:
+    """Plain Laplace noise on counts, made consistent by least squares, as fractions of a number of records."""
     scale = len(truth) / epsilon
-    noisy = [(s, cells + generator.laplace(0, scale, cells.shape), scale) for s, cells in truth.items()]
-    return Consistent.of(noisy)
+    noisy = [
+        (s, (cells + generator.laplace(0, scale, cells.shape)) / records, scale / records) for s, cells in truth.items()
+    ]
+    known = Consistent.of(noisy)
+    return {s: known.marginal(s)[0] for s in truth}
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
@@ -113,7 +177,7 @@ def plain_answers(truth: dict[Set, np.ndarray], epsilon: float, generator: np.ra
 def test_a_release_is_nearer_than_plain_laplace_noise(order: int, epsilon: float, neighbours: Neighbours) -> None:
     """Rounds at two fifths of the budget, and sets inside others, had 1.3 to 1.5 times the error of plain noise.
 
-    Certificates, columns and the look leave nine tenths of the budget. Each mean is over thousands of cells.
+    Certificates and the typical error leave 92% of the budget, and 1.085 times the noise.
     """
     domain = Domain({"a": 5, "b": 6, "c": 4, "d": 7, "e": 3, "f": 8})
     generator, rows = np.random.default_rng(5), 50_000
@@ -128,29 +192,72 @@ def test_a_release_is_nearer_than_plain_laplace_noise(order: int, epsilon: float
     truth = {s: np.asarray(source.marginal(s), dtype=np.float64) for s in sets}
     workload = Workload([marginal(*s) for s in sets], domain=domain)
     made = release(table, workload, Budget(epsilon=epsilon), algorithm=Adaptive())
-    ours = np.mean([np.abs(made.hypothesis.marginal(s) * rows - truth[s]).sum() for s in sets])
+    ours = np.mean([np.abs(made.hypothesis.marginal(s) - truth[s] / rows).sum() for s in sets])
     moved = 1 if neighbours == "add-remove" else 2
-    noisy = [plain_answers(truth, epsilon / moved, np.random.default_rng(seed)) for seed in range(4)]
-    plain = np.mean([np.abs(n.marginal(s)[0] - truth[s]).sum() for n in noisy for s in sets])
-    assert ours < 1.25 * plain
+    noisy = [plain_answers(truth, epsilon / moved, rows, np.random.default_rng(seed)) for seed in range(4)]
+    plain = np.mean([np.abs(n[s] - truth[s] / rows).sum() for n in noisy for s in sets])
+    assert ours < 1.15 * plain
 
 
-def functions_of_the_one_before(shape: tuple[int, ...], rows: int) -> Table:
+def functions_of_the_one_before(
+    shape: tuple[int, ...], rows: int, neighbours: Neighbours = "add-remove", seed: int = 11
+) -> Table:
     """Each attribute a random function of the one before it: pairs hold all there is to know, singles hardly any."""
-    generator = np.random.default_rng(11)
+    generator = np.random.default_rng(seed)
     columns = [generator.integers(0, shape[0], rows)]
     for before, size in pairwise(shape):
         columns.append(generator.integers(0, size, before)[columns[-1]])
     domain = Domain({f"c{i}": size for i, size in enumerate(shape)})
-    codes = dict(zip(domain.names, columns, strict=True))
-    return Table(Records.of_codes(domain, codes, np.ones(rows, dtype=np.int64)), domain, neighbours="add-remove")
+    source = Records.of_codes(domain, dict(zip(domain.names, columns, strict=True)), np.ones(rows, dtype=np.int64))
+    return Table(source, domain, records=rows if neighbours == "replace-one" else None, neighbours=neighbours)
+
+
+def largest_errors(table: Table, epsilon: float, runs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of releases of all triples, and of plain Laplace noise; if it is private, both buy the number of records."""
+    sets = list(combinations(table.domain.names, 3))
+    workload = Workload([marginal(*s) for s in sets], domain=table.domain)
+    found = table._source.marginals(sets)
+    counts = {s: np.asarray(cells, dtype=np.float64) for s, cells in zip(sets, found, strict=True)}
+    rows, private = float(found[0].sum()), table.neighbours == "add-remove"
+    generator = np.random.default_rng(23)
+
+    def largest(answers: Mapping[Set, np.ndarray]) -> float:
+        return max(float(np.abs(answers[s] - counts[s] / rows).max()) for s in sets)
+
+    ours, plain = [], []
+    for _ in range(runs):
+        made = release(table, workload, Budget(epsilon=epsilon), algorithm=Adaptive())
+        ours.append(largest(dict(zip(sets, made.hypothesis.marginals(sets), strict=True))))
+    for _ in range(100):
+        records = max(1.0, rows + generator.laplace(0, 50 / epsilon)) if private else rows
+        plain.append(largest(plain_answers(counts, epsilon * (0.98 if private else 0.5), records, generator)))
+    return np.array(ours), np.array(plain)
+
+
+FUNCTIONS = [((12, 6, 9, 4), "add-remove", 0.3), ((12, 6, 9, 4), "replace-one", 0.3)]
+MORE_FUNCTIONS = [
+    (shape, neighbours, epsilon)
+    for shape in ((94, 6, 53, 20), (60, 6, 30, 12), (20, 20, 4, 4), (5, 40, 5), (3, 3, 3, 3), (16, 8, 4, 2, 2))
+    for neighbours in ("add-remove", "replace-one")
+    for epsilon in (0.3, 1.0, 3.0)
+]
+
+
+@pytest.mark.parametrize(
+    ("shape", "neighbours", "epsilon"),
+    [*FUNCTIONS, *(pytest.param(*case, marks=pytest.mark.slow) for case in MORE_FUNCTIONS)],
+)
+def test_dependence_that_a_look_does_not_show_is_measured(
+    shape: tuple[int, ...], neighbours: Neighbours, epsilon: float
+) -> None:
+    """Plans that trusted the look had a median of 1.4 times the largest error of plain noise, and single runs of 2."""
+    ours, plain = largest_errors(functions_of_the_one_before(shape, 1000, neighbours), epsilon, 9)
+    assert np.median(ours) <= 1.25 * np.median(plain)
+    assert ours.max() <= 1.5 * np.quantile(plain, 0.95)
 
 
 def test_the_number_of_records_is_bought_before_a_look_is_judged() -> None:
-    """Sums of the look's large tables told 1,000 records with an error of 22,000: all dependence seemed to drown.
-
-    One release in about twenty still leaves a dependence unmeasured, so the largest error is a median.
-    """
+    """Sums of the look's large tables told 1,000 records with an error of 22,000: all dependence seemed to drown."""
     table = functions_of_the_one_before((60, 6, 30, 12), 1000)
     sets = list(combinations(table.domain.names, 3))
     workload = Workload([marginal(*s) for s in sets], domain=table.domain)
@@ -165,23 +272,30 @@ def test_the_number_of_records_is_bought_before_a_look_is_judged() -> None:
     assert np.median(largest) < 1.25 * (len(sets) / 3.0) * np.log(cells) / 1000, "plain noise has this largest error"
 
 
-def test_a_pure_run_that_began_without_the_number_of_records_keeps_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+class Stop(Exception):
+    """Raised to interrupt a run."""
+
+
+def interrupt(progress: Progress) -> None:
+    """After the first step."""
+    if progress.step == 1:
+        raise Stop
+
+
+@pytest.mark.parametrize("shape", [(60, 6, 30, 12), (9, 5, 6, 4)])
+def test_a_pure_run_that_began_without_the_number_of_records_keeps_its_plan(
+    shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As one that an earlier version began, and that was interrupted after its first round."""
-    table = functions_of_the_one_before((60, 6, 30, 12), 1000)
+    table = functions_of_the_one_before(shape, 1000)
     budget, algorithm = Budget(epsilon=3.0), Adaptive(audit_share=0)
     workload = Workload([marginal(*s) for s in combinations(table.domain.names, 3)], domain=table.domain)
     ledger = Ledger.memory(identity=table.identity, budget=budget)
     curator = Curator(table, ledger)
-
-    class Stop(Exception):
-        pass
-
-    def interrupt(progress: Progress) -> None:
-        if progress.step == 1:
-            raise Stop
-
     with monkeypatch.context() as former:
         former.setattr(rounds, "_count_before", lambda *given: 0)
+        former.setattr(rounds, "_looks_in_vain", lambda *given: False)
+        former.setattr(adaptive, "histogram_serves", lambda *given: False)
         with pytest.raises(Stop):
             algorithm.run(curator, workload, allowance=budget.limit, key="r", report=interrupt)
     outcome = algorithm.run(curator, workload, allowance=budget.limit, key="r")
@@ -190,3 +304,25 @@ def test_a_pure_run_that_began_without_the_number_of_records_keeps_its_plan(monk
     again = algorithm.run(curator, workload, allowance=budget.limit, key="r")
     assert ledger.remaining == spent
     assert again.hypothesis.to_bytes() == outcome.hypothesis.to_bytes()
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_pure_run_keeps_the_choice_of_a_histogram_under_which_it_began(
+    serves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version may have decided otherwise: both choices are tried against the present one."""
+    table = functions_of_the_one_before((5, 4, 3, 3), 1000)
+    budget, algorithm = Budget(epsilon=3.0), Adaptive(audit_share=0)
+    workload = Workload([marginal(*s) for s in combinations(table.domain.names, 3)], domain=table.domain)
+    ledger = Ledger.memory(identity=table.identity, budget=budget)
+    curator = Curator(table, ledger)
+    with monkeypatch.context() as former:
+        former.setattr(adaptive, "histogram_serves", lambda *given: serves)
+        former.setattr(rounds, "_looks_in_vain", lambda *given: False)
+        with pytest.raises(Stop):
+            algorithm.run(curator, workload, allowance=budget.limit, key="r", report=interrupt)
+    with monkeypatch.context() as later:
+        later.setattr(adaptive, "histogram_serves", lambda *given: not serves)
+        outcome = algorithm.run(curator, workload, allowance=budget.limit, key="r")
+    assert (marginal(*table.domain.names) in [m.query for m in outcome.measurements]) is serves
+    assert len({m.query for m in outcome.measurements if len(m.query.attributes) > 3}) == serves

@@ -18,7 +18,7 @@ from reticent.hypotheses.fitting.quasi_newton import DescentResult, Objective, d
 if TYPE_CHECKING:
     from reticent.hypotheses.fitting.loglinear import FitProblem
 
-__all__ = ["FURTHEST_LAPLACE", "PROGRESS", "Compared", "Reached", "furthest_noise", "largest_noise"]
+__all__ = ["FURTHEST", "PROGRESS", "Compared", "Reached", "furthest_noise", "largest_noise"]
 
 PROGRESS = 0.1
 """Of the standard deviation of what noise alone adds to the objective: a fit that gains less has stopped."""
@@ -39,14 +39,22 @@ PATIENCE = 4
 LEAST_STEPS, MOST_STEPS, WORK = 10, 80, 2**31
 """Gauss-Newton steps, and numbers that all of them may touch: some seconds. A problem too large for the least number of
 steps is not solved so."""
-FURTHEST, FURTHEST_LAPLACE = 6.0, 14.2
-"""Standard deviations of noise that it takes 2e-9 to exceed, if it is normal or Laplace's: a cell further off was
-missed by the fit."""
+FURTHEST = 6.0
+"""Standard deviations beyond which a cell was missed by the fit: normal noise is further off in 2e-9 of all cells."""
+MISJUDGED = 0.05
+"""Laplace noise is that far off in 2e-4 of all cells. There the distance grows with the number of cells, so that the
+true table itself would be said to miss a cell of its measurements in this share of all releases at most."""
 
 
 def furthest_noise(measurements: Sequence[Measurement]) -> float:
-    """Standard deviations of its noise beyond which a measured cell was missed by a fit."""
-    return FURTHEST_LAPLACE if any(map(is_laplace, measurements)) else FURTHEST
+    """Standard deviations of its noise beyond which a measured cell was missed by a fit.
+
+    Of N cells with Laplace noise one lies beyond x standard deviations with probability `N exp(-sqrt(2) x)` at most.
+    """
+    if not any(map(is_laplace, measurements)):
+        return FURTHEST
+    cells = sum(np.size(measurement.values) for measurement in measurements)
+    return max(FURTHEST, log(max(cells, 1) / MISJUDGED) / sqrt(2))
 
 
 def largest_noise(cells: int, *, laplace: bool) -> float:
@@ -165,12 +173,13 @@ class Reached:
         furthest: float | None,
         variances: float = 1.0,
         *,
+        laplace: bool = False,
         ruled: bool = False,
     ) -> None:
         self._tolerance, self._progress, self._left = tolerance, progress, iterations
         self._variances = variances
         self._ruled = ruled
-        self._laplace = furthest == FURTHEST_LAPLACE
+        self._laplace = laplace
         self._furthest = None if furthest is None else sqrt(variances) * furthest
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0

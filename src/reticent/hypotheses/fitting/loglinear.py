@@ -28,10 +28,10 @@ from reticent.hypotheses.fitting.consistent import (
     consistent_of,
     freedom,
     has_residuals,
+    is_laplace,
     kept_by_centring,
 )
 from reticent.hypotheses.fitting.descent import (
-    FURTHEST_LAPLACE,
     PROGRESS,
     Compared,
     Reached,
@@ -617,8 +617,8 @@ def fit_loglinear(
     furthest = furthest_noise(measurements) if method == "map" and prior is None else None
     variances = 1.0 if redraw is None else PERTURBED
     gain, ruled = PROGRESS if progress is None else progress, bool(domain.impossible)
-    reached = Reached(tolerance, gain, iterations, furthest, variances, ruled=ruled)
-    laplace = furthest == FURTHEST_LAPLACE
+    laplace = any(map(is_laplace, measurements))
+    reached = Reached(tolerance, gain, iterations, furthest, variances, laplace=laplace, ruled=ruled)
     consistent = _comparable(problem, method, prior, terms, base, variances, laplace)
     if consistent is None:
         point = reached.descend(problem, point)

@@ -9,6 +9,7 @@ from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseEngine
 from reticent.hypotheses.fitting.consistent import Consistent
+from reticent.hypotheses.fitting.descent import FURTHEST, MISJUDGED, furthest_noise
 from reticent.hypotheses.fitting.loglinear import fit_loglinear
 from reticent.queries.linear import Marginal
 
@@ -116,3 +117,16 @@ def test_a_start_that_knows_fewer_pairs_is_refined(sd: float) -> None:
     )
     assert reached < begun
     assert reached < 1.1 * best
+
+
+@pytest.mark.parametrize("cells", [10, 1000, 30_000])
+def test_the_true_table_is_seldom_said_to_miss_a_cell(cells: int) -> None:
+    """A fixed distance with the tail of six deviations of normal noise, 14.2, let fits of a few cells miss them all."""
+    assert furthest_noise([Measurement(Marginal(["a"]), np.zeros(cells), 1.0, {"mechanism": "Gaussian"})]) == FURTHEST
+    beyond = furthest_noise([Measurement(Marginal(["a"]), np.zeros(cells), 1.0, {"mechanism": "Laplace"})])
+    generator, runs = np.random.default_rng(cells), 5000
+    # The largest of many absolute values, by the inverse of its distribution.
+    furthest = -np.log(-np.expm1(np.log(generator.random(runs)) / cells)) / np.sqrt(2)
+    missed = np.count_nonzero(furthest > beyond) / runs
+    assert missed < 1.3 * MISJUDGED
+    assert beyond == FURTHEST or missed > 0.7 * MISJUDGED

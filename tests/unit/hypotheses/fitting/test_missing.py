@@ -70,7 +70,7 @@ def test_noise_of_laplace_is_further_off():
     truth = hub()
     empty = truth.copy()
     empty[:, 0] = np.minimum(empty[:, 0], 8)
-    sd = float(shares(truth, (0, 1))[9].max()) / 10
+    sd = float(shares(truth, (0, 1))[9].max()) / 6.2
     assert len(with_missing_cells(DOMAIN, empty, exactly(truth, sd), MOST)) > len(empty)
     laplace = with_missing_cells(DOMAIN, empty, exactly(truth, sd, {"mechanism": "Laplace"}), MOST)
     assert len(laplace) == len(empty)
