@@ -148,12 +148,12 @@ class Allocation:
         *,
         iterations: int = ITERATIONS,
     ) -> PureShares:
-        """Shares of a pure budget for the sets of a family; without iterations they are equal.
+        """Shares of a pure budget for the sets of a family; without iterations those of plain noise.
 
         `budget` is the precision of one marginal that receives the whole budget. Precision grows with the square of a
         share, so a set inside another is seldom worth its price, and there are many local optima, one near each family.
-        No target should have more than `MOST_ERROR` times the error of plain noise with the budget divided equally
-        among the targets; nor should its cells have more noise.
+        No target should have more than `MOST_ERROR` times the error of plain noise (`plain_shares`); nor should its
+        cells have more noise.
         """
         spread, counts = binned(variances, self._cells)
         before = self.precisions(measured) + residuals
@@ -161,13 +161,13 @@ class Allocation:
         def known(shares: np.ndarray) -> np.ndarray:
             return before + self.precisions(budget * shares**2)
 
-        asked = self._weights > 0
-        plain = self.precisions(asked * (budget / max(1, np.count_nonzero(asked)) ** 2))
+        asked, plainly = self._weights > 0, plain_shares(self._weights)
+        plain = self.precisions(budget * plainly**2)
         most = np.maximum(MOST_ERROR**2 * self._gains(plain, spread, counts, self._weights)[0], TINY)
         widest = unbounded_variances(variances) if widest is None else widest
         bounds = self._noise_bounds(plain, widest, self._allowed_noise(family))
-        weights, shares = self._weights, np.array([float(s in family) for s in self.sets])
-        shares /= shares.sum()
+        weights, inside = self._weights, np.array([float(s in family) for s in self.sets])
+        shares = inside / inside.sum() if iterations else plainly
         for _ in range(iterations):
             errors, gains = self._gains(known(shares), spread, counts, weights)
             bounded = self._marginal_gains(self._kept * bounds.gains(known(shares), self._objective(errors)))
@@ -293,6 +293,16 @@ class NoiseBounds:
 def unbounded_variances(variances: Sequence[np.ndarray | None]) -> np.ndarray:
     """The widest variances if nothing bounds them: infinite, but zero for residuals whose prior variances are zero."""
     return np.array([np.inf if variance is None or variance.any() else 0.0 for variance in variances])
+
+
+def plain_shares(weights: np.ndarray) -> np.ndarray:
+    """Shares of a pure budget that plain noise gives to the tables: equal ones, unless weights differ.
+
+    The error of a table falls with its share s, and the sum of w / s over the tables is least if shares grow with the
+    root of their weights w.
+    """
+    roots = np.sqrt(weights)
+    return roots / max(float(roots.sum()), TINY)
 
 
 def largest_sum(cells: float, summed: float) -> float:

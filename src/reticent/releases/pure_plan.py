@@ -13,7 +13,7 @@ noise, and if what it leaves unmeasured is too small to matter in any table (`wi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from math import sqrt
 
@@ -25,7 +25,7 @@ from reticent.hypotheses.fitting.consistent import kept_by_centring, maximal_set
 from reticent.hypotheses.fitting.descent import largest_noise
 from reticent.hypotheses.fitting.prior import collapse
 from reticent.queries.linear import Marginal
-from reticent.releases.allocation import Allocation, PureShares, prior_variances
+from reticent.releases.allocation import Allocation, PureShares, plain_shares, prior_variances
 from reticent.releases.candidates import with_several_codes
 
 __all__ = ["LOOK", "dispensable", "families", "histogram_serves", "pure_shares", "widest_variances"]
@@ -104,15 +104,16 @@ def widest_variances(
     return np.array(widest)
 
 
-def dispensable(domain: Domain, targets: Collection[Set], budget: float, records: float) -> bool:
+def dispensable(domain: Domain, targets: Mapping[Set, float], budget: float, records: float) -> bool:
     """Whether some target might not have to be measured if records are spread evenly over codes.
 
     One code of an attribute has at least the inverse of their number as its share. If plain noise is expected to have a
     smaller largest error than even that many records, no measurement can show that a target may be left out.
     """
-    noise = len(targets) / sqrt(budget)
+    shares = plain_shares(np.array(list(targets.values())))
     return any(
-        records / max(domain.shape_of(s)) <= largest_noise(domain.cells(s), laplace=True) * noise for s in targets
+        records / max(domain.shape_of(s)) <= largest_noise(domain.cells(s), laplace=True) / (share * sqrt(budget))
+        for s, share in zip(targets, shares.tolist(), strict=True)
     )
 
 
