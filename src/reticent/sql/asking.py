@@ -67,10 +67,13 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         stored = needed_errors(statement, knowledge, error, each) if stored is None else stored
         parts, confidence = wanted_parts(statement, stored), each
     answers: list[Answer] = []
+    totals = {of_bins: total for total, of_bins in statement.of_bins.items()}
     for part in parts:
         found = _of_rows(knowledge, part, confidence) if part.numbers else None
         if found is None and (not part.numbers or part.error is None):
-            found = _free(knowledge, _single(part.query), part.error, confidence, request)
+            # Of representatives more may be known under the total itself, which is the same question of bins.
+            query = part.query if part.error is not None else totals.get(part.query, part.query)
+            found = _free(knowledge, _single(query), part.error, confidence, request)
         if found is None:
             return None
         answers.append(found)
@@ -97,6 +100,8 @@ def wanted_parts(statement: Statement, stored: Sequence[float]) -> list[Part]:
     kind: Numbers = "centred" if centred else "counted"
     asked = statement.asked(of_rows) if centred else queries
     errors = stored[:-1] if centred else stored
+    # Ledgers of version 0.1 have no errors of the last ones: totals of representatives beside those of the rows.
+    asked = asked[: len(errors)] if len(asked) - len(errors) <= len(statement.of_bins) else asked
     return [Part(q, abs(error), kind if error < 0 else "") for q, error in zip(asked, errors, strict=True)]
 
 
@@ -117,9 +122,11 @@ def _bought_parts(statement: Statement, knowledge: Knowledge, confidence: float)
             kinds[query] = "centred"
         elif whole is not None:
             kinds[query] = "counted"
-    of_rows = [query for query, kind in kinds.items() if kind == "centred"]
-    asked = statement.asked(of_rows) if of_rows else statement.queries
-    return [Part(query, None, kinds.get(query, "")) for query in asked]
+    if not kinds:
+        return [Part(query, None) for query in statement.queries]
+    asked = statement.asked([query for query, kind in kinds.items() if kind == "centred"])
+    of_bins = [statement.of_bins[query] for query in kinds if query in statement.of_bins]
+    return [Part(query, None, kinds.get(query, "")) for query in dict.fromkeys((*asked, *of_bins))]
 
 
 def _free(
@@ -204,7 +211,7 @@ def chosen_errors(
     Bins serve where they are known well enough, or cost less; `sold` says which totals can be bought instead of them.
     """
     each = shared_confidence(confidence, len(statement.queries))
-    sums = [query for query in statement.queries if sold(query)] if statement.binned else []
+    sums = [query for query in statement.summed if sold(query)]
     of_rows = frozenset(statement.present_blocks(sums))
     if not of_rows:
         return needed_errors(statement, knowledge, error, each, own=own)

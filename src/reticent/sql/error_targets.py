@@ -62,7 +62,7 @@ def targets(
             needed[measure] = min(needed[measure], error)
     shared = min((error for error in needed if error < math.inf), default=LARGEST)
     found: dict[Query, float] = {}
-    for blocks, error in zip(statement.measures, needed, strict=True):
+    for blocks, error in zip(statement.read_blocks(estimates), needed, strict=True):
         for block in blocks:
             if block.query is not None:
                 # What only HAVING or ORDER BY look at is asked as what is shown.
