@@ -18,21 +18,31 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.values import day_of
 from reticent.errors import QueryError, ReticentError
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import Recall, answered, drawn_rows, free_single, reachable_part, together, unmeasured_note
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.offsets import share_offset
 from reticent.knowledge.raw_sums import RawSums, best_centred, best_sums, farthest_sums, summed_groups
-from reticent.knowledge.request import Numbers, Request, WantedError, part_name, shared_confidence
+from reticent.knowledge.request import (
+    ROUNDING,
+    Numbers,
+    Request,
+    WantedError,
+    checked_error,
+    part_name,
+    shared_confidence,
+)
 from reticent.queries import Groups, Marginal, Query, Workload
 from reticent.queries.base import Linear
 from reticent.queries.predicate import Everything
 from reticent.queries.statistics import StatisticQuery
-from reticent.sql.error_targets import shortfall, targets
+from reticent.sql.error_targets import shortfall, targets, wanted_errors
 from reticent.sql.parse import parse_all, parse_one
 from reticent.sql.result import ResultTable, refuse_sums
 from reticent.sql.statement import STATEMENTS, Statement, statement_of
+from reticent.sql.vectors import SHOWN_UNIT
 
 CENTRED = 0.0
 """No error: the mark of errors for centred totals."""
@@ -309,22 +319,40 @@ def compile_statistic(statistic: StatisticQuery, domain: Domain) -> Statement:
     return found
 
 
-def answer_of(statistic: StatisticQuery, table: ResultTable) -> Answer:
-    """The one number of the table, as an answer."""
-    value, error = table.rows[0][0], table.errors[0][0]
-    certified = table.certified and error is not None and isinstance(value, (int, float))
+def answer_of(statistic: StatisticQuery, table: ResultTable, wanted: float | None = None) -> Answer:
+    """The one number of the table, as an answer; a date as the number of days since 1970, as its basis says.
+
+    `wanted` is the requested error in the unit of the answer.
+    """
+    value, error, basis = table.rows[0][0], table.errors[0][0], table.basis
+    if isinstance(value, str):
+        days, basis = day_of(value), "; ".join(filter(None, (f"{value} in days since 1970-01-01", basis)))
+        assert isinstance(days, float), "results hold dates as ISO text"
+        value = days
+    certified = table.certified and error is not None and value is not None
     return Answer(
         query=statistic.text,
-        value=float(value) if isinstance(value, (int, float)) else math.nan,
+        value=math.nan if value is None else float(value),
         count=None,
         error=error if certified else None,
         confidence=table.confidence if certified else None,
         origin=table.origin,
         certified=certified,
         price=table.price,
+        wanted=None if wanted is None or (error is not None and error <= wanted * ROUNDING) else wanted,
         note=table.note or ("hardly any record satisfies the condition" if value is None else ""),
-        basis=table.basis,
+        basis=basis,
     )
+
+
+def wanted_of(statistic: StatisticQuery, domain: Domain, error: WantedError | str | None) -> float | None:
+    """The requested error in the unit of the answer."""
+    if error is None:
+        return None
+    statement = compile_statistic(statistic, domain)
+    # A statistic counts no records: their number has no part in its range.
+    wanted = wanted_errors(statement, checked_error(error), 1.0).get(0)
+    return None if wanted is None else wanted / SHOWN_UNIT.get(statement.fields[0].expr.kind, 1.0)
 
 
 def _aggregate(statistic: StatisticQuery) -> str:

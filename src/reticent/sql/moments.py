@@ -56,6 +56,8 @@ class Second:
     low: float
     high: float
     """Between which all numbers lie."""
+    squares: tuple[float, float]
+    """Between which the squares of the representatives about the centre lie."""
     own: MeanExpr | None = None
     """AVG, which is of the rows' own numbers if it was bought so."""
 
@@ -81,7 +83,8 @@ class Second:
         about = self.means(run)[0] + Interval.exactly(-self.centre, self.mean.rows)
         squared = about.absolute() * about.absolute()
         most = (self.high - self.low) ** 2 / 4
-        found = (self.square.centred(run) - squared).clipped(0.0, most)
+        square = self.square.centred(run).clipped(*self.squares)
+        found = (square - squared).clipped(0.0, most)
         # What rounding leaves of no spread at all is none: a correlation with it is NULL, not any number.
         return Interval(np.where(found.value <= ROUNDING * most, 0.0, found.value), found.low, found.high, found.null)
 
@@ -124,7 +127,9 @@ def second_of(scan: Scan, variable: Variable, where: Predicate) -> Second:
         place = scan.place(kept, variable.weights((variable.radii / radius) ** 2), aside=True)
         reach = MeanExpr(Sum(((radius**2, place),), scan.rows), mean.bottom, 0.0, radius**2)
         scan.measures.coarse |= dict.fromkeys(square.own_places, variable.label)
-    return Second(mean, square, centre, radius, reach, low, high, own_mean(scan, variable, where))
+    squares = (variable.middles[cells] - centre) ** 2 if cells.any() else np.zeros(1)
+    ends = float(squares.min()), float(squares.max())
+    return Second(mean, square, centre, radius, reach, low, high, ends, own_mean(scan, variable, where))
 
 
 @dataclass(frozen=True, eq=False)
