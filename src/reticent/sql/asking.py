@@ -42,7 +42,7 @@ from reticent.sql.error_targets import shortfall, targets, wanted_errors
 from reticent.sql.parse import parse_all, parse_one
 from reticent.sql.result import ResultTable, refuse_sums
 from reticent.sql.statement import STATEMENTS, Statement, statement_of
-from reticent.sql.vectors import SHOWN_UNIT
+from reticent.sql.vectors import SHOWN_UNIT, TEMPORAL
 
 CENTRED = 0.0
 """No error: the mark of errors for centred totals."""
@@ -203,7 +203,9 @@ def needed_errors(
     needed = [found[query] for query in asked]
     if own is not None:
         return needed if statement.counts else [max(part, own) for part in needed]
-    return [reachable_part(part, error, "this statement", knowledge) for part in needed]
+    kinds = {one.expr.kind for one in statement.fields if one.expr.known is None}
+    unit = " days" if kinds and kinds.issubset(TEMPORAL) else ""
+    return [reachable_part(part, error, "this statement", knowledge, unit) for part in needed]
 
 
 def chosen_errors(
