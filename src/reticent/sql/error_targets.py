@@ -108,7 +108,7 @@ def _wanted(statement: Statement, place: int, wish: WantedError, records: float,
 def error_text(error: float, kind: str) -> str:
     """An error in the unit in which it is shown and asked for."""
     shown = f"{error / SHOWN_UNIT.get(kind, 1.0):g}"
-    return f"{shown} days" if kind in TEMPORAL else shown
+    return f"{shown} {'day' if shown == '1' else 'days'}" if kind in TEMPORAL else shown
 
 
 def _range(statement: Statement, place: int, records: float) -> float:

@@ -22,7 +22,19 @@ from reticent.queries.literals import readable_name
 from reticent.sql.expressions import Expr, MeanExpr, Partly, Run, Sum, walk
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused
-from reticent.sql.vectors import DATE, NUMERIC, SHOWN_UNIT, TEMPORAL, TEXT, Bins, Labels, Truth, Vector, shown_text, value_at
+from reticent.sql.vectors import (
+    DATE,
+    NUMERIC,
+    SHOWN_UNIT,
+    TEMPORAL,
+    TEXT,
+    Bins,
+    Labels,
+    Truth,
+    Vector,
+    shown_text,
+    value_at,
+)
 
 if TYPE_CHECKING:
     from reticent.sql.population import PopulationTable

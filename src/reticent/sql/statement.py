@@ -190,7 +190,9 @@ class Statement:
         if not rows:
             return self.measures
         return tuple(
-            tuple(block.representatives if block.of_bins is not None and block.query in rows else block for block in one)
+            tuple(
+                block.representatives if block.of_bins is not None and block.query in rows else block for block in one
+            )
             for one in self.measures
         )
 
