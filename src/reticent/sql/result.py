@@ -51,8 +51,9 @@ class ResultTable(Framed):
     """What a SQL statement returned.
 
     `errors` has the shape of `rows`: for an aggregate, a bound on `abs(value - truth)`, in days for dates and
-    timestamps, or None where nothing is certified; None for group columns. With probability `confidence` all stated bounds hold at once. Which groups
-    HAVING, ORDER BY and LIMIT leave is decided on the noisy values, and no statement is made about the groups left out.
+    timestamps, or None where nothing is certified; None for group columns. With probability `confidence` all stated
+    bounds hold at once. Which groups HAVING, ORDER BY and LIMIT leave is decided on the noisy values, and no statement
+    is made about the groups left out.
     """
 
     sql: str
