@@ -694,7 +694,5 @@ def _used(relation: Relation, planner: Planner) -> set[int]:
     for place in list(found):
         binning = planner.measures.binned.get(place)
         if binning is not None:
-            # What is only read if it is of the rows' own numbers needs no bound on what bins hide of it.
-            idle = binning.reach is None or place in planner.measures.aside
-            found |= {binning.present} if idle else {binning.present, binning.reach}
+            found |= {binning.present} if binning.reach is None else {binning.present, binning.reach}
     return found
