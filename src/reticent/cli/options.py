@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -16,6 +16,9 @@ from reticent.domain.files import named_path, shown_path
 from reticent.errors import QueryError, one_line
 from reticent.kernel.accounting import Budget
 from reticent.progress.bars import Report, bar, listening
+
+if TYPE_CHECKING:
+    from reticent.knowledge.request import Records
 
 
 class _Output(Console):
@@ -193,19 +196,21 @@ def budget_from(epsilon: float | None, delta: float | None, rho: float | None) -
     return Budget(epsilon=epsilon, delta=delta, rho=rho)
 
 
-def wanted_error(text: str) -> float | str:
-    """The value of --error: a number in the unit of the shown column, or a percentage as text."""
-    from reticent.knowledge.request import checked_error
+def wanted_error(text: str) -> float | str | Records:
+    """The value of --error: a number in the unit of the shown column, `80 records`, or a percentage as text."""
+    from reticent.knowledge.request import checked_error, records
 
+    word = text.strip().lower()
+    number_text = word.removesuffix("records").removesuffix("record")
     try:
-        number = float(text)
+        number = float(number_text)
     except ValueError:
         if "%" not in text:
-            raise QueryError(f"{text[:40]} is not an error: give a number above 0, or a percentage, as 1%") from None
+            raise QueryError(f"{text[:40]} is not an error: give a number above 0, 80 records, or 1%") from None
         checked_error(text)
         return text
     checked_error(number)
-    return number
+    return number if number_text == word else records(number)
 
 
 def refuse_unused(why: str, *names: str) -> None:

@@ -37,6 +37,7 @@ from reticent.cli.show import show_result
 from reticent.cli.targets import Target, is_release, is_server, opened_target
 from reticent.domain import Domain
 from reticent.errors import QueryError, ReticentError
+from reticent.knowledge.request import Records
 from reticent.sql.names import quoted_name
 
 LABELS_SHOWN = 12
@@ -127,7 +128,9 @@ def _agree(price: str) -> bool:
 class Prompt:
     """Takes one line at a time: a command that starts with a backslash, or SQL."""
 
-    def __init__(self, asked: Target, error: float | str | None, agree: Callable[[str], bool], as_json: bool) -> None:
+    def __init__(
+        self, asked: Target, error: float | str | Records | None, agree: Callable[[str], bool], as_json: bool
+    ) -> None:
         self.asked = asked
         self.error = error
         self.done = False
@@ -183,8 +186,11 @@ class Prompt:
             self.error = None if text else self.error
         else:
             self.error = wanted_error(text)
-        stated = f"{self.error:g}" if isinstance(self.error, float) else self.error
-        state = "off: free answers only" if stated is None else stated
+        if isinstance(self.error, Records):
+            state = f"{self.error.number:g} records"
+        else:
+            stated = f"{self.error:g}" if isinstance(self.error, float) else self.error
+            state = "off: free answers only" if stated is None else stated
         console.print(f"wanted error {state}", markup=False)
 
     def _domain(self, name: str) -> None:

@@ -6,11 +6,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reticent.cli.options import budget_from, progress_bar, read_table, telling_anchor
 from reticent.domain import Domain
 from reticent.errors import QueryError
+
+if TYPE_CHECKING:
+    from reticent.knowledge.request import Records
 
 TOKEN = "RETICENT_TOKEN"
 
@@ -37,10 +40,10 @@ class Target:
         """Whether a session tests every question within its own error, so that no error need be stated to pay."""
         return getattr(self.backend, "engine", "default") != "default"
 
-    def ask(self, sql: str, error: float | str | None) -> Any:
+    def ask(self, sql: str, error: float | str | Records | None) -> Any:
         return self.backend.ask(sql) if self.free or error is None else self.backend.ask(sql, error=error)
 
-    def cost(self, sql: str, error: float | str | None) -> float:
+    def cost(self, sql: str, error: float | str | Records | None) -> float:
         if error is None and self.tests:
             return self.backend.budget.amount(self.backend.quote(self.backend.request(sql)).price)
         return 0.0 if self.free or error is None else float(self.backend.cost(sql, error=error))

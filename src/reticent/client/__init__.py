@@ -183,11 +183,13 @@ class Connection:
             with self._reading():
                 return Answer.from_dict(reply["result"])
         from reticent.sql import ResultTable
-        from reticent.sql.asking import answer_of
+        from reticent.sql.asking import answer_of, wanted_of
 
         with self._reading():
             table = ResultTable.from_dict(reply["result"])
-        return answer_of(question, table) if isinstance(question, StatisticQuery) else table
+        if not isinstance(question, StatisticQuery):
+            return table
+        return answer_of(question, table, None if error is None else wanted_of(question, self.domain, error))
 
     def ask_all(
         self,

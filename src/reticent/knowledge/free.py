@@ -226,13 +226,13 @@ def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidenc
     return reachable_part(part, error, query.text, knowledge)
 
 
-def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowledge) -> float:
-    """The requested error of a part; refused if no budget can buy it."""
+def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowledge, unit: str = "") -> float:
+    """The requested error of a part; refused if no budget can buy it. `unit` is that of a bare number."""
     least = error_floor(knowledge, binary=False)
     if part == error or part > least:
         return part
     refuse_unknown_size(knowledge, least)
-    wanted = f"{error:g}" if isinstance(error, (int, float)) else error
+    wanted = f"{error:g}{unit}" if isinstance(error, (int, float)) else error
     raise QueryError(
         f"{what}: an error of {wanted} needs its counts within {part:.3g} of the table, which is not above "
         f"{least:.3g}, what counting leaves whatever is paid; ask for a larger one, or leave small groups out"

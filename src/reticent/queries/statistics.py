@@ -103,7 +103,9 @@ def quantile(column: str, level: float, where: Predicate | None = None) -> Stati
         where: A condition on the records; by default all records count.
 
     Returns:
-        A question for `ask`. Its error includes the binning error of the column.
+        A question for `ask`. Its error includes the binning error of the column. The quantile of a column of dates is a
+        number of days since 1970-01-01, with a fraction for a time of day, and so is its error; `answer.basis` has the
+        date.
 
     Raises:
         QueryError: The level is not between 0 and 1.
@@ -128,7 +130,7 @@ def median(column: str, where: Predicate | None = None) -> StatisticQuery:
         where: A condition on the records; by default all records count.
 
     Returns:
-        A question for `ask`.
+        A question for `ask`; of a column of dates as `rt.quantile`.
 
     Raises:
         QueryError: A name is not text, or `where` is not a condition.

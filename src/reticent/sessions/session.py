@@ -313,9 +313,9 @@ class Session:
         request = self.request(asked, error, confidence, key, analyst, promise)
         found = self.answering.ask(request)
         if isinstance(question, StatisticQuery):
-            from reticent.sql.asking import answer_of
+            from reticent.sql.asking import answer_of, wanted_of
 
-            return answer_of(question, found)
+            return answer_of(question, found, wanted_of(question, self.domain, error))
         from reticent.sql.population import TableSample
 
         statement: Any = request.question

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from reticent.queries import Everything, Predicate, Weights, all_of
+from reticent.queries import Everything, Predicate, all_of
 from reticent.queries.forms import allowed_codes, bin_ends, bin_reach, scaled_numbers
 from reticent.sql import distribution, moments
 from reticent.sql.builder import NODE_STEPS
 from reticent.sql.cells import on_cells
 from reticent.sql.conditions import condition
 from reticent.sql.constants import is_constant, number
-from reticent.sql.expressions import Binning, Clipped, Computed, Expr, Extent, Known, MeanExpr, Partly, Sum
+from reticent.sql.expressions import Clipped, Computed, Expr, Extent, Known, MeanExpr, Partly, Sum
 from reticent.sql.grouping import ColumnKey, compile_steps, reachable
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import only, refused, refused_node, wording
 from reticent.sql.scan import HALF, Scan
 from reticent.sql.scope import CutError, Scope, Selection, both
 from reticent.sql.sums import NonLinearError, Piece, any_piece, not_null, pieces, present_where
-from reticent.sql.variables import Variable, sum_of
+from reticent.sql.variables import Variable, blur_total, sum_of
 from reticent.sql.vectors import INTEGER, NUMBER, TRUTH, Bins, Labels, Truth, Vector, kind_of, to_interval, value_at
 
 _OTHER_NAMES = {
@@ -223,24 +223,12 @@ class Aggregator:
                 flat += coefficient * lower
                 if coefficient * (upper - lower):
                     place = self.scan.place(piece.present(domain, apart_from=name), name)
-                    self._binned(place, name, piece)
+                    blur_total(self.scan, place, name, piece.present(domain))
                     total = total.plus(Sum(((coefficient * (upper - lower), place),), self.scan.rows))
             if flat:
                 place = self.scan.place(piece.present(domain))
                 total = total.plus(Sum(((flat, place),), self.scan.rows))
         return total
-
-    def _binned(self, place: int, name: str, piece: Piece) -> None:
-        """Remember what the bins of a column hide from its total among the records of a piece."""
-        domain, measures = self.scan.domain, self.scan.measures
-        selected = piece.present(domain)
-        _, lower, upper = scaled_numbers(domain, name)
-        radius, ratio = bin_reach(selected.compile(domain), name, domain)
-        counted = measures.present[place] = self.scan.place(selected, aside=True)
-        if radius > 0 and place not in measures.binned:
-            radii = Weights.of(**{name: np.minimum(domain[name].radii / radius, 1.0)})
-            reach = self.scan.place(selected, radii, aside=True)
-            measures.binned[place] = Binning(name, radius / (upper - lower), ratio, counted, reach)
 
     def _radius(self, piece: Piece) -> float:
         """How far a record's number may lie from that of its bins' representatives."""

@@ -18,21 +18,31 @@ from typing import NamedTuple
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.values import day_of
 from reticent.errors import QueryError, ReticentError
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import Recall, answered, drawn_rows, free_single, reachable_part, together, unmeasured_note
 from reticent.knowledge.knowledge import Knowledge, Single
 from reticent.knowledge.offsets import share_offset
 from reticent.knowledge.raw_sums import RawSums, best_centred, best_sums, farthest_sums, summed_groups
-from reticent.knowledge.request import Numbers, Request, WantedError, part_name, shared_confidence
+from reticent.knowledge.request import (
+    ROUNDING,
+    Numbers,
+    Request,
+    WantedError,
+    checked_error,
+    part_name,
+    shared_confidence,
+)
 from reticent.queries import Groups, Marginal, Query, Workload
 from reticent.queries.base import Linear
 from reticent.queries.predicate import Everything
 from reticent.queries.statistics import StatisticQuery
-from reticent.sql.error_targets import shortfall, targets
+from reticent.sql.error_targets import shortfall, targets, wanted_errors
 from reticent.sql.parse import parse_all, parse_one
 from reticent.sql.result import ResultTable, refuse_sums
 from reticent.sql.statement import STATEMENTS, Statement, statement_of
+from reticent.sql.vectors import SHOWN_UNIT, TEMPORAL
 
 CENTRED = 0.0
 """No error: the mark of errors for centred totals."""
@@ -67,10 +77,13 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         stored = needed_errors(statement, knowledge, error, each) if stored is None else stored
         parts, confidence = wanted_parts(statement, stored), each
     answers: list[Answer] = []
+    totals = {of_bins: total for total, of_bins in statement.of_bins.items()}
     for part in parts:
         found = _of_rows(knowledge, part, confidence) if part.numbers else None
         if found is None and (not part.numbers or part.error is None):
-            found = _free(knowledge, _single(part.query), part.error, confidence, request)
+            # Of representatives more may be known under the total itself, which is the same question of bins.
+            query = part.query if part.error is not None else totals.get(part.query, part.query)
+            found = _free(knowledge, _single(query), part.error, confidence, request)
         if found is None:
             return None
         answers.append(found)
@@ -97,6 +110,8 @@ def wanted_parts(statement: Statement, stored: Sequence[float]) -> list[Part]:
     kind: Numbers = "centred" if centred else "counted"
     asked = statement.asked(of_rows) if centred else queries
     errors = stored[:-1] if centred else stored
+    # Ledgers of version 0.1 have no errors of the last ones: totals of representatives beside those of the rows.
+    asked = asked[: len(errors)] if len(asked) - len(errors) <= len(statement.of_bins) else asked
     return [Part(q, abs(error), kind if error < 0 else "") for q, error in zip(asked, errors, strict=True)]
 
 
@@ -117,9 +132,11 @@ def _bought_parts(statement: Statement, knowledge: Knowledge, confidence: float)
             kinds[query] = "centred"
         elif whole is not None:
             kinds[query] = "counted"
-    of_rows = [query for query, kind in kinds.items() if kind == "centred"]
-    asked = statement.asked(of_rows) if of_rows else statement.queries
-    return [Part(query, None, kinds.get(query, "")) for query in asked]
+    if not kinds:
+        return [Part(query, None) for query in statement.queries]
+    asked = statement.asked([query for query, kind in kinds.items() if kind == "centred"])
+    of_bins = [statement.of_bins[query] for query in kinds if query in statement.of_bins]
+    return [Part(query, None, kinds.get(query, "")) for query in dict.fromkeys((*asked, *of_bins))]
 
 
 def _free(
@@ -186,7 +203,9 @@ def needed_errors(
     needed = [found[query] for query in asked]
     if own is not None:
         return needed if statement.counts else [max(part, own) for part in needed]
-    return [reachable_part(part, error, "this statement", knowledge) for part in needed]
+    kinds = {one.expr.kind for one in statement.fields if one.expr.known is None}
+    unit = " days" if kinds and kinds.issubset(TEMPORAL) else ""
+    return [reachable_part(part, error, "this statement", knowledge, unit) for part in needed]
 
 
 def chosen_errors(
@@ -204,7 +223,7 @@ def chosen_errors(
     Bins serve where they are known well enough, or cost less; `sold` says which totals can be bought instead of them.
     """
     each = shared_confidence(confidence, len(statement.queries))
-    sums = [query for query in statement.queries if sold(query)] if statement.binned else []
+    sums = [query for query in statement.summed if sold(query)]
     of_rows = frozenset(statement.present_blocks(sums))
     if not of_rows:
         return needed_errors(statement, knowledge, error, each, own=own)
@@ -302,22 +321,40 @@ def compile_statistic(statistic: StatisticQuery, domain: Domain) -> Statement:
     return found
 
 
-def answer_of(statistic: StatisticQuery, table: ResultTable) -> Answer:
-    """The one number of the table, as an answer."""
-    value, error = table.rows[0][0], table.errors[0][0]
-    certified = table.certified and error is not None and isinstance(value, (int, float))
+def answer_of(statistic: StatisticQuery, table: ResultTable, wanted: float | None = None) -> Answer:
+    """The one number of the table, as an answer; a date as the number of days since 1970, as its basis says.
+
+    `wanted` is the requested error in the unit of the answer.
+    """
+    value, error, basis = table.rows[0][0], table.errors[0][0], table.basis
+    if isinstance(value, str):
+        days, basis = day_of(value), "; ".join(filter(None, (f"{value} in days since 1970-01-01", basis)))
+        assert isinstance(days, float), "results hold dates as ISO text"
+        value = days
+    certified = table.certified and error is not None and value is not None
     return Answer(
         query=statistic.text,
-        value=float(value) if isinstance(value, (int, float)) else math.nan,
+        value=math.nan if value is None else float(value),
         count=None,
         error=error if certified else None,
         confidence=table.confidence if certified else None,
         origin=table.origin,
         certified=certified,
         price=table.price,
+        wanted=None if wanted is None or (error is not None and error <= wanted * ROUNDING) else wanted,
         note=table.note or ("hardly any record satisfies the condition" if value is None else ""),
-        basis=table.basis,
+        basis=basis,
     )
+
+
+def wanted_of(statistic: StatisticQuery, domain: Domain, error: WantedError | str | None) -> float | None:
+    """The requested error in the unit of the answer."""
+    if error is None:
+        return None
+    statement = compile_statistic(statistic, domain)
+    # A statistic counts no records: their number has no part in its range.
+    wanted = wanted_errors(statement, checked_error(error), 1.0).get(0)
+    return None if wanted is None else wanted / SHOWN_UNIT.get(statement.fields[0].expr.kind, 1.0)
 
 
 def _aggregate(statistic: StatisticQuery) -> str:

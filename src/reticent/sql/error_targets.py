@@ -15,7 +15,7 @@ from reticent.queries import Query
 from reticent.sql.expressions import Expr, Run, Sum, is_count
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused
-from reticent.sql.vectors import NUMERIC, TEMPORAL
+from reticent.sql.vectors import NUMERIC, SHOWN_UNIT, TEMPORAL, shown_text, value_at
 
 if TYPE_CHECKING:
     from reticent.sql.result import ResultTable
@@ -50,10 +50,11 @@ def targets(
     ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
     if asked and all(high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
         first = asked[0]
-        name, (low, high) = statement.fields[first].name, ranges[first]
+        name, kind = statement.fields[first].name, statement.fields[first].expr.kind
+        low, high = (shown_text(value_at(end, kind)) if kind in TEMPORAL else f"{end:g}" for end in ranges[first])
         raise refused(
-            f"an error of {wanted[first]:g} is half the range of {name} or more, {low:g} to {high:g}, which costs "
-            "nothing to state",
+            f"an error of {error_text(wanted[first], kind)} is half the range of {name} or more, {low} to {high}, "
+            "which costs nothing to state",
             "ask for a smaller one",
         )
     for place in asked:
@@ -62,7 +63,7 @@ def targets(
             needed[measure] = min(needed[measure], error)
     shared = min((error for error in needed if error < math.inf), default=LARGEST)
     found: dict[Query, float] = {}
-    for blocks, error in zip(statement.measures, needed, strict=True):
+    for blocks, error in zip(statement.read_blocks(estimates), needed, strict=True):
         for block in blocks:
             if block.query is not None:
                 # What only HAVING or ORDER BY look at is asked as what is shown.
@@ -73,6 +74,7 @@ def targets(
 def wanted_errors(statement: Statement, wish: WantedError, records: float, *, bought: bool = False) -> dict[int, float]:
     """The wish for each number of the result, by its place, in the unit of its column: records for counts.
 
+    A number is of days for dates and times, which are computed in microseconds.
     What was `bought` for less than one record was bought by version 0.1, for which it was a share of the table.
     """
     found: dict[int, float] = {}
@@ -87,7 +89,8 @@ def _wanted(statement: Statement, place: int, wish: WantedError, records: float,
     counts = is_count(expr, statement.columns)
     if isinstance(wish, Records):
         if not counts:
-            raise refused(f"{name} is not counted in records", "give its error as a number in its own unit")
+            unit = "of days" if expr.kind in TEMPORAL else "in its own unit"
+            raise refused(f"{name} is not counted in records", f"give its error as a number {unit}")
         return wish.number
     if isinstance(wish, Percent):
         return wish.share * _range(statement, place, records)
@@ -99,7 +102,13 @@ def _wanted(statement: Statement, place: int, wish: WantedError, records: float,
         number = max(1, round(share * records))
         remedy = f"give a number of records, for example {number}, or a share of the table as text: '{100 * share:g}%'"
         raise refused(f"an error of {wish:g} is less than one record of {name}", remedy)
-    return wish
+    return wish * SHOWN_UNIT.get(expr.kind, 1.0)
+
+
+def error_text(error: float, kind: str) -> str:
+    """An error in the unit in which it is shown and asked for."""
+    shown = f"{error / SHOWN_UNIT.get(kind, 1.0):g}"
+    return f"{shown} {'day' if shown == '1' else 'days'}" if kind in TEMPORAL else shown
 
 
 def _range(statement: Statement, place: int, records: float) -> float:
@@ -138,14 +147,15 @@ def shortfall(statement: Statement, table: ResultTable, wish: WantedError, recor
     for place, one in enumerate(statement.fields):
         if place not in wanted or not _bought(statement, one.expr):
             continue
-        most = wanted[place]
+        kind = one.expr.kind
+        most, days = wanted[place] / SHOWN_UNIT.get(kind, 1.0), " days" if kind in TEMPORAL else ""
         cells = [(row[place], errors[place]) for row, errors in zip(table.rows, table.errors, strict=True)]
         missed = [e for value, e in cells if value is not None and (e is None or e > most * ROUNDING)]
         if missed:
             bounds = [error for error in missed if error is not None]
-            reached = f"±{max(bounds):.3g} was" if len(bounds) == len(missed) else "no bound was"
+            reached = f"±{max(bounds):.3g}{days} was" if len(bounds) == len(missed) else "no bound was"
             rows = "" if len(cells) == 1 else f" in {len(missed)} of {len(cells)} rows"
-            found.append(f"{one.name}: ±{most:g} was not reached{rows}, {reached}")
+            found.append(f"{one.name}: ±{most:g}{days} was not reached{rows}, {reached}")
     return "; ".join(found)
 
 
@@ -165,7 +175,7 @@ def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: 
         bins = f", or declare finer bins for {', '.join(finer)}" if finer else ""
         cut = "; ".join(note for note in statement.told if "cuts" in note)
         raise refused(
-            f"{name} cannot reach an error of {wanted:g} at any price",
+            f"{name} cannot reach an error of {error_text(wanted, expr.kind)} at any price",
             cut or f"ask for a larger one, without rounding, or leave small groups out with HAVING{bins}",
         )
     for _ in range(STEPS):

@@ -199,6 +199,10 @@ class Run:
         """Between which the share of a measure lies."""
         return (-0.5, 0.5) if place in self.centred else (0.0, 1.0)
 
+    def of_rows(self, places: Iterable[int]) -> bool:
+        """Whether no total among these is of representatives: bins hide nothing of their sum."""
+        return not any(place in self.binned for place in places)
+
     def read_places(self, places: Iterable[int]) -> tuple[int, ...]:
         """Measures that these are computed from, each once."""
         pairs = ((place, self.centred.get(place, place)) for place in places)

@@ -1,8 +1,9 @@
 """Variances, covariances, correlations, slopes and skewness from means of powers, with their binning errors.
 
-With x = m + d, m the representative of a record's bin and d its offset, |d| <= r of that bin, the triangle inequality
-in L2 gives |sd(x) - sd(m)| <= sqrt(E r^2), and Cauchy and Schwarz bound what offsets add to a covariance
-(spec answers.md 5.5).
+Both moments are of the representatives; what bins hide is in the bounds. With x = m + d, m the representative of a
+record's bin and d its offset, |d| <= r of that bin, the triangle inequality in L2 gives |sd(x) - sd(m)| <= sd(d), and
+Var(d) = E d^2 - (E d)^2 <= E r^2 - (E x - E m)^2. Cauchy and Schwarz bound what offsets add to a covariance
+(docs/proofs/moments.md; spec answers.md 5.5).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from reticent.queries import Predicate, all_of
 from reticent.sql.expressions import Expr, MeanExpr, Run, Sum
 from reticent.sql.intervals import Interval
 from reticent.sql.scan import Scan
-from reticent.sql.variables import Variable, mean_of, product_mean
+from reticent.sql.variables import Variable, mean_of, own_mean, product_mean
 from reticent.sql.vectors import INTEGER, NUMBER
 
 PAIRS: dict[type[exp.Expr], str] = {
@@ -45,6 +46,7 @@ class Second:
     """A number's mean and spread among some records: from its mean, and the mean of its square about a centre."""
 
     mean: MeanExpr
+    """Of the representatives, as the mean of the square."""
     square: MeanExpr
     centre: float
     radius: float
@@ -54,22 +56,40 @@ class Second:
     low: float
     high: float
     """Between which all numbers lie."""
+    squares: tuple[float, float]
+    """Between which the squares of the representatives about the centre lie."""
+    own: MeanExpr | None = None
+    """AVG, which is of the rows' own numbers if it was bought so."""
 
     @property
     def parts(self) -> tuple[Expr, ...]:
-        return (self.mean, self.square) if self.reach is None else (self.mean, self.square, self.reach)
+        return tuple(part for part in (self.mean, self.square, self.reach, self.own) if part is not None)
+
+    def means(self, run: Run) -> tuple[Interval, Interval]:
+        """Of the representatives and of the numbers themselves: no farther apart than sqrt(E r^2).
+
+        Bounds of one narrow those of the other; values stay those of the representatives, so that they are of one fit.
+        """
+        middles, reach = self.mean.centred(run), self._reach(run)
+        numbers = middles.widened(reach).clipped(self.low, self.high)
+        if self.own is None or not run.bins or not run.of_rows(self.own.places):
+            return middles, numbers
+        numbers = self.own.centred(run).meet(numbers)
+        met = middles.meet(numbers.widened(reach))
+        return Interval(middles.value, met.low, met.high), numbers
 
     def variance(self, run: Run) -> Interval:
         """Of the representatives."""
-        about = self.mean.centred(run) + Interval.exactly(-self.centre, self.mean.rows)
+        about = self.means(run)[0] + Interval.exactly(-self.centre, self.mean.rows)
         squared = about.absolute() * about.absolute()
         most = (self.high - self.low) ** 2 / 4
-        found = (self.square.centred(run) - squared).clipped(0.0, most)
+        square = self.square.centred(run).clipped(*self.squares)
+        found = (square - squared).clipped(0.0, most)
         # What rounding leaves of no spread at all is none: a correlation with it is NULL, not any number.
         return Interval(np.where(found.value <= ROUNDING * most, 0.0, found.value), found.low, found.high, found.null)
 
-    def hidden(self, run: Run) -> np.ndarray:
-        """The most that sd(x) lies from that of the representatives: sqrt(E r^2)."""
+    def _reach(self, run: Run) -> np.ndarray:
+        """The most that sqrt(E d^2) is: sqrt(E r^2)."""
         if self.radius == 0 or not run.bins:
             return np.zeros(self.mean.rows)
         if self.reach is None:
@@ -77,14 +97,19 @@ class Second:
         found = self.reach.centred(run).high
         return np.sqrt(np.clip(np.nan_to_num(found, nan=np.inf), 0.0, self.radius**2))
 
-    def deviation(self, run: Run) -> Interval:
-        """The standard deviation of the numbers themselves."""
-        plain = self.variance(run).mapped(np.sqrt)
-        return plain.widened(self.hidden(run)).clipped(0.0, (self.high - self.low) / 2)
+    def hidden(self, run: Run) -> np.ndarray:
+        """The most that sd(d) is, and sd(x) lies from that of the representatives: sqrt(E r^2 - (E x - E m)^2)."""
+        reach, (middles, numbers) = self._reach(run), self.means(run)
+        apart = np.fmax(np.fmax(numbers.low - middles.high, middles.low - numbers.high), 0.0)
+        return np.sqrt(np.maximum(reach**2 - apart**2, 0.0))
 
-    def centred_mean(self, run: Run) -> Interval:
-        """The mean of the numbers themselves; a mean lies no farther from that of representatives than sqrt(E r^2)."""
-        return self.mean.centred(run).widened(self.hidden(run)).clipped(self.low, self.high)
+    def deviation(self, run: Run) -> Interval:
+        """The standard deviation of the numbers themselves; at most that of numbers at both ends with the same mean."""
+        mean = self.means(run)[1]
+        farthest = np.clip((self.low + self.high) / 2, mean.low, mean.high)
+        most = np.sqrt(np.maximum((self.high - farthest) * (farthest - self.low), 0.0))
+        found = self.variance(run).mapped(np.sqrt).widened(self.hidden(run)).clipped(0.0, (self.high - self.low) / 2)
+        return found.meet(Interval(found.value, np.zeros_like(most), most))
 
 
 def second_of(scan: Scan, variable: Variable, where: Predicate) -> Second:
@@ -102,7 +127,9 @@ def second_of(scan: Scan, variable: Variable, where: Predicate) -> Second:
         place = scan.place(kept, variable.weights((variable.radii / radius) ** 2), aside=True)
         reach = MeanExpr(Sum(((radius**2, place),), scan.rows), mean.bottom, 0.0, radius**2)
         scan.measures.coarse |= dict.fromkeys(square.own_places, variable.label)
-    return Second(mean, square, centre, radius, reach, low, high)
+    squares = (variable.middles[cells] - centre) ** 2 if cells.any() else np.zeros(1)
+    ends = float(squares.min()), float(squares.max())
+    return Second(mean, square, centre, radius, reach, low, high, ends, own_mean(scan, variable, where))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +251,7 @@ class Pair(Expr):
     def _value(self, run: Run, count: Interval) -> Interval:
         what = self.what
         if what in ("mean x", "mean y"):
-            return (self.x if what == "mean x" else self.y).centred_mean(run)
+            return (self.x if what == "mean x" else self.y).means(run)[1]
         if what in ("sxx", "syy"):
             deviation = (self.x if what == "sxx" else self.y).deviation(run)
             return deviation * deviation * count
@@ -243,14 +270,14 @@ class Pair(Expr):
         slope = covariance / (one * one)
         if what == "slope":
             return slope
-        return self.y.centred_mean(run) - slope * self.x.centred_mean(run)
+        return self.y.means(run)[1] - slope * self.x.means(run)[1]
 
     def _covariance(self, run: Run) -> Interval:
-        """Of the representatives, and what offsets may add: sd(m) sqrt(E s^2) + sd(n) sqrt(E r^2) + both."""
+        """Of the representatives m and n, and what offsets d and e may add: sd(m) sd(e) + sd(n) sd(d) + sd(d) sd(e)."""
         (x_low, x_width), (y_low, y_width) = self.scales
         rows = self.rows
-        x = (self.x.mean.centred(run) + Interval.exactly(-x_low, rows)) * Interval.exactly(_inverse(x_width), rows)
-        y = (self.y.mean.centred(run) + Interval.exactly(-y_low, rows)) * Interval.exactly(_inverse(y_width), rows)
+        x = (self.x.means(run)[0] + Interval.exactly(-x_low, rows)) * Interval.exactly(_inverse(x_width), rows)
+        y = (self.y.means(run)[0] + Interval.exactly(-y_low, rows)) * Interval.exactly(_inverse(y_width), rows)
         scaled = (self.product.centred(run) - x * y).clipped(-0.25, 0.25)
         found = scaled * Interval.exactly(x_width * y_width, rows)
         one, other = (np.sqrt(np.maximum(side.variance(run).high, 0.0)) for side in (self.x, self.y))
@@ -258,7 +285,9 @@ class Pair(Expr):
         # |cov| is at most the product of both deviations.
         found = found.meet(Interval(found.value, -ends, ends))
         hidden = [side.hidden(run) for side in (self.x, self.y)]
-        return found.widened(one * hidden[1] + other * hidden[0] + hidden[0] * hidden[1])
+        found = found.widened(one * hidden[1] + other * hidden[0] + hidden[0] * hidden[1])
+        ends = self.x.deviation(run).high * self.y.deviation(run).high
+        return found.meet(Interval(found.value, -ends, ends))
 
 
 def _inverse(width: float) -> float:
@@ -277,7 +306,7 @@ class HigherMoment(Expr):
     powers: tuple[MeanExpr, ...]
     """Means of the third power and, for kurtosis, of the fourth."""
     hidden: tuple[float, ...]
-    """The most that a record's power, from the first on, lies from that of its representative."""
+    """The most that a record's power, from the second on, lies from that of its representative."""
     counted: Sum
     what: str
     kind: str = NUMBER
@@ -315,11 +344,12 @@ class HigherMoment(Expr):
 
     def _means(self, run: Run) -> list[Interval]:
         """Of the numbers' own powers about the centre, from the first on."""
-        first = self.second.mean.centred(run) + Interval.exactly(-self.second.centre, self.rows)
-        found = [first, self.second.square.centred(run), *(power.centred(run) for power in self.powers)]
-        if not run.bins:
-            return found
-        return [one.widened(np.full(self.rows, by)) for one, by in zip(found, self.hidden, strict=True)]
+        middles, numbers = self.second.means(run)
+        first = Interval(middles.value, numbers.low, numbers.high) + Interval.exactly(-self.second.centre, self.rows)
+        higher = [self.second.square.centred(run), *(power.centred(run) for power in self.powers)]
+        if run.bins:
+            higher = [one.widened(np.full(self.rows, by)) for one, by in zip(higher, self.hidden, strict=True)]
+        return [first, *higher]
 
     def _third(self, run: Run) -> Interval:
         """E(y - Ey)^3 = Ey^3 - 3 Ey Ey^2 + 2 (Ey)^3."""
@@ -341,14 +371,14 @@ def shape(scan: Scan, variable: Variable, where: Predicate, what: str) -> Expr:
     second, highest = second_of(scan, variable, where), SHAPES[what]
     centre, cells = second.centre, variable.within(where)
     powers = [mean_of(scan, variable, where, power=power, centre=centre) for power in range(3, highest + 1)]
-    hidden = [0.0] * highest
+    hidden = [0.0] * (highest - 1)
     if second.radius > 0:
         chosen, middles = variable.numbers.take(np.flatnonzero(cells)), variable.middles[cells]
-        for power in range(1, highest + 1):
+        for power in range(2, highest + 1):
             # A power is farthest from that of the middle at an end of the bin, or where it vanishes.
             ends = [np.abs((end - centre) ** power - (middles - centre) ** power) for end in (chosen.low, chosen.high)]
             least = np.where((chosen.low < centre) & (centre < chosen.high), np.abs(middles - centre) ** power, 0.0)
-            hidden[power - 1] = float(max(map(np.max, (*ends, least))))
+            hidden[power - 2] = float(max(map(np.max, (*ends, least))))
         for mean in powers:
             scan.measures.coarse |= dict.fromkeys(mean.own_places, variable.label)
     counted = scan.count(all_of((where, variable.present)))

@@ -22,7 +22,19 @@ from reticent.queries.literals import readable_name
 from reticent.sql.expressions import Expr, MeanExpr, Partly, Run, Sum, walk
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import refused
-from reticent.sql.vectors import DATE, DAY, NUMERIC, TEMPORAL, TEXT, Bins, Labels, Truth, Vector, shown_text, value_at
+from reticent.sql.vectors import (
+    DATE,
+    NUMERIC,
+    SHOWN_UNIT,
+    TEMPORAL,
+    TEXT,
+    Bins,
+    Labels,
+    Truth,
+    Vector,
+    shown_text,
+    value_at,
+)
 
 if TYPE_CHECKING:
     from reticent.sql.population import PopulationTable
@@ -38,9 +50,10 @@ EXPLAINED = ("question", "origin", "bound", "confidence", "price")
 class ResultTable(Framed):
     """What a SQL statement returned.
 
-    `errors` has the shape of `rows`: for an aggregate, a bound on `abs(value - truth)`, or None where nothing is
-    certified; None for group columns. With probability `confidence` all stated bounds hold at once. Which groups
-    HAVING, ORDER BY and LIMIT leave is decided on the noisy values, and no statement is made about the groups left out.
+    `errors` has the shape of `rows`: for an aggregate, a bound on `abs(value - truth)`, in days for dates and
+    timestamps, or None where nothing is certified; None for group columns. With probability `confidence` all stated
+    bounds hold at once. Which groups HAVING, ORDER BY and LIMIT leave is decided on the noisy values, and no statement
+    is made about the groups left out.
     """
 
     sql: str
@@ -150,8 +163,9 @@ class ResultTable(Framed):
     def _texts(self, place: int) -> list[str]:
         if self.columns == EXPLAINED and not any(self.aggregates):
             return [f"{value:.6g}" if isinstance(value, float) else shown_key(value) for value in self.rows[place]]
-        columns = zip(self.rows[place], self.errors[place], self.aggregates, strict=True)
-        return [_text(value, error, number) for value, error, number in columns]
+        kinds = self.types or ("",) * len(self.columns)
+        columns = zip(self.rows[place], self.errors[place], self.aggregates, kinds, strict=True)
+        return [_text(value, error, number, kind) for value, error, number, kind in columns]
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -216,7 +230,9 @@ class ResultTable(Framed):
         return f"<div><table><tr>{head}</tr>{body}</table><small>{escape(footer)}</small></div>"
 
 
-def _text(value: Cell, error: float | None, number: bool) -> str:
+def _text(value: Cell, error: float | None, number: bool, kind: str) -> str:
+    if isinstance(value, str) and number and error and kind in TEMPORAL:
+        return f"{value} ± {error:,.{_decimals(error, error)}f} days"
     if value is None or not number or isinstance(value, (str, bool)):
         return shown_key(value)
     decimals = _decimals(float(value), error)
@@ -254,9 +270,10 @@ def column_of(expr: Expr, vector: Vector, rows: np.ndarray) -> ResultColumn:
     if isinstance(vector, Interval):
         picked = vector.take(rows)
         if expr.kind in TEMPORAL:
+            if expr.kind == DATE:  # shown is the day itself, from which its error counts
+                picked = Interval(np.floor(picked.value), picked.low, picked.high, picked.null)
             values: list[Cell] = _shown([value_at(number, expr.kind) for number in picked.value])
-            scale = 1.0 if expr.kind == DATE else 1.0 / DAY
-            return ResultColumn(values, _plain(picked.error * scale), True, expr.kind)
+            return ResultColumn(values, _plain(picked.error / SHOWN_UNIT.get(expr.kind, 1.0)), True, expr.kind)
         return ResultColumn(_plain(picked.value), _plain(picked.error), True, expr.kind)
     labels = vector.labelled() if isinstance(vector, Bins) else vector
     picked_labels = labels.take(rows)

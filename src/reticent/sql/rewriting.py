@@ -13,6 +13,7 @@ from collections.abc import Container, Sequence
 
 from sqlglot import Token, TokenType, exp
 
+from reticent.knowledge.answer import new_name
 from reticent.sql.dialects import CLOCK, NODES, respelled
 from reticent.sql.refusals import refused, wording
 from reticent.sql.subqueries import compared_with_all
@@ -208,7 +209,10 @@ def _levels(node: exp.Expr) -> tuple[exp.Expr, str, exp.Tuple] | None:
 
 
 def _levels_listed(node: exp.Select) -> None:
-    """QUANTILE_CONT(x, (0.25, 0.75)) AS q as one column for each level: q_0.25 and q_0.75."""
+    """QUANTILE_CONT(x, (0.25, 0.75)) AS q as one column for each level: q_0.25 and q_0.75.
+
+    Without a name, PERCENTILE_CONT(...) WITHIN GROUP (...) is named after the function: percentile_cont_0.25.
+    """
     items: list[exp.Expr] = []
     listed = 0
     for item in node.expressions:
@@ -226,6 +230,8 @@ def _levels_listed(node: exp.Select) -> None:
             called, name, _ = _levels(single) or found
             called.set(name, level.copy())
             alias = f"{item.alias}_{level.name}" if isinstance(item, exp.Alias) else None
+            if alias is None and isinstance(inner, exp.WithinGroup):
+                alias = new_name(f"{called.sql_name().lower()}_{level.name}", [one.alias_or_name for one in items])
             items.append(single if alias is None else exp.alias_(single, alias, quoted=True))
     if len(items) != len(node.expressions):
         node.set("expressions", items)

@@ -15,7 +15,7 @@ from reticent.domain import Domain
 from reticent.knowledge.answer import JOINT_ORIGINS, Answer
 from reticent.queries import Count, Expectation, Groups, Marginal, Predicate, Query, Total, Weights, all_of
 from reticent.queries.base import KEPT_CELLS, RECORDS_FAILURE
-from reticent.queries.forms import MAX_CELLS, Dense, Form, weighted_by
+from reticent.queries.forms import MAX_CELLS, Dense, Form, scaled_numbers, weighted_by
 from reticent.sql.expressions import Binning, Computed, Expr, Sum
 from reticent.sql.grouping import ClassKey, ColumnKey, GroupedBy, Grouping, compile_steps, distinct_keys, reachable
 from reticent.sql.intervals import Interval
@@ -58,8 +58,10 @@ class Scan:
     def rows(self) -> int:
         return len(self.grouping.rows)
 
-    def place(self, where: Predicate, weight: str | Weights | None = None, *, aside: bool = False) -> int:
-        return self.measures.place(self.grouping, where, weight, aside=aside)
+    def place(
+        self, where: Predicate, weight: str | Weights | None = None, *, aside: bool = False, middles: bool = False
+    ) -> int:
+        return self.measures.place(self.grouping, where, weight, aside=aside, middles=middles)
 
     def count(self, where: Predicate, *, aside: bool = False) -> Sum:
         """The number of records in each group."""
@@ -124,6 +126,8 @@ class GroupMeasure:
     where: Predicate
     weight: str | Weights | None = None
     """A column whose scaled numbers are summed, or any function of some columns with values in [0, 1]."""
+    middles: bool = False
+    """Whether a column's total must be that of the bins' representatives, whatever was bought of the rows' numbers."""
 
 
 @dataclass(eq=False)
@@ -140,17 +144,23 @@ class Measures:
     """Other places whose numbers bins blur, with the columns these are of."""
     present: dict[int, int] = field(default_factory=dict)
     """For the place of a total, that of the number of records which it sums."""
-    _places: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    _places: dict[tuple[int, str, str, bool], int] = field(default_factory=dict)
 
     def place(
-        self, grouping: Grouping, where: Predicate, weight: str | Weights | None = None, *, aside: bool = False
+        self,
+        grouping: Grouping,
+        where: Predicate,
+        weight: str | Weights | None = None,
+        *,
+        aside: bool = False,
+        middles: bool = False,
     ) -> int:
         self.meter.charge(TEXT_STEPS * where.size)
         weighed = "" if weight is None else f"column {weight}" if isinstance(weight, str) else weight.text
-        key = (id(grouping), where.text, weighed)
+        key = (id(grouping), where.text, weighed, middles)
         if key not in self._places:
             self._places[key] = len(self.found)
-            self.found.append(GroupMeasure(grouping, where, weight))
+            self.found.append(GroupMeasure(grouping, where, weight, middles))
             if aside:
                 self.aside.add(self._places[key])
         if not aside:
@@ -179,6 +189,13 @@ class Block:
     """The group columns; an equal query of the same statement may name them in another order."""
     form_bytes: int = 0
     text_bytes: int = 0
+    of_bins: Query | None = None
+    """The same total of representatives as a query of its own, asked if `query` is of the rows' own numbers."""
+
+    @property
+    def representatives(self) -> Block:
+        """The block that reads the total of the representatives."""
+        return replace(self, query=self.of_bins, of_bins=None)
 
     @property
     def footprint(self) -> int:
@@ -240,16 +257,17 @@ def _block(measure: GroupMeasure, where: Predicate, meter: Meter) -> Block:
     elif weight is not None:
         form = weight.applied(form, domain)
     mask = reachable(form, columns, domain).ravel()
-    query = _query(measure, where, form, mask, columns)
-    return Block(query, mask, columns, _form_bytes(form), COMPARISON_BYTES * where.size)
+    query, of_bins = _query(weight, where, form, mask, columns), None
+    if query is not None and measure.middles and isinstance(weight, str):
+        of_bins = _query(Weights.of(**{weight: scaled_numbers(domain, weight)[0]}), where, form, mask, columns)
+    return Block(query, mask, columns, _form_bytes(form), COMPARISON_BYTES * where.size, of_bins)
 
 
 def _query(
-    measure: GroupMeasure, where: Predicate, form: Form, mask: np.ndarray, columns: tuple[str, ...]
+    weight: str | Weights | None, where: Predicate, form: Form, mask: np.ndarray, columns: tuple[str, ...]
 ) -> Query | None:
     if not mask.any() or (not form.attributes and not columns):
         return None
-    weight = measure.weight
     if not columns:
         if weight is None:
             return Count(where)

@@ -165,9 +165,36 @@ class Statement:
         return queries_of([blocks for place, blocks in enumerate(self.measures) if place not in self.aside])
 
     def asked(self, of_rows: Collection[Query]) -> tuple[Query, ...]:
-        """The queries if some totals are centred: including the counts of their records."""
+        """The queries if some totals are centred: including the counts of their records, and what moments need."""
         counted = [self.measures[self.binned[place].present] for place in self._totals(of_rows)]
-        return tuple(dict.fromkeys((*self.queries, *queries_of(counted))))
+        of_bins = [self.of_bins[query] for query in of_rows if query in self.of_bins]
+        return tuple(dict.fromkeys((*self.queries, *queries_of(counted), *of_bins)))
+
+    @cached_property
+    def of_bins(self) -> Mapping[Query, Query]:
+        """The same totals of representatives, by totals that moments read: their other powers are of representatives.
+
+        They are asked if the total itself is bought of the rows' own numbers.
+        """
+        blocks = (block for blocks in self.measures for block in blocks)
+        return {block.query: block.of_bins for block in blocks if block.query is not None and block.of_bins is not None}
+
+    @cached_property
+    def summed(self) -> tuple[Query, ...]:
+        """The totals that it shows, or computes numbers from which may be of the rows' own."""
+        return queries_of([self.measures[place] for place in self.binned if place not in self.aside])
+
+    def read_blocks(self, answers: Mapping[Query, Answer]) -> tuple[tuple[Block, ...], ...]:
+        """The measures as these answers serve them: moments do not read the rows' own numbers."""
+        rows = {query for query in self.of_bins if isinstance(answers.get(query), RowsAnswer)}
+        if not rows:
+            return self.measures
+        return tuple(
+            tuple(
+                block.representatives if block.of_bins is not None and block.query in rows else block for block in one
+            )
+            for one in self.measures
+        )
 
     def present_blocks(self, of_rows: Collection[Query]) -> dict[Query, Block]:
         """For each of these totals, the count of its records in the same groups."""
@@ -282,11 +309,11 @@ class Statement:
 
     def evaluation(self, answers: Mapping[Query, Answer], records: float, records_error: float) -> Run:
         """A new evaluation, in which nothing is computed yet."""
-        answers = self._uncentred(answers)
+        answers = self._with_bins(self._uncentred(answers))
         centred = {p: binning.present for p, binning in self.binned.items() if self._are(p, answers, CentredAnswer)}
         measured = [
             share_interval(blocks, answers, rows, (-0.5, 0.5) if place in centred else (0.0, 1.0))
-            for place, (blocks, rows) in enumerate(zip(self.measures, self.rows, strict=True))
+            for place, (blocks, rows) in enumerate(zip(self.read_blocks(answers), self.rows, strict=True))
         ]
         size = np.full(1, float(records))
         spread = Interval.exact(size)
@@ -312,7 +339,7 @@ class Statement:
         if measured == own.keys():
             return run
         fitted = self.evaluation(own, float(run.records.value[0]), 0.0)
-        read = [[block.query for block in blocks if block.query in answers] for blocks in self.measures]
+        read = [[block.query for block in blocks if block.query in answers] for blocks in self.read_blocks(answers)]
         places = frozenset(place for place, queries in enumerate(read) if not measured.issuperset(queries))
         measures = list(run.measures)
         for place in places.intersection(self.wholes):
@@ -332,6 +359,21 @@ class Statement:
             return answers
         counted = self.present_blocks(centred)
         return {**answers, **{q: with_counts(a, counted[q].shares(answers)) for q, a in centred.items()}}
+
+    def _with_bins(self, answers: Mapping[Query, Answer]) -> Mapping[Query, Answer]:
+        """The same answers, and estimates of totals of representatives that earlier ledgers did not buy."""
+        rows = {query: answers[query] for query in self.of_bins if isinstance(answers.get(query), RowsAnswer)}
+        missing = {query: answer for query, answer in rows.items() if self.of_bins[query] not in answers}
+        if not missing:
+            return answers
+        counted = self.present_blocks(missing)
+        found = dict(answers)
+        for query, answer in missing.items():
+            if isinstance(answer, CentredAnswer):
+                answer = with_counts(answer, counted[query].shares(answers))
+            value = np.asarray(answer.value)
+            found[self.of_bins[query]] = Answer(query.text, value, None, None, None, "hypothesis", certified=False)
+        return found
 
     def _shift(self, place: int, offset: Callable[[Query], np.ndarray | float]) -> np.ndarray:
         """The correction of a total by offsets in every group."""

@@ -10,8 +10,9 @@ import numpy as np
 from sqlglot import exp
 
 from reticent.domain import Domain
+from reticent.domain.numeric import has_positions
 from reticent.queries import Predicate, Weights, all_of, col
-from reticent.queries.forms import allowed_codes, scaled_numbers
+from reticent.queries.forms import allowed_codes, bin_reach, scaled_numbers
 from reticent.sql.cells import MAX_CELLS, OnCells, on_cells
 from reticent.sql.expressions import Binning, MeanExpr, Sum
 from reticent.sql.grouping import reachable
@@ -171,6 +172,18 @@ def sum_of(scan: Scan, variable: Variable, where: Predicate) -> Sum:
     return found.plus(Sum(((scale, place),), scan.rows, kind))
 
 
+def blur_total(scan: Scan, place: int, column: str, selected: Predicate) -> None:
+    """Remember what the bins of a column hide from its total among the records of a selection."""
+    domain, measures = scan.domain, scan.measures
+    _, lower, upper = scaled_numbers(domain, column)
+    radius, ratio = bin_reach(selected.compile(domain), column, domain)
+    counted = measures.present[place] = scan.place(selected, aside=True)
+    if radius > 0 and place not in measures.binned:
+        radii = Weights.of(**{column: np.minimum(domain[column].radii / radius, 1.0)})
+        reach = scan.place(selected, radii, aside=True)
+        measures.binned[place] = Binning(column, radius / (upper - lower), ratio, counted, reach)
+
+
 def mean_of(scan: Scan, variable: Variable, where: Predicate, power: int = 1, centre: float = 0.0) -> MeanExpr:
     """The mean of (x - centre)^power of the representatives, without what bins hide."""
     kept = all_of((where, variable.present))
@@ -181,17 +194,34 @@ def mean_of(scan: Scan, variable: Variable, where: Predicate, power: int = 1, ce
     bottom = scan.place(kept)
     if power == 1 and variable.column is not None and high > low:
         # The question that AVG asks.
-        _, lower, upper = scaled_numbers(scan.domain, variable.column)
-        place = scan.place(where, variable.column)
+        place = scan.place(where, variable.column, middles=has_positions(scan.domain[variable.column]))
         scan.measures.present[place] = bottom
-        terms = ((upper - lower, place), (lower, bottom)) if lower else ((upper - lower, place),)
-        return MeanExpr(Sum(terms, scan.rows), bottom, low, high)
+        return MeanExpr(_column_sum(scan, variable.column, place, bottom), bottom, low, high)
     width = high - low
     if width == 0.0:
         return MeanExpr(Sum(((low, bottom),) if low else (), scan.rows), bottom, low, high)
     place = scan.place(kept, variable.weights(np.where(variable.mask, (values - low) / width, 0.0)))
     scan.measures.present[place] = bottom
     return MeanExpr(Sum(((low, bottom), (width, place)) if low else ((width, place),), scan.rows), bottom, low, high)
+
+
+def own_mean(scan: Scan, variable: Variable, where: Predicate) -> MeanExpr | None:
+    """AVG of a column whose bins hide its numbers, where it was bought of the rows' own; nothing is paid for it."""
+    column, cells = variable.column, variable.within(where)
+    if column is None or not has_positions(scan.domain[column]) or len(set(variable.middles[cells])) < 2:
+        return None
+    kept = all_of((where, variable.present))
+    bottom, place = scan.place(kept), scan.place(where, column, aside=True)
+    blur_total(scan, place, column, kept)
+    low, high = float(variable.numbers.low[cells].min()), float(variable.numbers.high[cells].max())
+    radius = float(variable.radii[cells].max())
+    return MeanExpr(_column_sum(scan, column, place, bottom), bottom, low, high, radius)
+
+
+def _column_sum(scan: Scan, column: str, place: int, counted: int) -> Sum:
+    """The sum of a column from the places of its scaled total and of the number of its records."""
+    _, lower, upper = scaled_numbers(scan.domain, column)
+    return Sum(((upper - lower, place), (lower, counted)) if lower else ((upper - lower, place),), scan.rows)
 
 
 def product_mean(

@@ -26,6 +26,8 @@ NUMERIC = (NUMBER, INTEGER, TRUTH)
 TEMPORAL = (DATE, TIMESTAMP)
 DAY = 86_400_000_000
 """Microseconds."""
+SHOWN_UNIT = {TIMESTAMP: float(DAY)}
+"""Of errors that are shown and asked for, in the unit of the computation: days for times; 1 for other kinds."""
 KEPT_CODES = 2**14
 """Columns with more codes are computed anew each time: what is kept has a bound."""
 

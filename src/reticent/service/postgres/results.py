@@ -108,6 +108,9 @@ def _shown(name: str, sql: str) -> str:
     call = _CALL.fullmatch(name)
     if call is None:
         return name
+    written = call.group(1).replace("quantile_", "percentile_")
+    if written in sql.lower() and call.group(1) not in sql.lower():
+        return written
     return UNNAMED if call.group(1) == "cast" else call.group(1)
 
 
