@@ -31,6 +31,7 @@ from reticent.knowledge.knowledge import VACUOUS, Knowledge, Reading, Single
 from reticent.knowledge.offsets import mean_offset
 from reticent.knowledge.raw_sums import bought_mean
 from reticent.knowledge.request import (
+    ROUNDING,
     Promise,
     Request,
     WantedError,
@@ -40,7 +41,7 @@ from reticent.knowledge.request import (
     with_shortfall,
 )
 from reticent.knowledge.tails import joined
-from reticent.queries.base import Linear, Query, checked_query
+from reticent.queries.base import RECORDS_FAILURE, Linear, Query, checked_query
 from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal, OfColumn, Ratio, Residual, Total
@@ -150,6 +151,12 @@ def free_ratio(
     wanted = None
     if error is not None:
         before = None if recall is None else recall(part_name(query.text, error, confidence))
+        if before is None:
+            free = free_ratio(knowledge, query, None, confidence, strict=False)
+            if free is not None and free.error is not None and free.error <= error * ROUNDING:
+                sure = free.confidence is not None and free.confidence >= confidence - 2 * RECORDS_FAILURE
+                if sure:
+                    return free
         wanted = ratio_part_error(knowledge, query, error, confidence) if before is None else before[0]
     found = [knowledge.free(part, half, wanted) for part in parts_of(query)]
     if knowledge.shares.joint:
@@ -171,7 +178,9 @@ def free_ratio(
         each = confidence
     parts = answered(knowledge, top, above, each), answered(knowledge, bottom, below, each)
     fit = _own_quotient(knowledge, query, parts) if error is None and knowledge.shares.joint else None
-    return ratio_of(query, *parts, knowledge, fit=fit)
+    quotient = ratio_of(query, *parts, knowledge, fit=fit)
+    missed = error is not None and (quotient.error is None or quotient.error > error * ROUNDING)
+    return None if missed else quotient
 
 
 def of_fit(answer: Answer, own: Answer) -> bool:

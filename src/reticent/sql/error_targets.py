@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ def targets(
     """The error each query needs, as a share of the table, so that every number of the result reaches the wish.
 
     Judged at the estimates, moved by as much as noise may move the answers. Where the estimates are far off, so is
-    the bound that is stated in the end; asking once more starts from better ones.
+    the bound that is stated in the end; the same wish asked again starts from what was measured.
     """
     needed = [math.inf] * len(statement.measures)
     run = statement.evaluation(estimates, records, records_error)
@@ -147,6 +148,11 @@ def shortfall(statement: Statement, table: ResultTable, wish: WantedError, recor
             rows = "" if len(cells) == 1 else f" in {len(missed)} of {len(cells)} rows"
             found.append(f"{one.name}: ±{most:g} was not reached{rows}, {reached}")
     return "; ".join(found)
+
+
+def reached(statement: Statement, table: ResultTable, wish: WantedError, records: float) -> bool:
+    """Whether every number of a result is within the wanted error."""
+    return not shortfall(statement, replace(table, note=""), wish, records)
 
 
 def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: np.ndarray) -> float:
