@@ -113,6 +113,8 @@ def free_single(
         known = known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)
         if known is not None:
             return known
+        if error is not None and error <= query.binning(domain)[0]:
+            return _clipped_mean(knowledge, query, error, confidence)
     reading = knowledge.free(query, confidence, None if error is None else share_of(query, error, domain))
     if reading is not None:
         return answered(knowledge, query, reading, confidence)
@@ -121,6 +123,19 @@ def free_single(
     if error is not None or strict:
         return None
     return answered(knowledge, query, knowledge.guess(query), None)
+
+
+def _clipped_mean(knowledge: Knowledge, query: Single, error: float, confidence: float) -> Answer | None:
+    """The best free mean if the bins that its condition allows bound it within `error`, although they hide more.
+
+    Refused otherwise.
+    """
+    best = knowledge.free(query, confidence, None)
+    found = None if best is None else answered(knowledge, query, best, confidence)
+    if found is not None and found.error is not None and found.error <= error * ROUNDING:
+        return found
+    share_of(query, error, knowledge.domain)
+    return None
 
 
 def _typical(knowledge: Knowledge, query: Single, error: float, confidence: float) -> Answer | None:

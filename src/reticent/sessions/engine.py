@@ -43,7 +43,7 @@ from reticent.knowledge.free import (
     uncertified,
 )
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
-from reticent.knowledge.request import Request, excess_error, part_name, shared_confidence
+from reticent.knowledge.request import Request, excess_error, part_name, shared_confidence, with_shortfall
 from reticent.losses.losses import ConvexLoss
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
@@ -96,7 +96,12 @@ class SessionEngine(ABC):
     def finish(self, quote: Quote) -> Any:
         """Carry out the quote of a whole request, and note if the answer misses the requested error."""
         result = self.carry_out(quote)
-        return finished(result, quote.request, self.state.knowledge) if isinstance(result, Answer) else result
+        if not isinstance(result, Answer):
+            return result
+        answer = finished(result, quote.request, self.state.knowledge)
+        if answer.wanted is None or result.wanted is not None or quote.request.key is not None:
+            return answer  # what a key is told depends on its own purchase alone
+        return replace(answer, note=f"{answer.note}; {_left_to_buy(self, quote.request)}")
 
     def quote(self, request: Request) -> Quote:
         """How a request would be answered now, and an upper bound on the charge; reads no rows."""
@@ -367,7 +372,7 @@ class Split:
     begin: Callable[[], bool] = lambda: True
     between: int = 0
     """An upper bound on what one part may add to the prices of the next ones."""
-    ended: Callable[[Any], Any] = lambda result: result
+    ended: Callable[[Any], Any] = lambda joined: joined
     """The final result, from that of the parts: with what else is known, and what is missing."""
 
     @cached_property
@@ -434,7 +439,7 @@ def _statement_parts(
     asked: Sequence[Part],
     confidence: float,
     begin: Callable[[], bool],
-    ended: Callable[[ResultTable], ResultTable] = lambda table: table,
+    ended: Callable[[Any], Any] | None = None,
 ) -> Split:
     """A statement's parts, each quoted with its own error."""
     knowledge = engine.state.knowledge
@@ -449,7 +454,7 @@ def _statement_parts(
     parts = engine.unpaid_as_known(request, parts)
     join = partial(result_table, statement, knowledge, asked, error=request.error, confidence=confidence)
     begin = begin if any(part.price for part in parts) else _nothing
-    return Split(request, knowledge, parts, join, begin, engine.between(parts), ended)
+    return Split(request, knowledge, parts, join, begin, engine.between(parts), ended or _as_joined)
 
 
 def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -> Quote:
@@ -509,7 +514,7 @@ def _left_to_buy(engine: SessionEngine, request: Request) -> str:
     """What reaching the requested error would still cost, in a few words."""
     budget = engine.state.budget
     try:
-        price = engine.quote(request.but(key=None)).price
+        price = engine.anew(Free(request.but(key=None), engine.state.knowledge, None)).price
     except QueryError as refusal:
         return f"no further purchase reaches it: {refusal}"
     left = engine.state.ledger.remaining_for(request.analyst)
@@ -584,15 +589,21 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
         lambda answers: ratio_of(query, answers[0], answers[1], knowledge),
         begin if top.price or bottom.price else _nothing,
         engine.between((top, bottom)),
-        partial(_ended_ratio, before),
+        partial(_ended_ratio, engine, request, before) if engine.reads_knowledge else _as_joined,
     )
 
 
-def _ended_ratio(before: Answer | None, answer: Answer) -> Answer:
-    """The answer, or what was known before where that is narrower."""
-    if before is None or before.error is None or (answer.error is not None and answer.error <= before.error):
-        return answer
-    return replace(before, price=answer.price, ledger_id=answer.ledger_id)
+def _as_joined(result: Any) -> Any:
+    return result
+
+
+def _ended_ratio(engine: SessionEngine, request: Request, before: Answer | None, answer: Answer) -> Answer:
+    """The answer, or what was known before where that is narrower, with what is left to buy."""
+    error = request.error
+    if before is not None and before.error is not None and (answer.error is None or answer.error > before.error):
+        answer = replace(before, price=answer.price, ledger_id=answer.ledger_id)
+    told = answer if error is None else with_shortfall(answer, error)
+    return told if told.wanted is None else replace(told, note=f"{told.note}; {_left_to_buy(engine, request)}")
 
 
 def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quote:
