@@ -6,6 +6,7 @@ groups. The noise is recorded before it is paid for, so that a retry asks for th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
@@ -84,7 +85,7 @@ def quote_mean(engine: DefaultEngine, request: Request) -> Quote | None:
         return Free(request, known, found)
     hidden = query.binning(known.domain)[0]
     wanted = hidden > DOMINATES * error and state.curator.has_numbers(column.column)
-    if not paid and (not wanted or _binned(engine, request, query, error, hidden)):
+    if not paid and (not wanted or _binned(engine, request, query, error)):
         return None
     name = part_name(f"numbers of {query.text}", error, request.confidence)
     recalled = state.recall(name, None if request.key is None else request.key + NUMBERS)
@@ -101,14 +102,16 @@ def quote_mean(engine: DefaultEngine, request: Request) -> Quote | None:
     return Certify(request, known, run, lambda: price)
 
 
-def _binned(engine: DefaultEngine, request: Request, query: Mean | Ratio, error: float, hidden: float) -> bool:
+def _binned(engine: DefaultEngine, request: Request, query: Mean | Ratio, error: float) -> bool:
     """Whether the bins answer the question well enough, or its key has begun to buy that answer."""
     state, key = engine.state, request.key
     if key is not None and state.charged(ASK + key):
         return True
     if isinstance(query, Ratio) and state.recall(part_name(query.text, error, request.confidence), key) is not None:
         return True
-    return hidden < error and _free(state.knowledge, request, query, error) is not None
+    with suppress(QueryError):  # bins hide more than the error, and what is known does not meet it
+        return _free(state.knowledge, request, query, error) is not None
+    return False
 
 
 def _free(known: Knowledge, request: Request, query: Mean | Ratio, error: float) -> Answer | None:
