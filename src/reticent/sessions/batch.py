@@ -71,9 +71,7 @@ def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
     return Certify(request, knowledge, run, lambda: audit + sum(one.price for one in singly))
 
 
-def _run(
-    engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request], singly: Sequence[Quote]
-) -> list[Answer]:
+def _run(engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request], singly: Sequence[Quote]) -> list[Answer]:
     """Run the audit, then answer each question, for at most what it was quoted singly; the price of the audit is part
     of their prices, whether it passed or not.
     """

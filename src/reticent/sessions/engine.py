@@ -477,8 +477,8 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
         asked, each = wanted_parts(statement, recalled), part_confidence(statement, recalled, confidence)
         begin = partial(_write_down, engine, request, name, recalled, recalled)
         quote = _statement_parts(engine, request, statement, asked, each, begin, ended)
-        if begun or quote.price:
-            return quote
+        if begun or not all(isinstance(part, Free) for part in quote.parts):
+            return quote  # a crash may have left a part charged and not yet measured
     free = partial(_is_free, engine, request)
     errors = chosen_errors(statement, knowledge, error, confidence, own=None, sold=engine.sells, free=free)
     for _ in range(HALVINGS):

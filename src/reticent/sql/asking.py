@@ -29,7 +29,7 @@ from reticent.queries import Groups, Marginal, Query, Workload
 from reticent.queries.base import RECORDS_FAILURE, Linear
 from reticent.queries.predicate import Everything
 from reticent.queries.statistics import StatisticQuery
-from reticent.sql.error_targets import reached, shortfall, targets, wanted_errors
+from reticent.sql.error_targets import check_wish, reached, shortfall, targets
 from reticent.sql.parse import parse_all, parse_one
 from reticent.sql.result import ResultTable, refuse_sums
 from reticent.sql.statement import STATEMENTS, Statement, statement_of
@@ -64,7 +64,7 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         return _best_table(statement, knowledge, request)
     stored = None if recall is None else recall(part_name(statement.text, error, confidence))
     if stored is None:
-        wanted_errors(statement, error, knowledge.records)  # a wish in the wrong unit is refused, free or not
+        check_wish(statement, error, knowledge.records)
     else:
         bought = _within(statement, knowledge, request, stored)
         if bought is not None and reached(statement, bought, error, knowledge.records):

@@ -47,16 +47,7 @@ def targets(
     shown = np.ones(statement.relation.rows, dtype=bool) if kept is None else kept.holds
     wanted = wanted_errors(statement, wish, records)
     asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
-    possible = statement.possible(records)
-    ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
-    if asked and all(high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
-        first = asked[0]
-        name, (low, high) = statement.fields[first].name, ranges[first]
-        raise refused(
-            f"an error of {wanted[first]:g} is half the range of {name} or more, {low:g} to {high:g}, which costs "
-            "nothing to state",
-            "ask for a smaller one",
-        )
+    _refuse_vacuous(statement, wanted, asked, records, shown)
     for place in asked:
         error = _reaching(statement, place, run, wanted[place], shown)
         for measure in run.read_places(statement.fields[place].expr.places):
@@ -69,6 +60,29 @@ def targets(
                 # What only HAVING or ORDER BY look at is asked as what is shown.
                 found[block.query] = min(found.get(block.query, math.inf), error if error < math.inf else shared)
     return {query: found[query] for query in estimates}
+
+
+def check_wish(statement: Statement, wish: WantedError, records: float) -> None:
+    """Refuse a wish in the wrong unit, or one that costs nothing to state."""
+    wanted = wanted_errors(statement, wish, records)
+    asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
+    _refuse_vacuous(statement, wanted, asked, records, np.ones(statement.relation.rows, dtype=bool))
+
+
+def _refuse_vacuous(
+    statement: Statement, wanted: Mapping[int, float], asked: Sequence[int], records: float, shown: np.ndarray
+) -> None:
+    """Refuse errors of half the range or more of every number that is asked."""
+    possible = statement.possible(records)
+    ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
+    if asked and all(high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
+        first = asked[0]
+        name, (low, high) = statement.fields[first].name, ranges[first]
+        raise refused(
+            f"an error of {wanted[first]:g} is half the range of {name} or more, {low:g} to {high:g}, which costs "
+            "nothing to state",
+            "ask for a smaller one",
+        )
 
 
 def wanted_errors(statement: Statement, wish: WantedError, records: float, *, bought: bool = False) -> dict[int, float]:

@@ -94,7 +94,9 @@ def test_a_charge_is_at_most_the_quoted_price(seed: int) -> None:
         for _ in range(8):
             asked, wish = question(g)
             if isinstance(asked, str) and g.random() < 0.5:
-                asked = asked.replace(" FROM t", ", COUNT(*) FILTER (WHERE shop = 'mid' AND new AND age < 30) FROM t", 1)
+                asked = asked.replace(
+                    " FROM t", ", COUNT(*) FILTER (WHERE shop = 'mid' AND new AND age < 30) FROM t", 1
+                )
                 wish = max(wish, 1.0)
             try:
                 price = session.cost(asked, error=wish)
@@ -122,8 +124,7 @@ def test_a_batch_is_charged_at_most_the_quoted_price(seed: int) -> None:
 def test_later_parts_cost_no_more_because_of_earlier_ones() -> None:
     """A marginal bought beside the first part raised the price of the second one's."""
     text = (
-        "SELECT COUNT(*) FILTER (WHERE shop = 'big'), "
-        "COUNT(*) FILTER (WHERE items = 1 AND new AND shop = 'mid') FROM t"
+        "SELECT COUNT(*) FILTER (WHERE shop = 'big'), COUNT(*) FILTER (WHERE items = 1 AND new AND shop = 'mid') FROM t"
     )
     for seed in range(0, 30, 3):
         with opened(seed) as session:
