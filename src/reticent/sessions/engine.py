@@ -227,9 +227,9 @@ class SessionEngine(ABC):
         return
 
     def renewed(self, quote: Quote) -> Quote:
-        """The quote, made again if knowledge has grown since; a purchase that would now cost more stays as it was quoted.
+        """The quote, made again if knowledge has grown since.
 
-        What was quoted still meets its error: only its price could have changed.
+        A purchase that would now cost more stays as it was quoted: it still meets its error.
         """
         if quote.known is self.state.knowledge:
             return quote
@@ -481,19 +481,22 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
             return quote  # a crash may have left a part charged and not yet measured
     free = partial(_is_free, engine, request)
     errors = chosen_errors(statement, knowledge, error, confidence, own=None, sold=engine.sells, free=free)
-    for _ in range(HALVINGS):
+    while True:
         asked, each = wanted_parts(statement, errors), part_confidence(statement, errors, confidence)
         begin = partial(_write_down, engine, request, name, errors, recalled)
         quote = _statement_parts(engine, request, statement, asked, each, begin, ended)
-        if quote.price:
+        if not all(isinstance(part, Free) for part in quote.parts):
             return quote
-        # All parts are known as well as estimates ask for, and their result still misses the error.
+        # All parts are known as well as estimates ask for, and their result still misses the error: ask for less.
         errors = [part / 2 for part in errors]
-    return quote
+        if all(abs(part) < LEAST for part in errors):
+            raise QueryError(
+                f"{statement.text}: all that it asks is known, and its error is larger; ask for a larger one"
+            )
 
 
-HALVINGS = 40
-"""Of errors that were all met without reaching the requested one; far fewer lead to what no budget pays."""
+LEAST = 1e-12
+"""An error, as a share of the table, that no budget pays for."""
 
 
 def _ended(
@@ -602,7 +605,7 @@ def _ended_ratio(engine: SessionEngine, request: Request, before: Answer | None,
     error = request.error
     if before is not None and before.error is not None and (answer.error is None or answer.error > before.error):
         answer = replace(before, price=answer.price, ledger_id=answer.ledger_id)
-    told = answer if error is None else with_shortfall(answer, error)
+    told = with_shortfall(answer, error) if isinstance(error, float) else answer
     return told if told.wanted is None else replace(told, note=f"{told.note}; {_left_to_buy(engine, request)}")
 
 

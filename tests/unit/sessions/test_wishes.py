@@ -18,6 +18,7 @@ SEEDS = range(6)
 ROUNDS = 8
 """Asks of one wish; each starts from what the last one measured."""
 CLOSE = 1 + 1e-6
+CELL = "COUNT(*) FILTER (WHERE shop = 'mid' AND new AND age < 30)"
 
 
 def opened(seed: int) -> rt.Session:
@@ -39,9 +40,8 @@ def opened(seed: int) -> rt.Session:
         age=rt.Numeric(edges=[0, 10, 20, 30, 40, 60, 100], other=False),
         items=rt.Numeric(edges=[1, 2, 3, 4, 6, 9, 10], whole=True, other=False),
     )
-    table = rt.Table.of(
-        rows, domain, numbers=bool(g.random() < 0.5), neighbours=str(g.choice(["replace-one", "add-remove"]))
-    )
+    numbers, private = bool(g.random() < 0.5), bool(g.random() < 0.5)
+    table = rt.Table.of(rows, domain, numbers=numbers, neighbours="add-remove" if private else "replace-one")
     options: dict[str, Any] = [{"purpose": "few"}, {"warm_start": 0.0}, {"warm_start": 0.4}][seed % 3]
     return rt.Session.open(None, table, rt.Budget(epsilon=20, delta=1e-9), progress=False, **options)
 
@@ -149,7 +149,8 @@ def test_a_wish_that_the_free_answer_meets_is_that_answer(seed: int) -> None:
                 try:
                     found = session.ask(asked, error=most * factor)
                 except rt.QueryError as refusal:
-                    assert "half the range" in str(refusal) or "less than one record" in str(refusal), (asked, refusal)
+                    if "half the range" not in str(refusal) and "less than one record" not in str(refusal):
+                        raise
                     continue
                 assert session.state.ledger.spent == spent, (asked, most, factor)
                 assert content(found) == content(free), (asked, most, factor)
@@ -163,7 +164,7 @@ def test_a_paid_wish_is_reached_or_can_be_asked_again(seed: int) -> None:
     paid = 0
     for number in range(4):
         with opened(seed + 7 * number) as session:
-            asked, wish = question(g)
+            (asked, wish), found = question(g), None
             for _ in range(ROUNDS):
                 spent = session.state.ledger.spent
                 try:
