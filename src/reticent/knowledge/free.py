@@ -166,7 +166,7 @@ def free_ratio(
     wanted = None
     if error is not None:
         before = None if recall is None else recall(part_name(query.text, error, confidence))
-        if before is None:
+        if before is None and knowledge.shares.joint:
             free = free_ratio(knowledge, query, None, confidence, strict=False)
             if free is not None and free.error is not None and free.error <= error * ROUNDING:
                 sure = free.confidence is not None and free.confidence >= confidence - 2 * RECORDS_FAILURE
@@ -194,7 +194,8 @@ def free_ratio(
     parts = answered(knowledge, top, above, each), answered(knowledge, bottom, below, each)
     fit = _own_quotient(knowledge, query, parts) if error is None and knowledge.shares.joint else None
     quotient = ratio_of(query, *parts, knowledge, fit=fit)
-    missed = error is not None and (quotient.error is None or quotient.error > error * ROUNDING)
+    wishes = error is not None and knowledge.shares.joint  # ledgers of version 0.1 judge by the errors of parts
+    missed = wishes and (quotient.error is None or quotient.error > (error or 0.0) * ROUNDING)
     return None if missed else quotient
 
 

@@ -572,8 +572,10 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
             if found is not None:
                 return Free(request, knowledge, found)
             before = free_ratio(knowledge, query, None, confidence, strict=False)
-            if recalled is not None and all(
-                knowledge.free(count, each, recalled[0]) is not None for count in parts_of(query)
+            if (
+                recalled is not None
+                and knowledge.shares.joint
+                and all(knowledge.free(count, each, recalled[0]) is not None for count in parts_of(query))
             ):
                 # What was bought misses the error: choose again, from what was measured.
                 part = ratio_part_error(knowledge, query, error, confidence)

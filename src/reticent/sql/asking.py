@@ -63,6 +63,11 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
     if error is None:
         return _best_table(statement, knowledge, request)
     stored = None if recall is None else recall(part_name(statement.text, error, confidence))
+    if not knowledge.shares.joint:
+        # Ledgers of version 0.1 answer a repeated question by the errors of its parts alone.
+        each = part_confidence(statement, stored, confidence)
+        errors = needed_errors(statement, knowledge, error, each) if stored is None else stored
+        return _within(statement, knowledge, request, errors)
     if stored is None:
         check_wish(statement, error, knowledge.records)
     else:
