@@ -212,12 +212,19 @@ class Connection:
 
     def cost(
         self,
-        question: Query | StatisticQuery | str | ConvexLoss | Sequence[ConvexLoss],
+        question: Query | StatisticQuery | str | ConvexLoss | Sequence[Query] | Sequence[ConvexLoss],
         *,
         error: float | Records | str,
         confidence: float | None = None,
     ) -> float:
-        """An upper bound on the charge of `ask` or `minimize` with the same arguments now; `cost` itself is free."""
+        """An upper bound on the charge of `ask`, `ask_all` or `minimize` with the same arguments now; `cost` is free.
+
+        The price of a list of queries is the sum of their prices: a server asks them one after another.
+        """
+        if isinstance(question, Sequence) and not isinstance(question, str):
+            listed = cast("Sequence[Any]", question)
+            if listed and all(isinstance(one, (Query, StatisticQuery)) for one in listed):
+                return sum(self.cost(one, error=error, confidence=confidence) for one in listed)
         body = self._body(_request(question, error, confidence), error, confidence)
         return self._sent("POST", self._path("/cost", self._table_of(question)), body)["price"]
 

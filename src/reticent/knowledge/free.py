@@ -31,6 +31,7 @@ from reticent.knowledge.knowledge import VACUOUS, Knowledge, Reading, Single
 from reticent.knowledge.offsets import mean_offset
 from reticent.knowledge.raw_sums import bought_mean
 from reticent.knowledge.request import (
+    ROUNDING,
     Promise,
     Request,
     WantedError,
@@ -40,7 +41,7 @@ from reticent.knowledge.request import (
     with_shortfall,
 )
 from reticent.knowledge.tails import joined
-from reticent.queries.base import Linear, Query, checked_query
+from reticent.queries.base import RECORDS_FAILURE, Linear, Query, checked_query
 from reticent.queries.forms import allowed_codes, bin_ends, scaled_numbers
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Count, Marginal, OfColumn, Ratio, Residual, Total
@@ -112,6 +113,8 @@ def free_single(
         known = known_mean(query, domain) or _bought_mean(knowledge, query, error, confidence)
         if known is not None:
             return known
+        if error is not None and error <= query.binning(domain)[0]:
+            return _clipped_mean(knowledge, query, error, confidence)
     reading = knowledge.free(query, confidence, None if error is None else share_of(query, error, domain))
     if reading is not None:
         return answered(knowledge, query, reading, confidence)
@@ -120,6 +123,19 @@ def free_single(
     if error is not None or strict:
         return None
     return answered(knowledge, query, knowledge.guess(query), None)
+
+
+def _clipped_mean(knowledge: Knowledge, query: Single, error: float, confidence: float) -> Answer | None:
+    """The best free mean if the bins that its condition allows bound it within `error`, although they hide more.
+
+    Refused otherwise.
+    """
+    best = knowledge.free(query, confidence, None)
+    found = None if best is None else answered(knowledge, query, best, confidence)
+    if found is not None and found.error is not None and found.error <= error * ROUNDING:
+        return found
+    share_of(query, error, knowledge.domain)
+    return None
 
 
 def _typical(knowledge: Knowledge, query: Single, error: float, confidence: float) -> Answer | None:
@@ -150,6 +166,12 @@ def free_ratio(
     wanted = None
     if error is not None:
         before = None if recall is None else recall(part_name(query.text, error, confidence))
+        if before is None and knowledge.shares.joint:
+            free = free_ratio(knowledge, query, None, confidence, strict=False)
+            if free is not None and free.error is not None and free.error <= error * ROUNDING:
+                sure = free.confidence is not None and free.confidence >= confidence - 2 * RECORDS_FAILURE
+                if sure:
+                    return free
         wanted = ratio_part_error(knowledge, query, error, confidence) if before is None else before[0]
     found = [knowledge.free(part, half, wanted) for part in parts_of(query)]
     if knowledge.shares.joint:
@@ -171,7 +193,10 @@ def free_ratio(
         each = confidence
     parts = answered(knowledge, top, above, each), answered(knowledge, bottom, below, each)
     fit = _own_quotient(knowledge, query, parts) if error is None and knowledge.shares.joint else None
-    return ratio_of(query, *parts, knowledge, fit=fit)
+    quotient = ratio_of(query, *parts, knowledge, fit=fit)
+    wishes = error is not None and knowledge.shares.joint  # ledgers of version 0.1 judge by the errors of parts
+    missed = wishes and (quotient.error is None or quotient.error > (error or 0.0) * ROUNDING)
+    return None if missed else quotient
 
 
 def of_fit(answer: Answer, own: Answer) -> bool:

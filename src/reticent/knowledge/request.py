@@ -216,10 +216,12 @@ def excess_error(error: WantedError) -> float:
 
 
 def with_shortfall(answer: Answer, wanted: float) -> Answer:
-    """The answer with the requested error, if it misses that error because the remaining budget could not pay."""
+    """The answer with the requested error, if it misses that error: the budget could not pay, or estimates were off."""
+    if answer.wanted is not None:
+        return answer
     reached = answer.typical if answer.origin == "typical" else answer.error
     if reached is not None and reached <= wanted * ROUNDING:
         return answer
-    reached = "no bound is" if answer.error is None else f"±{answer.error:.3g} is"
-    note = f"±{wanted:.3g} was wanted and not reached: {reached} what the budget left allows"
+    reached = "no bound was" if answer.error is None else f"±{answer.error:.3g} was"
+    note = f"±{wanted:.3g} was wanted and not reached, {reached}"
     return replace(answer, wanted=wanted, note=note)

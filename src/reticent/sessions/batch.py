@@ -67,13 +67,13 @@ def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
         join = partial(_finished, state, requests)
         return Split(request, knowledge, singly, join, between=engine.between(singly))
     audit = 0 if state.charged(plan.key) else _audit_cost(state, plan.queries, plan.noise)
-    run = partial(_run, engine, plan, requests)
+    run = partial(_run, engine, plan, requests, singly)
     return Certify(request, knowledge, run, lambda: audit + sum(one.price for one in singly))
 
 
-def _run(engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request]) -> list[Answer]:
-    """Run the audit, then answer each question; the price of the audit is part of their prices, whether it passed or
-    not.
+def _run(engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request], singly: Sequence[Quote]) -> list[Answer]:
+    """Run the audit, then answer each question, for at most what it was quoted singly; the price of the audit is part
+    of their prices, whether it passed or not.
     """
     state, shares = engine.state, {}
     engine.audits(plan.key, _audit_cost(state, plan.queries, plan.noise))
@@ -81,8 +81,8 @@ def _run(engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request]) ->
     if cost:
         shares = dict(zip(plan.forms, divide(cost, [1.0] * len(plan.forms)), strict=True))
     answers = []
-    for request in requests:
-        answer = engine.ask(request)
+    for request, quote in zip(requests, singly, strict=True):
+        answer = finished(engine.carry_out(quote), request, state.knowledge)
         share = shares.pop(_form_digest(state, request.question), 0) if shares else 0
         price = answer.price + state.budget.amount(share)
         answers.append(replace(answer, query=answer.query, price=price) if share else answer)

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from reticent.errors import KeyReusedError
+from reticent.errors import KeyReusedError, QueryError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.curator import Noise
 from reticent.kernel.statistics import MARGINAL_CELLS
@@ -43,7 +43,7 @@ from reticent.knowledge.free import (
     uncertified,
 )
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
-from reticent.knowledge.request import Request, excess_error, part_name, shared_confidence
+from reticent.knowledge.request import Request, excess_error, part_name, shared_confidence, with_shortfall
 from reticent.losses.losses import ConvexLoss
 from reticent.queries.base import Linear, Query
 from reticent.queries.groups import Groups
@@ -51,7 +51,17 @@ from reticent.queries.linear import Marginal, Ratio
 from reticent.releases.models import Model, free_model
 from reticent.sessions.journal import ASK, SUM
 from reticent.sessions.state import State
-from reticent.sql.asking import free_table
+from reticent.sql.asking import (
+    Part,
+    chosen_errors,
+    free_table,
+    narrowest,
+    part_confidence,
+    refuse_sums,
+    result_table,
+    wanted_parts,
+)
+from reticent.sql.error_targets import reached
 from reticent.sql.result import ResultTable
 from reticent.sql.statement import Statement
 
@@ -86,7 +96,12 @@ class SessionEngine(ABC):
     def finish(self, quote: Quote) -> Any:
         """Carry out the quote of a whole request, and note if the answer misses the requested error."""
         result = self.carry_out(quote)
-        return finished(result, quote.request, self.state.knowledge) if isinstance(result, Answer) else result
+        if not isinstance(result, Answer):
+            return result
+        answer = finished(result, quote.request, self.state.knowledge)
+        if answer.wanted is None or result.wanted is not None or quote.request.key is not None:
+            return answer  # what a key is told depends on its own purchase alone
+        return replace(answer, note=f"{answer.note}; {_left_to_buy(self, quote.request)}")
 
     def quote(self, request: Request) -> Quote:
         """How a request would be answered now, and an upper bound on the charge; reads no rows."""
@@ -125,8 +140,9 @@ class SessionEngine(ABC):
             if not quote.begin():
                 return self.carry_out(self.anew(quote))
             result = quote.join([self.carry_out(self.renewed(part)) for part in quote.parts])
-            self._write_end(quote, result)
-            return result
+            remaining = quote.ended(result)
+            self._write_end(quote, remaining, changed=remaining is not result)
+            return remaining
         if isinstance(quote, Free):
             self.given(quote)
             return quote.result
@@ -138,17 +154,17 @@ class SessionEngine(ABC):
                 return current.run()
         return self.carry_out(current)
 
-    def _write_end(self, quote: Split, result: Answer | ResultTable) -> None:
+    def _write_end(self, quote: Split, result: Answer | ResultTable, *, changed: bool) -> None:
         """Record the answer of a key that has paid for only some of its parts, before the answer is returned.
 
-        The other parts were free or missed their error: knowledge about them may change, the answer of the key must
-        not.
+        The other parts were free or missed their error, or the answer depends on more than its parts (`changed`):
+        knowledge may change, the answer of the key must not.
         """
         key, state = quote.request.key, self.state
         if key is None or not quote.price:
             return
         with state.lock:
-            left = any(not _is_charged(state, part) for part in _leaves(quote))
+            left = changed or any(not _is_charged(state, part) for part in _leaves(quote))
             if left and (state.ledger.charged(ASK + key) or state.ledger.charged(SUM + key)):
                 state.journal.save_told(key, _asked(quote.request), result.to_dict())
 
@@ -211,8 +227,15 @@ class SessionEngine(ABC):
         return
 
     def renewed(self, quote: Quote) -> Quote:
-        """The quote, made again if knowledge has grown since."""
-        return quote if quote.known is self.state.knowledge else self.anew(quote)
+        """The quote, made again if knowledge has grown since.
+
+        A purchase that would now cost more stays as it was quoted: it still meets its error.
+        """
+        if quote.known is self.state.knowledge:
+            return quote
+        current = self.anew(quote)
+        dearer = isinstance(quote, Measure) and isinstance(current, Measure) and current.price > quote.price
+        return quote if dearer else current
 
     def anew(self, quote: Quote) -> Quote:
         """A new quote for the same request; its query is already resolved."""
@@ -349,6 +372,8 @@ class Split:
     begin: Callable[[], bool] = lambda: True
     between: int = 0
     """An upper bound on what one part may add to the prices of the next ones."""
+    ended: Callable[[Any], Any] = lambda joined: joined
+    """The final result, from that of the parts: with what else is known, and what is missing."""
 
     @cached_property
     def price(self) -> int:
@@ -381,16 +406,6 @@ def _asked(request: Request) -> str:
 
 def quote_statement(engine: SessionEngine, request: Request, statement: Statement) -> Quote:
     """The quote of a statement: each query behind it is a part, and paid parts share the failure probability."""
-    from reticent.sql.asking import (
-        Part,
-        chosen_errors,
-        free_table,
-        part_confidence,
-        refuse_sums,
-        result_table,
-        wanted_parts,
-    )
-
     knowledge, error, confidence = engine.state.knowledge, request.error, request.confidence
     refuse_sums(statement, knowledge.unit)
     if (told := engine.told_before(request)) is not None:
@@ -401,26 +416,114 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
         table = free_table(knowledge, request)
         if table is not None:
             return Free(request, knowledge, table)
+    if error is not None and engine.reads_knowledge:
+        return _quote_wish(engine, request, statement)
+    begin = _nothing
     if error is None:
-        asked, each, begin = [Part(query, None) for query in statement.queries], confidence, _nothing
+        asked, each = [Part(query, None) for query in statement.queries], confidence
     else:
         name = part_name(statement.text, error, confidence)
-        errors, begin = engine.state.recall(name, request.key), _nothing
+        errors = engine.state.recall(name, request.key)
         if errors is None:
             free, own = partial(_is_free, engine, request), engine.own_error
             errors = chosen_errors(statement, knowledge, error, confidence, own=own, sold=engine.sells, free=free)
-            begin = partial(_write_down, engine, request, name, errors)
+            begin = partial(_write_down, engine, request, name, errors, None)
         asked, each = wanted_parts(statement, errors), part_confidence(statement, errors, confidence)
+    return _statement_parts(engine, request, statement, asked, each, begin)
+
+
+def _statement_parts(
+    engine: SessionEngine,
+    request: Request,
+    statement: Statement,
+    asked: Sequence[Part],
+    confidence: float,
+    begin: Callable[[], bool],
+    ended: Callable[[Any], Any] | None = None,
+) -> Split:
+    """A statement's parts, each quoted with its own error."""
+    knowledge = engine.state.knowledge
     parts = [
         engine.quote_part(
-            request.part(part.query, part.error, confidence=each, name=part.query.digest[:16], numbers=part.numbers)
+            request.part(
+                part.query, part.error, confidence=confidence, name=part.query.digest[:16], numbers=part.numbers
+            )
         )
         for part in asked
     ]
     parts = engine.unpaid_as_known(request, parts)
-    join = partial(result_table, statement, knowledge, asked, error=error, confidence=each)
+    join = partial(result_table, statement, knowledge, asked, error=request.error, confidence=confidence)
     begin = begin if any(part.price for part in parts) else _nothing
-    return Split(request, knowledge, parts, join, begin, engine.between(parts))
+    return Split(request, knowledge, parts, join, begin, engine.between(parts), ended or _as_joined)
+
+
+def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -> Quote:
+    """The quote of a statement with a requested error: free if what is known meets it, otherwise what is missing.
+
+    The errors of its parts are chosen at estimates. Where these were far off, the purchase misses the requested error:
+    the same question then chooses again, from what was measured. A key goes on with the errors it began with.
+    """
+    knowledge, error, confidence, state = engine.state.knowledge, request.error, request.confidence, engine.state
+    assert error is not None, "a wish"
+    name = part_name(statement.text, error, confidence)
+    recalled, begun = state.recall(name, request.key), request.key is not None and state.has_begun(request.key)
+    if not begun:
+        found = free_table(knowledge, request, lambda _: recalled)
+        if found is not None:
+            return Free(request, knowledge, found)
+    before = None if begun else free_table(knowledge, request.but(error=None, promise="certified"))
+    ended = partial(_ended, engine, request, statement, before)
+    if recalled is not None:
+        asked, each = wanted_parts(statement, recalled), part_confidence(statement, recalled, confidence)
+        begin = partial(_write_down, engine, request, name, recalled, recalled)
+        quote = _statement_parts(engine, request, statement, asked, each, begin, ended)
+        if begun or not all(isinstance(part, Free) for part in quote.parts):
+            return quote  # a crash may have left a part charged and not yet measured
+    free = partial(_is_free, engine, request)
+    errors = chosen_errors(statement, knowledge, error, confidence, own=None, sold=engine.sells, free=free)
+    while True:
+        asked, each = wanted_parts(statement, errors), part_confidence(statement, errors, confidence)
+        begin = partial(_write_down, engine, request, name, errors, recalled)
+        quote = _statement_parts(engine, request, statement, asked, each, begin, ended)
+        if not all(isinstance(part, Free) for part in quote.parts):
+            return quote
+        # All parts are known as well as estimates ask for, and their result still misses the error: ask for less.
+        errors = [part / 2 for part in errors]
+        if all(abs(part) < LEAST for part in errors):
+            raise QueryError(
+                f"{statement.text}: all that it asks is known, and its error is larger; ask for a larger one"
+            )
+
+
+LEAST = 1e-12
+"""An error, as a share of the table, that no budget pays for."""
+
+
+def _ended(
+    engine: SessionEngine, request: Request, statement: Statement, before: ResultTable | None, table: ResultTable
+) -> ResultTable:
+    """The result with narrower bounds where they were known before, and with what is left to buy if it misses the
+    requested error.
+    """
+    knowledge, error = engine.state.knowledge, request.error
+    assert error is not None, "a wish"
+    found = table if before is None else narrowest(statement, knowledge, table, before, error)
+    if reached(statement, found, error, knowledge.records):
+        return found
+    return replace(found, note=f"{found.note}; {_left_to_buy(engine, request)}")
+
+
+def _left_to_buy(engine: SessionEngine, request: Request) -> str:
+    """What reaching the requested error would still cost, in a few words."""
+    budget = engine.state.budget
+    try:
+        price = engine.anew(Free(request.but(key=None), engine.state.knowledge, None)).price
+    except QueryError as refusal:
+        return f"no further purchase reaches it: {refusal}"
+    left = engine.state.ledger.remaining_for(request.analyst)
+    if price > left:
+        return f"{budget.unit} {budget.amount(price):.3g} more would be needed, and {budget.amount(left):.3g} is left"
+    return f"{budget.unit} {budget.amount(price):.3g} more is needed: ask again"
 
 
 def _is_free(engine: SessionEngine, request: Request, query: Query, error: float, confidence: float) -> bool:
@@ -460,12 +563,27 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
         if found is None:
             raise uncertified(query)
         return Free(request, knowledge, found)
+    before = None
     if engine.own_error is None and error is not None:
-        name = part_name(query.text, error, confidence)
-        recalled = engine.state.recall(name, request.key)
-        part = ratio_part_error(knowledge, query, error, confidence) if recalled is None else recalled[0]
-        if recalled is None:
-            begin = partial(_write_down, engine, request, name, [part])
+        name, key = part_name(query.text, error, confidence), request.key
+        recalled = engine.state.recall(name, key)
+        if engine.reads_knowledge and not (key is not None and engine.state.has_begun(key)):
+            found = free_ratio(knowledge, query, error, confidence, strict=request.strict, recall=lambda _: recalled)
+            if found is not None:
+                return Free(request, knowledge, found)
+            before = free_ratio(knowledge, query, None, confidence, strict=False)
+            if (
+                recalled is not None
+                and knowledge.shares.joint
+                and all(knowledge.free(count, each, recalled[0]) is not None for count in parts_of(query))
+            ):
+                # What was bought misses the error: choose again, from what was measured.
+                part = ratio_part_error(knowledge, query, error, confidence)
+                while all(knowledge.free(count, each, part) is not None for count in parts_of(query)):
+                    part /= 2
+        if part is None:
+            part = ratio_part_error(knowledge, query, error, confidence) if recalled is None else recalled[0]
+        begin = partial(_write_down, engine, request, name, [part], recalled)
     named = zip(parts_of(query), ("top", "bottom"), strict=True)
     quotes = [engine.quote_part(request.part(count, part, confidence=each, name=name)) for count, name in named]
     top, bottom = engine.unpaid_as_known(request, quotes)
@@ -476,7 +594,21 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
         lambda answers: ratio_of(query, answers[0], answers[1], knowledge),
         begin if top.price or bottom.price else _nothing,
         engine.between((top, bottom)),
+        partial(_ended_ratio, engine, request, before) if engine.reads_knowledge else _as_joined,
     )
+
+
+def _as_joined(result: Any) -> Any:
+    return result
+
+
+def _ended_ratio(engine: SessionEngine, request: Request, before: Answer | None, answer: Answer) -> Answer:
+    """The answer, or what was known before where that is narrower, with what is left to buy."""
+    error = request.error
+    if before is not None and before.error is not None and (answer.error is None or answer.error > before.error):
+        answer = replace(before, price=answer.price, ledger_id=answer.ledger_id)
+    told = with_shortfall(answer, error) if isinstance(error, float) else answer
+    return told if told.wanted is None else replace(told, note=f"{told.note}; {_left_to_buy(engine, request)}")
 
 
 def quote_groups(engine: SessionEngine, request: Request, query: Groups) -> Quote:
@@ -508,14 +640,22 @@ def _nothing() -> bool:
     return True
 
 
-def _write_down(engine: SessionEngine, request: Request, name: str, errors: list[float]) -> bool:
-    """Record the errors of this question's parts; returns whether they apply from now on."""
-    state = engine.state
+def _write_down(
+    engine: SessionEngine, request: Request, name: str, errors: list[float], before: list[float] | None
+) -> bool:
+    """Record the errors of this question's parts; returns whether they apply from now on.
+
+    They take the place of those recorded `before`, unless another thread has recorded others meanwhile. A key keeps its
+    own, because others may choose again.
+    """
+    state, key = engine.state, request.key
     with state.lock:
-        begun = state.recall(name, request.key)
-        if begun is None:
-            state.remember(name, request.key, errors)
-        return begun is None or begun == errors
+        begun = state.recall(name, key)
+        if begun not in (before, errors):
+            return False
+        if begun != errors or (key is not None and not state.has_begun(key)):
+            state.remember(name, key, errors)
+        return True
 
 
 def _joined(query: Groups, confidence: float, knowledge: Knowledge, parts: Sequence[Answer]) -> Answer:

@@ -336,18 +336,24 @@ class Journal:
         found = found or self._wanted_before(asked)
         return None if found is None else found["errors"]
 
+    def has_targets(self, key: str) -> bool:
+        """Whether errors were recorded under this very key."""
+        return self._about("targets", key) is not None
+
     def _wanted_before(self, asked: str) -> dict[str, Any] | None:
-        """The errors first requested for the parts of this question, under any key."""
-        name = sha256(asked.encode())
-        places = sorted(place for segment in self._segments.values() for place in segment.targets.find(name))
-        for told in (self.ledger.event(place).payload for place in places):
-            if told["asked"] == asked:
-                return told
+        """The errors last requested for the parts of this question, under any key."""
         for place in self.ledger.noted("targets", self._targets_read):
             told = self.ledger.event(place).payload
-            self._asked.setdefault(told["asked"], told)
+            self._asked[told["asked"]] = told
             self._targets_read = place
-        return self._asked.get(asked)
+        if asked in self._asked:
+            return self._asked[asked]
+        name = sha256(asked.encode())
+        places = sorted(place for segment in self._segments.values() for place in segment.targets.find(name))
+        for told in (self.ledger.event(place).payload for place in reversed(places)):
+            if told["asked"] == asked:
+                return told
+        return None
 
     def save_investment(self, key: str, units: int, question: str) -> None:
         """Record an investment under a key before it is paid, and the question for which it is made."""

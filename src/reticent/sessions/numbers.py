@@ -6,7 +6,9 @@ groups. The noise is recorded before it is paid for, so that a retry asks for th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from reticent.errors import BudgetError, QueryError
@@ -52,6 +54,9 @@ SMALLEST_ROOM = 2.0
 """The least noise allowed, in records: one record covers the grid of a count."""
 
 
+NUMBERS = ":numbers"
+"""Marks the record of a key's noise."""
+
 COUNT_PART = 2 ** (1 / 3) / 2
 """The part of a share's error for the count, half of which enters the share, besides the sum: it minimises their total
 price."""
@@ -80,26 +85,33 @@ def quote_mean(engine: DefaultEngine, request: Request) -> Quote | None:
         return Free(request, known, found)
     hidden = query.binning(known.domain)[0]
     wanted = hidden > DOMINATES * error and state.curator.has_numbers(column.column)
-    if not paid and (not wanted or _binned(engine, request, query, error, hidden)):
+    if not paid and (not wanted or _binned(engine, request, query, error)):
         return None
     name = part_name(f"numbers of {query.text}", error, request.confidence)
-    recalled = state.recall(name)
+    recalled = state.recall(name, None if request.key is None else request.key + NUMBERS)
     within = _records_within(known, query, column, error) if recalled is None else recalled[0]
     bought = _purchase(known, column, within, request.confidence, pure=state.budget.pure)
+    least = min((mean.noises[0].sd for mean in known.means.get(query.digest, ())), default=inf)
+    if recalled is not None and not paid and least <= bought.noises[0].sd:
+        # What was bought misses the error: choose again, by the number of records that was measured with it.
+        recalled, within = None, min(_records_within(known, query, column, error), within / 2)
+        bought = _purchase(known, column, within, request.confidence, pure=state.budget.pure)
     key = _key(engine, query, bought, request)
     price = 0 if state.charged(key) else state.budget.cost(state.curator.price(bought.asked, bought.noises))
-    run = partial(_run, engine, request, query, bought, key, (name, [within]) if recalled is None else None)
+    run = partial(_run, engine, request, query, bought, key, (name, [within]))
     return Certify(request, known, run, lambda: price)
 
 
-def _binned(engine: DefaultEngine, request: Request, query: Mean | Ratio, error: float, hidden: float) -> bool:
+def _binned(engine: DefaultEngine, request: Request, query: Mean | Ratio, error: float) -> bool:
     """Whether the bins answer the question well enough, or its key has begun to buy that answer."""
     state, key = engine.state, request.key
     if key is not None and state.charged(ASK + key):
         return True
     if isinstance(query, Ratio) and state.recall(part_name(query.text, error, request.confidence), key) is not None:
         return True
-    return hidden < error and _free(state.knowledge, request, query, error) is not None
+    with suppress(QueryError):  # bins hide more than the error, and what is known does not meet it
+        return _free(state.knowledge, request, query, error) is not None
+    return False
 
 
 def _free(known: Knowledge, request: Request, query: Mean | Ratio, error: float) -> Answer | None:
@@ -121,8 +133,12 @@ def _records_within(known: Knowledge, query: Query, column: OfColumn, error: flo
     if isinstance(query, Mean) and known.records_error == 0:
         return wanted * known.records
     present = counted_records(column)
-    found = known.free(present, 0.95, None) or known.guess(present, named=False)
-    records = float(found.compute()) * known.records
+    measured = min(known.means.get(query.digest, ()), key=lambda mean: mean.noises[0].sd, default=None)
+    if measured is None:
+        found = known.free(present, 0.95, None) or known.guess(present, named=False)
+        records = float(found.compute()) * known.records
+    else:
+        records = max(measured.count, 1.0)
     return wanted * records / (1 + LARGEST + 3 * wanted)
 
 
@@ -157,12 +173,16 @@ def _run(
     query: Mean | Ratio,
     bought: SumPurchase,
     key: str,
-    begun: tuple[str, list[float]] | None,
+    begun: tuple[str, list[float]],
 ) -> Answer:
-    """Pay and answer; if the budget cannot pay, answer as well as knowledge allows."""
-    state = engine.state
-    if begun is not None:
-        state.remember(begun[0], None, begun[1])
+    """Pay and answer; if the budget cannot pay, answer as well as knowledge allows.
+
+    The noise is recorded for the question, and for the key, which keeps its own if the question is asked again.
+    """
+    state, (name, within) = engine.state, begun
+    for named in (None,) if request.key is None else (None, request.key + NUMBERS):
+        if state.recall(name, named) != within:
+            state.remember(name, named, within)
     fresh = not state.settled(key)
     try:
         settled = state.curator.measure(bought.asked, bought.noises, key=key, analyst=request.analyst)

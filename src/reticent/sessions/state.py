@@ -74,14 +74,18 @@ class State:
         return Payment(settled, measured)
 
     def recall(self, name: str, key: str | None = None) -> list[float] | None:
-        """The errors of a question's parts that this key, or any earlier request, first recorded."""
+        """The errors of a question's parts that this key, or else any earlier request, recorded last."""
         return self.journal.targets(part_key(name, key), name)
+
+    def has_begun(self, key: str) -> bool:
+        """Whether this key itself has recorded the errors of its question's parts."""
+        return self.journal.has_targets(key)
 
     def remember(self, name: str, key: str | None, errors: list[float]) -> None:
         """Record the errors of a question's parts before any is paid, so that a retry asks for the same.
 
-        Without a key the question itself is the name: asking again returns what was bought for it, even if it missed
-        the error. Free answers record nothing.
+        Without a key the question itself is the name: asking again returns what was bought for it, or chooses other
+        errors if it missed the requested one. Free answers record nothing.
         """
         self.journal.save_targets(part_key(name, key), name, errors)
 

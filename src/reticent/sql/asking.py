@@ -35,10 +35,10 @@ from reticent.knowledge.request import (
     shared_confidence,
 )
 from reticent.queries import Groups, Marginal, Query, Workload
-from reticent.queries.base import Linear
+from reticent.queries.base import RECORDS_FAILURE, Linear
 from reticent.queries.predicate import Everything
 from reticent.queries.statistics import StatisticQuery
-from reticent.sql.error_targets import shortfall, targets, wanted_errors
+from reticent.sql.error_targets import check_wish, reached, shortfall, targets, wanted_errors
 from reticent.sql.parse import parse_all, parse_one
 from reticent.sql.result import ResultTable, refuse_sums
 from reticent.sql.statement import STATEMENTS, Statement, statement_of
@@ -54,6 +54,7 @@ __all__ = [
     "Part",
     "chosen_errors",
     "free_table",
+    "narrowest",
     "needed_errors",
     "part_confidence",
     "refuse_sums",
@@ -70,12 +71,57 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
     if statement.explained is not None and error is not None:
         return None  # only a session knows its prices
     if error is None:
-        parts = _bought_parts(statement, knowledge, confidence)
-    else:
-        stored = None if recall is None else recall(part_name(statement.text, error, confidence))
+        return _best_table(statement, knowledge, request)
+    stored = None if recall is None else recall(part_name(statement.text, error, confidence))
+    if not knowledge.shares.joint:
+        # Ledgers of version 0.1 answer a repeated question by the errors of its parts alone.
         each = part_confidence(statement, stored, confidence)
-        stored = needed_errors(statement, knowledge, error, each) if stored is None else stored
-        parts, confidence = wanted_parts(statement, stored), each
+        errors = needed_errors(statement, knowledge, error, each) if stored is None else stored
+        return _within(statement, knowledge, request, errors)
+    if stored is None:
+        check_wish(statement, error, knowledge.records)
+    else:
+        bought = _within(statement, knowledge, request, stored)
+        if bought is not None and reached(statement, bought, error, knowledge.records):
+            return bought
+    free = _best_table(statement, knowledge, request.but(error=None, promise="certified"))
+    if free is not None and _meets(statement, knowledge, free, request):
+        return free
+    if stored is not None:
+        return None
+    try:
+        needed = needed_errors(statement, knowledge, error, part_confidence(statement, None, confidence))
+    except QueryError:
+        return None  # the rows' own numbers may reach it; else the session refuses
+    found = _within(statement, knowledge, request, needed)
+    if found is None or request.promise == "typical":
+        return found
+    return found if reached(statement, found, error, knowledge.records) else None
+
+
+def _best_table(statement: Statement, knowledge: Knowledge, request: Request) -> ResultTable | None:
+    """The free result: where totals of the rows' own numbers were bought, the narrower of their bounds and of bins'."""
+    parts = _bought_parts(statement, knowledge, request.confidence)
+    found = _table_of(statement, knowledge, request, parts, request.confidence)
+    if found is None or not any(part.numbers for part in parts):
+        return found
+    plain = [Part(query, None) for query in statement.queries]
+    binned = _table_of(statement, knowledge, request, plain, request.confidence)
+    return found if binned is None else narrowest(statement, knowledge, found, binned, None)
+
+
+def _within(
+    statement: Statement, knowledge: Knowledge, request: Request, stored: Sequence[float]
+) -> ResultTable | None:
+    """The result of parts that are all known within these errors; None if one is not."""
+    each = part_confidence(statement, stored, request.confidence)
+    return _table_of(statement, knowledge, request, wanted_parts(statement, stored), each)
+
+
+def _table_of(
+    statement: Statement, knowledge: Knowledge, request: Request, parts: Sequence[Part], confidence: float
+) -> ResultTable | None:
+    """The result of the free answers to these parts; None if one is missing."""
     answers: list[Answer] = []
     totals = {of_bins: total for total, of_bins in statement.of_bins.items()}
     for part in parts:
@@ -87,7 +133,64 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         if found is None:
             return None
         answers.append(found)
-    return result_table(statement, knowledge, parts, answers, error=error, confidence=confidence)
+    return result_table(statement, knowledge, parts, answers, error=request.error, confidence=confidence)
+
+
+def _meets(statement: Statement, knowledge: Knowledge, table: ResultTable, request: Request) -> bool:
+    """Whether a free result has the requested error and confidence."""
+    assert request.error is not None, "a wish"
+    least = request.confidence - 2 * RECORDS_FAILURE
+    if table.confidence is None or table.confidence < least:
+        return False
+    return reached(statement, table, request.error, knowledge.records)
+
+
+def narrowest(
+    statement: Statement, knowledge: Knowledge, table: ResultTable, other: ResultTable, error: WantedError | None
+) -> ResultTable:
+    """A result with the narrower of two bounds for each number, and its value; of one result if they cannot be joined.
+
+    Statements that a session makes for all questions at once have their own share of the failure probability, so they
+    hold jointly with purchases (answers 1.1). Other bounds are taken only as a whole.
+    """
+    keys = [place for place, number in enumerate(table.aggregates) if not number]
+    if [[row[k] for k in keys] for row in table.rows] != [[row[k] for k in keys] for row in other.rows]:
+        return table
+    better = [
+        [_narrower(mine, theirs) for mine, theirs in zip(*pair, strict=True)]
+        for pair in zip(table.errors, other.errors, strict=True)
+    ]
+    if not any(map(any, better)):
+        return table
+    if not (knowledge.shares.joint and together(knowledge).issuperset(other.origin.split(" + "))):
+        worse = any(
+            _narrower(theirs, mine)
+            for pair in zip(table.errors, other.errors, strict=True)
+            for mine, theirs in zip(*pair, strict=True)
+        )
+        sure = other.confidence is not None and other.confidence >= (table.confidence or 0.0) - 2 * RECORDS_FAILURE
+        return table if worse or not sure else replace(other, price=table.price)
+    rows, errors = (
+        tuple(
+            tuple(theirs if taken else mine for mine, theirs, taken in zip(*cells, strict=True))
+            for cells in zip(ours, others, better, strict=True)
+        )
+        for ours, others in ((table.rows, other.rows), (table.errors, other.errors))
+    )
+    origin = " + ".join(sorted({*table.origin.split(" + "), *other.origin.split(" + ")}))
+    note, bounded = table.note, all(e is not None for row in errors for k, e in enumerate(row) if k not in keys)
+    found = replace(table, rows=rows, errors=errors, origin=origin, certified=table.certified or bounded)
+    return found if error is None else replace(found, note=_renoted(statement, found, error, knowledge, note))
+
+
+def _renoted(statement: Statement, table: ResultTable, error: WantedError, knowledge: Knowledge, note: str) -> str:
+    """The note of a result whose bounds became narrower: what it still misses, and all that it says otherwise."""
+    kept = [part for part in note.split("; ") if part and "was not reached" not in part]
+    return shortfall(statement, replace(table, note="; ".join(kept)), error, knowledge.records)
+
+
+def _narrower(mine: float | None, theirs: float | None) -> bool:
+    return theirs is not None and (mine is None or theirs < mine)
 
 
 class Part(NamedTuple):

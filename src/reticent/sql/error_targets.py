@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,7 +39,7 @@ def targets(
     """The error each query needs, as a share of the table, so that every number of the result reaches the wish.
 
     Judged at the estimates, moved by as much as noise may move the answers. Where the estimates are far off, so is
-    the bound that is stated in the end; asking once more starts from better ones.
+    the bound that is stated in the end; the same wish asked again starts from what was measured.
     """
     needed = [math.inf] * len(statement.measures)
     run = statement.evaluation(estimates, records, records_error)
@@ -46,17 +47,7 @@ def targets(
     shown = np.ones(statement.relation.rows, dtype=bool) if kept is None else kept.holds
     wanted = wanted_errors(statement, wish, records)
     asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
-    possible = statement.possible(records)
-    ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
-    if asked and all(high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
-        first = asked[0]
-        name, kind = statement.fields[first].name, statement.fields[first].expr.kind
-        low, high = (shown_text(value_at(end, kind)) if kind in TEMPORAL else f"{end:g}" for end in ranges[first])
-        raise refused(
-            f"an error of {error_text(wanted[first], kind)} is half the range of {name} or more, {low} to {high}, "
-            "which costs nothing to state",
-            "ask for a smaller one",
-        )
+    _refuse_vacuous(statement, wanted, asked, records, shown)
     for place in asked:
         error = _reaching(statement, place, run, wanted[place], shown)
         for measure in run.read_places(statement.fields[place].expr.places):
@@ -69,6 +60,30 @@ def targets(
                 # What only HAVING or ORDER BY look at is asked as what is shown.
                 found[block.query] = min(found.get(block.query, math.inf), error if error < math.inf else shared)
     return {query: found[query] for query in estimates}
+
+
+def check_wish(statement: Statement, wish: WantedError, records: float) -> None:
+    """Refuse a wish in the wrong unit, or one that costs nothing to state."""
+    wanted = wanted_errors(statement, wish, records)
+    asked = [place for place in wanted if _bought(statement, statement.fields[place].expr)]
+    _refuse_vacuous(statement, wanted, asked, records, np.ones(statement.relation.rows, dtype=bool))
+
+
+def _refuse_vacuous(
+    statement: Statement, wanted: Mapping[int, float], asked: Sequence[int], records: float, shown: np.ndarray
+) -> None:
+    """Refuse errors of half the range or more of every number that is asked."""
+    possible = statement.possible(records)
+    ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
+    if asked and all(high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
+        first = asked[0]
+        name, kind = statement.fields[first].name, statement.fields[first].expr.kind
+        low, high = (shown_text(value_at(end, kind)) if kind in TEMPORAL else f"{end:g}" for end in ranges[first])
+        raise refused(
+            f"an error of {error_text(wanted[first], kind)} is half the range of {name} or more, {low} to {high}, "
+            "which costs nothing to state",
+            "ask for a smaller one",
+        )
 
 
 def wanted_errors(statement: Statement, wish: WantedError, records: float, *, bought: bool = False) -> dict[int, float]:
@@ -157,6 +172,11 @@ def shortfall(statement: Statement, table: ResultTable, wish: WantedError, recor
             rows = "" if len(cells) == 1 else f" in {len(missed)} of {len(cells)} rows"
             found.append(f"{one.name}: ±{most:g}{days} was not reached{rows}, {reached}")
     return "; ".join(found)
+
+
+def reached(statement: Statement, table: ResultTable, wish: WantedError, records: float) -> bool:
+    """Whether every number of a result is within the wanted error."""
+    return not shortfall(statement, replace(table, note=""), wish, records)
 
 
 def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: np.ndarray) -> float:
