@@ -230,7 +230,7 @@ def _levels_listed(node: exp.Select) -> None:
             called, name, _ = _levels(single) or found
             called.set(name, level.copy())
             alias = f"{item.alias}_{level.name}" if isinstance(item, exp.Alias) else None
-            if alias is None and isinstance(inner, exp.WithinGroup):
+            if alias is None and isinstance(inner, exp.WithinGroup) and isinstance(called, exp.Func):
                 alias = new_name(f"{called.sql_name().lower()}_{level.name}", [one.alias_or_name for one in items])
             items.append(single if alias is None else exp.alias_(single, alias, quoted=True))
     if len(items) != len(node.expressions):
