@@ -471,7 +471,7 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
         found = free_table(knowledge, request, lambda _: recalled)
         if found is not None:
             return Free(request, knowledge, found)
-    before = None if begun else free_table(knowledge, request.but(error=None, promise="certified"))
+    before = None if begun else free_table(knowledge, request.but(error=None, strict=True, promise="certified"))
     ended = partial(_ended, engine, request, statement, before)
     if recalled is not None:
         asked, each = wanted_parts(statement, recalled), part_confidence(statement, recalled, confidence)

@@ -84,7 +84,7 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         bought = _within(statement, knowledge, request, stored)
         if bought is not None and reached(statement, bought, error, knowledge.records):
             return bought
-    free = _best_table(statement, knowledge, request.but(error=None, promise="certified"))
+    free = _best_table(statement, knowledge, request.but(error=None, strict=True, promise="certified"))
     if free is not None and _meets(statement, knowledge, free, request):
         return free
     if stored is not None:

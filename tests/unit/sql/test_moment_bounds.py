@@ -137,13 +137,17 @@ def test_a_statement_buys_the_mean_of_the_rows_and_that_of_the_bins() -> None:
     table = pa.table({"x": np.floor(x), "y": np.floor(y), "g": ["a"] * RECORDS})
     session = opened(table, list(range(101)), warm_start=0)
     sql = "SELECT AVG(x), AVG(y), CORR(x, y) FROM t"
-    price, found = session.cost(sql, error=0.3), session.ask(sql, error=0.3)
-    assert 0 < found.price <= price * (1 + 1e-9)
     with duckdb.connect() as raw:
         raw.register("t", table)
         truth = raw.execute(sql).fetchone() or ()
-    for value, error, true in zip(found.rows[0], found.errors[0], truth, strict=True):
-        assert abs(value - true) <= error
-    assert max(found.errors[0][:2]) <= 0.3 * (1 + 1e-9)
+    for _ in range(5):  # asked again, it buys what is missing
+        price, found = session.cost(sql, error=0.3), session.ask(sql, error=0.3)
+        assert 0 < found.price <= price * (1 + 1e-9)
+        for value, error, true in zip(found.rows[0], found.errors[0], truth, strict=True):
+            assert abs(value - true) <= error
+        assert max(found.errors[0][:2]) <= 0.3 * (1 + 1e-9)
+        if not found.note:
+            break
+    assert max(found.errors[0]) <= 0.3 * (1 + 1e-9)
     again = session.ask(sql, error=0.3)
     assert (again.rows, again.errors, again.price) == (found.rows, found.errors, 0)
