@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import inf
@@ -40,12 +41,13 @@ from reticent.knowledge.free import (
     ratio_of,
     ratio_part_error,
     resolved,
+    together,
     uncertified,
 )
 from reticent.knowledge.knowledge import Knowledge, Reading, Single
 from reticent.knowledge.request import Request, excess_error, part_name, shared_confidence, with_shortfall
 from reticent.losses.losses import ConvexLoss
-from reticent.queries.base import Linear, Query
+from reticent.queries.base import RECORDS_FAILURE, Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.releases.models import Model, free_model
@@ -479,6 +481,24 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
         quote = _statement_parts(engine, request, statement, asked, each, begin, ended)
         if begun or not all(isinstance(part, Free) for part in quote.parts):
             return quote  # a crash may have left a part charged and not yet measured
+        try:
+            return _quote_chosen(engine, request, statement, name, recalled, ended)
+        except QueryError:
+            return quote  # nothing reaches the error: the same as was bought
+    return _quote_chosen(engine, request, statement, name, None, ended)
+
+
+def _quote_chosen(
+    engine: SessionEngine,
+    request: Request,
+    statement: Statement,
+    name: str,
+    recalled: list[float] | None,
+    ended: Callable[[Any], Any],
+) -> Quote:
+    """The quote of parts whose errors are chosen from what is known now."""
+    knowledge, error, confidence = engine.state.knowledge, request.error, request.confidence
+    assert error is not None, "a wish"
     free = partial(_is_free, engine, request)
     errors = chosen_errors(statement, knowledge, error, confidence, own=None, sold=engine.sells, free=free)
     while True:
@@ -520,6 +540,8 @@ def _left_to_buy(engine: SessionEngine, request: Request) -> str:
         price = engine.anew(Free(request.but(key=None), engine.state.knowledge, None)).price
     except QueryError as refusal:
         return f"no further purchase reaches it: {refusal}"
+    if not price:
+        return "no further purchase reaches it"
     left = engine.state.ledger.remaining_for(request.analyst)
     if price > left:
         return f"{budget.unit} {budget.amount(price):.3g} more would be needed, and {budget.amount(left):.3g} is left"
@@ -577,9 +599,10 @@ def quote_ratio(engine: SessionEngine, request: Request, query: Ratio) -> Quote:
                 and knowledge.shares.joint
                 and all(knowledge.free(count, each, recalled[0]) is not None for count in parts_of(query))
             ):
-                # What was bought misses the error: choose again, from what was measured.
-                part = ratio_part_error(knowledge, query, error, confidence)
-                while all(knowledge.free(count, each, part) is not None for count in parts_of(query)):
+                # What was bought misses the error: choose again, from what was measured, if anything can reach it.
+                with suppress(QueryError):
+                    part = ratio_part_error(knowledge, query, error, confidence)
+                while part and part > LEAST and all(knowledge.free(q, each, part) is not None for q in parts_of(query)):
                     part /= 2
         if part is None:
             part = ratio_part_error(knowledge, query, error, confidence) if recalled is None else recalled[0]
@@ -603,10 +626,17 @@ def _as_joined(result: Any) -> Any:
 
 
 def _ended_ratio(engine: SessionEngine, request: Request, before: Answer | None, answer: Answer) -> Answer:
-    """The answer, or what was known before where that is narrower, with what is left to buy."""
+    """The answer, or what was known before where that is narrower, with what is left to buy.
+
+    What was known before takes its place only if both hold jointly and it is as sure: else choosing the narrower of two
+    bounds would miss more often than stated.
+    """
     error = request.error
-    if before is not None and before.error is not None and (answer.error is None or answer.error > before.error):
-        answer = replace(before, price=answer.price, ledger_id=answer.ledger_id)
+    known = before is not None and together(engine.state.knowledge).issuperset(before.origin.split(" + "))
+    if before is not None and known and before.error is not None and before.confidence is not None:
+        sure = before.confidence >= request.confidence - 2 * RECORDS_FAILURE
+        if sure and (answer.error is None or answer.error > before.error):
+            answer = replace(before, price=answer.price, ledger_id=answer.ledger_id)
     told = with_shortfall(answer, error) if isinstance(error, float) else answer
     return told if told.wanted is None else replace(told, note=f"{told.note}; {_left_to_buy(engine, request)}")
 

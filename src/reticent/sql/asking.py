@@ -148,10 +148,10 @@ def _meets(statement: Statement, knowledge: Knowledge, table: ResultTable, reque
 def narrowest(
     statement: Statement, knowledge: Knowledge, table: ResultTable, other: ResultTable, error: WantedError | None
 ) -> ResultTable:
-    """A result with the narrower of two bounds for each number, and its value; of one result if they cannot be joined.
+    """A result with the narrower of two bounds for each number, and its value; unchanged if they cannot be joined.
 
     Statements that a session makes for all questions at once have their own share of the failure probability, so they
-    hold jointly with purchases (answers 1.1). Other bounds are taken only as a whole.
+    hold jointly with purchases (answers 1.1). Of other bounds, choosing the narrower would miss more often than stated.
     """
     keys = [place for place, number in enumerate(table.aggregates) if not number]
     if [[row[k] for k in keys] for row in table.rows] != [[row[k] for k in keys] for row in other.rows]:
@@ -162,14 +162,8 @@ def narrowest(
     ]
     if not any(map(any, better)):
         return table
-    if not (knowledge.shares.joint and together(knowledge).issuperset(other.origin.split(" + "))):
-        worse = any(
-            _narrower(theirs, mine)
-            for pair in zip(table.errors, other.errors, strict=True)
-            for mine, theirs in zip(*pair, strict=True)
-        )
-        sure = other.confidence is not None and other.confidence >= (table.confidence or 0.0) - 2 * RECORDS_FAILURE
-        return table if worse or not sure else replace(other, price=table.price)
+    if not together(knowledge).issuperset(other.origin.split(" + ")):
+        return table
     rows, errors = (
         tuple(
             tuple(theirs if taken else mine for mine, theirs, taken in zip(*cells, strict=True))

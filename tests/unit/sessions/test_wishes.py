@@ -214,3 +214,17 @@ def test_a_key_keeps_its_answer_when_the_wish_is_chosen_again() -> None:
         assert session.ask(text, error=wish, key="one").to_dict() == told
         assert session.cost(text, error=wish, key="one") == 0
         assert session.spent == spent
+
+
+@pytest.mark.parametrize("question", ["mean", "SELECT AVG(b) FROM t WHERE a = 2"])
+def test_a_wish_that_nothing_reaches_is_answered_again_as_bought(question: str) -> None:
+    """No record has a = 2: the mean has no bound, whatever is paid; it was refused when it was asked again."""
+    generator = np.random.default_rng(0)
+    rows = pa.table({"a": generator.integers(0, 2, 3000), "b": generator.integers(0, 10, 3000).astype(float)})
+    table = rt.Table.of(rows, rt.Domain(a=3, b=rt.Numeric(edges=range(11))))
+    asked: Any = rt.mean("b", where=rt.col("a") == 2) if question == "mean" else question
+    with rt.Session.open(None, table, rt.Budget(epsilon=1, delta=1e-9), purpose="few") as session:
+        first, second, third = (session.ask(asked, error=1.5) for _ in range(3))
+    assert first.price > 0
+    assert (second.price, third.price) == (0, 0)
+    assert str(second) == str(third)

@@ -140,9 +140,10 @@ def test_a_statement_buys_the_mean_of_the_rows_and_that_of_the_bins() -> None:
     with duckdb.connect() as raw:
         raw.register("t", table)
         truth = raw.execute(sql).fetchone() or ()
-    for _ in range(5):  # asked again, it buys what is missing
+    for place in range(5):  # asked again, it buys what is missing, if more than it bought is needed
         price, found = session.cost(sql, error=0.3), session.ask(sql, error=0.3)
-        assert 0 < found.price <= price * (1 + 1e-9)
+        assert found.price <= price * (1 + 1e-9)
+        assert found.price > 0 or place > 0
         for value, error, true in zip(found.rows[0], found.errors[0], truth, strict=True):
             assert abs(value - true) <= error
         assert max(found.errors[0][:2]) <= 0.3 * (1 + 1e-9)
