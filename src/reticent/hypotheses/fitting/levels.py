@@ -2,8 +2,8 @@
 
 All blocks of one width are a level: disjoint, so that a level costs what a marginal does. The levels are joined by
 least squares; the result is then divided from the whole table down to its cells, every block between its two halves.
-What a half gets lies between what was measured and what an even division gives, as far as the noise warrants (the
-scale of each depth is learnt from all its blocks), and is never negative. A block's sum is never changed by what
+What a half gets lies between what was measured and what an even division gives, as far as the noise warrants
+(`halves.py`), and is never negative. A block's sum is never changed by what
 happens inside it: what noise does to cells does not reach ranges that hold whole blocks.
 """
 
