@@ -133,7 +133,7 @@ class ResultTable(Framed):
         for place, name in enumerate(self.columns):
             stated = [error for row in self.typical if (error := row[place]) is not None]
             bounds = [error for row in self.errors if (error := row[place]) is not None]
-            bounded = max(bounds) if len(bounds) == len(self.rows) else math.inf
+            bounded = max(bounds) if bounds and len(bounds) == len(self.rows) else math.inf
             if stated and max(stated) < bounded:
                 found.append(f"{name} ± {max(stated):,.3g}")
         return f"19 of 20 such questions are within {', '.join(found)}" if found else ""
