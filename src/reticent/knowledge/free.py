@@ -33,6 +33,7 @@ from reticent.knowledge.raw_sums import bought_mean
 from reticent.knowledge.request import (
     ROUNDING,
     Promise,
+    Records,
     Request,
     WantedError,
     error_in_unit,
@@ -91,7 +92,26 @@ def resolved(request: Request, asked: Query, knowledge: Knowledge) -> Request:
     query, error = asked.resolve(knowledge.domain), request.error
     if error is None:
         return request if query is asked else request.but(question=query)
-    return request.but(question=query, error=error_in_unit(error, query, knowledge.domain, knowledge.records))
+    found = request.but(question=query, error=error_in_unit(error, query, knowledge.domain, knowledge.records))
+    if isinstance(error, Records) and isinstance(query, (Linear, Marginal)):
+        _refuse_private_records(knowledge, query, error, request.confidence)
+    return found
+
+
+def _refuse_private_records(knowledge: Knowledge, query: Single, error: Records, confidence: float) -> None:
+    """Refuse fewer records than the number of all records is known within, for a known share of them.
+
+    Such a share needs no purchase, and none would make its count better.
+    """
+    least = knowledge.records_error * knowledge.records
+    if error.number * ROUNDING >= least:
+        return
+    reading = knowledge.free(query, confidence, None)
+    if reading is not None and reading.error == 0 and np.max(reading.compute()) > 0:
+        raise QueryError(
+            f"{query.text}: the number of records is private and known within {least:.0f} here, whatever is paid; an "
+            f"error of {error.number:g} records cannot be met, ask for a larger one"
+        )
 
 
 def free_single(

@@ -268,7 +268,9 @@ def quantile_rows(part: float, *, continuous: bool, descending: bool) -> Reducer
     """QUANTILE of the rows: order statistics of the lower and of the upper ends bound that of the truth."""
 
     def statistic(numbers: np.ndarray) -> float:
-        return -order_statistic(-numbers, part, continuous) if descending else order_statistic(numbers, part, continuous)
+        return (
+            -order_statistic(-numbers, part, continuous) if descending else order_statistic(numbers, part, continuous)
+        )
 
     def reduce(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Interval:
         numbers, kept = to_interval(operands[0]), _present(operands[0], weight)

@@ -115,3 +115,11 @@ def test_the_largest_record_lies_within_the_condition(level: float) -> None:
         for how in ("DISC", "CONT"):
             found = session.ask(f"SELECT QUANTILE_{how}(kids, {level}) FROM t WHERE kids <= 1")
             assert (found.rows, found.errors) == (((1.0,),), ((0.0,),))
+
+
+def test_numbers_computed_of_conditions_stand_below_each_other() -> None:
+    table = rt.Table.of(pa.table({"kids": [0, 1, 2] * 500}), rt.Domain(kids=4))
+    part = "SELECT ABS(BOOL_OR(kids = 1)), ROUND(BOOL_AND(kids < 4), 1), -(COUNT(*) > 10) FROM t"
+    with rt.Session.open(None, table, rt.Budget(rho=50), warm_start=0.5) as session:
+        found = session.ask(f"{part} UNION ALL {part}")
+    assert found.rows == ((1.0, 1.0, -1.0),) * 2
