@@ -236,14 +236,15 @@ class QuantileExpr(Expr):
         it can exceed a bound but not the whole number just below it. Without rounding, what holds for some records
         below holds for more.
         """
-        if self.continuous:
-            place = np.maximum(count - 1, 0.0) * self.part
-            reached = below >= place + 1 - NEAR if all_of_it else below > place + NEAR
-        elif self.descending:
-            reached = (below > count * self.part + NEAR) | (count - below <= NEAR)
-        else:
-            reached = below >= count * self.part - NEAR
-        return reached & (below > NEAR)
+        with np.errstate(invalid="ignore"):  # what is not bounded reaches everything
+            if self.continuous:
+                place = np.maximum(count - 1, 0.0) * self.part
+                reached = below >= place + 1 - NEAR if all_of_it else below > place + NEAR
+            elif self.descending:
+                reached = (below > count * self.part + NEAR) | (count - below <= NEAR)
+            else:
+                reached = below >= count * self.part - NEAR
+        return (reached | np.isinf(below)) & (below > NEAR)
 
 
 def _cumulative(least: np.ndarray, most: np.ndarray, total: Interval) -> tuple[np.ndarray, np.ndarray]:
