@@ -25,14 +25,14 @@ EPSILON, DELTA = 1.0, 1e-9
 QUESTIONS = (
     ("How many person-years had five or more visits?", "SELECT COUNT(*) FROM visits WHERE doctor_visits >= 5"),
     (
-        "And how many in poor health had none at all?",
-        "SELECT COUNT(*) FROM visits WHERE health = 'poor' AND doctor_visits = 0",
+        "And how many in excellent health had none at all?",
+        "SELECT COUNT(*) FROM visits WHERE health = 'excellent' AND doctor_visits = 0",
     ),
 )
 GROUPED = (
     (
-        "Does free care bring people to the doctor?",
-        "SELECT free_care, AVG(doctor_visits) FROM visits GROUP BY free_care",
+        "Does free care bring people to the doctor? The share that went at least once:",
+        "SELECT free_care, AVG(IF(doctor_visits > 0, 1, 0)) went FROM visits GROUP BY 1",
     ),
     ("How is health distributed?", "SELECT health, COUNT(*) FROM visits GROUP BY health"),
 )

@@ -33,6 +33,7 @@ from reticent.knowledge.raw_sums import bought_mean
 from reticent.knowledge.request import (
     ROUNDING,
     Promise,
+    Records,
     Request,
     WantedError,
     error_in_unit,
@@ -91,7 +92,26 @@ def resolved(request: Request, asked: Query, knowledge: Knowledge) -> Request:
     query, error = asked.resolve(knowledge.domain), request.error
     if error is None:
         return request if query is asked else request.but(question=query)
-    return request.but(question=query, error=error_in_unit(error, query, knowledge.domain, knowledge.records))
+    found = request.but(question=query, error=error_in_unit(error, query, knowledge.domain, knowledge.records))
+    if isinstance(error, Records) and isinstance(query, (Linear, Marginal)):
+        _refuse_private_records(knowledge, query, error, request.confidence)
+    return found
+
+
+def _refuse_private_records(knowledge: Knowledge, query: Single, error: Records, confidence: float) -> None:
+    """Refuse fewer records than the number of all records is known within, for a known share of them.
+
+    Such a share needs no purchase, and none would make its count better.
+    """
+    least = knowledge.records_error * knowledge.records
+    if error.number * ROUNDING >= least:
+        return
+    reading = knowledge.free(query, confidence, None)
+    if reading is not None and reading.error == 0 and np.max(reading.compute()) > 0:
+        raise QueryError(
+            f"{query.text}: the number of records is private and known within {least:.0f} here, whatever is paid; an "
+            f"error of {error.number:g} records cannot be met, ask for a larger one"
+        )
 
 
 def free_single(
@@ -244,11 +264,11 @@ def ratio_part_error(knowledge: Knowledge, query: Ratio, error: float, confidenc
     found = [knowledge.free(part, half, None) or knowledge.guess(part, named=False) for part in parts_of(query)]
     top, bottom = (float(reading.compute()) for reading in found)
     if bottom <= 0:
-        raise QueryError(f"{query.text}: too few records satisfy the condition; ask for their count first")
+        raise QueryError(f"{query.wording}: too few records satisfy the condition; ask for their count first")
     wanted = share_of(query, error, knowledge.domain)
     most = 1.0 if query.bounded(knowledge.domain) else inf
     part = wanted * bottom / (1 + min(most, max(0.0, top / bottom)) + 3 * wanted)
-    return reachable_part(part, error, query.text, knowledge)
+    return reachable_part(part, error, query.wording, knowledge)
 
 
 def reachable_part(part: float, error: WantedError, what: str, knowledge: Knowledge, unit: str = "") -> float:
@@ -280,7 +300,7 @@ def error_floor(knowledge: Knowledge, *, binary: bool) -> float:
 
 
 def uncertified(query: Query) -> QueryError:
-    return QueryError(f"{query.text}: no certificate covers it; give error= to pay for an answer, or strict=False")
+    return QueryError(f"{query.wording}: no certificate covers it; give error= to pay for an answer, or strict=False")
 
 
 def not_one(query: Query) -> QueryError:
@@ -457,7 +477,7 @@ def share_of(query: Query, error: float, domain: Domain) -> float:
     hidden, _ = query.binning(domain)
     if hidden and error <= hidden:
         raise QueryError(
-            f"{query.text}: an error of {error:g} is not above {hidden:g}, which the column's bins hide whatever is "
+            f"{query.wording}: an error of {error:g} is not above {hidden:g}, which the column's bins hide whatever is "
             "paid; ask for a larger one, declare finer bins, or read the table with numbers=True"
         )
     scale = query.units(domain)[1] if isinstance(query, (Linear, Ratio)) else 1.0

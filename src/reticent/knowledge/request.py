@@ -161,8 +161,10 @@ def checked_error(error: Any) -> WantedError:
         return error
     if isinstance(error, str):
         found = _PERCENT.fullmatch(error)
-        if found is None or not 0 < float(found[1]) <= 100:
-            raise QueryError('error is text; give a number, or a percentage such as "1%"')
+        if found is None:
+            raise QueryError(f'error="{error[:40]}" is text; give a number, or a percentage such as "1%"')
+        if not 0 < float(found[1]) <= 100:
+            raise QueryError(f'error="{error[:40]}" cannot be met; give a percentage above 0 and at most 100')
         return Percent(float(found[1]) / 100)
     if not isinstance(error, Real):
         raise QueryError(

@@ -33,6 +33,11 @@ class Query:
         """Canonical text: cache key and ledger entry."""
         return self._write()
 
+    @property
+    def wording(self) -> str:
+        """The query in messages."""
+        return self.text
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the text, in hex."""

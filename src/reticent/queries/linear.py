@@ -232,6 +232,13 @@ class Ratio(Query):
         """Whether it is the mean of a column: a total of its numbers over the records that have one."""
         return isinstance(self.numerator, Total) and self.denominator == self.numerator.present
 
+    @property
+    def wording(self) -> str:
+        """As it was asked, for messages: a mean is not called a quotient of its parts."""
+        if isinstance(self.numerator, Total) and self.is_mean:
+            return f"mean({name_text(self.numerator.column)}, {self.numerator.where.text})"
+        return self.text
+
     def units(self, domain: Domain) -> tuple[float, float]:
         """(offset, scale): the user's value is offset + scale * numerator / denominator."""
         if isinstance(self.numerator, Total):

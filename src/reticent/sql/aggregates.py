@@ -418,8 +418,9 @@ class Aggregator:
             self.scan,
             distribution.Ordered(cells.names[0], bounds, known.kind),
             where.decided(),
-            1.0 - part if descending else part,
+            part,
             continuous=continuous,
+            descending=descending,
         )
 
     def spread(self, tree: exp.Expr, where: Selection) -> Expr:

@@ -86,7 +86,7 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
             return bought
     free = _best_table(statement, knowledge, request.but(error=None, strict=True, promise="certified"))
     if free is not None and _meets(statement, knowledge, free, request):
-        return free
+        return replace(free, note=shortfall(statement, free, error, knowledge.records))
     if stored is not None:
         return None
     try:

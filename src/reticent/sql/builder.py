@@ -39,6 +39,7 @@ from reticent.sql.vectors import (
     Labels,
     Truth,
     Vector,
+    computed_kind,
     settled,
     to_interval,
     value_at,
@@ -216,7 +217,8 @@ class Builder:
         inner = self.expr(tree.this)
         if isinstance(inner, Sum):
             return inner.times(-1.0, inner.kind)
-        return self.call(Function("-", scalars.guarded(scalars.negative), Interval.__neg__, inner.kind), (inner,), tree)
+        kind = computed_kind(inner.kind)
+        return self.call(Function("-", scalars.guarded(scalars.negative), Interval.__neg__, kind), (inner,), tree)
 
     def inner(self, tree: exp.Expr) -> Expr:
         only(tree, "this")

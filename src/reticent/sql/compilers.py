@@ -395,7 +395,7 @@ def _quantile(compiler: SelectCompiler, tree: exp.Expr) -> tuple[Reducer, tuple[
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise refused(f"{wording(tree)} needs a number between 0 and 1", "write QUANTILE_CONT(column, 0.5)")
     kind = NUMBER if operand.kind == INTEGER and continuous else operand.kind
-    return reduction.quantile_rows(1 - value if descending else value, continuous=continuous), (operand,), kind
+    return reduction.quantile_rows(value, continuous=continuous, descending=descending), (operand,), kind
 
 
 def _spread(*, sample: bool, root: bool) -> Any:

@@ -141,7 +141,10 @@ class QuantileExpr(Expr):
     highs: np.ndarray
     """Of the columns of the table, in the order of the number."""
     part: float
+    """Counted from the smallest number on, also where the records are ordered from the largest."""
     continuous: bool
+    descending: bool
+    """Of the numbers that a discrete quantile lies between, the larger: the first when counted from the largest."""
     cuts: tuple[tuple[int, Expr], ...]
     """Cumulative counts up to a column, where one is known on its own account."""
     total: Expr
@@ -170,7 +173,9 @@ class QuantileExpr(Expr):
             below[1][:, column] = np.fmin(below[1][:, column], found.high)
         lows = np.maximum.accumulate(below[0], axis=1)
         highs = np.minimum.accumulate(below[1][:, ::-1], axis=1)[:, ::-1]
-        return self._bounded(self._value(value.cumsum(axis=1)), lows, highs, total, whole=run.whole)
+        with np.errstate(invalid="ignore"):  # an unbounded count says nothing
+            above = most[:, ::-1].cumsum(axis=1)[:, ::-1] - most
+        return self._bounded(self._value(value.cumsum(axis=1)), lows, highs, above, total, whole=run.whole)
 
     def _value(self, below: np.ndarray) -> np.ndarray:
         """From estimated counts, each record at the representative of its bin."""
@@ -182,7 +187,7 @@ class QuantileExpr(Expr):
             lower, upper = self._at(below, first + 1), self._at(below, np.where(part > NEAR, first + 2, first + 1))
             found = lower + part * (upper - lower)
         else:
-            found = self._at(below, np.maximum(np.ceil(count * self.part - NEAR), 1.0))
+            found = self._at(below, self._rank(count))
         return np.where(count < HALF, np.nan, found)
 
     def _at(self, below: np.ndarray, number: np.ndarray) -> np.ndarray:
@@ -191,13 +196,23 @@ class QuantileExpr(Expr):
         return self.middles[reached.argmax(axis=1)]
 
     def _bounded(
-        self, value: np.ndarray, lows: np.ndarray, highs: np.ndarray, total: Interval, *, whole: bool
+        self,
+        value: np.ndarray,
+        lows: np.ndarray,
+        highs: np.ndarray,
+        above: np.ndarray,
+        total: Interval,
+        *,
+        whole: bool,
     ) -> Interval:
-        """The record sought lies in a bin or below it if as many records do, whatever the others are."""
-        above_most = np.maximum(total.high[:, None] - lows, 0.0)
+        """The record sought lies in a bin or below it if as many records do, whatever the others are.
+
+        `lows` and `highs` bound how many lie up to each bin; at most `above` lie beyond it.
+        """
         above_least = np.maximum(total.low[:, None] - highs, 0.0)
-        sure = lows >= self._number(lows + above_most, upper=True) - NEAR
-        possible = highs >= self._number(highs + above_least, upper=False) - NEAR
+        above_most = np.fmin(np.maximum(total.high[:, None] - lows, 0.0), above)
+        sure = self._reached(lows, lows + above_most, all_of_it=True)
+        possible = self._reached(highs, highs + above_least, all_of_it=False)
         last = len(self.middles) - 1
         high = self.highs[np.where(sure.any(axis=1), sure.argmax(axis=1), last)]
         low = self.lows[np.where(possible.any(axis=1), possible.argmax(axis=1), last)]
@@ -208,12 +223,28 @@ class QuantileExpr(Expr):
             value = np.where(np.isnan(value), np.nan, np.clip(value, low, np.maximum(low, high)))
         return Interval(value, low, np.maximum(low, high), maybe if maybe.any() else None)
 
-    def _number(self, count: np.ndarray, *, upper: bool) -> np.ndarray:
-        """The number of the record sought among so many, counted from one; at least one."""
-        if self.continuous:
-            place = np.maximum(count - 1, 0.0) * self.part
-            return (np.ceil(place - NEAR) if upper else np.floor(place + NEAR)) + 1
+    def _rank(self, count: np.ndarray) -> np.ndarray:
+        """The number of the record of a discrete quantile among so many, counted from one; beyond them the last one."""
+        if self.descending:
+            return np.floor(count * self.part + NEAR) + 1
         return np.maximum(np.ceil(count * self.part - NEAR), 1.0)
+
+    def _reached(self, below: np.ndarray, count: np.ndarray, *, all_of_it: bool) -> np.ndarray:
+        """Whether so many records reach the first or, for all of it, the last record that the quantile depends on.
+
+        The numbers bound whole numbers and need not be whole themselves, so the rank is not rounded either: rounded up,
+        it can exceed a bound but not the whole number just below it. Without rounding, what holds for some records
+        below holds for more.
+        """
+        with np.errstate(invalid="ignore"):  # what is not bounded reaches everything
+            if self.continuous:
+                place = np.maximum(count - 1, 0.0) * self.part
+                reached = below >= place + 1 - NEAR if all_of_it else below > place + NEAR
+            elif self.descending:
+                reached = (below > count * self.part + NEAR) | (count - below <= NEAR)
+            else:
+                reached = below >= count * self.part - NEAR
+        return (reached | np.isinf(below)) & (below > NEAR)
 
 
 def _cumulative(least: np.ndarray, most: np.ndarray, total: Interval) -> tuple[np.ndarray, np.ndarray]:
@@ -252,8 +283,11 @@ def _grouped(scan: Scan, categories: Categories, where: Predicate) -> tuple[Cell
     return cells, tuple(value for _, value in places)
 
 
-def select_quantile(scan: Scan, ordered: Ordered, where: Predicate, part: float, *, continuous: bool) -> Expr:
-    """QUANTILE of a column's numbers or dates; NULLs are left out."""
+def select_quantile(
+    scan: Scan, ordered: Ordered, where: Predicate, part: float, *, continuous: bool, descending: bool
+) -> Expr:
+    """QUANTILE of a column's numbers or dates, counted from the largest where descending; NULLs are left out."""
+    part = 1.0 - part if descending else part
     bounds = ordered.bounds
     known = np.flatnonzero(bounds.number)
     if not known.size:
@@ -274,7 +308,10 @@ def select_quantile(scan: Scan, ordered: Ordered, where: Predicate, part: float,
     lows, highs = (np.array(end[order]) for end in (bounds.low, bounds.high))
     # Where bins of the number overlap, a bound is that of all bins up to it, or from it on.
     lows, highs = np.minimum.accumulate(lows[::-1])[::-1], np.maximum.accumulate(highs)
-    return QuantileExpr(cells, bounds.value[order], lows, highs, part, continuous, cuts, total, scan.rows, kind)
+    reverse = descending and not continuous  # between two records there is no order
+    return QuantileExpr(
+        cells, bounds.value[order], lows, highs, part, continuous, reverse, cuts, total, scan.rows, kind
+    )
 
 
 def _cuts(scan: Scan, name: str, where: Predicate, order: np.ndarray) -> tuple[tuple[int, Expr], ...]:

@@ -153,14 +153,19 @@ def _extremes(expr: Expr, possible: Run, shown: np.ndarray) -> tuple[float, floa
     return float(low[numbers].min()), float(high[numbers].max())
 
 
-def shortfall(statement: Statement, table: ResultTable, wish: WantedError, records: float) -> str:
-    """What a result says in its note, and where a number did not reach the wanted error."""
+def shortfall(
+    statement: Statement, table: ResultTable, wish: WantedError, records: float, *, for_sale: bool = False
+) -> str:
+    """What a result says in its note, and where a number did not reach the wanted error.
+
+    With `for_sale`, only numbers that a purchase can improve: the number of all records is not one of them.
+    """
     found = [table.note] if table.note else []
     if statement.synthetic is not None or statement.explained is not None:
         return table.note
     wanted = wanted_errors(statement, wish, records, bought=True)
     for place, one in enumerate(statement.fields):
-        if place not in wanted or not _bought(statement, one.expr):
+        if place not in wanted or (for_sale and not _bought(statement, one.expr)):
             continue
         kind = one.expr.kind
         most, days = wanted[place] / SHOWN_UNIT.get(kind, 1.0), " days" if kind in TEMPORAL else ""
@@ -175,8 +180,8 @@ def shortfall(statement: Statement, table: ResultTable, wish: WantedError, recor
 
 
 def reached(statement: Statement, table: ResultTable, wish: WantedError, records: float) -> bool:
-    """Whether every number of a result is within the wanted error."""
-    return not shortfall(statement, replace(table, note=""), wish, records)
+    """Whether every number of a result that a purchase can improve is within the wanted error."""
+    return not shortfall(statement, replace(table, note=""), wish, records, for_sale=True)
 
 
 def _reaching(statement: Statement, place: int, run: Run, wanted: float, shown: np.ndarray) -> float:

@@ -32,6 +32,7 @@ from reticent.sql.vectors import (
     TIMESTAMP,
     TRUTH,
     Labels,
+    computed_kind,
 )
 
 MAX_DECIMALS = 15
@@ -245,7 +246,9 @@ def _to_power(power: float, numbers: Interval) -> Interval:
 def _absolute(builder: Builder, tree: exp.Expr) -> Expr:
     only(tree, "this")
     inner = builder.expr(tree.this)
-    return builder.call(Function("ABS", scalars.guarded(abs), Interval.absolute, inner.kind), (inner,), tree)
+    return builder.call(
+        Function("ABS", scalars.guarded(abs), Interval.absolute, computed_kind(inner.kind)), (inner,), tree
+    )
 
 
 def _rounded(builder: Builder, tree: exp.Expr) -> Expr:
@@ -254,7 +257,7 @@ def _rounded(builder: Builder, tree: exp.Expr) -> Expr:
     inner = builder.expr(tree.this)
     scalar = scalars.guarded(lambda value: scalars.rounded(value, decimals))
     return builder.call(
-        Function("ROUND", scalar, lambda numbers: numbers.rounded(decimals), inner.kind), (inner,), tree
+        Function("ROUND", scalar, lambda numbers: numbers.rounded(decimals), computed_kind(inner.kind)), (inner,), tree
     )
 
 
@@ -264,7 +267,9 @@ def _truncated(builder: Builder, tree: exp.Expr) -> Expr:
     inner, scale = builder.expr(tree.this), 10.0**decimals
     scalar = scalars.guarded(lambda value: scalars.truncated(value, decimals))
     curve: Curve = lambda values: np.trunc(values * scale) / scale  # noqa: E731
-    return builder.call(Function("TRUNC", scalar, lambda numbers: numbers.mapped(curve), inner.kind), (inner,), tree)
+    return builder.call(
+        Function("TRUNC", scalar, lambda numbers: numbers.mapped(curve), computed_kind(inner.kind)), (inner,), tree
+    )
 
 
 def _decimals(builder: Builder, tree: exp.Expr) -> int:

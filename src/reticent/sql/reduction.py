@@ -264,8 +264,13 @@ def _as_truth(vector: Vector) -> Truth:
         return Truth(numbers.value, numbers.high >= 1.0, numbers.low <= 0.0, numbers.maybe_null)
 
 
-def quantile_rows(part: float, *, continuous: bool) -> Reducer:
+def quantile_rows(part: float, *, continuous: bool, descending: bool) -> Reducer:
     """QUANTILE of the rows: order statistics of the lower and of the upper ends bound that of the truth."""
+
+    def statistic(numbers: np.ndarray) -> float:
+        return (
+            -order_statistic(-numbers, part, continuous) if descending else order_statistic(numbers, part, continuous)
+        )
 
     def reduce(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Interval:
         numbers, kept = to_interval(operands[0]), _present(operands[0], weight)
@@ -273,12 +278,12 @@ def quantile_rows(part: float, *, continuous: bool) -> Reducer:
         for group, members in _by_group(groups):
             held = members[kept.value[members] >= 0.5]
             if held.size:
-                value[group] = order_statistic(numbers.value[held], part, continuous)
+                value[group] = statistic(numbers.value[held])
             possible, sure = members[kept.possible[members]], members[kept.sure[members]]
             if len(possible) == len(sure):
                 if sure.size:
-                    low[group] = order_statistic(numbers.low[sure], part, continuous)
-                    high[group] = order_statistic(numbers.high[sure], part, continuous)
+                    low[group] = statistic(numbers.low[sure])
+                    high[group] = statistic(numbers.high[sure])
             else:
                 low[group], high[group] = numbers.low[possible].min(), numbers.high[possible].max()
         null = _sums(kept.sure.astype(float), groups) == 0

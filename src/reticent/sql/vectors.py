@@ -306,6 +306,11 @@ def shown_values(attribute: Attribute) -> tuple[Any, ...]:
     return attribute.group_keys
 
 
+def computed_kind(kind: str) -> str:
+    """The kind of what is computed from a number: truth values count as 1 and 0."""
+    return INTEGER if kind == TRUTH else kind
+
+
 def kind_of(attribute: Attribute) -> str:
     """The kind of a column's values."""
     if isinstance(attribute, Numeric):

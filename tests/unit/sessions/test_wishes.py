@@ -5,6 +5,7 @@ The properties hold for generated tables and statements: sizes, skew, noise rela
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -228,3 +229,27 @@ def test_a_wish_that_nothing_reaches_is_answered_again_as_bought(question: str) 
     assert first.price > 0
     assert (second.price, third.price) == (0, 0)
     assert str(second) == str(third)
+
+
+@pytest.mark.parametrize("options", [{"warm_start": 0.0}, {"warm_start": 0.5}, {"purpose": "few"}])
+def test_the_number_of_records_is_not_better_than_it_is_known(options: dict[str, Any]) -> None:
+    """Under add-remove it is private and measured once: a smaller error is told as missed, or refused, at no price."""
+    table = rt.Table.of(pa.table({"kids": [0, 1, 2, 3] * 2000}), rt.Domain(kids=4), neighbours="add-remove")
+    budget = rt.Budget(epsilon=1, delta=1e-9)
+    with rt.Session.open(None, table, budget, progress=False, **options) as session:
+        before = session.spent
+        for sql in (
+            "SELECT COUNT(*) FROM t",
+            "SELECT COUNT(*) + 1 FROM t",
+            "SELECT COUNT(kids) FROM t WHERE kids <= 3",
+        ):
+            found = session.ask(sql, error=5)
+            bound = found.errors[0][0]
+            assert bound is not None
+            assert bound > 5
+            assert "±5 was not reached" in found.note
+            assert "not reached" not in session.ask(sql, error=math.ceil(bound)).note
+        for query in (rt.count(), rt.count(rt.col("kids") <= 3)):
+            with pytest.raises(rt.QueryError, match="ask for a larger"):
+                session.ask(query, error=rt.records(5))
+        assert session.spent == before
