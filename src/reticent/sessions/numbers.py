@@ -129,7 +129,8 @@ def _records_within(known: Knowledge, query: Query, column: OfColumn, error: flo
     _, lower, upper = scaled_numbers(known.domain, column.column)
     wanted = (error - rounding(column, known.domain)) / (upper - lower)
     if not wanted > 0:
-        raise QueryError(f"{query.wording}: an error of {error:g} is below the grid of its numbers; ask for a larger one")
+        what = f"{query.wording}: an error of {error:g} is below the grid of its numbers"
+        raise QueryError(f"{what}; ask for a larger one")
     if isinstance(query, Mean) and known.records_error == 0:
         return wanted * known.records
     present = counted_records(column)
