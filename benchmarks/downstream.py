@@ -125,10 +125,10 @@ def run(quick: bool) -> dict[str, Any]:
         return {"skipped": "the public tables of ../shared/data are not on this machine"}
     cases = []
     for task, read in TASKS.items():
-        described = read()
+        domain, codes, label, positive = read()
         for delta in DELTAS:
-            found = [one(task, delta, *described, i) for i in range(1 if quick else RUNS)]
-            row = {"task": task, "delta": delta, "records": len(described[1]), "columns": len(described[0])}
+            found = [one(task, delta, domain, codes, label, positive, i) for i in range(1 if quick else RUNS)]
+            row = {"task": task, "delta": delta, "records": len(codes), "columns": len(domain)}
             row |= {key: statistics.median(f[key] for f in found) for key in found[0]}
             cases.append(row)
             print(row, flush=True)
