@@ -37,7 +37,7 @@ RECORDS = 100_000
 """Of a generated table."""
 ASKED = 20_000
 """Ranges drawn once; means over them stand for means over all."""
-TRIALS = 60
+TRIALS = 1000
 """Of each rival."""
 LARGEST_FACTOR = 64
 
@@ -226,7 +226,7 @@ def cases(quick: bool) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def run(quick: bool) -> dict[str, Any]:
-    repeats = 3 if quick else 10
+    repeats = 3 if quick else 30
     rows: list[dict[str, Any]] = []
     rivals: dict[tuple[Any, ...], dict[str, Any]] = {}
     for name, counts in cases(quick):

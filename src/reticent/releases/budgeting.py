@@ -275,14 +275,14 @@ class Collection:
         for names in dict.fromkeys(n.attributes for n in self.noisy if n.attributes in self.plans):
             shape = self._curator.domain.shape_of(names)
             levels = [
-                FitLevel(n.asked.widths or (1,) * len(names), n.values, n.noise.sd)
+                FitLevel(n.asked.widths or (1,) * len(names), n.values, n.noise.sd, self.pure)
                 for n in self.noisy
                 if n.attributes == names
             ]
             wider = ((n.attributes, n.values, n.noise.sd) for n in self.noisy if n.whole and n.attributes != names)
             summed = collapse(wider, names)
             if summed is not None:
-                levels.append(FitLevel((1,) * len(names), *summed))
+                levels.append(FitLevel((1,) * len(names), *summed, self.pure))
             cells = estimate_cells(levels, shape, count) / count
             sd = cell_sd(residual_precisions(levels, shape), shape) / count
             found[names] = Measurement(Marginal(names), cells, sd)

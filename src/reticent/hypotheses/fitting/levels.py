@@ -2,8 +2,8 @@
 
 All blocks of one width are a level: disjoint, so that a level costs what a marginal does. The levels are joined by
 least squares; the result is then divided from the whole table down to its cells, every block between its two halves.
-What a half gets lies between what was measured and what an even division gives, as far as the noise warrants (the
-scale of each depth is learnt from all its blocks), and is never negative. A block's sum is never changed by what
+What a half gets lies between what was measured and what an even division gives, as far as the noise warrants
+(`halves.py`), and is never negative. A block's sum is never changed by what
 happens inside it: what noise does to cells does not reach ranges that hold whole blocks.
 """
 
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+
+from reticent.hypotheses.fitting.halves import ANY_LAW, DividedBlocks, hints_of_nothing, log_tails
 
 __all__ = [
     "FitLevel",
@@ -33,13 +35,7 @@ SWEEPS = 10
 """Of proportional fitting: what is left after them is far below the noise."""
 ITERATIONS = 2000
 """Conjugate gradients end after as many steps as the levels have combinations where widths divide sizes."""
-EMPTY = (0.0, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95)
-"""How often one half of a block may have everything."""
-LEARNT_BLOCKS = 2**14
-"""From so many blocks both are learnt; of more, every second or third."""
 TINY = 1e-300
-SCALES = np.geomspace(1e-3, 1.0, 13)
-"""Standard deviations of a half's share of its block, over that of a coin that decides for all of it."""
 
 Shape = tuple[int, ...]
 
@@ -51,6 +47,8 @@ class FitLevel:
     widths: Shape
     values: np.ndarray
     sd: float
+    laplace: bool = False
+    """Whether it is Laplace noise; else it is normal."""
 
 
 def tops(shape: Shape) -> Shape:
@@ -122,7 +120,7 @@ def estimate_cells(levels: Sequence[FitLevel], shape: Shape, total: float) -> np
     Noise rules no cell out: together they have a hundredth of the noise of one cell, divided evenly, at least.
     """
     plain, precisions = least_squares(levels, shape), residual_precisions(levels, shape)
-    cells = divided_levels(plain, precisions, total)
+    cells = divided_levels(plain, levels, total)
     if len(shape) > 1:
         cells = _with_sides(cells, _sides(cells, plain, precisions))
         cells *= total / cells.sum()
@@ -176,20 +174,101 @@ def cell_sd(precisions: np.ndarray, shape: Shape) -> float:
     return float(left / prod(2.0**top for top in tops(shape))) ** 0.5
 
 
-def divided_levels(cells: np.ndarray, precisions: np.ndarray, total: float) -> np.ndarray:
-    """Non-negative cells near some that may be negative, of which differences are known with these precisions."""
-    shape = cells.shape
-    exponents = list(tops(shape))
-    sizes = np.ones(shape)
+def divided_levels(cells: np.ndarray, levels: Sequence[FitLevel], total: float) -> np.ndarray:
+    """Non-negative cells near those of least squares, which may be negative.
+
+    From the cells up it is learnt how evenly the blocks of each depth are divided, and whether a half may hold nothing;
+    from the whole table down every block is divided.
+    """
+    precisions = residual_precisions(levels, cells.shape)
+    depths = _depths(cells, levels, precisions)
+    laws, law = [], ANY_LAW
+    for depth in reversed(depths):
+        laws.append(depth.blocks.learn(np.maximum(depth.whole, 0.0), law))
+        law = laws[-1].for_coarser()
     found = np.full((1,) * cells.ndim, float(total))
+    for depth, law in zip(depths, reversed(laws), strict=True):
+        first = depth.blocks.first(found.ravel(), law).reshape(found.shape)
+        found = _join((first, found - first), depth.axis, depth.size)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Depth:
+    """Blocks that are divided along one axis, into halves of which there are `size` along it."""
+
+    axis: int
+    size: int
+    whole: np.ndarray
+    blocks: DividedBlocks
+
+
+def _depths(cells: np.ndarray, levels: Sequence[FitLevel], precisions: np.ndarray) -> list[_Depth]:
+    """From the whole table, which is one block, to its cells."""
+    sizes = np.ones(cells.shape)
+    inside = _Inside()
+    found = []
+    for exponents, axis in reversed(_divisions(cells.shape)):
+        widths = tuple(2**e for e in exponents)
+        sums = block_sums(cells, widths)
+        noise = _contrast_sd(exponents, None, precisions)
+        inside.add(log_tails(sums, noise, _laplaces(levels, widths)))
+        nothing = _halves(inside.hints(), axis)
+        inside.double(axis)
+        halves, room = _halves(sums, axis), _halves(block_sums(sizes, widths), axis)
+        even, whole = room[0] / (room[0] + room[1]), halves[0] + halves[1]
+        blocks = DividedBlocks(
+            even.ravel(),
+            (halves[0] - even * whole).ravel(),
+            _contrast_sd(exponents, axis, precisions),
+            (nothing[0].ravel(), nothing[1].ravel()),
+        )
+        found.append(_Depth(axis, sums.shape[axis], whole.ravel(), blocks))
+    return found[::-1]
+
+
+def _divisions(shape: Shape) -> list[tuple[Shape, int]]:
+    """Exponents of the halves' widths, and the axis along which they are neighbours: the longest side is divided."""
+    exponents = list(tops(shape))
+    found = []
     while any(exponents):
         axis = int(np.argmax(exponents))
         exponents[axis] -= 1
-        widths = tuple(2**e for e in exponents)
-        sd = _contrast_sd(exponents, axis, precisions)
-        halves, room = _halves(block_sums(cells, widths), axis), _halves(block_sums(sizes, widths), axis)
-        found = _join(_divide(found, halves, room, sd), axis, block_sums(sizes, widths).shape[axis])
+        found.append((tuple(exponents), axis))
     return found
+
+
+class _Inside:
+    """The least probable sum inside every block, at each depth from the cells up, if nothing but noise is there.
+
+    A half whose own sum may be noise is not empty if a few of its codes clearly hold records.
+    """
+
+    def __init__(self) -> None:
+        self._least: list[np.ndarray] = []
+        self._counts: list[int] = []
+
+    def add(self, log_p: np.ndarray) -> None:
+        self._least.append(log_p)
+        self._counts.append(1)
+
+    def hints(self) -> np.ndarray:
+        """Of every block; its sums at all depths are as many tries (Bonferroni)."""
+        tries = np.log(len(self._counts)) + np.log(self._counts)
+        return hints_of_nothing(np.min([p + t for p, t in zip(self._least, tries, strict=True)], axis=0))
+
+    def double(self, axis: int) -> None:
+        self._least = [np.minimum(*_halves(p, axis)) for p in self._least]
+        self._counts = [2 * count for count in self._counts]
+
+
+def _laplaces(levels: Sequence[FitLevel], widths: Shape) -> float:
+    """Of how many equal Laplace noises the sum of a block has the kurtosis; infinite if noise is normal."""
+    told = [level for level in levels if all(v <= w for v, w in zip(level.widths, widths, strict=True))]
+    precisions = np.array([prod(level.widths) / level.sd**2 for level in told])
+    counts = np.array([prod(level.widths) / prod(widths) if level.laplace else 0.0 for level in told])
+    excess = float(((precisions / precisions.sum()) ** 2 * counts).sum())
+    return 1 / excess if excess else np.inf
 
 
 def _halves(blocks: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
@@ -209,8 +288,9 @@ def _join(halves: tuple[np.ndarray, np.ndarray], axis: int, size: int) -> np.nda
     return joined.reshape(shape).take(np.arange(size), axis=axis)
 
 
-def _contrast_sd(exponents: Sequence[int], axis: int, precisions: np.ndarray) -> float:
-    """Noise of half the difference of two blocks that are neighbours along an axis, after least squares.
+def _contrast_sd(exponents: Sequence[int], axis: int | None, precisions: np.ndarray) -> float:
+    """Noise of half the difference of two blocks that are neighbours along an axis, after least squares; without an
+    axis, of a block.
 
     Along the axis it is a difference at one width; along the others the sum over a block, which is made of differences
     at all larger widths and the mean: 2^2e / 2^(m+1) of its square at width 2^m, and 2^2e / 2^top of the mean.
@@ -229,50 +309,3 @@ def _contrast_sd(exponents: Sequence[int], axis: int, precisions: np.ndarray) ->
     for energies in reversed(parts):
         left = left @ energies
     return float(left) ** 0.5
-
-
-def _divide(
-    whole: np.ndarray, halves: tuple[np.ndarray, np.ndarray], room: tuple[np.ndarray, np.ndarray], sd: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of what the first half may hold: all, nothing, or a share that is normal around an even division.
-
-    How often a half is empty and how far shares stray is what makes all blocks of this depth likeliest.
-    """
-    even = room[0] / (room[0] + room[1])
-    departure = halves[0] - even * (halves[0] + halves[1])
-    spread = whole * whole * even * (1 - even)
-    inside = spread > 0
-    if not inside.any():
-        return even * whole, (1 - even) * whole
-    ends = departure + even * whole, departure - (1 - even) * whole  # distances from nothing and from all
-    learnt = np.flatnonzero(inside)[:: -(-np.count_nonzero(inside) // LEARNT_BLOCKS)]
-    nothing, everything = (distance.ravel()[learnt] for distance in ends)
-    scale, empty = _likeliest(departure.ravel()[learnt], spread.ravel()[learnt], nothing, everything, sd)
-    signal = spread * scale**2
-    nothing, everything = (0.5 * empty * _density(distance, sd) for distance in ends)
-    between = (1 - empty) * _density(departure, np.sqrt(signal + sd * sd))
-    shared = np.clip(even * whole + departure * signal / (signal + sd * sd), 0.0, whole)
-    total = nothing + everything + between
-    sure = total > TINY
-    mean = np.divide(everything * whole + between * shared, total, out=shared.copy(), where=sure)
-    first = np.where(inside, np.clip(mean, 0.0, whole), even * whole)
-    return first, whole - first
-
-
-def _likeliest(
-    departure: np.ndarray, spread: np.ndarray, nothing: np.ndarray, everything: np.ndarray, sd: float
-) -> tuple[float, float]:
-    ends = 0.5 * (_density(nothing, sd) + _density(everything, sd))
-    best, found = -np.inf, (1.0, 0.0)
-    for scale in SCALES:
-        between = _density(departure, np.sqrt(spread * scale**2 + sd * sd))
-        for empty in EMPTY:
-            likelihood = float(np.log(np.maximum(empty * ends + (1 - empty) * between, TINY)).sum())
-            if likelihood > best:
-                best, found = likelihood, (float(scale), empty)
-    return found
-
-
-def _density(distance: np.ndarray, sd: np.ndarray | float) -> np.ndarray:
-    """Normal, up to a constant factor."""
-    return np.exp(-0.5 * (distance / sd) ** 2) / sd
