@@ -376,7 +376,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
             at_most=TYPICAL_MARK,
         ),
         Claim(
-            f"tables of {len(off)} on which predicted bounds were within {PREDICTED_MARK} of the obtained ones, medians",
+            f"tables of {len(off)} on which predicted bounds were within {PREDICTED_MARK} of obtained ones, medians",
             near,
             at_least=min(PREDICTED_TABLES, len(off)),
         ),
