@@ -278,8 +278,9 @@ def present(found: dict[str, Any]) -> list[Shown]:
     square = [row for row in rows if " x " in row["table"]]
     shown: list[Shown] = [
         (
-            f"Mean absolute error over all ranges, in records, of {RUNS} releases a row, {RUNS_OF_FEW} of tables of up to "
-            f"{FEW_CODES} codes; rivals over {TRIALS} trials. The tree is b-ary and consistent with the best b for its size and noise."
+            f"Mean absolute error over all ranges, in records, of {RUNS} releases a row ({RUNS_OF_FEW} of tables of up "
+            f"to {FEW_CODES} codes); rivals over {TRIALS} trials. The tree is b-ary and consistent with the best b for "
+            "its size and noise."
         ),
         *(
             Claim(f"largest error over that of the best tree, {name}", max(row["ratio"] for row in part), at_most=1.1)
