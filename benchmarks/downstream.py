@@ -4,7 +4,8 @@ A release of all triples with the column to be predicted is made of seven tenths
 is trained on as many rows drawn from it, another on the rows themselves, both are tested on the other three tenths. XOR
 is a label that no fewer than all three columns tell anything about: its four-way table is asked. The people of NIST are
 released twice: with the label as the column to be predicted, as somebody prepares a table who wants to train a model,
-and with the deciles from which it is computed, whose tables have more than five times as many cells.
+and with the deciles from which it is computed, whose tables have more than five times as many cells. Both deltas of
+NIST's score are run: the one of our other suites, and one that is common for training data and buys less noise.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from reticent.kernel.table import Table
 from reticent.queries.workload import Workload
 
 EPSILON = 1.0
+DELTAS = (DELTA, 1e-5)
 RUNS = 5
 TRAINED = 0.7
 SEED = 20261117
@@ -93,7 +95,7 @@ def scores(rows: np.ndarray, test: np.ndarray, place: int, positive: Sequence[in
 
 
 def one(
-    task: str, domain: Domain, codes: np.ndarray, label: str, positive: Sequence[int], run: int
+    task: str, delta: float, domain: Domain, codes: np.ndarray, label: str, positive: Sequence[int], run: int
 ) -> dict[str, float]:
     order = np.random.default_rng(SEED + run).permutation(len(codes))
     train, test = np.split(codes[order], [round(TRAINED * len(codes))])
@@ -101,7 +103,7 @@ def one(
     records = Records.of_codes(domain, columns, np.ones(len(train), dtype=np.int64))
     table = Table(records, domain, neighbours="add-remove")
     cpu = time.process_time()
-    budget = rt.Budget(epsilon=EPSILON, delta=DELTA)
+    budget = rt.Budget(epsilon=EPSILON, delta=delta)
     made = rt.release(table, asked(task, domain, label), budget, progress=False)
     cpu = time.process_time() - cpu
     drawn = made.synthesize(len(train), seed=SEED + run).to_pandas()
@@ -124,34 +126,45 @@ def run(quick: bool) -> dict[str, Any]:
     cases = []
     for task, read in TASKS.items():
         domain, codes, label, positive = read()
-        found = [one(task, domain, codes, label, positive, i) for i in range(1 if quick else RUNS)]
-        row = {"task": task, "records": len(codes), "columns": len(domain)}
-        row |= {key: statistics.median(f[key] for f in found) for key in found[0]}
-        cases.append(row)
-        print(row, flush=True)
-    return {"epsilon": EPSILON, "delta": DELTA, "runs": 1 if quick else RUNS, "cases": cases}
+        for delta in DELTAS:
+            found = [one(task, delta, domain, codes, label, positive, i) for i in range(1 if quick else RUNS)]
+            row = {"task": task, "delta": delta, "records": len(codes), "columns": len(domain)}
+            row |= {key: statistics.median(f[key] for f in found) for key in found[0]}
+            cases.append(row)
+            print(row, flush=True)
+    return {"epsilon": EPSILON, "runs": 1 if quick else RUNS, "cases": cases}
 
 
 def present(found: dict[str, Any]) -> list[Shown]:
-    cases = {row["task"]: row for row in found["cases"]}
+    cases = {(row["task"], row["delta"]): row for row in found["cases"]}
+    learned = ("adult", "nist", "nist, deciles")
+    lost = {
+        f"delta {delta:g}": [(task, cases[task, delta]["auc lost"]) for task in learned]
+        for delta in sorted({delta for _, delta in cases})
+    }
     return [
         (
             "Gradient boosting (scikit-learn's HistGradientBoosting, its defaults) trained on as many synthetic rows as"
             f" the release saw, tested on three tenths of the table that it did not see; epsilon {found['epsilon']:g},"
-            f" delta {found['delta']:g}, add-remove, {found['runs']} runs, medians. All triples with the predicted"
-            " column are asked; of XOR all pairs and the four-way table."
+            f" add-remove, {found['runs']} runs, medians. All triples with the predicted column are asked; of XOR all"
+            " pairs and the four-way table."
         ),
         *(
-            Claim(f"area under the curve lost, {task}", cases[task]["auc lost"], at_most=MARK)
-            for task in ("adult", "nist", "nist, deciles")
+            Claim(f"area under the curve lost, {task}, delta {delta:g}", row["auc lost"], at_most=MARK)
+            for (task, delta), row in cases.items()
+            if task in learned
         ),
-        Claim("accuracy, xor of three", cases["xor of three"]["accuracy, synthetic rows"], at_least=XOR_MARK),
+        *(
+            Claim(f"accuracy, xor of three, delta {delta:g}", row["accuracy, synthetic rows"], at_least=XOR_MARK)
+            for (task, delta), row in cases.items()
+            if task == "xor of three"
+        ),
         Plot(
             "auc-lost",
             "Area under the curve lost by training on synthetic rows",
             "task",
             "area lost",
-            series={"lost": [(task, cases[task]["auc lost"]) for task in ("adult", "nist", "nist, deciles")]},
+            series=lost,
             marks={"mark": MARK},
             expected="What noise on pairs and triples hides from a model, and nothing more.",
         ),
