@@ -1,6 +1,7 @@
 """The default release: measures marginals of the workload in rounds, fits a shrunk log-linear model and audits it.
 
-The first round measures every set of attributes inside the sets of the workload. Later rounds add precision where it
+Single queries that their tables would tell worse are measured themselves (`direct.py`). Of the other sets, the first
+round measures every set of attributes inside the sets of the workload. Later rounds add precision where it
 reduces the workload's error most (`rounds.py`); with Gaussian noise they measure residuals of marginals.
 
 A small universe is held as a whole. It is measured as one histogram if one noisy count per cell answers the workload
@@ -40,7 +41,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import Kind
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
-from reticent.knowledge.guarantees import Outcome, Progress, Report, silent
+from reticent.knowledge.guarantees import Guarantee, Outcome, Progress, Report, silent
 from reticent.knowledge.tails import check_confidence
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
@@ -55,9 +56,11 @@ from reticent.releases.candidates import (
     target_sets,
     without_single_codes,
 )
+from reticent.releases.direct import QUERIES, DirectQueries
 from reticent.releases.levels import LevelPlan, level_plans
 from reticent.releases.pure_plan import histogram_serves
 from reticent.releases.rounds import ONLY_ROUND, STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
+from reticent.releases.workload_audit import audited
 
 __all__ = ["Adaptive"]
 
@@ -212,21 +215,26 @@ class Adaptive:
             raise too_little(allowance, curator.budget, f"marginals and {AUDITS} audits", needed=needed)
         units = allowance - audits
         collection.plans = _level_plans(curator, workload, collection, key)
+        targets, units = self._measure_queries(collection, workload.on(domain), targets, units, report)
         learn = self._whole if domain.size <= self.dense_cells else self._proposed
         fitted_formerly = curator.begun(f"{key}:audit:cells") is not None and curator.kept(f"{key}:hypothesis") is None
         fit_options = FORMER_FIT if fitted_formerly else {}
         learned = without_single_codes(domain, targets, collection.plans)
         hypothesis, notes = learn(collection, domain, learned, units, report, fit_options)
-        certificates = ()
+        certificates, guarantees = (), ()
         if self.audit_share:
             report(Progress(STEPS - 1, STEPS, "auditing the workload", collection.spent_share))
             hypothesis = held(curator, hypothesis, key)
-            certificates, lost = self._certify(curator, collection, hypothesis, list(targets), key, fitted_formerly)
-            notes |= {"uncertified": OTHER_PROCESSOR.format(kinds=" and ".join(lost))} if lost else {}
+            if collection.singles:
+                hypothesis, guarantees = self._guarantee(curator, collection, workload, hypothesis, bool(targets), key)
+            if targets or not collection.singles:
+                certificates, lost = self._certify(curator, collection, hypothesis, list(targets), key, fitted_formerly)
+                notes |= {"uncertified": OTHER_PROCESSOR.format(kinds=" and ".join(lost))} if lost else {}
         count, error = collection.records
         report(Progress(STEPS, STEPS, "done", collection.spent_share))
-        measurements = tuple(collection.measurements())
-        return Outcome(hypothesis, measurements, certificates, count, notes | {"records_error": error})
+        measurements = (*collection.measurements(), *collection.queries())
+        notes |= {"records_error": error} | ({"queries": len(collection.singles)} if collection.singles else {})
+        return Outcome(hypothesis, measurements, certificates, count, notes, guarantees)
 
     def _check_size(self, domain: Domain, targets: Mapping[Set, float]) -> None:
         """Check, before anything is spent, that the measurements fit the model."""
@@ -271,6 +279,58 @@ class Adaptive:
         records = min(self.support, max(SUPPORT_WORK // max(1, len(sets)), self.support // 8))
         return 8 * (3 * sum(map(domain.cells, sets)) + records * len(sets))
 
+    def _measure_queries(
+        self, collection: Collection, workload: Workload, targets: Mapping[Set, float], units: int, report: Report
+    ) -> tuple[Mapping[Set, float], int]:
+        """Measure the queries that their tables would tell worse; returns the tables that are left, and the units.
+
+        A run that an earlier version began measures tables, and so does a session, which answers from single
+        measurements.
+        """
+        begun = any(map(collection.begun, (*FIRST_STEPS, TOTAL, ONLY_ROUND, "levels")))
+        if self.at_once or (begun and not collection.begun(QUERIES)):
+            return targets, units
+        pure, ratio = collection.pure, collection.cells_over_queries
+        direct = DirectQueries.of(workload, workload.domain or collection.domain, targets, ratio, pure=pure)
+        spend = int(units * direct.share(collection.domain, pure=pure)) if direct.queries else 0
+        counted = 0 if collection.public_records else int(spend * direct.records_share(pure=pure))
+        shares = direct.units(spend - counted, pure=pure)
+        if not shares or min(shares.values()) < 1:
+            return targets, units
+        report(Progress(0, STEPS, f"measuring {len(shares)} queries", collection.spent_share))
+        collection.measure_queries(QUERIES, shares)
+        if counted:
+            collection.measure_records(TOTAL, counted)
+        return direct.tables, units - spend
+
+    def _guarantee(
+        self,
+        curator: Curator,
+        collection: Collection,
+        workload: Workload,
+        hypothesis: Hypothesis,
+        tables: bool,
+        key: str,
+    ) -> tuple[Hypothesis, tuple[Guarantee, ...]]:
+        """Audit the largest error of all queries of the workload, with half of what is left if tables are audited
+        too.
+        """
+        left = max(0, collection.left)
+        steps = Steps(curator, left // 2 if tables else left, f"{key}:queries")
+        count, error = collection.records
+        held_as, _, guarantees = audited(
+            curator,
+            workload,
+            hypothesis,
+            steps,
+            records=count,
+            records_error=error,
+            confidence=self.confidence,
+            key=key,
+        )
+        collection.steps.left -= left // 2 if tables else left
+        return held_as, guarantees
+
     # -- universes held whole ------------------------------------------------------------------------------
 
     def _whole(
@@ -312,7 +372,7 @@ class Adaptive:
         self, collection: Collection, domain: Domain, targets: Mapping[Set, float], sets: Sequence[Set], units: int
     ) -> tuple[bool, int]:
         """Whether all cells are measured at once, and the units spent on the number of records to decide this."""
-        if collection.plans or domain.size > self.histogram_cells:
+        if collection.plans or collection.singles or domain.size > self.histogram_cells:
             return False, 0
         if collection.begun("histogram") and not collection.begun(TOTAL):
             return True, 0
@@ -502,10 +562,7 @@ def _count_records(collection: Collection, units: int) -> int:
     if collection.public_records:
         return 0
     share = int(units * TOTAL_SHARE)
-    if collection.pure:
-        collection.measure(TOTAL, {(): share})
-    else:
-        collection.measure_residuals(TOTAL, {(): 1.0}, share)
+    collection.measure_records(TOTAL, share)
     return share
 
 

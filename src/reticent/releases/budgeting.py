@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.fitting.levels import FitLevel, cell_sd, estimate_cells, residual_precisions
@@ -21,6 +22,8 @@ from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity, restore
 from reticent.kernel.statistics import BlockCounts, of_one_marginal
 from reticent.knowledge.tails import counted
+from reticent.queries.base import Linear
+from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Marginal, Residual
 from reticent.releases.levels import LevelPlan
 from reticent.releases.residual_plan import noises_costing
@@ -110,6 +113,13 @@ def _recorded(request: Mapping[str, Any]) -> tuple[list[Asked], list[Noise]]:
     return asked, [restore(described) for described in request["mechanisms"]]  # pyright: ignore[reportReturnType]
 
 
+def _recorded_queries(request: Mapping[str, Any]) -> tuple[list[Linear], list[Noise]]:
+    """Single queries and their noise, as they were recorded."""
+    asked = [query_from_dict(described["query"]) for described in request["statistics"]]
+    noises = [restore(described) for described in request["mechanisms"]]
+    return asked, noises  # pyright: ignore[reportReturnType]
+
+
 class Collection:
     """The measurements of a run, and what is left to spend; every batch is one ledger event under its own key."""
 
@@ -120,6 +130,8 @@ class Collection:
         self.allowance = allowance
         self.key = key
         self.noisy: list[Noisy] = []
+        self.singles: list[tuple[Linear, float, Noise]] = []
+        """Single queries, what was released of them in records, and their noise."""
         self.plans: Mapping[Set, LevelPlan] = {}
         """Sets that are measured in levels of blocks; the units of such a set are divided among its levels."""
 
@@ -130,6 +142,11 @@ class Collection:
     @property
     def spent_share(self) -> float:
         return 1 - self.left / self.allowance
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the table."""
+        return self._curator.domain
 
     @property
     def pure(self) -> bool:
@@ -153,6 +170,12 @@ class Collection:
     def sd(self, units: int) -> float:
         """The standard deviation of a marginal that `units` pay for, in records."""
         return noise_costing(self._curator.budget, self._one_marginal, units).sd
+
+    @property
+    def cells_over_queries(self) -> float:
+        """The variance of a marginal's cell over that of a single query at the same price."""
+        moved, units = self._curator.moved(Sensitivity.scalar()), max(self.allowance, 1)
+        return (self.sd(units) / noise_costing(self._curator.budget, moved, units).sd) ** 2
 
     def measure(self, name: str, units: Mapping[Set, int]) -> None:
         """Measure marginals, each with the noise that its units pay for; a step that was begun is continued as it
@@ -178,6 +201,30 @@ class Collection:
         else:
             asked, noises = _recorded(begun)
         self._pay(key, asked, noises, units)
+
+    def measure_records(self, name: str, units: int) -> None:
+        """Measure the number of records alone."""
+        if self.pure:
+            self.measure(name, {(): units})
+        else:
+            self.measure_residuals(name, {(): 1.0}, units)
+
+    def measure_queries(self, name: str, units: Mapping[Linear, int]) -> None:
+        """Measure single queries, each with the noise that its units pay for."""
+        key = self.steps.begin(name)
+        begun = self._curator.begun(key)
+        if begun is None:
+            shares = [self.steps.share(share) for share in units.values()]
+            if min(shares) < 1 or sum(shares) > self.left:
+                raise too_little(max(0, self.left), self._curator.budget, f"{len(units)} queries", needed=len(units))
+            asked = list(units)
+            moved = self._curator.moved(Sensitivity.scalar())
+            noises: list[Noise] = [noise_costing(self._curator.budget, moved, share) for share in shares]
+        else:
+            asked, noises = _recorded_queries(begun)
+        settled = self._curator.measure(asked, noises, key=key, analyst=self._analyst)
+        self.steps.paid(settled.cost, sum(units.values()))
+        self.singles += zip(asked, map(float, settled.values), noises, strict=True)
 
     def begun(self, name: str) -> bool:
         """Whether a step was begun before; it is then continued as it began."""
@@ -288,11 +335,19 @@ class Collection:
             found[names] = Measurement(Marginal(names), cells, sd)
         return found
 
+    def queries(self) -> list[Measurement]:
+        """Single queries as fractions of the table."""
+        count, _ = self.records
+        return [
+            Measurement(query, np.asarray(value / count), noise.sd / count, noise.describe())
+            for query, value, noise in self.singles
+        ]
+
     def fitted(self) -> list[Measurement]:
-        """The measurements that a fit reads: one table in place of all levels of a set."""
+        """The measurements that a fit reads: one table in place of all levels of a set, and single queries."""
         tables = self.tables()
         kept = [m for m in self.measurements() if tuple(m.query.names) not in tables]  # pyright: ignore[reportAttributeAccessIssue]
-        return [*kept, *tables.values()]
+        return [*kept, *tables.values(), *self.queries()]
 
 
 class Steps:

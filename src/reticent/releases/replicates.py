@@ -18,7 +18,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from reticent.errors import QueryError
-from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.base import Hypothesis, Measurement, average
 from reticent.hypotheses.dense.dense import DenseHypothesis
 from reticent.hypotheses.dense.marginal_tree import COMPILED_CELLS
 from reticent.hypotheses.fitting.consistent import centred
@@ -30,6 +30,7 @@ from reticent.hypotheses.replicates import Replicates, difference, drawn_table, 
 from reticent.hypotheses.support import SupportHypothesis
 from reticent.kernel.mechanisms.base import Laplace, restore
 from reticent.knowledge.guarantees import Progress, Report, silent
+from reticent.queries.base import Linear
 from reticent.queries.linear import Marginal, Residual
 
 if TYPE_CHECKING:
@@ -71,12 +72,14 @@ def made_replicates(
 
     def measured_of(held: Hypothesis) -> list[np.ndarray]:
         told = zip(measurements, held.marginals(measured_sets), strict=True)
-        return [centred(cells) if isinstance(m.query, Residual) else cells for m, cells in told]
+        return [_measured_of(m.query, cells, held.domain) for m, cells in told]
 
     own = measured_of(hypothesis)
     # The posterior of a drowned histogram is spread by the noise already.
     posterior = _posterior(hypothesis.domain, measurements)
-    left = {} if posterior else unfitted(hypothesis, measurements)
+    # Beside single queries the tables of attributes are an aside, and noise is most of what a fit leaves of them.
+    single = any(isinstance(m.query, Linear) for m in measurements)
+    left = {} if posterior or single else unfitted(hypothesis, measurements)
     start = _start(hypothesis, measurements)
     seeds = np.random.SeedSequence(seed).spawn(count)
 
@@ -100,6 +103,13 @@ def made_replicates(
 
     threads = THREADS if hypothesis.domain.size >= LEAST_CELLS else 1
     return Replicates.of(hypothesis, seed, _in_threads(one, count, progress, threads))
+
+
+def _measured_of(query: Linear | Marginal | Residual, cells: np.ndarray, domain: Domain) -> np.ndarray:
+    """What an exact measurement would say of a table with these cells."""
+    if isinstance(query, Linear):
+        return np.asarray(average(query.compile(domain), cells))
+    return centred(cells) if isinstance(query, Residual) else cells
 
 
 def _sign(place: int) -> int:

@@ -198,10 +198,7 @@ def _count_before(collection: Collection, domain: Domain, sets: Iterable[Set], u
     few = sum(cells) * TOTAL_SHARE**2 <= 1 if collection.pure else max(cells) <= SMALL
     if begun_without or (few and not collection.begun(TOTAL)):
         return 0
-    if collection.pure:
-        collection.measure(TOTAL, {(): share})
-    else:
-        collection.measure_residuals(TOTAL, {(): 1.0}, share)
+    collection.measure_records(TOTAL, share)
     return share
 
 

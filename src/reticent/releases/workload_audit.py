@@ -23,7 +23,6 @@ from reticent.knowledge.typical import TypicalError, few, listed, measure_typica
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.distribution import Distribution, Questions
 from reticent.queries.workload import Workload
-from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import Steps, noise_costing
 from reticent.releases.candidates import LOW_ORDERS, closure, target_sets
 from reticent.releases.query_class import QueryClass
@@ -105,6 +104,8 @@ TYPICAL_SHARE = Fraction(1, 25)
 
 def typical_units(algorithm: Any, allowance: int) -> int:
     """Ledger units for a typical error; 0 if no certificate is bought either."""
+    from reticent.releases.adaptive import Adaptive  # which uses this module's audit
+
     bought = isinstance(algorithm, Adaptive) and algorithm.audit_share > 0
     return int(allowance * TYPICAL_SHARE) if bought else 0
 

@@ -38,6 +38,7 @@ from reticent.hypotheses.fitting.descent import (
     furthest_noise,
 )
 from reticent.hypotheses.fitting.forest import forest_parameters
+from reticent.hypotheses.fitting.near_queries import CLOSE, FAR, near_queries
 from reticent.hypotheses.fitting.pooling import SHRINKING, learn_scales
 from reticent.hypotheses.fitting.preconditioning import PAIR, Nested, centred_curvature
 from reticent.hypotheses.fitting.prior import (
@@ -614,6 +615,9 @@ def fit_loglinear(
         problem.centre = _flat(redraw.centres(terms), terms)
     if method == "map" and prior is None and start is None:
         point = _livelier(problem, point, terms, base)
+    queries = method == "map" and prior is None
+    if queries:
+        point = near_queries(problem, point, FAR)
     furthest = furthest_noise(measurements) if method == "map" and prior is None else None
     variances = 1.0 if redraw is None else PERTURBED
     gain, ruled = PROGRESS if progress is None else progress, bool(domain.impossible)
@@ -625,6 +629,8 @@ def fit_loglinear(
     else:
         # A replicate starts at the fit of other measurements, and must not stay there.
         point = consistent.descend(reached, point, warm=start is not None and redraw is None)
+    if queries:
+        point = reached.move(problem, point, near_queries(problem, point, CLOSE))
     parameters = {key: point[place] for key, place in zip(terms, problem.places, strict=True)}
     scales = {key: term.scale for key, term in terms.items()}
     return LogLinear(problem.sets, tuple(problem.potentials(point)), parameters, scales), reached.report(method)
