@@ -99,14 +99,16 @@ def test_without_an_audit_nothing_is_certified():
     assert outcome.certificates == ()
 
 
-def test_ranges_and_queries_are_audited_as_boxes():
+def test_ranges_are_audited_as_boxes_and_single_queries_by_themselves():
     budget = Budget(rho=0.05)
     curator, _ = opened(budget)
     workload = (Workload([Conjunction({"a": 1, "c": 1})]) + ranges("b")).on(DOMAIN)
     outcome = Adaptive().run(curator, workload, allowance=budget.limit, key=KEY)
     _, boxes = outcome.certificates
     assert boxes.kind == "boxes"
-    assert set(boxes.sets) == {("a", "c"), ("b",)}
+    assert set(boxes.sets) == {("b",)}
+    (guarantee,) = outcome.guarantees
+    assert Conjunction({"a": 1, "c": 1}) in guarantee.workload.queries
 
 
 def test_real_interactions_are_found_and_independent_ones_are_not():
