@@ -321,7 +321,8 @@ def marginals(domain: Domain, k: int | None = None) -> Workload:
 
     Args:
         domain: The public description of the table.
-        k: The number of attributes of each marginal; 0 for the number of records alone.
+        k: The number of attributes of each marginal. 0 is the number of records, for workloads that hold more than
+            that: a release of it alone is refused by default, because every release states it.
 
     Returns:
         The workload, bound to the domain.

@@ -204,6 +204,11 @@ class Adaptive:
         """
         domain = curator.domain
         targets = target_sets(workload, domain)
+        if not targets and workload:
+            raise QueryError(
+                "the workload asks for the number of records alone, which every release states: name a marginal or "
+                "query of at least one column, or ask a session for rt.count()"
+            )
         if not targets:
             raise QueryError("the workload is empty; name at least one marginal or query")
         self._check_size(domain, targets)

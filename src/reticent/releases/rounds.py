@@ -86,7 +86,9 @@ def measure_in_rounds(
     Attributes that no target contains share a small part of every round.
     """
     # Of single attributes nothing is known beforehand, whatever a look shows.
-    at_once = at_once or max(map(len, sets)) == 1
+    alone = max(map(len, sets)) == 1
+    counts_first = alone and residuals and not (at_once or collection.plans)  # levels of ranges tell their sum
+    at_once = at_once or alone
     former = [collection.resume(name) for name in FORMER_STEPS]
     unasked = UnaskedAttributes.among(sets, targets)
     sets = [s for s in sets if s not in unasked.sets]
@@ -95,7 +97,9 @@ def measure_in_rounds(
     plan = _residual_plan(collection, domain, sets, asked, at_once) if residuals else None
     # Residuals are paid together: no set's own share is rounded to whole units.
     rounds = _rounds(collection.pure, len(sets) if plan is None else 1, units, at_once)
-    look, counted = list(sets), 0
+    counts_first = counts_first and not any(former)
+    counted = _count_before(collection, domain, asked if collection.pure else sets, units) if counts_first else 0
+    look = list(sets)
     if len(rounds) > 1 and not any(former):
         if collection.pure:
             units -= _count_before(collection, domain, asked, units)

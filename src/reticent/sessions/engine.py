@@ -51,7 +51,7 @@ from reticent.queries.base import RECORDS_FAILURE, Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.releases.models import Model, free_model
-from reticent.sessions.journal import ASK, SUM
+from reticent.sessions.journal import ASK, KEY_REFUSALS, SUM, as_given
 from reticent.sessions.state import State
 from reticent.sql.asking import (
     Part,
@@ -97,7 +97,10 @@ class SessionEngine(ABC):
 
     def finish(self, quote: Quote) -> Any:
         """Carry out the quote of a whole request, and note if the answer misses the requested error."""
-        result = self.carry_out(quote)
+        try:
+            result = self.carry_out(quote)
+        except KEY_REFUSALS as refusal:
+            raise as_given(refusal) from None
         if not isinstance(result, Answer):
             return result
         answer = finished(result, quote.request, self.state.knowledge)
@@ -107,6 +110,12 @@ class SessionEngine(ABC):
 
     def quote(self, request: Request) -> Quote:
         """How a request would be answered now, and an upper bound on the charge; reads no rows."""
+        try:
+            return self._quoted(request)
+        except KEY_REFUSALS as refusal:
+            raise as_given(refusal) from None
+
+    def _quoted(self, request: Request) -> Quote:
         question = request.question
         if isinstance(question, Query):
             return self.quote_part(resolved(request, question, self.state.knowledge))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from reticent.domain import Domain
-from reticent.errors import KeyReusedError, LedgerError, ReticentError
+from reticent.errors import KeyBusyError, KeyForfeitedError, KeyReusedError, LedgerError, ReticentError
 from reticent.hypotheses import load
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import NAMED, Noise, Settled, counted_statistic, released
@@ -48,6 +49,13 @@ STATE = b"working hypothesis\n"
 snapshot."""
 LEAST_CLOSED = 64
 """The least number of new purchases for which closing a session adds a segment."""
+KEY_REFUSALS = (KeyBusyError, KeyForfeitedError, KeyReusedError)
+_IN_LEDGER = re.compile(f'^key "(?:{ASK}|{SUM})')
+
+
+def as_given(refusal: LedgerError) -> LedgerError:
+    """The same refusal of a key, which it names as the user gave it, without the prefix that it has in the ledger."""
+    return type(refusal)(_IN_LEDGER.sub('key "', str(refusal)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,13 @@ from reticent.errors import SourceError, given, has_type, whole_number
 from reticent.kernel import table as kernel
 from reticent.kernel.table import CountSource
 from reticent.sources.engine import Engine
-from reticent.sources.files import open_file
+from reticent.sources.files import declares_types, open_file
 from reticent.sources.grouping import placed_attributes
-from reticent.sources.objects import open_object
+from reticent.sources.objects import open_object, untyped
 from reticent.sources.on_demand import OnDemand
 from reticent.sources.postgres import PostgresEngine
 from reticent.sources.progress import ReadListener, ReadProgress, Stopwatch, read_listener
-from reticent.sources.undeclared import UndeclaredValues
+from reticent.sources.undeclared import UndeclaredValues, refuse_types
 from reticent.sources.weighing import HOLD, Weighing, load_records
 
 RowsOfPerson = Literal["shared", "bounded"]
@@ -180,14 +180,21 @@ def open_undeclared(
     records: int | None = None,
     neighbours: kernel.Neighbours = "replace-one",
     version: str | None = None,
+    judged: bool = True,
 ) -> Table:
-    """A table of undeclared columns, for private discovery; the caller closes it."""
+    """A table of undeclared columns, for private discovery; the caller closes it.
+
+    Refuses columns whose type shows that nothing can be found, unless they are not to be `judged`.
+    """
     declared = _Declared(domain, query, person, "shared", None, records, neighbours, version, HOLD)
     unit = declared.unit
     engine = open_rows(rows, domain, query=query, person=person)
     try:
         if engine.filtered and records is None and neighbours == "replace-one":
             raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")
+        if judged:
+            plain = isinstance(rows, (str, Path)) and not declares_types(rows)
+            refuse_types(engine, domain, domain.names if plain else untyped(rows))
         grid = 1 if person is None else kernel.person_grid(records)
         source = UndeclaredValues(engine, domain, person=person, grid=grid)
         total = source.total()

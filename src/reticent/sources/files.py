@@ -72,6 +72,11 @@ def file_format(location: Path) -> tuple[str, Path]:
     raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
 
 
+def declares_types(path: str | Path) -> bool:
+    """Whether the format of a file, or a database, has types; in a CSV file everything is text."""
+    return "://" in str(path) or _ending(Path(path)) not in _CSV
+
+
 def _ending(location: Path) -> str:
     suffixes = [suffix.lower() for suffix in location.suffixes]
     return suffixes[-2] if len(suffixes) > 1 and suffixes[-1] in _PACKED else (suffixes or [""])[-1]

@@ -206,6 +206,14 @@ def _polars_column(column: Any) -> pa.Array | _Cells:
     return _Cells(column.to_list())
 
 
+def untyped_columns(rows: Any) -> frozenset[str]:
+    """Columns of a pandas frame whose cells may have any type, even where all of them are text."""
+    if not hasattr(rows, "iloc"):
+        return frozenset()
+    types = zip(rows.columns, rows.dtypes, strict=True)  # categories have a type of their own, of kind O too
+    return frozenset(name for name, dtype in types if isinstance(name, str) and dtype.kind == "O")
+
+
 def misfit_cells(rows: Any, domain: Domain, name: str, most: int, status: Status) -> list[Any]:
     """The first distinct cells of a frame's untyped column that do not fit; for the custodian only."""
     try:

@@ -12,7 +12,7 @@ from reticent.domain import Domain
 from reticent.errors import SourceError
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.engine import Engine
-from reticent.sources.frames import ArrowFrame, arrow_frame, pandas_frame, polars_frame
+from reticent.sources.frames import ArrowFrame, arrow_frame, pandas_frame, polars_frame, untyped_columns
 from reticent.sources.ibis import frame_behind, open_expression
 from reticent.sources.spark import SparkEngine
 
@@ -33,6 +33,12 @@ def open_object(rows: Any, domain: Domain, name: str, person: str | None = None)
     if not frame.table.column_names:
         raise SourceError(f"{name} has no column whose name is text; name the columns as the domain does")
     return DuckDBEngine.over(frame.table, label=name, coded=frame.coded, unread=frame.unread, read=frame.read)
+
+
+def untyped(rows: Any) -> frozenset[str]:
+    """Columns of an object whose cells may have any type."""
+    behind = frame_behind(rows) if type(rows).__module__.split(".")[0] == "ibis" else rows
+    return frozenset() if behind is None else untyped_columns(behind)
 
 
 def _frame(rows: Any, domain: Domain, person: str | None, name: str) -> ArrowFrame:

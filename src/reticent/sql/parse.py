@@ -22,6 +22,7 @@ from reticent.sql.rewriting import lists_rewritten, spelled_out, top_rewritten
 MAX_TEXT = 100_000
 """Characters of one statement."""
 
+_BEFORE = "SELECT 1 WHERE (\n"
 _OPENING = ("SELECT", "WITH", "FROM", "(", "PIVOT", "VALUES")
 _SHOWN = ("SHOW", "DESCRIBE", "DESC")
 _MOST_WORDS = 8
@@ -73,6 +74,14 @@ def parse_one(text: str, columns: Iterable[str] = ()) -> exp.Expr:
     if len(statements) > 1:
         raise refused(f"the text holds {len(statements)} statements", "ask one at a time")
     return statements[0]
+
+
+def parse_condition(text: str, columns: Iterable[str] = ()) -> exp.Expr:
+    """The query `SELECT 1 WHERE (text)`; a refusal states the place in the condition."""
+    try:
+        return parse_one(f"{_BEFORE}{text}\n)", columns)
+    except _Unread as refusal:
+        raise QueryError(refusal.told(text)) from None
 
 
 def parse_statement(text: str, columns: Iterable[str] = ()) -> exp.Expr | Explained | Shown:
@@ -152,7 +161,7 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
     except QueryError:
         raise
     except ParseError as error:
-        raise QueryError(_located(error) + (_unquoted(tokens, columns) or _foreign(tokens))) from None
+        raise _Unread(error, _unquoted(tokens, columns) or _foreign(tokens)) from None
     except RecursionError:
         raise refused("the statement is nested too deep", "ask its parts one by one") from None
     except SqlglotError:
@@ -172,15 +181,28 @@ def _mark_percentages(tokens: list[Token]) -> None:
                 sign.token_type = TokenType.PERCENT
 
 
-def _located(error: ParseError) -> str:
-    """Where it went wrong; only the parser's plain words, for it also quotes its own classes."""
-    first = error.errors[0] if error.errors else {}
-    line, column = first.get("line"), first.get("col")
-    place = f" at line {line}, column {column}" if line and column else ""
-    said = str(first.get("description") or "not SQL")
-    words = "something is missing there" if "<" in said else " ".join(said.lower().rstrip(".").split())
-    near = " ".join(str(first.get("highlight") or "").split())
-    return f"the SQL cannot be read{place}{f' near {shown(near)}' if near else ''}: {words}"
+class _Unread(QueryError):
+    """Says where it went wrong; only the parser's plain words, for it also quotes its own classes."""
+
+    def __init__(self, error: ParseError, hint: str) -> None:
+        first = error.errors[0] if error.errors else {}
+        said = str(first.get("description") or "not SQL")
+        words = "something is missing there" if "<" in said else " ".join(said.lower().rstrip(".").split())
+        self._line, self._column = first.get("line"), first.get("col")
+        self._near = " ".join(str(first.get("highlight") or "").split())
+        self._words = f"{words}{hint}"
+        place = f" at line {self._line}, column {self._column}" if self._line and self._column else ""
+        super().__init__(self._text(place, self._near))
+
+    def told(self, condition: str) -> str:
+        """The same of a condition that stands in `parse_condition`, from the line below its first."""
+        line = (self._line or 1) - 1
+        if line > len(condition.splitlines()):
+            return self._text(" at its end", "")
+        return self._text(f" at line {line}, column {self._column}" if line and self._column else "", self._near)
+
+    def _text(self, place: str, near: str) -> str:
+        return f"the SQL cannot be read{place}{f' near {shown(near)}' if near else ''}: {self._words}"
 
 
 _UNREADABLE = {

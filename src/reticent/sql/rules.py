@@ -14,7 +14,7 @@ from reticent.queries.forms import Form
 from reticent.queries.predicate import Comparison, Junction, Not, Predicate
 from reticent.sql.conditions import exactly
 from reticent.sql.dialects import clock_notes
-from reticent.sql.parse import parse_one
+from reticent.sql.parse import parse_condition
 from reticent.sql.refusals import Meter, refused
 from reticent.sql.scope import Scope
 
@@ -37,7 +37,7 @@ def read_rule(rule: Any, domain: Domain) -> tuple[str, Form]:
 
 
 def _condition(text: str, columns: Iterable[str]) -> exp.Expr:
-    tree = parse_one(f"SELECT 1 WHERE (\n{text}\n)", columns)
+    tree = parse_condition(text, columns)
     if clock_notes(tree):
         raise refused("a rule that uses the current date would change from day to day", "write the date itself")
     clauses = {name for name, value in tree.args.items() if value} if isinstance(tree, exp.Select) else set()

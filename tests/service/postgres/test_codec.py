@@ -201,6 +201,48 @@ def test_what_reaches_the_question_parser(sql: str, parameters: list[Any], wante
 
 
 @pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"E'a'", "'a'"),
+        (r"e'it\'s'", "'it''s'"),
+        (r"E'it''s\\'", "'it''s\\'"),
+        (r"E'\n\t\x41\x9\101\u00e9\U0001F600\q'", "'\n\tA\tA\u00e9\U0001f600q'"),
+    ],
+)
+def test_escapes_are_those_of_postgresql(written: str, read: str) -> None:
+    (command,) = commands_of(f"SELECT 1 FROM t WHERE a = {written} AND b = $1")
+    assert isinstance(command, Read)
+    assert command.bound([2], typed=False) == f"select 1 from t where a = {read} and b = 2"
+
+
+@pytest.mark.parametrize(
+    ("sql", "state", "said"),
+    [
+        (r"SELECT 1 FROM t WHERE a = E'\xC3\xA9'", "42601", "is a byte and no character"),
+        (r"SELECT 1 FROM t WHERE a = E'\u0000'", "42601", "is no character"),
+        (r"SELECT 1 FROM t WHERE a = E'\377'", "42601", "is a byte"),
+        (r"SELECT 1 FROM t WHERE a = E'\ud800'", "42601", "is no character"),
+        ("SELECT generate_series(1, 3)", "0A000", "makes rows"),
+        ("SELECT a FROM (SELECT generate_series(1, 3) AS a) AS s", "0A000", "makes rows"),
+        ("LISTEN news", "0A000", "sends no notifications"),
+        ("NOTIFY news", "0A000", "sends no notifications"),
+    ],
+)
+def test_what_is_not_supported_is_said_in_a_line(sql: str, state: str, said: str) -> None:
+    with pytest.raises(Refusal, match=said) as refused:
+        commands_of(sql)
+    assert refused.value.state == state
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM generate_series(1, 3)", "SELECT unnest(generate_series(1, 3))", "UNLISTEN *", "DISCARD ALL"]
+)
+def test_what_pools_and_tools_send_stays(sql: str) -> None:
+    assert len(commands_of(sql)) == 1
+
+
+@pytest.mark.parametrize(
     ("text", "items"),
     [
         ("{}", []),

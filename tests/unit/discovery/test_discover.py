@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import reticent as rt
@@ -162,6 +163,55 @@ def test_empty_and_constant_columns_are_found_something(tmp_path: Path) -> None:
         frame = pd.DataFrame({"x": pd.Series(values, dtype="float64")})
         found = rt.discover(frame, {"x": "number"}, PURE, ledger=tmp_path / str(place))
         assert len(found["x"].edges) >= 3
+
+
+UNREADABLE: list[tuple[pa.DataType, Any]] = [
+    (pa.string(), "number"),
+    (pa.dictionary(pa.int32(), pa.string()), "number"),
+    (pa.date32(), "number"),
+    (pa.timestamp("us"), Undeclared("number", missing=[9])),
+    (pa.list_(pa.int64()), "number"),
+    (pa.int64(), "date"),
+    (pa.float64(), "datetime"),
+    (pa.timestamp("us"), "text"),
+    (pa.binary(), "text"),
+]
+
+
+@pytest.mark.parametrize(("kind", "declared"), UNREADABLE, ids=str)
+def test_types_that_are_never_read_are_refused_before_anything_is_paid(
+    tmp_path: Path, kind: pa.DataType, declared: Any
+) -> None:
+    """Whatever the rows hold: here nothing."""
+    rows = pa.table({"x": pa.nulls(40, kind), "y": pa.array(range(40))})
+    with pytest.raises(rt.SourceError, match="column 'x' has values of") as refused:
+        rt.discover(rows, {"x": declared, "y": "number"}, APPROXIMATE, ledger=tmp_path / "d")
+    assert "\n" not in str(refused.value)
+    assert not (tmp_path / "d").exists()
+
+
+def test_texts_that_may_be_numbers_are_not_refused(tmp_path: Path) -> None:
+    """A CSV file has no types, a frame of objects has none of its own, and rules say that texts are numbers."""
+    texts = [str(number) for number in range(40)]
+    for place, (rows, declared) in enumerate(
+        [
+            (pa.table({"x": texts}), Undeclared("number", strip=True)),
+            (pd.DataFrame({"x": pd.Series(texts, dtype=object)}), "number"),
+            (pd.DataFrame({"x": pd.Series([*texts[1:], 7], dtype=object)}), "number"),
+            (pa.table({"x": pa.array([1, 2] * 200)}), "text"),
+            (pa.table({"x": ["2024-01-31"] * 40}), "date"),
+            (pa.table({"x": [20240131] * 40}), Undeclared("date", format="%Y%m%d")),
+        ]
+    ):
+        assert rt.discover(rows, {"x": declared}, APPROXIMATE, ledger=tmp_path / str(place)).names == ("x",)
+
+
+def test_what_was_paid_before_types_were_judged_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = pa.table({"x": ["a", "b"] * 50})
+    with monkeypatch.context() as former:
+        former.setattr("reticent.sources.refuse_types", lambda *_: None)
+        paid = rt.discover(rows, {"x": "number"}, PURE, ledger=tmp_path / "d")
+    assert rt.discover(rows, {"x": "number"}, PURE, ledger=tmp_path / "d") == paid
 
 
 def test_a_crash_between_levels_costs_nothing_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,6 +195,8 @@ def test_refuses_before_spending():
         Adaptive(dense_cells=1, model_cells=5).run(curator, WORKLOAD, allowance=budget.limit, key=KEY)
     with pytest.raises(QueryError, match="workload is empty"):
         Adaptive().run(curator, Workload([]).on(DOMAIN), allowance=budget.limit, key=KEY)
+    with pytest.raises(QueryError, match="number of records alone, which every release states"):
+        Adaptive().run(curator, marginals(DOMAIN, 0), allowance=budget.limit, key=KEY)
     with pytest.raises(BudgetError):
         Adaptive().run(curator, WORKLOAD, allowance=20, key=KEY)
     assert ledger.remaining == budget.limit

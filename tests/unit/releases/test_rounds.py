@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ from reticent.domain import Domain
 from reticent.hypotheses.fitting.consistent import consistent_of
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
+from reticent.kernel.curator import Curator
+from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.statistics import of_one_marginal
 from reticent.kernel.table import Neighbours, Table
+from reticent.knowledge.guarantees import Outcome
 from reticent.queries.linear import marginal
-from reticent.queries.workload import Workload
+from reticent.queries.workload import Workload, marginals
+from reticent.releases import rounds
 from reticent.releases.adaptive import Adaptive
 from reticent.releases.budgeting import Collection, noise_costing
 from reticent.releases.release import release
@@ -73,6 +78,48 @@ def test_heavy_cells_are_measured_once_seen(neighbours: Neighbours, monkeypatch:
     found = rounds_of(three_heavy_cells(), neighbours, monkeypatch)
     assert TRIPLE not in found["round 1"]
     assert TRIPLE in found["round 2"] | found["round 3"]
+
+
+def column_of(codes: int, neighbours: Neighbours = "add-remove") -> Table:
+    """Most of one column's records share a twentieth of its codes."""
+    domain = Domain(x=codes)
+    drawn = np.minimum(np.random.default_rng(3).exponential(codes / 20, 20_000).astype(int), codes - 1)
+    records = Records.of_codes(domain, {"x": drawn}, np.ones(len(drawn), dtype=np.int64))
+    return Table(records, domain, records=len(drawn) if neighbours == "replace-one" else None, neighbours=neighbours)
+
+
+@pytest.mark.parametrize("budget", [Budget(rho=0.01), Budget(epsilon=0.2)], ids=["rho", "pure"])
+@pytest.mark.parametrize("cells", [{"histogram_cells": 0}, {"histogram_cells": 0, "dense_cells": 1}], ids=str)
+def test_one_wide_column_does_not_sum_its_noise_to_a_number_of_records(budget: Budget, cells: dict[str, int]) -> None:
+    table = column_of(8_000)
+    made = release(table, marginals(table.domain, 1), budget, algorithm=Adaptive(**cells))
+    # The number has 50 times the price of a cell at most; 8,000 cells add up to noise of 89 cells.
+    sd = noise_costing(budget, of_one_marginal("add-remove"), budget.limit // 60).sd
+    assert abs(made.records - 20_000) < 5 * sd
+    assert [tuple(m.query.attributes) for m in made.measurements].count(()) == 1
+
+
+def test_a_narrow_column_is_its_own_sum() -> None:
+    table = column_of(1_024)
+    made = release(table, marginals(table.domain, 1), BUDGET, algorithm=Adaptive(histogram_cells=0))
+    assert all(tuple(m.query.attributes) for m in made.measurements)
+
+
+def test_a_run_that_began_without_its_number_of_records_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = column_of(5_000)
+    ledger = Ledger.memory(BUDGET, table.identity)
+
+    def run() -> Outcome:
+        workload, allowance = marginals(table.domain, 1), ledger.budget.limit // 2
+        return Adaptive().run(Curator(table, ledger), workload, allowance=allowance, key="run")
+
+    with monkeypatch.context() as former:
+        former.setattr(rounds, "TOTAL_SHARE", Fraction(0))
+        first = run()
+    spent, again = ledger.spent, run()
+    assert again.records == first.records
+    assert len(again.measurements) == len(first.measurements) == 1
+    assert ledger.spent == spent
 
 
 FEW = Domain({"a": 2, "b": 3, **{f"other{i}": 2 + i % 9 for i in range(40)}})

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.faults.payments import content, price
 from tests.small_tables import mixed, skewed, uniform
@@ -31,6 +32,19 @@ def test_a_key_belongs_to_one_statement(session: Session, second: str) -> None:
     with pytest.raises(KeyReusedError):
         session.ask("SELECT COUNT(*) FROM t WHERE a >= 1 AND b = 2", error="0.5%", key="k")
     assert session.spent == spent
+
+
+def test_a_refused_key_is_named_as_it_was_given(session: Session) -> None:
+    """It was shown with the prefix that it has in the ledger."""
+    session.ask(rt.count((rt.col("a") >= 1) & (rt.col("b") == 2)), error="2%", key="ask:k")
+    with pytest.raises(KeyReusedError, match=r'^key "ask:k" belongs to another request: use a new key$'):
+        session.ask(rt.count((rt.col("a") >= 2) | (rt.col("b") == 1)), error="1%", key="ask:k")
+    ages = pa.table({"age": np.arange(4000) % 80})
+    table = rt.Table.of(ages, rt.Domain(age=rt.Numeric(edges=range(0, 81, 10))), numbers=True)
+    with Session.open(None, table, rt.Budget(rho=20), warm_start=0.0) as numbers:
+        numbers.ask(rt.mean("age", rt.col("age") >= 20), error=5, key="m")
+        with pytest.raises(KeyReusedError, match=r'^key "m" belongs'):
+            numbers.ask(rt.mean("age", rt.col("age") >= 40), error=5, key="m")
 
 
 def test_a_key_buys_models_of_one_error(session: Session) -> None:

@@ -145,6 +145,8 @@ class Read(Command):
             elif token.is_name and token.text == "public" and _is_qualifier(tokens, place):
                 end = place + 2
                 yield token.start, tokens[place + 1].end, ""
+            elif token.kind == "string" and self.text[token.start] in "eE":
+                yield token.start, token.end, wire_literal(token.text)
             elif token.kind == "word" and self.text[token.start : token.end] != token.text:
                 yield token.start, token.end, token.text  # headings, too: PostgreSQL folds what is not quoted
             place = end
@@ -304,7 +306,7 @@ def command_of(text: str, tokens: Sequence[Token]) -> Command:
     first, listed = tokens[0], tuple(tokens)
     word = first.text if first.kind == "word" else ""
     if word in _READING or first.is_sign("("):
-        return Read(text, listed)
+        return _reading(text, listed)
     if word in _TRANSACTION:
         verb = _TRANSACTION[word]
         if verb == "ROLLBACK" and any(token.is_word("to") for token in tokens):
@@ -319,13 +321,26 @@ def command_of(text: str, tokens: Sequence[Token]) -> Command:
     if word == "deallocate":
         name = tokens[-1].text if len(tokens) > 1 else None
         return Deallocate(text, listed, None if name == "all" else name)
-    if word in ("discard", "listen", "unlisten", "notify", "close"):
+    if word in ("discard", "unlisten", "close"):
         return Acknowledged(text, listed, " ".join(token.text for token in tokens[:2]).upper())
     if word in _WRITING:
         raise Refusal(READ_ONLY, f"{word.upper()} cannot be carried out: this database is read-only")
+    if word in ("listen", "notify"):
+        raise Refusal(FEATURE, f"{word.upper()} is not supported: this database sends no notifications")
     if word in ("declare", "fetch", "move", "prepare", "execute"):
         raise Refusal(FEATURE, f"{word.upper()} is not supported; use the driver's own prepared statements and portals")
     raise Refusal(SYNTAX, "this statement cannot be answered; begin with SELECT, WITH, SHOW or SET")
+
+
+def _reading(text: str, tokens: tuple[Token, ...]) -> Read:
+    """A statement to be answered; a set of rows among the columns of a SELECT without a table is refused."""
+    read = Read(text, tokens)
+    for place, token in enumerate(tokens[:-1]):
+        listed = token.is_word("generate_series") and tokens[place + 1].is_sign("(")
+        unnested = place > 1 and tokens[place - 1].is_sign("(") and tokens[place - 2].is_word("unnest")
+        if listed and not unnested and not read.names:
+            raise Refusal(FEATURE, "generate_series makes rows: write SELECT * FROM generate_series(1, 3)")
+    return read
 
 
 def _setting(text: str, tokens: tuple[Token, ...]) -> Command:

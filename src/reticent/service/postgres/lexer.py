@@ -63,6 +63,11 @@ def _tokens(sql: str) -> Iterator[Token]:
 
 _KINDS = {"escaped": "string", "dollar": "string"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+_ESCAPED = re.compile(
+    r"""''|\\(?:x(?P<hex>[0-9A-Fa-f]{1,2})|u(?P<short>[0-9A-Fa-f]{4})|U(?P<long>[0-9A-Fa-f]{8})|(?P<octal>[0-7]{1,3})"""
+    r"""|(?P<other>.))""",
+    re.DOTALL,
+)
 
 
 def _content(kind: str, text: str) -> str:
@@ -73,11 +78,26 @@ def _content(kind: str, text: str) -> str:
     if kind == "quoted":
         return text[1:-1].replace('""', '"')
     if kind == "escaped":
-        return re.sub(r"\\(.)|''", lambda m: _ESCAPES.get(m[1], m[1]) if m[1] else "'", text[2:-1], flags=re.DOTALL)
+        return _ESCAPED.sub(_unescaped, text[2:-1])
     if kind == "dollar":
         size = text.index("$", 1) + 1
         return text[size:-size]
     return text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    r"""A character of E'...'; \x41 and \101 are bytes, of which those beyond ASCII are no character of their own."""
+    byte, point = found["hex"] or found["octal"], found["short"] or found["long"]
+    if byte is None and point is None:
+        return _ESCAPES.get(found["other"], found["other"]) if found["other"] else "'"
+    number = int(point, 16) if byte is None else int(byte, 16 if found["hex"] else 8)
+    if byte is not None and number > 0x7F:
+        raise Refusal(
+            SYNTAX, f"{found[0]} is a byte and no character: write the character itself, or \\u and its number"
+        )
+    if not 0 < number < 0x110000 or 0xD800 <= number < 0xE000:
+        raise Refusal(SYNTAX, f"{found[0]} is no character")
+    return chr(number)
 
 
 def statements_of(sql: str) -> list[tuple[str, list[Token]]]:
