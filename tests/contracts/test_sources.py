@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -19,6 +21,7 @@ from tests.contracts.nasty import ATTRIBUTES, COLUMNS
 
 from reticent.domain import Attribute, Categorical, Domain, Numeric, Status
 from reticent.domain.numeric import has_positions, positions
+from reticent.domain.values import name_of
 from reticent.queries.conjunctions import Conjunctions
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.encoding import Coding, coding, readings_of
@@ -307,8 +310,8 @@ def reference_sums(table: pa.Table, weighing: Weighing) -> dict[tuple[int, ...],
         if owner is not None:
             owned.setdefault(owner, []).append(row)
     found: dict[tuple[int, ...], list[int]] = {}
-    for rows in owned.values():
-        for code, sums in (kept(rows, weighing.most) if weighing.most else shared(rows, weighing.grid)).items():
+    for person, rows in owned.items():
+        for code, sums in (kept(person, rows, weighing.most) if weighing.most else shared(rows, weighing.grid)).items():
             known = found.setdefault(code, [0] * (1 + len(PLACED)))
             found[code] = [left + right for left, right in zip(known, sums, strict=True)]
     return {code: sums for code, sums in found.items() if sums[0]}
@@ -328,8 +331,11 @@ def shared(rows: list[Row], grid: int) -> dict[tuple[int, ...], list[int]]:
     }
 
 
-def kept(rows: list[Row], most: int) -> dict[tuple[int, ...], list[int]]:
-    """The first rows by the hash of the packed codes, the positions and the number among equal rows."""
+def kept(person: object, rows: list[Row], most: int) -> dict[tuple[int, ...], list[int]]:
+    """The first rows by the hash of the person, the packed codes, the positions and the number among equal rows."""
+    name = name_of(person)
+    assert name is not None
+    digest = hashlib.md5(name.encode()).hexdigest()
     seen: dict[Row, int] = {}
     ranked = []
     for row in rows:
@@ -337,7 +343,7 @@ def kept(rows: list[Row], most: int) -> dict[tuple[int, ...], list[int]]:
         key = 0
         for name, code in zip(HIDING, row[0], strict=True):
             key = (key << (HIDING[name].size - 1).bit_length()) + code
-        text = ":".join(map(str, (HIDING.fingerprint, key, *row[1], seen[row])))
+        text = ":".join(map(str, (HIDING.fingerprint, digest, key, *row[1], seen[row])))
         ranked.append((hashlib.md5(text.encode()).hexdigest(), row))
     found: dict[tuple[int, ...], list[int]] = {}
     for _, (code, inside) in sorted(ranked)[:most]:
@@ -383,6 +389,88 @@ def test_weights_and_sums_of_positions_equal_their_definition(open_table: Opener
             if vectors["kind"][code[1]] and vectors["day"][code[2]]:
                 wanted[:, code[0]] += (weight, inside)
         np.testing.assert_array_equal(found, wanted)
+
+
+def identifiers() -> dict[str, pa.Array]:
+    """Four persons with identifiers of every kind."""
+    noon = datetime(2000, 2, 29, 12, 0, 0, 7)
+    moments = [noon, datetime(1, 1, 1), datetime(2003, 7, 1, 23), datetime(9999, 12, 31, 23, 59, 59, 999_999)]
+    uuids = [str(uuid.UUID(int=number)) for number in (0, 7, 2**127, 2**128 - 1)]
+    exact = [Decimal(text) for text in ("12345678901234567.5", "3", "-0.00000000000000000001", "0")]
+    return {
+        "texts": pa.array(["a", "é'\\", "b:1", " "]),
+        "UUIDs": pa.array(uuids),
+        "wholes": pa.array([0, -7, 2**62 + 1, 41], pa.int64()),
+        "small wholes": pa.array([0, -7, 300, 41], pa.int16()),
+        "cents": pa.array([Decimal(text) for text in ("0.00", "-5.00", "0.50", "12.34")], pa.decimal128(10, 2)),
+        "exact numbers": pa.array(exact, pa.decimal128(38, 20)),
+        "doubles": pa.array([-0.0, 3.0, 0.1, -1e300], pa.float64()),
+        "more doubles": pa.array([float("inf"), -1e-300, -2.5, 2.0**61], pa.float64()),
+        "singles": pa.array([0.0, 0.1, -2.5, 1e30], pa.float32()),
+        "days": pa.array([date(1, 1, 1), date(1969, 12, 31), date(2000, 2, 29), date(9999, 12, 31)], pa.date32()),
+        "moments": pa.array(moments, pa.timestamp("us")),
+        "instants": pa.array(moments, pa.timestamp("us", tz="UTC")),
+        "truths": pa.array([True, False, True, False]),
+    }
+
+
+def owned_by(persons: pa.Array) -> pa.Table:
+    """Rows whose persons have these identifiers."""
+    table = hiding_rows(60, 8)
+    places = pa.array([None if who is None else "abcd".index(who) for who in table["who"].to_pylist()], pa.int64())
+    return table.set_column(0, "who", persons.take(places))
+
+
+def check_kept(engine: Engine, table: pa.Table, most: int = 4) -> None:
+    weighing = Weighing("who", most=most)
+    expected = reference_sums(table, weighing)
+    held = load_records(engine, HIDING, weighing)
+    assert held is not None
+    counts = np.zeros(HIDING.shape, np.int64)
+    for code, (weight, *_) in expected.items():
+        counts[code] += weight
+    np.testing.assert_array_equal(held.marginal(HIDING.names), counts)
+
+
+@pytest.mark.parametrize("kind", identifiers())
+def test_every_engine_keeps_the_same_rows_of_every_kind_of_person(open_table: Opener, kind: str) -> None:
+    table = owned_by(identifiers()[kind])
+    check_kept(open_table(table), table)
+
+
+def test_uuids_of_databases_are_their_texts(postgres: str) -> None:
+    """Columns of the type UUID keep the rows that texts of the same identifiers keep."""
+    table = owned_by(identifiers()["UUIDs"])
+    typed = "SELECT * REPLACE (CAST(who AS UUID) AS who) FROM rows"
+    with contextlib.closing(DuckDBEngine.over(table, label="typed", query=typed)) as engine:
+        check_kept(engine, table)
+    copied = open_in_postgres(table, postgres)
+    listed = ", ".join(f'"{name}"' for name in HIDING)
+    query = f"SELECT CAST(who AS UUID) AS who, {listed} FROM {copied.relation}"
+    copied.close()
+    with contextlib.closing(PostgresEngine.connect(postgres, query)) as engine:
+        check_kept(engine, table)
+
+
+def test_spellings_that_an_engine_takes_for_one_person() -> None:
+    """Which of them a row has is part of the hash, so that the order of rows decides nothing."""
+    rng = np.random.default_rng(3)
+    rows = [
+        (str(who), int(a)) for who, a in zip(rng.choice(["ab", "AB", "Ab"], 60), rng.integers(0, 4, 60), strict=True)
+    ]
+    domain = Domain(a=4)
+
+    def counted(listed: list[tuple[str, int]]) -> list[int]:
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE t (who VARCHAR COLLATE NOCASE, a INTEGER)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", listed)
+        held = load_records(DuckDBEngine.of_relation(connection.table("t"), label="t"), domain, Weighing("who", most=9))
+        assert held is not None
+        return held.marginal(("a",)).tolist()
+
+    found = counted(rows)
+    assert sum(found) == 9
+    assert all(counted(order) == found for order in (rows[::-1], sorted(rows), sorted(rows, key=lambda row: row[1])))
 
 
 def test_wide_domains_need_several_keys(open_table: Opener) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from tests.privacy import curator_checks, numeric_checks
@@ -21,7 +24,7 @@ from reticent.kernel.statistics import Statistic
 from reticent.kernel.table import Table
 from reticent.queries.linear import Marginal
 from reticent.sources import Table as Read
-from reticent.sources import weighing
+from reticent.sources import frames, weighing
 
 Patch = pytest.MonkeyPatch
 MOST = 2
@@ -67,10 +70,11 @@ def check_persons_rows(kind: str) -> None:
 
 
 DOMAIN = Domain(a=Categorical(["u", "v", "w"]), b=2)
+FIELDS = ("who", "a", "b")
 
 
 def kept(rows: list[tuple[str | None, str, int]], most: int = MOST) -> np.ndarray:
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(("who", "a", "b"))}
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(FIELDS)}
     table = Read.of(pa.table(columns), DOMAIN, person="who", rows="bounded", most=most)
     return table._source.marginal(("a", "b"))
 
@@ -89,6 +93,68 @@ def check_rows_are_kept_alone() -> None:
             np.testing.assert_array_equal(kept(rows), alone + beside)
 
 
+class Unnamed:
+    """Cells that name one person together."""
+
+
+def check_rows_of_untyped_persons_are_kept_alone() -> None:
+    """Where cells have no common type, a person's rows are the same whoever else is there, and in whatever order."""
+    rng = np.random.default_rng(6)
+    persons: list[Any] = [
+        "p",
+        "7",
+        7,
+        2.5,
+        uuid.UUID(int=3),
+        b"p",
+        datetime.date(2020, 1, 1),
+        True,
+        Unnamed(),
+        "\ud800",
+    ]
+    owned = [[(who, "uvw"[a], int(b)) for a, b in rng.integers(0, (3, 2), (9, 2))] for who in persons]
+
+    def found(rows: list[tuple[Any, str, int]]) -> np.ndarray:
+        columns = {name: pd.Series([row[place] for row in rows], dtype=object) for place, name in enumerate(FIELDS)}
+        table = Read.of(pd.DataFrame(columns), DOMAIN, person="who", rows="bounded", most=MOST)
+        return table._source.marginal(("a", "b"))
+
+    alone = [found(rows) for rows in owned]
+    for order in (range(len(owned)), range(len(owned))[::-1], (0, 1), (1, 0), (1, 2), (4, 3, 0)):
+        rows = [row for place in order for row in owned[place]]
+        np.testing.assert_array_equal(found(rows), sum(alone[place] for place in order))
+    np.testing.assert_array_equal(alone[0], kept(owned[0]))  # a column of texts
+
+
+def check_persons_choose_apart() -> None:
+    """Every code's kept rows are those of independent uniform choices, but for five standard deviations.
+
+    Of a person's k rows, c of them with the code, m are kept: c m/k with the code, with the variance of a
+    hypergeometric number, and the variances of persons add.
+    """
+    rng = np.random.default_rng(11)
+    domain, persons = Domain(code=8), 4000
+    for most, rows_of, shares in [
+        (1, np.full(persons, 10), np.full(8, 1 / 8)),
+        (3, np.full(persons, 10), np.full(8, 1 / 8)),
+        (3, 1 + rng.poisson(4, persons), np.array([0.3, 0.2, 0.15, 0.1, 0.1, 0.05, 0.05, 0.05])),
+        (20, np.full(persons // 10, 60), np.array([0.9, 0.1, 0, 0, 0, 0, 0, 0])),
+    ]:
+        numbers = np.repeat(np.arange(len(rows_of)), rows_of)
+        codes = rng.choice(8, len(numbers), p=shares)
+        own = np.zeros((len(rows_of), 8))
+        np.add.at(own, (numbers, codes), 1)
+        share, left = own / rows_of[:, None], np.minimum(rows_of, most)[:, None]
+        spread = left * share * (1 - share) * (rows_of[:, None] - left) / np.maximum(rows_of[:, None] - 1, 1)
+        bound = 5 * np.sqrt(spread.sum(0))
+        for who in (pa.array(numbers), pa.array([f"person {number}" for number in numbers])):
+            rows = pa.table({"who": who, "code": codes})
+            table = Read.of(rows, domain, person="who", rows="bounded", most=most, progress=False)
+            counts = table._source.marginal(("code",))
+            assert counts.sum() == left.sum()
+            assert np.all(np.abs(counts - (left * share).sum(0)) <= bound)
+
+
 def check_a_marginal_pays_for_rows() -> None:
     """The price of a marginal is that of m rows which all leave one cell for another."""
     private = curator("replace-one", curator_checks.DOMAIN, curator_checks.table(((0, 0),))._source)
@@ -100,6 +166,8 @@ CHECKS: dict[str, Callable[[], None]] = {
     "bounded rows under replace-one": lambda: check_persons_rows("replace-one"),
     "bounded rows under add-remove": lambda: check_persons_rows("add-remove"),
     "rows are kept alone": check_rows_are_kept_alone,
+    "rows of untyped persons are kept alone": check_rows_of_untyped_persons_are_kept_alone,
+    "persons choose apart": check_persons_choose_apart,
     "a marginal pays for rows": check_a_marginal_pays_for_rows,
 }
 
@@ -136,8 +204,14 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
     ("rows kept by position", lambda patch: patch.setattr(weighing, "_kept", by_position), "rows are kept alone"),
     (
         "equal rows numbered across persons",
-        planted_text("(PARTITION BY person, k0", "(PARTITION BY k0"),
+        planted_text("(PARTITION BY person, k0, named", "(PARTITION BY k0"),
         "rows are kept alone",
+    ),
+    ("every person prefers the same contents", planted_text("named, ':', ", ""), "persons choose apart"),
+    (
+        "persons named by position",
+        lambda patch: patch.setattr(frames, "_names", lambda cells: frames._identities(cells).cast(pa.large_string())),
+        "rows of untyped persons are kept alone",
     ),
     ("one row too many", planted_text(f"r <= {MOST}", f"r <= {MOST + 1}"), "rows are kept alone"),
     (

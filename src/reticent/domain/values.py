@@ -20,6 +20,9 @@ import numpy as np
 EXACT_FLOAT = 2**53
 """Whole floats below this size are exact, so their decimal text is the same everywhere."""
 
+NAMED_MOST, NAMED_BITS = 2**62, 53
+"""Numbers beyond the first share a name; fractions are named in steps of two to minus the second."""
+
 # Bounded repetitions keep every accepted text finite as a float, and make the rule a plain regular expression in SQL.
 NUMBER_PATTERN = r"^ *[+-]?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][+-]?[0-9]{1,2})? *$"
 INSTANT_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?$"
@@ -169,6 +172,38 @@ def identity_of(value: Any) -> tuple[str, Any] | None:
     if isinstance(value, uuid.UUID):
         return "uuid", value.int
     return "other", None
+
+
+def name_of(value: Any) -> str | None:
+    """The text of a person's identifier; None if the cell names nobody.
+
+    It is the text that engines give whole columns (`reticent.sources.persons`): what a cell is called never depends on
+    whether another cell kept the column from having a type.
+    """
+    identity = identity_of(value)
+    if identity is None:
+        return None
+    kind, what = identity
+    if kind == "text":
+        return what.encode("utf-8", "backslashreplace").decode()
+    if kind == "number":
+        return _number_name(what)
+    if kind == "time":
+        return "" if isinstance(what, Unread) else str(int(what))
+    if kind == "bytes":
+        return what.hex()
+    return str(uuid.UUID(int=what)) if kind == "uuid" else ""
+
+
+def _number_name(value: float | Decimal | Fraction) -> str:
+    double = number_of(value)
+    assert isinstance(double, float), "numbers are read as floats"
+    if not isinstance(value, float) and abs(double) < 2.0**_LONGEST_INTEGER_BITS and value == (whole := int(value)):
+        return str(whole)
+    clipped = min(max(double, -float(NAMED_MOST)), float(NAMED_MOST))
+    floor = math.floor(clipped)
+    steps = math.floor((clipped - floor) * (1 << NAMED_BITS))
+    return f"{floor}+{steps}" if steps or clipped != floor else str(floor)
 
 
 def date_at(day: float) -> datetime.date:

@@ -66,7 +66,7 @@ class Table(kernel.Table):
             person: The column that identifies the person of each row, if a person may have several rows.
             rows: How the rows of a person count. "shared": all of them together count as one record. "bounded": each
                 row counts as one, with at most `most` rows of each person; the choice of rows depends only on that
-                person's rows.
+                person's rows and identifier.
             most: The number of rows of a person that count with `rows="bounded"`. Noise grows in proportion.
             records: The public number of records or persons under replace-one; by default it is counted if it is
                 public.

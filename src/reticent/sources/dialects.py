@@ -237,8 +237,9 @@ class Spark(Dialect):
         return f"DATEDIFF({date}, {self.date('1970-01-01')})"
 
     def microseconds(self, moment: str, kind: str) -> str:
-        epoch = self.instant("1970-01-01 00:00:00") if kind == "instant" else self.timestamp("1970-01-01 00:00:00")
-        return f"TIMESTAMPDIFF(MICROSECOND, {epoch}, {moment})"
+        if kind == "instant":  # the difference of two instants is that of their local times, an hour off in summer
+            return f"UNIX_MICROS({moment})"
+        return f"TIMESTAMPDIFF(MICROSECOND, {self.timestamp('1970-01-01 00:00:00')}, {moment})"
 
     def seconds(self, time: str, kind: str) -> str:
         if kind == "date":

@@ -26,6 +26,7 @@ _WHOLE_RELATIONS = ("TABLE_RELATION", "READ_CSV_RELATION", "TABLE_FUNCTION_RELAT
 
 Coded = Mapping[str, tuple[str, str, str]]
 NO_CODES: Coded = MappingProxyType({})
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 # Scans whose columns get a type that depends on the rows, and where the same rows are read without that.
 _INFERRING = {
@@ -90,6 +91,7 @@ class DuckDBEngine:
         self._form = form
         self._unread: Sequence[str] = ()
         self._read: Sequence[str] = ()
+        self._named: Mapping[str, str] = NO_NAMES
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._closing: list[Callable[[], None]] = []
         self.label = label
@@ -107,14 +109,16 @@ class DuckDBEngine:
         form: str = "",
         unread: Sequence[str] = (),
         read: Sequence[str] = (),
+        named: Mapping[str, str] = NO_NAMES,
     ) -> Self:
         """A separate connection over a table function (SQL text) or Arrow data.
 
-        Messages name the file's `form` and list the `unread` columns among the others; `read` columns hold readings.
+        Messages name the file's `form` and list the `unread` columns among the others; `read` columns hold readings,
+        and `named` ones the texts of identifiers in another column.
         """
         connection = duckdb.connect()
         engine = cls(connection.sql, label=label, query=query, coded=coded, form=form)
-        engine._connection, engine._unread, engine._read = connection, unread, read
+        engine._connection, engine._unread, engine._read, engine._named = connection, unread, read, named
         # Spilled rows are private: a folder only this user can read, removed on close, never the working folder.
         spill = tempfile.mkdtemp(prefix="reticent-")
         engine._closing = [connection.close, lambda: shutil.rmtree(spill, ignore_errors=True)]
@@ -169,6 +173,9 @@ class DuckDBEngine:
                 del types[column]
         for name in self._read:
             types[name] = replace(types[name], read=True)
+        for name, text in self._named.items():
+            types[name] = replace(types[name], named=text)
+            del types[text]
         return types | dict.fromkeys(self._unread, ColumnType("other"))
 
     def fetch(self, statement: str, width: int) -> Generator[np.ndarray]:

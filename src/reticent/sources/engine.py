@@ -20,13 +20,15 @@ class ColumnType:
     `wide` numbers have more digits than a double, so they are rounded through text, which every engine does correctly.
     An `instant` is a timestamp with a time zone. `codes` were computed in Python because the cells have no common type,
     and `stored` names the three columns that hold codes, statuses and positions. `read` states that a column of cells
-    without a common type already holds their readings.
+    without a common type already holds their readings; `named` is the column with the text of each such identifier of
+    a person.
     """
 
     kind: Kind
     wide: bool = False
     stored: tuple[str, str, str] | None = None
     read: bool = False
+    named: str | None = None
 
 
 class Engine(Protocol):

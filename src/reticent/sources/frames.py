@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reticent.domain import Attribute, Domain, Numeric, Status, Undeclared
 from reticent.domain.numeric import HALF, positions
-from reticent.domain.values import identity_of
+from reticent.domain.values import identity_of, name_of
 from reticent.errors import SourceError, given
 
 
@@ -28,6 +28,8 @@ class ArrowFrame:
     """Names of columns that the domain does not use; a message may list them."""
     read: tuple[str, ...] = ()
     """Names of columns that hold readings of undeclared attributes, one cell by one."""
+    named: dict[str, str] = field(default_factory=dict)
+    """For a person column whose identifiers were numbered here, the column that holds their texts."""
 
 
 def pandas_frame(frame: Any, domain: Domain, person: str | None, label: str) -> ArrowFrame:
@@ -63,11 +65,13 @@ def _whole(
     coded: dict[str, tuple[str, str, str]],
     unread: Sequence[str],
     read: Sequence[str] = (),
+    named: dict[str, str] | None = None,
 ) -> ArrowFrame:
     if not arrays and unread:
         # A table without columns has no rows either.
         arrays, unread = {unread[0]: pa.nulls(rows)}, unread[1:]
-    return ArrowFrame(pa.table(list(arrays.values()), names=list(arrays)), coded, tuple(unread), tuple(read))
+    table = pa.table(list(arrays.values()), names=list(arrays))
+    return ArrowFrame(table, coded, tuple(unread), tuple(read), named or {})
 
 
 def refuse_twice(names: Sequence[str], label: str) -> None:
@@ -98,6 +102,7 @@ class _Columns:
         self._unread: list[str] = []
         self._read: list[str] = []
         self._judged: dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+        self._names: dict[str, pa.Array] = {}
 
     def add(self, name: str, convert: Callable[[], pa.Array | _Cells]) -> None:
         if name not in self._domain and name != self._person:
@@ -111,7 +116,9 @@ class _Columns:
             self._arrays[name] = _readings(attribute, column)
             self._read.append(name)
             return
-        self._arrays[name] = _identities(column) if name == self._person else pa.nulls(self._rows)
+        self._arrays[name] = pa.nulls(self._rows)
+        if name == self._person:
+            self._arrays[name], self._names[name] = _identities(column), _names(column)
         if name in self._domain:
             self._judged[name] = _judged(self._domain[name], column)
 
@@ -125,7 +132,9 @@ class _Columns:
         arrays = dict(self._arrays)
         for name, stored in coded.items():
             arrays |= {column: pa.array(found) for column, found in zip(stored, self._judged[name], strict=True)}
-        return _whole(arrays, self._rows, coded, self._unread, self._read)
+        named = dict.fromkeys(self._names, f"{stem} person")
+        arrays |= {named[name]: texts for name, texts in self._names.items()}
+        return _whole(arrays, self._rows, coded, self._unread, self._read, named)
 
 
 def _judged(attribute: Attribute, cells: _Cells) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -160,6 +169,12 @@ def _identities(cells: _Cells) -> pa.Array:
     found = np.array(listed, dtype=np.int64)
     persons = cells.spread(found, -1)
     return pa.array(persons, mask=persons < 0)
+
+
+def _names(cells: _Cells) -> pa.Array:
+    """The text of each cell's own identifier, never its number here, which the cells of others decide."""
+    texts = pa.array(map(name_of, cells.values), pa.large_string())
+    return texts if cells.places is None else texts.take(pa.array(cells.places, mask=cells.places < 0))
 
 
 def _pandas_column(values: Any) -> pa.Array | _Cells:

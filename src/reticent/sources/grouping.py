@@ -14,6 +14,7 @@ from reticent.kernel.counting.records import Layout, write_planes
 from reticent.sources.dialects import Dialect
 from reticent.sources.encoding import coding, readings_of
 from reticent.sources.engine import ColumnType, Engine
+from reticent.sources.persons import named
 from reticent.sources.readings import present
 
 _KEY_BITS = 62
@@ -102,9 +103,18 @@ def _listed(names: Sequence[str], most: int) -> str:
     return ", ".join(map(repr, names[:most])) + more
 
 
-def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | None, placed: Sequence[str] = ()) -> str:
+def coded_rows(
+    engine: Engine,
+    domain: Domain,
+    packing: Packing,
+    person: str | None,
+    placed: Sequence[str] = (),
+    *,
+    naming: bool = False,
+) -> str:
     """A subquery of every row's packed keys k0, k1, ..., the positions p0, p1, ... of `placed` attributes in their bins
-    and, if persons are the unit, its person.
+    and, if persons are the unit, its person; with `naming` also a hash of the identifier's text, which
+    no collation compares.
     """
     dialect = engine.dialect
     names = [*dict.fromkeys([*(name for group in packing.groups for name in group), *placed])]
@@ -121,6 +131,9 @@ def coded_rows(engine: Engine, domain: Domain, packing: Packing, person: str | N
         column = dialect.quoted(person)
         others.append(f"{column} AS person")
         listed.append("person")
+        if naming:
+            others.append(f"{dialect.hashed(named(column, columns[person], dialect))} AS named")
+            listed.append("named")
         # A row that names no person weighs nothing (docs/proofs/person-weights.md).
         where = f" WHERE {present(column, columns[person], dialect)}"
     inner = readings_of(codings.values(), engine.relation, dialect, others, where)

@@ -32,7 +32,9 @@ def open_object(rows: Any, domain: Domain, name: str, person: str | None = None)
     frame = _frame(rows, domain, person, name)
     if not frame.table.column_names:
         raise SourceError(f"{name} has no column whose name is text; name the columns as the domain does")
-    return DuckDBEngine.over(frame.table, label=name, coded=frame.coded, unread=frame.unread, read=frame.read)
+    return DuckDBEngine.over(
+        frame.table, label=name, coded=frame.coded, unread=frame.unread, read=frame.read, named=frame.named
+    )
 
 
 def untyped(rows: Any) -> frozenset[str]:

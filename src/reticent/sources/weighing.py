@@ -1,6 +1,7 @@
 """Weights of rows: each row alike, each person alike, or a bounded number of rows of each person (spec 1.2, answers 6).
 
-The weights of a person's rows, and the choice of those that are kept, depend on that person's rows alone.
+The weights of a person's rows, and the choice of those that are kept, depend on that person's rows and
+identifier alone.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def weighed_rows(
     # Positions are part of a row's content whether they are asked for or not: else other rows would be kept.
     everywhere = placed_attributes(domain)
     columns = [*placed, *(name for name in everywhere if name not in placed)]
-    coded = coded_rows(engine, domain, packing, weighing.person, columns)
+    coded = coded_rows(engine, domain, packing, weighing.person, columns, naming=True)
     content = [*_keys(packing).split(", "), *(f"q{columns.index(name)}" for name in everywhere)]
     # Of attributes whose bins hide nothing every position is the middle: carried along, no part of the content.
     middles = [f"q{place}" for place, name in enumerate(placed) if name not in everywhere]
@@ -119,16 +120,18 @@ def _shared(engine: Engine, coded: str, packing: Packing, grid: int, placed: int
 
 
 def _kept(engine: Engine, coded: str, content: Sequence[str], most: int, key: str, carried: Sequence[str] = ()) -> str:
-    """Each person's first rows by a hash of the row's content and its number among that person's equal rows.
+    """Each person's first rows by a hash of the identifier, the row's content and its number among that person's equal
+    rows.
 
-    Equal rows may be numbered in any order. The key is public, so that every engine keeps the same rows at any time;
-    privacy does not depend on it (docs/proofs/bounded-rows.md).
+    Equal rows may be numbered in any order. Spellings of an identifier that the engine takes for equal are numbered
+    apart, so that the hashes are the same in whatever order rows lie. The key is public, so that every engine keeps the
+    same rows at any time; privacy does not depend on it (docs/proofs/bounded-rows.md).
     """
     dialect, listed = engine.dialect, ", ".join(content)
-    number = f"ROW_NUMBER() OVER (PARTITION BY person, {listed} ORDER BY {content[0]})"
+    number = f"ROW_NUMBER() OVER (PARTITION BY person, {listed}, named ORDER BY {content[0]})"
     shown = ", ".join([*content, *carried])
-    numbered = f"SELECT {shown}, person, {number} AS t FROM ({coded}) AS coded"
-    texts = ", ':', ".join(f"CAST({part} AS {dialect.text})" for part in (*content, "t"))
+    numbered = f"SELECT {shown}, person, named, {number} AS t FROM ({coded}) AS coded"
+    texts = ", ':', ".join(["named", *(f"CAST({part} AS {dialect.text})" for part in (*content, "t"))])
     digest = dialect.hashed(f"CONCAT({dialect.literal(key)}, ':', {texts})")
     hashed = f"SELECT {shown}, person, t, {digest} AS h FROM ({numbered}) AS numbered"
     place = f"ROW_NUMBER() OVER (PARTITION BY person ORDER BY h, {listed}, t)"
