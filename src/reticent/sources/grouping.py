@@ -14,7 +14,7 @@ from reticent.kernel.counting.records import Layout, write_planes
 from reticent.sources.dialects import Dialect
 from reticent.sources.encoding import coding, readings_of
 from reticent.sources.engine import ColumnType, Engine
-from reticent.sources.persons import named
+from reticent.sources.persons import identifier_text
 from reticent.sources.readings import present
 
 _KEY_BITS = 62
@@ -132,7 +132,7 @@ def coded_rows(
         others.append(f"{column} AS person")
         listed.append("person")
         if naming:
-            others.append(f"{dialect.hashed(named(column, columns[person], dialect))} AS named")
+            others.append(f"{dialect.hashed(identifier_text(column, columns[person], dialect))} AS named")
             listed.append("named")
         # A row that names no person weighs nothing (docs/proofs/person-weights.md).
         where = f" WHERE {present(column, columns[person], dialect)}"

@@ -13,7 +13,7 @@ from reticent.sources.engine import ColumnType, Kind
 _WHOLE = r"^(-?[0-9]+)(\.0*)?$"
 
 
-def named(column: str, kind: ColumnType, dialect: Dialect) -> str:
+def identifier_text(column: str, kind: ColumnType, dialect: Dialect) -> str:
     """SQL for the text of an identifier that is present; `reticent.domain.values.name_of` is the same for one cell."""
     if kind.named is not None:
         return dialect.quoted(kind.named)
