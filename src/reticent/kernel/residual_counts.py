@@ -16,7 +16,7 @@ from reticent.kernel.statistics import FINE_PERSONS
 from reticent.kernel.table import CountSource
 from reticent.queries.linear import Residual
 
-__all__ = ["RESIDUAL_CELLS", "ResidualCounts", "joint_price"]
+__all__ = ["RESIDUAL_CELLS", "ResidualCounts", "groups", "joint_price"]
 
 RESIDUAL_CELLS = FINE_PERSONS
 """The most cells of a residual. It multiplies counts by no more than this: no whole number leaves int64."""
@@ -109,25 +109,34 @@ def _worst(
     if neighbours == "add-remove":
         return sum(weight * statistic.freedom for statistic, weight in weights) / (2 * unit)
     alone = sum(weight for statistic, weight in weights if not statistic.attributes)
-    groups = _groups([entry for entry in weights if entry[0].attributes])
-    return (Fraction(alone, 2) + sum(map(_largest_move, groups))) / unit
+    together = _groups([entry for entry in weights if entry[0].attributes])
+    return (Fraction(alone, 2) + sum(map(_largest_move, together))) / unit
 
 
 Weighted = tuple[ResidualCounts, int]
 
 
 def _groups(weights: Sequence[Weighted]) -> list[list[Weighted]]:
-    groups: list[tuple[set[str], list[Weighted]]] = []
-    for statistic, weight in weights:
-        own = set(statistic.attributes)
-        for names, members in groups:
-            if len(names | own) <= max(TOGETHER, len(own)):
-                names |= own
-                members.append((statistic, weight))
-                break
-        else:
-            groups.append((own, [(statistic, weight)]))
-    return [members for _, members in groups]
+    return [[weights[i] for i in group] for group in groups([statistic.attributes for statistic, _ in weights])]
+
+
+def groups(sets: Sequence[tuple[str, ...]]) -> list[list[int]]:
+    """Places of the sets of each group: every set joins the first group that then has at most TOGETHER attributes."""
+    places = {name: i for i, name in enumerate(dict.fromkeys(name for names in sets for name in names))}
+    held = np.zeros((len(places), len(sets)), dtype=bool)  # of every group, its attributes
+    sizes = np.zeros(len(sets), dtype=np.int64)
+    found: list[list[int]] = []
+    for i, names in enumerate(sets):
+        own = [places[name] for name in names]
+        begun = len(found) + 1
+        grown = sizes[:begun] + len(own) - held[own, :begun].sum(axis=0)
+        home = int(np.argmax(grown <= max(TOGETHER, len(own))))
+        if home == len(found):
+            found.append([])
+        found[home].append(i)
+        held[own, home] = True
+        sizes[home] = grown[home]
+    return found
 
 
 def _largest_move(group: Sequence[Weighted]) -> int:
@@ -146,7 +155,8 @@ def _largest_move(group: Sequence[Weighted]) -> int:
         for name in statistic.attributes:
             place[axis[name]] = 1
         sums[tuple(place)] += weight
-    for name, i in axis.items():
-        without, within = np.take(sums, 0, axis=i), np.take(sums, 1, axis=i)
-        sums = np.stack([without + (sizes[name] - 1) * within, without - within], axis=i)
-    return int(sums.flat[0]) - int(sums.min())
+    sums = sums.ravel()
+    for size in sizes.values():
+        without, within = np.split(sums, 2)  # of the first axis, which becomes the last
+        sums = np.stack([without + (size - 1) * within, without - within], axis=1).ravel()
+    return int(sums[0]) - int(sums.min())

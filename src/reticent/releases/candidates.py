@@ -12,7 +12,7 @@ import numpy as np
 
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
-from reticent.hypotheses.junction_tree.elimination import triangulate
+from reticent.hypotheses.junction_tree.elimination import GrowingGraph
 from reticent.queries.linear import Marginal, Residual
 from reticent.queries.workload import Workload
 from reticent.releases.allocation import departures_of
@@ -124,24 +124,24 @@ def pairs_of_a_tree(domain: Domain, gains: Mapping[Set, float], limit: int) -> l
     once it exceeds the limit.
     """
     rules = dict.fromkeys(tuple(map(domain.index, rule.attributes)) for rule in domain.impossible)
-    chosen: list[tuple[int, ...]] = [*((i,) for i in range(len(domain))), *rules]
-    cells = triangulate(domain.shape, chosen, restarts=0).cells if rules else sum(domain.shape)
+    chosen = GrowingGraph(domain.shape, rules)
+    cells = chosen.cells
     position = {pair: tuple(domain.index(name) for name in pair) for pair in gains}
     queue = [(-gain, pair) for pair, gain in gains.items()]
     heapq.heapify(queue)
     kept: list[Set] = []
     while queue:
         _, pair = heapq.heappop(queue)
-        grown = triangulate(domain.shape, [*chosen, position[pair]], restarts=0).cells
-        if grown > limit:
+        grown = chosen.with_set(position[pair])
+        size = grown.cells
+        if size > limit:
             continue
-        worth = gains[pair] / log2(2 + max(grown - cells, 0) / 1000)
+        worth = gains[pair] / log2(2 + max(size - cells, 0) / 1000)
         if queue and worth < -queue[0][0]:
             heapq.heappush(queue, (-worth, pair))
             if queue[0][1] != pair:
                 continue
             heapq.heappop(queue)
-        chosen.append(position[pair])
         kept.append(pair)
-        cells = grown
+        chosen, cells = grown, size
     return kept

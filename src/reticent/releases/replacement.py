@@ -12,11 +12,12 @@ marginal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.kernel.residual_counts import TOGETHER
+from reticent.kernel.residual_counts import groups
 
 __all__ = ["ReplacementPrices"]
 
@@ -33,7 +34,9 @@ class ReplacementPrices:
         self.least = np.array([np.prod([1 - 1 / size for size in domain.shape_of(s)]) for s in sets])
         """Prices under add-remove: the mean over all second records."""
         self._alone = np.array([not s for s in sets])
-        self._groups = [_Group(domain, names, places, sets) for names, places in _groups(sets)]
+        filled = [place for place, s in enumerate(sets) if s]
+        together = groups([sets[place] for place in filled])
+        self._groups = [_Group(domain, [filled[i] for i in group], sets) for group in together]
         self.exact = len(self._groups) < 2
         """Whether costs are those of the worst pair of records; in wide tables they are a sum over groups of sets."""
 
@@ -65,25 +68,29 @@ LEAST_PRICE = 1e-3
 class _Group:
     """Residuals on a few attributes, and the adversary's weights of all subsets D of these attributes."""
 
-    def __init__(self, domain: Domain, names: Sequence[str], places: Sequence[int], sets: Sequence[Set]) -> None:
-        self.names, self.places = list(names), np.array(places, dtype=np.intp)
+    def __init__(self, domain: Domain, places: Sequence[int], sets: Sequence[Set]) -> None:
+        names = list(dict.fromkeys(name for place in places for name in sets[place]))
+        self.places = np.array(places, dtype=np.intp)
         self._sizes = [domain[name].size for name in names]
         bit = {name: 1 << (len(names) - 1 - i) for i, name in enumerate(names)}
         self._cells = np.array([sum(bit[name] for name in sets[place]) for place in places], dtype=np.intp)
+
+    @cached_property
+    def _logs(self) -> np.ndarray:
+        """The adversary's weights, of whom a plan with one group alone learns."""
         weights = np.ones(1)
         for size in self._sizes:
             weights = np.multiply.outer(weights, [1 / size, 1 - 1 / size]).ravel()
-        self._logs = np.log(weights)
+        return np.log(weights)
 
     def costs(self, precisions: np.ndarray, prices: np.ndarray) -> np.ndarray:
         """The cost of every D."""
+        from reticent.releases.replacement_kernels import moved
+
         own = precisions[self.places]
-        sums = np.zeros(self._logs.size)
+        sums = np.zeros(2 ** len(self._sizes))
         sums[self._cells] = own
-        for i, size in enumerate(self._sizes):
-            without, within = self._halves(sums, i)
-            sums = np.stack([without + (1 - 1 / size) * within, without - within / size], axis=1).ravel()
-        return float(own @ prices[self.places]) - sums
+        return float(own @ prices[self.places]) - moved(sums, np.array(self._sizes))
 
     def learn(self, costs: np.ndarray) -> None:
         self._logs += STEP * costs / max(costs.max(), np.finfo(float).tiny)
@@ -100,19 +107,3 @@ class _Group:
     def _halves(self, values: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
         split = values.reshape(2**axis, 2, -1)
         return split[:, 0], split[:, 1]
-
-
-def _groups(sets: Sequence[Set]) -> list[tuple[list[str], list[int]]]:
-    """Groups as the kernel prices them: each set joins the first group that then still has few enough attributes."""
-    groups: list[tuple[dict[str, None], list[int]]] = []
-    for place, names in enumerate(sets):
-        if not names:
-            continue
-        for members, places in groups:
-            if len(members.keys() | set(names)) <= max(TOGETHER, len(names)):
-                members |= dict.fromkeys(names)
-                places.append(place)
-                break
-        else:
-            groups.append((dict.fromkeys(names), [place]))
-    return [(list(members), places) for members, places in groups]

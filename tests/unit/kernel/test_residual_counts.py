@@ -83,6 +83,23 @@ def test_groups_of_few_attributes_cost_more_and_never_less(monkeypatch: pytest.M
     assert exact < bound < alone
 
 
+@pytest.mark.parametrize("together", [2, 5, 16])
+def test_a_set_joins_the_first_group_with_room(monkeypatch: pytest.MonkeyPatch, together: int) -> None:
+    monkeypatch.setattr(residual_counts, "TOGETHER", together)
+    generator = np.random.default_rng(together)
+    names = [f"c{i}" for i in range(20)]
+    sets = [tuple(generator.choice(names, 1 + i % 3, replace=False).tolist()) for i in range(60)]
+    expected: list[tuple[set[str], list[int]]] = []
+    for i, s in enumerate(sets):
+        room = [group for group in expected if len(group[0].union(s)) <= max(together, len(s))]
+        if not room:
+            expected.append((set(), []))
+        attributes, members = room[0] if room else expected[-1]
+        attributes |= set(s)
+        members.append(i)
+    assert residual_counts.groups(sets) == [members for _, members in expected]
+
+
 def test_the_worst_pair_of_records_is_found_by_the_transform() -> None:
     parts = [(of(names), Gaussian(Fraction(3 + i))) for i, names in enumerate(EVERY[1:])]
     worst = Fraction(0)

@@ -109,13 +109,13 @@ def test_where_residuals_cost_too_much_together_marginals_are_measured(monkeypat
         "reticent.releases.budgeting.Collection.price_of_residuals", lambda self, precisions: 100.0 * BUDGET.limit
     )
     assert kinds(made("replace-one").measurements) == {Residual}
-    monkeypatch.setattr("reticent.releases.replacement.TOGETHER", 3)
+    monkeypatch.setattr("reticent.kernel.residual_counts.TOGETHER", 3)
     assert kinds(made("replace-one").measurements) == {Marginal}
     assert Residual in kinds(made("add-remove").measurements)
 
 
 def test_where_residuals_serve_a_wide_table_all_rounds_measure_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reticent.releases.replacement.TOGETHER", 3)
+    monkeypatch.setattr("reticent.kernel.residual_counts.TOGETHER", 3)
     monkeypatch.setattr("reticent.releases.budgeting.Collection.price_of_residuals", lambda self, precisions: 1.0)
     assert kinds(made("replace-one").measurements) == {Residual}
 

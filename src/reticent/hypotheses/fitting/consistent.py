@@ -239,7 +239,15 @@ def held_squares(cells: np.ndarray) -> np.ndarray:
 def maximal_sets(sets: Sequence[Set]) -> list[Set]:
     """Those that lie inside no other."""
     members = [frozenset(s) for s in sets]
-    return [s for s, mine in zip(sets, members, strict=True) if not any(mine < other for other in members)]
+    holders: dict[str, list[frozenset[str]]] = {}
+    for mine in members:
+        for name in mine:
+            holders.setdefault(name, []).append(mine)
+
+    def around(mine: frozenset[str]) -> list[frozenset[str]]:
+        return min((holders[name] for name in mine), key=len, default=members)
+
+    return [s for s, mine in zip(sets, members, strict=True) if not any(mine < other for other in around(mine))]
 
 
 def as_marginals(measurements: Sequence[Measurement], domain: Domain) -> list[Measurement]:

@@ -46,7 +46,7 @@ def with_missing_cells(domain: Domain, codes: np.ndarray, measurements: Sequence
         cells, counts = np.argwhere(missing), (values - shares)[missing] * len(codes)
         counts *= min(1.0, max(0, most - len(records)) / max(counts.sum(), 1.0))
         new = [_records_of(records, columns, cell, int(count)) for cell, count in zip(cells, counts, strict=True)]
-        records = np.concatenate([records, *new])
+        records = np.concatenate([records, *new]) if new else records
     return records
 
 

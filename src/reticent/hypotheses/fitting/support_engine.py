@@ -32,28 +32,27 @@ class SharedTable:
     axes: Axes
     members: list[int] = field(default_factory=list)
 
-    def with_axes(self, axes: Axes) -> Axes:
-        return tuple(sorted({*self.axes, *axes}))
-
 
 def shared_tables(shape: Sequence[int], axis_sets: Sequence[Axes], most: int) -> list[SharedTable]:
     """Tables of at most `most` cells, or of one set, that hold all sets between them; larger sets are placed first."""
-
-    def cells(axes: Axes) -> int:
-        return prod(shape[axis] for axis in axes)
-
-    tables: list[SharedTable] = []
-    for place in sorted(range(len(axis_sets)), key=lambda i: (-cells(axis_sets[i]), axis_sets[i])):
-        axes = tuple(sorted(axis_sets[place]))
-        grown = [(cells(table.with_axes(axes)) / cells(table.axes), i) for i, table in enumerate(tables)]
-        fitting = [(growth, i) for growth, i in grown if growth == 1 or growth * cells(tables[i].axes) <= most]
-        if fitting:
-            table = tables[min(fitting)[1]]
-            table.axes = table.with_axes(axes)
-        else:
-            table = SharedTable(axes)
-            tables.append(table)
-        table.members.append(place)
+    sizes, tables = np.array(shape, dtype=float), list[SharedTable]()
+    held = np.zeros((len(sizes), len(axis_sets)), dtype=bool)  # of every table, its axes
+    cells = np.ones(len(axis_sets))
+    own = [prod(shape[axis] for axis in axes) for axes in axis_sets]
+    for place in sorted(range(len(axis_sets)), key=lambda i: (-own[i], axis_sets[i])):
+        axes, made = list(axis_sets[place]), len(tables)
+        growth = np.ones(made)
+        for axis in axes:
+            growth[~held[axis, :made]] *= sizes[axis]
+        growth[(growth > 1) & (growth * cells[:made] > most)] = np.inf
+        home = int(np.argmin(growth)) if made else made
+        if not made or growth[home] == np.inf:
+            home = made
+            tables.append(SharedTable(()))
+        held[axes, home] = True
+        tables[home].axes = tuple(sorted({*tables[home].axes, *axes}))
+        tables[home].members.append(place)
+        cells[home] = prod(shape[axis] for axis in tables[home].axes)
     return tables
 
 

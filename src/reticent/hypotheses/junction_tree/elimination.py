@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from math import log2, prod
+from typing import Self
 
 import numba
 import numpy as np
@@ -46,19 +48,13 @@ def _neighbours(adjacency, alive, vertex, found):  # pragma: no cover - compiled
 
 
 @numba.njit(cache=True)
-def _score(adjacency, weights, vertex, found, count, rule):  # pragma: no cover - compiled
-    """Rule 0: fill edges; 1: their weight; 2: log2 of the clique's cells."""
-    total = 0.0
-    if rule == 2:
-        total = weights[vertex]
-        for i in range(count):
-            total += weights[found[i]]
-        return total
+def _joined(adjacency, found, count):  # pragma: no cover - compiled
+    """Whether some vertices are all neighbours of each other."""
     for i in range(count):
         for j in range(i):
             if not adjacency[found[i], found[j]]:
-                total += 1.0 if rule == 0 else weights[found[i]] * weights[found[j]]
-    return total
+                return False
+    return True
 
 
 @numba.njit(cache=True)
@@ -70,35 +66,120 @@ def _uniform(seed, step):  # pragma: no cover - compiled
     return np.float64((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
-@numba.njit(cache=True)
-def _connect(adjacency, found, count, stale):  # pragma: no cover - compiled
-    """Join an eliminated vertex's neighbours; marks every vertex whose score may have changed."""
-    for i in range(count):
-        stale[found[i]] = True
-        for j in range(i):
-            if not adjacency[found[i], found[j]]:
-                adjacency[found[i], found[j]] = True
-                adjacency[found[j], found[i]] = True
-                for other in range(adjacency.shape[0]):
-                    if adjacency[found[i], other] and adjacency[found[j], other]:
-                        stale[other] = True
+_ONE = np.uint64(1)
+_PAIRS, _NIBBLES = np.uint64(0x5555555555555555), np.uint64(0x3333333333333333)
+_BYTES, _SUM = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x0101010101010101)
 
 
 @numba.njit(cache=True)
-def _eliminate(graph, weights, rule, noise, seed, best, order):  # pragma: no cover - compiled
-    """Write one greedy order and return its total cells, infinite as soon as `best` is exceeded."""
+def _ones(bits):  # pragma: no cover - compiled
+    """How many bits of a word are set."""
+    bits = bits - ((bits >> np.uint64(1)) & _PAIRS)
+    bits = (bits & _NIBBLES) + ((bits >> np.uint64(2)) & _NIBBLES)
+    bits = (bits + (bits >> np.uint64(4))) & _BYTES
+    return np.int64((bits * _SUM) >> np.uint64(56))
+
+
+@numba.njit(cache=True)
+def _lowest(bits):  # pragma: no cover - compiled
+    """The place of the lowest bit of a word that has one."""
+    return _ones((bits & (~bits + _ONE)) - _ONE)
+
+
+@numba.njit(cache=True)
+def _rows(graph):  # pragma: no cover - compiled
+    """Of every vertex, its neighbours as bits: most of a search looks for neighbours that are not joined."""
     size = graph.shape[0]
-    adjacency = graph.copy()
+    rows = np.zeros((size, (size + 63) // 64), np.uint64)
+    for vertex in range(size):
+        for other in range(size):
+            if graph[vertex, other]:
+                rows[vertex, other >> 6] |= _ONE << np.uint64(other & 63)
+    return rows
+
+
+@numba.njit(cache=True)
+def _members(row, found):  # pragma: no cover - compiled
+    count = 0
+    for word in range(row.size):
+        bits = row[word]
+        while bits:
+            found[count] = word * 64 + _lowest(bits)
+            bits &= bits - _ONE
+            count += 1
+    return count
+
+
+@numba.njit(cache=True)
+def _missing(rows, own, other, word):  # pragma: no cover - compiled
+    """A word of the neighbours of a vertex that are below another one of them and not joined to it."""
+    bits = own[word] & ~rows[other, word]
+    return bits & ((_ONE << np.uint64(other & 63)) - _ONE) if word == other >> 6 else bits
+
+
+@numba.njit(cache=True)
+def _score(rows, weights, vertex, found, rule):  # pragma: no cover - compiled
+    """Rule 0: fill edges; 1: their weight; 2: log2 of the clique's cells."""
+    own = rows[vertex]
+    count = _members(own, found)
+    total = 0.0
+    if rule == 2:
+        total = weights[vertex]
+        for i in range(count):
+            total += weights[found[i]]
+        return total
+    if rule == 0:
+        filled = 0
+        for i in range(count):
+            for word in range((found[i] >> 6) + 1):
+                filled += _ones(_missing(rows, own, found[i], word))
+        return np.float64(filled)
+    for i in range(count):
+        for word in range((found[i] >> 6) + 1):
+            bits = _missing(rows, own, found[i], word)
+            while bits:
+                total += weights[found[i]] * weights[word * 64 + _lowest(bits)]
+                bits &= bits - _ONE
+    return total
+
+
+@numba.njit(cache=True)
+def _remove(rows, vertex, found, stale):  # pragma: no cover - compiled
+    """Join an eliminated vertex's neighbours; marks every vertex whose score may have changed."""
+    own = rows[vertex]
+    count = _members(own, found)
+    for i in range(count):
+        rows[found[i], vertex >> 6] &= ~(_ONE << np.uint64(vertex & 63))
+    for word in range(own.size):
+        stale[word] |= own[word]
+    for i in range(count):
+        first = found[i]
+        for word in range((first >> 6) + 1):
+            bits = _missing(rows, own, first, word)
+            while bits:
+                second = word * 64 + _lowest(bits)
+                bits &= bits - _ONE
+                rows[first, second >> 6] |= _ONE << np.uint64(second & 63)
+                rows[second, first >> 6] |= _ONE << np.uint64(first & 63)
+                for k in range(own.size):
+                    stale[k] |= rows[first, k] & rows[second, k]
+
+
+@numba.njit(cache=True)
+def _eliminate(neighbours, weights, rule, noise, seed, best, order):  # pragma: no cover - compiled
+    """Write one greedy order and return its total cells, infinite as soon as `best` is exceeded."""
+    size = neighbours.shape[0]
+    rows = neighbours.copy()
     alive = np.ones(size, np.bool_)
     scores = np.empty(size)
-    found = np.empty(size, np.int64)
-    stale = np.ones(size, np.bool_)
+    changed, found = np.empty(size, np.int64), np.empty(size, np.int64)
+    stale = np.zeros(rows.shape[1], np.uint64)
+    for vertex in range(size):
+        scores[vertex] = _score(rows, weights, vertex, found, rule)
     total = 0.0
     for step in range(size):
-        for vertex in range(size):
-            if alive[vertex] and stale[vertex]:
-                count = _neighbours(adjacency, alive, vertex, found)
-                scores[vertex] = _score(adjacency, weights, vertex, found, count, rule)
+        for i in range(_members(stale, changed)):
+            scores[changed[i]] = _score(rows, weights, changed[i], found, rule)
         chosen = -1
         lowest = np.inf
         for vertex in range(size):
@@ -108,19 +189,18 @@ def _eliminate(graph, weights, rule, noise, seed, best, order):  # pragma: no co
                 if value < lowest:
                     lowest = value
                     chosen = vertex
-        count = _neighbours(adjacency, alive, chosen, found)
-        total += 2.0 ** _score(adjacency, weights, chosen, found, count, 2)
+        total += 2.0 ** _score(rows, weights, chosen, found, 2)
         if total > best:
             return np.inf
         order[step] = chosen
         alive[chosen] = False
-        stale[:] = False
-        _connect(adjacency, found, count, stale)
+        stale[:] = np.uint64(0)
+        _remove(rows, chosen, found, stale)
     return total
 
 
 @numba.njit(cache=True)
-def _peel(graph, weights):  # pragma: no cover - compiled
+def _peel(graph):  # pragma: no cover - compiled
     """Vertices whose neighbours are joined already, removed one after another: every order must pay for them."""
     size = graph.shape[0]
     alive = np.ones(size, np.bool_)
@@ -136,7 +216,7 @@ def _peel(graph, weights):  # pragma: no cover - compiled
                 continue
             stale[vertex] = False
             count = _neighbours(graph, alive, vertex, found)
-            if _score(graph, weights, vertex, found, count, 0) == 0.0:
+            if _joined(graph, found, count):
                 alive[vertex] = False
                 peeled[done] = vertex
                 done += 1
@@ -151,10 +231,11 @@ def _search(graph, weights, restarts):  # pragma: no cover - compiled
     """The best of the greedy orders and of their randomised variants."""
     best_order = np.arange(graph.shape[0])
     order = best_order.copy()
+    rows = _rows(graph)
     best = np.inf
     for attempt in range(restarts + 3):
         noise = 0.0 if attempt < 3 else 0.15 * (1 + attempt % 5)
-        total = _eliminate(graph, weights, attempt % 3, noise, attempt, best, order)
+        total = _eliminate(rows, weights, attempt % 3, noise, attempt, best, order)
         if total < best:
             best = total
             best_order[:] = order
@@ -168,6 +249,35 @@ def _graph(count: int, sets: Sequence[Sequence[int]]) -> np.ndarray:
         graph[index[:, None], index[None, :]] = True
     np.fill_diagonal(graph, False)
     return graph
+
+
+@numba.njit(cache=True)
+def _cells(graph, sizes, order):  # pragma: no cover - compiled
+    """Cells of the maximal bags of an elimination order: a whole number, rounded if it exceeds 2^53."""
+    count = graph.shape[0]
+    adjacency = graph.copy()
+    alive = np.ones(count, np.bool_)
+    found = np.empty(count, np.int64)
+    place = np.empty(count, np.int64)
+    place[order] = np.arange(count)
+    left = np.zeros(count, np.int64)
+    total = 0.0
+    for vertex in order:
+        alive[vertex] = False
+        degree = _neighbours(adjacency, alive, vertex, found)
+        cells = sizes[vertex]
+        for i in range(degree):
+            cells *= sizes[found[i]]
+            for j in range(i):
+                adjacency[found[i], found[j]] = True
+                adjacency[found[j], found[i]] = True
+        # a bag inside an earlier one is all that this one, or the last of its heirs, left behind
+        if left[vertex] <= degree:
+            total += cells
+        if degree:
+            heir = found[np.argmin(place[found[:degree]])]
+            left[heir] = max(left[heir], degree)
+    return total
 
 
 def _bags(order: Sequence[int], sets: Sequence[Sequence[int]], count: int) -> list[int]:
@@ -205,14 +315,39 @@ def triangulate(
             raise DomainError(f"attribute set {positions} is outside 0..{len(sizes) - 1}: name known attributes")
     if not sizes:
         return Triangulation((), 0)
-    weights = np.log2(np.asarray(sizes, dtype=np.float64))
-    graph = _graph(len(sizes), members)
-    peeled, alive = _peel(graph, weights)
-    core = np.flatnonzero(alive)
-    searched = _search(graph[np.ix_(core, core)], weights[core], restarts)
-    bags = _bags([*peeled.tolist(), *core[searched].tolist()], members, len(sizes))
+    order = _order(_graph(len(sizes), members), np.log2(np.asarray(sizes, dtype=np.float64)), restarts)
+    bags = _bags(order.tolist(), members, len(sizes))
     cliques = tuple(sorted(tuple(i for i in range(len(sizes)) if bag >> i & 1) for bag in bags))
     return Triangulation(cliques, sum(prod(int(sizes[i]) for i in clique) for clique in cliques))
+
+
+def _order(graph: np.ndarray, weights: np.ndarray, restarts: int) -> np.ndarray:
+    peeled, alive = _peel(graph)
+    core = np.flatnonzero(alive)
+    searched = _search(graph[np.ix_(core, core)], weights[core], restarts)
+    return np.concatenate([peeled, core[searched]])
+
+
+class GrowingGraph:
+    """Attribute sets, given by position, to which others are added: the size of the tree is known before and after."""
+
+    def __init__(self, sizes: Sequence[int], sets: Iterable[Sequence[int]]) -> None:
+        self._sizes = np.asarray(sizes, dtype=np.float64)
+        self._weights = np.log2(self._sizes)
+        self._graph = _graph(len(sizes), list(sets))
+
+    @property
+    def cells(self) -> float:
+        """Of `triangulate(sizes, sets, restarts=0)`; rounded if they exceed 2^53."""
+        return float(_cells(self._graph, self._sizes, _order(self._graph, self._weights, 0)))
+
+    def with_set(self, members: Sequence[int]) -> Self:
+        """The same with one more set."""
+        grown = copy(self)
+        grown._graph = self._graph.copy()
+        grown._graph[np.ix_(members, members)] = True
+        np.fill_diagonal(grown._graph, False)
+        return grown
 
 
 def hypothetical_size(

@@ -11,7 +11,14 @@ import pytest
 from reticent.domain import Domain
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.dense.dense import DenseEngine, DenseHypothesis
-from reticent.hypotheses.fitting.consistent import Consistent, Departure, as_marginals, centred, held_squares
+from reticent.hypotheses.fitting.consistent import (
+    Consistent,
+    Departure,
+    as_marginals,
+    centred,
+    held_squares,
+    maximal_sets,
+)
 from reticent.hypotheses.fitting.loglinear import FitProblem, terms_of
 from reticent.hypotheses.fitting.prior import Prior, product_base
 from reticent.queries.linear import Marginal, Residual
@@ -133,3 +140,10 @@ def test_departures_of_residuals_have_the_variance_they_are_weighed_with() -> No
         departure = Departure.from_expected(centred(values), sd, q, residual=True)
         squares.append(departure.squares)
     assert np.mean(squares, axis=0) == pytest.approx(departure.spread * scale**2 + sd**2, rel=0.2)
+
+
+def test_maximal_sets_lie_inside_no_other() -> None:
+    sets = [s for order in range(4) for s in combinations("dabc", order)] + [("e",), ("b", "e"), ("e", "b"), ("f",)]
+    assert maximal_sets(sets) == [*combinations("dabc", 3), ("b", "e"), ("e", "b"), ("f",)]
+    assert maximal_sets([(), ()]) == [(), ()]
+    assert maximal_sets([]) == []

@@ -1,6 +1,7 @@
 """Sets that share tables are counted as each by itself would be."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -36,6 +37,27 @@ def test_sharing_changes_no_marginal_and_no_covariance(records):
     ):
         assert other == pytest.approx(one, abs=1e-14)
         assert fourth == pytest.approx(third, abs=1e-14)
+
+
+@pytest.mark.parametrize("most", [1, 20, 100, 10**4])
+def test_a_set_joins_the_table_that_grows_least(most):
+    generator = np.random.default_rng(most)
+    shape = generator.integers(1, 6, 9).tolist()
+    axis_sets = [tuple(sorted(generator.choice(9, i % 4, replace=False).tolist())) for i in range(40)]
+
+    def cells(axes):
+        return math.prod(shape[axis] for axis in axes)
+
+    tables = []
+    for place in sorted(range(40), key=lambda i: (-cells(axis_sets[i]), axis_sets[i])):
+        grown = [(cells({*axes, *axis_sets[place]}), i) for i, (axes, _) in enumerate(tables)]
+        fitting = [(c / cells(tables[i][0]), i) for c, i in grown if c in (cells(tables[i][0]), min(c, most))]
+        if not fitting:
+            tables.append((set(), []))
+        axes, members = tables[min(fitting)[1] if fitting else -1]
+        axes |= set(axis_sets[place])
+        members.append(place)
+    assert [(set(t.axes), t.members) for t in shared_tables(shape, axis_sets, most)] == tables
 
 
 def test_rescaling_reaches_the_aim_in_a_shared_table():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reticent.errors import DomainError
-from reticent.hypotheses.junction_tree.elimination import hypothetical_size, triangulate
+from reticent.hypotheses.junction_tree.elimination import GrowingGraph, hypothetical_size, triangulate
 
 ADULT_14 = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)
 
@@ -47,6 +47,27 @@ def test_every_set_has_a_clique_and_no_clique_contains_another(seed: int) -> Non
     for one, two in itertools.permutations(found.cliques, 2):
         assert not set(one) <= set(two)
     assert set().union(*found.cliques) == set(range(20))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_growing_graph_has_the_cells_of_the_tree(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(1, 5, 15).tolist()
+    sets = [tuple(generator.choice(15, 1 + i % 3, replace=False).tolist()) for i in range(20)]
+    grown = GrowingGraph(sizes, sets[:10])
+    for i in range(10, 20):
+        larger = grown.with_set(sets[i])
+        assert grown.cells == triangulate(sizes, sets[:i], restarts=0).cells
+        grown = larger
+    assert grown.cells == triangulate(sizes, sets, restarts=0).cells
+
+
+def test_a_wheel_of_more_than_64_vertices_has_its_hub_in_every_clique() -> None:
+    """Neighbours are bits of several words then."""
+    rim = [(i, (i + 1) % 130) for i in range(130)]
+    found = triangulate([2] * 130 + [3], [*rim, *((i, 130) for i in range(130))], restarts=0)
+    assert all(130 in clique for clique in found.cliques)
+    assert found.cells == 128 * 2**3 * 3
 
 
 def test_restarts_help_and_repeat() -> None:
