@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from reticent.discovery.edges import edges_of, first_piece, line_for
+from reticent.discovery.types import refuse_types
 from reticent.domain import Attribute, Domain, Undeclared
 from reticent.domain.domain import attribute_from_dict
 from reticent.domain.draft import draft_from_dict, read_draft
@@ -115,7 +117,7 @@ def discover(
             records=records,
             neighbours=neighbours,
             version=version,
-            judged=not _begun(ledger),
+            judge=None if _begun(ledger) else partial(refuse_types, rows, Domain(open_ones)),
         ) as table,
     ):
         opened = ledger if isinstance(ledger, Ledger) else _open(ledger, table, budget, anchor)

@@ -124,7 +124,7 @@ def pairs_of_a_tree(domain: Domain, gains: Mapping[Set, float], limit: int) -> l
     once it exceeds the limit.
     """
     rules = dict.fromkeys(tuple(map(domain.index, rule.attributes)) for rule in domain.impossible)
-    chosen = GrowingGraph(domain.shape, rules)
+    chosen = GrowingGraph.of(domain.shape, rules)
     cells = chosen.cells
     position = {pair: tuple(domain.index(name) for name in pair) for pair in gains}
     queue = [(-gain, pair) for pair, gain in gains.items()]

@@ -85,12 +85,12 @@ class _Group:
 
     def costs(self, precisions: np.ndarray, prices: np.ndarray) -> np.ndarray:
         """The cost of every D."""
-        from reticent.releases.replacement_kernels import moved
+        from reticent.releases.replacement_kernels import summed_over_subsets
 
         own = precisions[self.places]
         sums = np.zeros(2 ** len(self._sizes))
         sums[self._cells] = own
-        return float(own @ prices[self.places]) - moved(sums, np.array(self._sizes))
+        return float(own @ prices[self.places]) - summed_over_subsets(sums, np.array(self._sizes))
 
     def learn(self, costs: np.ndarray) -> None:
         self._logs += STEP * costs / max(costs.max(), np.finfo(float).tiny)

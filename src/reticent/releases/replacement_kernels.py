@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["moved"]
+__all__ = ["summed_over_subsets"]
 
 
 @njit(cache=True, nogil=True)
-def moved(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def summed_over_subsets(sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """From weights of sets, the first attribute's bit highest: of every D, the sum of weights times K(D)."""
     values, half = sums, sums.size // 2
     spare = np.empty_like(sums)

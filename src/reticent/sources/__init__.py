@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -11,13 +12,13 @@ from reticent.errors import SourceError, given, has_type, whole_number
 from reticent.kernel import table as kernel
 from reticent.kernel.table import CountSource
 from reticent.sources.engine import Engine
-from reticent.sources.files import declares_types, open_file
+from reticent.sources.files import open_file
 from reticent.sources.grouping import placed_attributes
-from reticent.sources.objects import open_object, untyped
+from reticent.sources.objects import open_object
 from reticent.sources.on_demand import OnDemand
 from reticent.sources.postgres import PostgresEngine
 from reticent.sources.progress import ReadListener, ReadProgress, Stopwatch, read_listener
-from reticent.sources.undeclared import UndeclaredValues, refuse_types
+from reticent.sources.undeclared import UndeclaredValues
 from reticent.sources.weighing import HOLD, Weighing, load_records
 
 RowsOfPerson = Literal["shared", "bounded"]
@@ -180,11 +181,11 @@ def open_undeclared(
     records: int | None = None,
     neighbours: kernel.Neighbours = "replace-one",
     version: str | None = None,
-    judged: bool = True,
+    judge: Callable[[Engine], None] | None = None,
 ) -> Table:
     """A table of undeclared columns, for private discovery; the caller closes it.
 
-    Refuses columns whose type shows that nothing can be found, unless they are not to be `judged`.
+    `judge` may refuse the engine's columns, which it knows by their types.
     """
     declared = _Declared(domain, query, person, "shared", None, records, neighbours, version, HOLD)
     unit = declared.unit
@@ -192,9 +193,8 @@ def open_undeclared(
     try:
         if engine.filtered and records is None and neighbours == "replace-one":
             raise SourceError(f"{engine.label} may filter rows: declare records=, or use neighbours='add-remove'")
-        if judged:
-            plain = isinstance(rows, (str, Path)) and not declares_types(rows)
-            refuse_types(engine, domain, domain.names if plain else untyped(rows))
+        if judge is not None:
+            judge(engine)
         grid = 1 if person is None else kernel.person_grid(records)
         source = UndeclaredValues(engine, domain, person=person, grid=grid)
         total = source.total()

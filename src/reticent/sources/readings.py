@@ -59,21 +59,6 @@ def read(attribute: Attribute, column: str, text: str | None, kind: ColumnType, 
     return _number(column, text, kind, dialect)
 
 
-def never_read(attribute: Undeclared, kind: ColumnType, *, typed: bool) -> bool:
-    """Whether the type of a column alone shows that discovery finds nothing in it; no cell is looked at.
-
-    Text may hold dates, in formats without types too, and numbers where the source is not `typed` or rules are stated.
-    """
-    if kind.read:
-        return False
-    formatted = attribute.rules is not None and bool(attribute.rules.formats)
-    if attribute.kind == "number":
-        return kind.kind not in (*_NUMBERS, "boolean") and (kind.kind != "text" or (typed and attribute.rules is None))
-    if attribute.kind == "text":
-        return kind.kind not in (*_NUMBERS, "boolean", "text", "date")
-    return kind.kind not in (*_TIMES, "text") and not (kind.kind == "integer" and formatted)
-
-
 def _is_instant(text: str, dialect: Dialect) -> str:
     """Whether a text is the ISO text of an instant; year 0 exists in SQL calendars but not in Python's."""
     return f"({dialect.matches(text, INSTANT_PATTERN)} AND {text} NOT LIKE '0000%')"

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any, NoReturn
 
 import numpy as np
 
 from reticent.domain import Domain, Undeclared
-from reticent.errors import SourceError
 from reticent.sources.encoding import readings_of, value_of
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import required_columns
-from reticent.sources.readings import never_read, present
-
-_READ_AS = {"number": "a number", "date": "a date", "datetime": "a time", "text": "text"}
-
-
-def refuse_types(engine: Engine, domain: Domain, untyped: Collection[str]) -> None:
-    """Refuse, before anything is paid, columns whose type shows that nothing can be read; types are public."""
-    columns = required_columns(engine, domain.names)
-    for name, attribute in domain.items():
-        kind = columns[name]
-        if isinstance(attribute, Undeclared) and never_read(attribute, kind, typed=name not in untyped):
-            held = "values of another type" if kind.kind == "other" else f"values of type {kind.kind}"
-            remedy = "declare it as what it is, or leave it out"
-            if kind.kind == "text":
-                remedy = "declare it as text; if its texts are numbers, state how they are read, such as strip=True"
-            raise SourceError(
-                f"column {name!r} has {held}, of which none is read as {_READ_AS[attribute.kind]}, and edges would be "
-                f"paid for all the same: {remedy}"
-            )
+from reticent.sources.readings import present
 
 
 class UndeclaredValues:

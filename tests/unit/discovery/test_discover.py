@@ -209,7 +209,7 @@ def test_texts_that_may_be_numbers_are_not_refused(tmp_path: Path) -> None:
 def test_what_was_paid_before_types_were_judged_is_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = pa.table({"x": ["a", "b"] * 50})
     with monkeypatch.context() as former:
-        former.setattr("reticent.sources.refuse_types", lambda *_: None)
+        former.setattr("reticent.discovery.discover.refuse_types", lambda *_: None)
         paid = rt.discover(rows, {"x": "number"}, PURE, ledger=tmp_path / "d")
     assert rt.discover(rows, {"x": "number"}, PURE, ledger=tmp_path / "d") == paid
 

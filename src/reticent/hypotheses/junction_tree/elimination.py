@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log2, prod
 from typing import Self
 
@@ -328,26 +327,29 @@ def _order(graph: np.ndarray, weights: np.ndarray, restarts: int) -> np.ndarray:
     return np.concatenate([peeled, core[searched]])
 
 
+@dataclass(frozen=True, eq=False)
 class GrowingGraph:
     """Attribute sets, given by position, to which others are added: the size of the tree is known before and after."""
 
-    def __init__(self, sizes: Sequence[int], sets: Iterable[Sequence[int]]) -> None:
-        self._sizes = np.asarray(sizes, dtype=np.float64)
-        self._weights = np.log2(self._sizes)
-        self._graph = _graph(len(sizes), list(sets))
+    sizes: np.ndarray
+    graph: np.ndarray
+    """Which attributes are in a set together."""
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], sets: Iterable[Sequence[int]]) -> Self:
+        return cls(np.asarray(sizes, dtype=np.float64), _graph(len(sizes), list(sets)))
 
     @property
     def cells(self) -> float:
         """Of `triangulate(sizes, sets, restarts=0)`; rounded if they exceed 2^53."""
-        return float(_cells(self._graph, self._sizes, _order(self._graph, self._weights, 0)))
+        return float(_cells(self.graph, self.sizes, _order(self.graph, np.log2(self.sizes), 0)))
 
     def with_set(self, members: Sequence[int]) -> Self:
         """The same with one more set."""
-        grown = copy(self)
-        grown._graph = self._graph.copy()
-        grown._graph[np.ix_(members, members)] = True
-        np.fill_diagonal(grown._graph, False)
-        return grown
+        graph = self.graph.copy()
+        graph[np.ix_(members, members)] = True
+        np.fill_diagonal(graph, False)
+        return replace(self, graph=graph)
 
 
 def hypothetical_size(

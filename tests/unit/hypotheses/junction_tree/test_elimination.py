@@ -54,7 +54,7 @@ def test_a_growing_graph_has_the_cells_of_the_tree(seed: int) -> None:
     generator = np.random.default_rng(seed)
     sizes = generator.integers(1, 5, 15).tolist()
     sets = [tuple(generator.choice(15, 1 + i % 3, replace=False).tolist()) for i in range(20)]
-    grown = GrowingGraph(sizes, sets[:10])
+    grown = GrowingGraph.of(sizes, sets[:10])
     for i in range(10, 20):
         larger = grown.with_set(sets[i])
         assert grown.cells == triangulate(sizes, sets[:i], restarts=0).cells
