@@ -47,18 +47,7 @@ def read_rules(rules: Any, domain: Domain) -> tuple[Impossible, ...]:
     if len(listed) > MAX_RULES:
         raise DomainError(f"{len(listed)} impossible rules; at most {MAX_RULES}: join some with OR")
     found = {rule.text: rule for rule in (_read(rule, domain) for rule in listed)}
-    _refuse_nothing_left(found.values())
     return tuple(found.values())
-
-
-def _refuse_nothing_left(rules: Iterable[Impossible]) -> None:
-    """Rules about the same attributes that together exclude every combination of their codes."""
-    excluded: dict[tuple[str, ...], np.ndarray] = {}
-    for rule in rules:
-        excluded[rule.attributes] = excluded.get(rule.attributes, False) | rule.cells
-    for names, cells in excluded.items():
-        if cells.all():
-            raise DomainError(f"the impossible rules about {', '.join(names)} leave no possible record; leave one out")
 
 
 def _read(rule: Any, domain: Domain) -> Impossible:

@@ -128,14 +128,15 @@ class ResultTable(Framed):
 
     @property
     def usual(self) -> str:
-        """What most such questions err, in a few words, where that is less than what bounds every question."""
+        """What most such questions err, in a few words; what bounds every question bounds most of them."""
         found = []
         for place, name in enumerate(self.columns):
             stated = [error for row in self.typical if (error := row[place]) is not None]
             bounds = [error for row in self.errors if (error := row[place]) is not None]
-            bounded = max(bounds) if bounds and len(bounds) == len(self.rows) else math.inf
-            if stated and max(stated) < bounded:
-                found.append(f"{name} ± {max(stated):,.3g}")
+            if stated:
+                most = min(max(stated), max(bounds)) if len(bounds) == len(self.rows) else max(stated)
+                if most > 0:  # nothing to add to exact numbers
+                    found.append(f"{name} ± {most:,.3g}")
         return f"19 of 20 such questions are within {', '.join(found)}" if found else ""
 
     def __repr__(self) -> str:
