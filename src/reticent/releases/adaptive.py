@@ -1,8 +1,8 @@
 """The default release: measures marginals of the workload in rounds, fits a shrunk log-linear model and audits it.
 
-Single queries that their tables would tell worse are measured themselves (`direct.py`). Of the other sets, the first
-round measures every set of attributes inside the sets of the workload. Later rounds add precision where it
-reduces the workload's error most (`rounds.py`); with Gaussian noise they measure residuals of marginals.
+Single queries are measured themselves if reading them off a noisy table would give a larger error (`direct.py`). For
+the rest of the workload, the first round measures every set of attributes inside its sets. Later rounds add precision
+where it reduces the workload's error most (`rounds.py`); with Gaussian noise they measure residuals of marginals.
 
 A small universe is held as a whole. It is measured as one histogram if one noisy count per cell answers the workload
 better than many noisier marginals, as in tables of a few binary attributes; with Gaussian noise, only if the noise

@@ -27,8 +27,8 @@ STEPS, KEPT_STEPS = 300, 30
 
 
 def near_queries(problem: FitProblem, point: np.ndarray, beyond: float) -> np.ndarray:
-    """The point moved to where the measured queries are, if one is `beyond` so many standard deviations, and if the
-    objective is less there.
+    """Move the point to agree with the measured queries, if one of them is off by more than `beyond` standard
+    deviations of its noise, and if that lowers the objective.
     """
     queries = problem.measured_queries
     if not queries:
