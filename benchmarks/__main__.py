@@ -30,6 +30,7 @@ SUITES = {
     "pgm": "Offline release beside private-pgm",
     "sweep": "Offline release by epsilon, n, k and |U|",
     "smartnoise": "Offline release beside SmartNoise",
+    "dpsynth": "Offline release beside dpsynth",
     "dpmm": "Offline release beside dpmm",
     "online": "Online sessions beside Laplace, Gaussian and PMW",
     "answers": "What answers claim, against the tables",
