@@ -9,28 +9,15 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
-import resource
-import signal
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scoring import limited, scores
 
 DEGREE = 3
-
-
-def limited(seconds: int) -> None:
-    """End in one line once this much processor time is used."""
-
-    def stop(*_: object) -> None:
-        print(f"did not finish in {seconds} s of processor time", file=sys.stderr)
-        os._exit(1)
-
-    signal.signal(signal.SIGXCPU, stop)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, 2 * seconds))
 
 
 def model_of(name: str, epsilon: float, delta: float, sizes: dict[str, int]):
@@ -48,12 +35,6 @@ def model_of(name: str, epsilon: float, delta: float, sizes: dict[str, int]):
     return model
 
 
-def marginal(rows: pd.DataFrame, names: list[str], sizes: dict[str, int]) -> np.ndarray:
-    shape = tuple(sizes[name] for name in names)
-    cells = np.ravel_multi_index([rows[name].to_numpy() for name in names], shape)
-    return np.bincount(cells, minlength=int(np.prod(shape))) / len(rows)
-
-
 def main() -> None:
     name, file, sizes_file, sets_file, epsilon, delta, limit = sys.argv[1:8]
     limited(int(limit))
@@ -65,18 +46,7 @@ def main() -> None:
         model.fit(rows)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         drawn = model.generate(n_records=len(rows)).astype(int)
-    distances = [np.abs(marginal(rows, s, sizes) - marginal(drawn, s, sizes)) for s in sets]
-    print(
-        json.dumps(
-            {
-                "rows tv": float(np.mean([d.sum() / 2 for d in distances])),
-                "rows max": float(max(d.max() for d in distances)),
-                "seconds": seconds,
-                "cpu": cpu,
-                "GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-            }
-        )
-    )
+    print(scores(rows, drawn, sets, sizes, seconds, cpu))
 
 
 if __name__ == "__main__":

@@ -10,27 +10,13 @@ import contextlib
 import functools
 import io
 import json
-import os
-import resource
-import signal
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-
-def limited(seconds: int) -> None:
-    """End in one line once this much processor time is used."""
-
-    def stop(*_: object) -> None:
-        print(f"did not finish in {seconds} s of processor time", file=sys.stderr)
-        os._exit(1)
-
-    signal.signal(signal.SIGXCPU, stop)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, 2 * seconds))
-
+from scoring import limited, scores
 
 LOWEST_RHO = 1e-6
 
@@ -57,12 +43,6 @@ def mechanism_of(name: str, sets: list[tuple[str, ...]], epsilon: float, delta: 
     return mechanisms.DiscreteConfig(mechanism=inner).calibrate(epsilon=epsilon, delta=delta)
 
 
-def marginal(rows: dict[str, np.ndarray], names: tuple[str, ...], sizes: dict[str, int]) -> np.ndarray:
-    shape = tuple(sizes[name] for name in names)
-    cells = np.ravel_multi_index([rows[name] for name in names], shape)
-    return np.bincount(cells, minlength=int(np.prod(shape))) / len(cells)
-
-
 def main() -> None:
     dpsynth, checkout, name, file, sizes_file, sets_file, epsilon, delta, limit = sys.argv[1:10]
     limited(int(limit))
@@ -80,18 +60,7 @@ def main() -> None:
         result = mechanism(np.random.default_rng(0), data)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     drawn = {column: np.asarray(result.synthetic_data.data[column], dtype=np.int64) for column in sizes}
-    distances = [np.abs(marginal(rows, s, sizes) - marginal(drawn, s, sizes)) for s in sets]
-    print(
-        json.dumps(
-            {
-                "rows tv": float(np.mean([d.sum() / 2 for d in distances])),
-                "rows max": float(max(d.max() for d in distances)),
-                "seconds": seconds,
-                "cpu": cpu,
-                "GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-            }
-        )
-    )
+    print(scores(rows, drawn, sets, sizes, seconds, cpu))
 
 
 if __name__ == "__main__":

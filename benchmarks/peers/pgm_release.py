@@ -10,12 +10,12 @@ import contextlib
 import importlib.util
 import io
 import json
-import os
 import resource
-import signal
 import sys
 import time
 from pathlib import Path
+
+from scoring import limited
 
 
 def load(checkout: Path, name: str):
@@ -25,17 +25,6 @@ def load(checkout: Path, name: str):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def limited(seconds: int) -> None:
-    """End in one line once this much processor time is used."""
-
-    def stop(*_: object) -> None:
-        print(f"did not finish in {seconds} s of processor time", file=sys.stderr)
-        os._exit(1)
-
-    signal.signal(signal.SIGXCPU, stop)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, 2 * seconds))
 
 
 CACHED_SETS = 40
