@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.contracts.nasty import ATTRIBUTES, COLUMNS
 
+from reticent.custodian.misfits import count_misfits, misfit_texts
 from reticent.domain import Attribute, Categorical, Domain, Numeric, Status
 from reticent.domain.numeric import has_positions, positions
 from reticent.domain.values import name_of
@@ -26,7 +27,6 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.sources.duckdb import DuckDBEngine
 from reticent.sources.encoding import Coding, coding, readings_of
 from reticent.sources.engine import Engine
-from reticent.sources.fit import count_misfits, misfit_texts
 from reticent.sources.ibis import open_expression
 from reticent.sources.on_demand import OnDemand
 from reticent.sources.postgres import PostgresEngine

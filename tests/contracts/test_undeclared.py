@@ -88,3 +88,21 @@ def test_a_person_adds_at_most_the_grid_and_at_most_so_many_texts(open_table: Op
         assert int(np.sum(counts)) == 3
         met |= set(texts)
     assert met == {"a", "b", "c"}, "which text of a person counts is drawn with the key"
+
+
+def test_which_texts_of_a_person_count_is_decided_without_the_rows_of_others() -> None:
+    """A new person in the first row renumbers all identifiers of an object column; nobody's texts may change."""
+    domain = Domain(t=Undeclared("text"))
+    cells = [(who, f"{who!r} {place}") for who in (7, "x", 2.5, b"y", 10**30) for place in range(8)]
+
+    def counted(rows: list[tuple[Any, str]], key: str) -> set[str]:
+        frame = pd.DataFrame(
+            {"who": pd.Series([who for who, _ in rows], dtype=object), "t": [text for _, text in rows]}
+        )
+        source = UndeclaredValues(open_rows(frame, domain, person="who"), domain, person="who", grid=60)
+        return set(source.texts("t", 2, key)[0])
+
+    for key in map(str, range(5)):
+        alone, beside = counted(cells, key), counted([("new", "new"), *cells], key)
+        assert beside == alone | {"new"}
+        assert len(alone) == 10

@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from reticent.custodian.hints import hint_for
+from reticent.custodian.misfits import count_misfits, count_violations, misfit_cells, misfit_texts
 from reticent.domain import Attribute, Categorical, Domain, Numeric, Status, Undeclared
 from reticent.domain.values import EXACT_FLOAT
 from reticent.errors import QueryError, SourceError, given, whole_number
 from reticent.sources import open_rows
-from reticent.sources.fit import count_misfits, count_violations, misfit_texts
-from reticent.sources.frames import misfit_cells
 
 WARNING = "NOT PRIVATE: exact counts for the custodian only; never publish them"
 LIMIT = 0.25

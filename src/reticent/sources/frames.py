@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reticent.domain import Attribute, Domain, Numeric, Status, Undeclared
+from reticent.domain import Attribute, Domain, Numeric, Undeclared
 from reticent.domain.numeric import HALF, positions
 from reticent.domain.values import identity_of, name_of
-from reticent.errors import SourceError, given
+from reticent.errors import SourceError
 
 
 @dataclass
@@ -229,14 +229,10 @@ def untyped_columns(rows: Any) -> frozenset[str]:
     return frozenset(name for name, dtype in types if isinstance(name, str) and dtype.kind == "O")
 
 
-def misfit_cells(rows: Any, domain: Domain, name: str, most: int, status: Status) -> list[Any]:
-    """The first distinct cells of a frame's untyped column that do not fit; for the custodian only."""
+def untyped_cells(rows: Any, name: str) -> Sequence[Any]:
+    """The distinct or listed cells of a frame's column that has no common declared type; of other columns none."""
     try:
         column = _pandas_column(rows[name]) if hasattr(rows, "iloc") else _polars_column(rows[name])
     except (TypeError, KeyError, AttributeError, ImportError):
         return []
-    if not isinstance(column, _Cells):
-        return []
-    statuses = domain[name].judge(column.values)[1]
-    found = (column.values[int(place)] for place in np.flatnonzero(statuses == status))
-    return list({given(cell): cell for cell in found}.values())[:most]
+    return column.values if isinstance(column, _Cells) else []

@@ -10,6 +10,7 @@ from reticent.domain import Domain, Undeclared
 from reticent.sources.encoding import readings_of, value_of
 from reticent.sources.engine import Engine
 from reticent.sources.grouping import required_columns
+from reticent.sources.persons import identifier_text
 from reticent.sources.readings import present
 
 
@@ -67,18 +68,23 @@ class UndeclaredValues:
         return numbers, weights
 
     def texts(self, name: str, most: int, key: str) -> tuple[list[str], np.ndarray]:
-        rows, dialect = self._rows(name), self._engine.dialect
+        rows, dialect = self._rows(name, naming=self._person is not None), self._engine.dialect
         if self._person is not None:
-            named = f"CAST(person AS {dialect.text})"
-            hashed = f"MD5({dialect.literal(key)} || {named} || {dialect.literal(key)} || v)"
-            place = f"ROW_NUMBER() OVER (PARTITION BY person ORDER BY {hashed}, v)"
-            rows = f"SELECT v, {place} AS place FROM (SELECT DISTINCT person, v FROM ({rows}) AS valued) AS different"
-            rows = f"SELECT v FROM ({rows}) AS placed WHERE place <= {most}"
+            # The smallest hash over the spellings of one identifier, so that it depends on this person's rows alone.
+            hashed = dialect.hashed(f"CONCAT({dialect.literal(key)}, ':', named, ':', v)")
+            different = f"SELECT person, v, MIN({hashed}) AS h FROM ({rows}) AS valued GROUP BY person, v"
+            ranked = (
+                f"SELECT v, ROW_NUMBER() OVER (PARTITION BY person ORDER BY h, v) AS r FROM ({different}) AS hashed"
+            )
+            rows = f"SELECT v FROM ({ranked}) AS ranked WHERE r <= {most}"
         counted = f"CAST(COUNT(*) AS {dialect.bigint})"
         return self._engine.tally(f"SELECT v, {counted} AS w FROM ({rows}) AS valued GROUP BY v")
 
-    def _rows(self, name: str) -> str:
-        """A subquery of every row's value, and its person if persons are the unit; rows without either are excluded."""
+    def _rows(self, name: str, *, naming: bool = False) -> str:
+        """A subquery of every row's value, and its person if persons are the unit; rows without either are excluded.
+
+        With `naming` also a hash of the identifier's text.
+        """
         dialect, columns = self._engine.dialect, self._engine.columns()
         attribute = self._domain[name]
         assert isinstance(attribute, Undeclared)
@@ -88,6 +94,9 @@ class UndeclaredValues:
             column = self._quoted(self._person)
             others, listed = [f"{column} AS person"], [*listed, "person"]
             where = f" WHERE {present(column, columns[self._person], dialect)}"
+            if naming:
+                text = dialect.hashed(identifier_text(column, columns[self._person], dialect))
+                others, listed = [*others, f"{text} AS named"], [*listed, "named"]
         inner = readings_of([made], self._engine.relation, dialect, others, where)
         valued = f"SELECT {', '.join(listed)} FROM ({inner}) AS reading"
         return f"SELECT * FROM ({valued}) AS every WHERE v IS NOT NULL"

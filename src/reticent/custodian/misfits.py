@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from reticent.domain import Domain, Status
+from reticent.errors import given
 from reticent.sources.encoding import coding, readings_of
 from reticent.sources.engine import Engine
+from reticent.sources.frames import untyped_cells
 from reticent.sources.grouping import required_columns
 from reticent.sources.progress import watched
 from reticent.sources.readings import present
@@ -76,3 +79,11 @@ def misfit_texts(engine: Engine, domain: Domain, name: str, most: int, status: S
         f"SELECT cell FROM ({readings_of([made], engine.relation, dialect, [cell])}) AS reading WHERE {wanted} "
         f"GROUP BY cell ORDER BY COUNT(*) DESC, cell LIMIT {most}"
     )
+
+
+def misfit_cells(rows: Any, domain: Domain, name: str, most: int, status: Status) -> list[Any]:
+    """The first distinct cells of a frame's untyped column that fit no code or lie outside its edges."""
+    cells = untyped_cells(rows, name)
+    statuses = domain[name].judge(cells)[1]
+    found = (cells[int(place)] for place in np.flatnonzero(statuses == status))
+    return list({given(cell): cell for cell in found}.values())[:most]
