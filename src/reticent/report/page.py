@@ -81,7 +81,6 @@ NO_STATEMENT = (
     "This page states no privacy guarantee of its own: its figures were computed only from noisy measurements made with"
     " another tool. The privacy guarantee of those measurements extends to this page."
 )
-UNCERTIFIED = "<p>No error bound was bought: answers carry no certificate.</p>"
 
 
 def release_page(release: Release, cover: Cover = COVER, scores: Sequence[tuple[str, str]] = ()) -> str:

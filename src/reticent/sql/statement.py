@@ -107,7 +107,6 @@ KEPT_BYTES = 2**25
 """Of all kept statements of a process together; one that may come to hold more than an eighth is not kept."""
 NODE_STEPS = 10
 """Of one node of a parsed tree."""
-NODE_BYTES = 1500
 MANY_VALUES = 10_000
 """A column with more of them makes functions of its values costly."""
 FEW = 8

@@ -92,7 +92,6 @@ class WireSession:
         self._send = send
         self._drained = drained
         self._status = "I"
-        self._implicit = False
         self._skipping = False
         self._prepared: dict[str, Prepared] = {}
         self._portals: dict[str, Portal] = {}

@@ -16,7 +16,6 @@ from reticent.service.postgres.messages import WireType
 
 BOOL = WireType(16, 1)
 CHAR = WireType(18, 1)
-NAME = WireType(19, 64)
 INT8 = WireType(20, 8)
 INT2 = WireType(21, 2)
 INT4 = WireType(23, 4)
