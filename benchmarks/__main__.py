@@ -23,6 +23,7 @@ SUITES = {
     "contingency": "Contingency tables of the MWEM paper",
     "grid": "The default release beside linear mechanisms",
     "plan_constants": "Constants of the plan and of smooth priors",
+    "sensitivity": "Other values of the constants of plans and fits",
     "convergence": "Published cells beside their own measurements",
     "downstream": "Models trained on synthetic rows",
     "ranges": "Ranges of ordered attributes beside trees and wavelets",
