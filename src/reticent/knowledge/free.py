@@ -159,9 +159,16 @@ def _clipped_mean(knowledge: Knowledge, query: Single, error: float, confidence:
 
 
 def _typical(knowledge: Knowledge, query: Single, error: float, confidence: float) -> Answer | None:
-    """The best free value, if most questions like this one are within `error`; this one is not certified."""
+    """The best free value, if most questions like this one are within `error`; this one is not certified.
+
+    What was learned since a snapshot was audited may have moved the best value too far from it: then the snapshot's
+    own value, of which the typical error speaks.
+    """
     best = knowledge.free(query, confidence, None) or knowledge.guess(query)
     found = answered(knowledge, query, best, confidence)
+    if found.typical is not None and found.typical > error:
+        audited = knowledge.audited(query, confidence)
+        found = found if audited is None else answered(knowledge, query, audited, confidence)
     if found.typical is None or found.typical > error:
         return None
     stated = {"error": None, "confidence": None, "certified": False, "interval": None, "origin": "typical"}

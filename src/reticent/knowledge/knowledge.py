@@ -558,23 +558,34 @@ class Knowledge:
         The statement applies to a snapshot, from which the share may differ. `fitted` is the value of the working
         hypothesis, if it is already known.
         """
-        if not self.typical:
-            return None
-        if isinstance(query, Linear):
-            asked = AskedNumber(self.form(query))
-            forms = asked.forms
-        else:
-            asked = AskedTable(query, self.domain)
-            forms = [essential(form) for form in asked.forms]
+        asked, stated = self._typical_of(query, confidence)
         least = inf
-        for typical in self.typical:
-            bound = typical.error.bound_at(confidence)
-            if bound < least and self._drawn(typical.error, asked, forms):
-                snapshot, current = typical.snapshot, self.current
-                known = fitted is not None and (snapshot is current or snapshot.digest == current.digest)
+        for bound, snapshot in stated:
+            if bound < least:
+                known = fitted is not None and (snapshot is self.current or snapshot.digest == self.current.digest)
                 guess = fitted if known else asked.read(snapshot)
                 least = min(least, bound + _farthest(share, guess))
         return least if least < VACUOUS else None
+
+    def audited(self, query: Single, confidence: float) -> Reading | None:
+        """The value of the snapshot with the smallest typical error for questions like this one; None without one."""
+        asked, stated = self._typical_of(query, confidence)
+        if not stated:
+            return None
+        _, snapshot = min(stated, key=lambda one: one[0])
+        value, fitted = asked.read(snapshot), self.guess(query, named=False).compute()
+        return Reading(inf, "typical", lambda: value, snapshot.digest, bounds=Bounds(*WHOLE, fitted))
+
+    def _typical_of(self, query: Single, confidence: float) -> tuple[Asked, list[tuple[float, Snapshot]]]:
+        """The question, and the typical errors whose distributions draw it, each with its snapshot."""
+        if not isinstance(query, Linear):
+            asked = AskedTable(query, self.domain)
+            forms = [essential(form) for form in asked.forms] if self.typical else []
+        else:
+            asked = AskedNumber(self.form(query))
+            forms = asked.forms
+        drawn = (typical for typical in self.typical if self._drawn(typical.error, asked, forms))
+        return asked, [(typical.error.bound_at(confidence), typical.snapshot) for typical in drawn]
 
     def _drawn(self, error: TypicalError, asked: Asked, forms: Sequence[Form]) -> bool:
         """Whether a distribution draws the question, or every cell of a table."""

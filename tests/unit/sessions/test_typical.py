@@ -76,6 +76,22 @@ def test_a_typical_promise_is_free_within_the_typical_error_and_certifies_nothin
         session.ask(question, error=0.1, promise="maybe")  # type: ignore[arg-type]
 
 
+def test_a_typical_promise_stays_free_when_other_purchases_move_the_fit(cold: Session) -> None:
+    (typical,), bound = cold.typical, cold.typical[0].bound * 1.001
+    boxes = [Range({"a": (1, 2), "b": (0, 1)}), Range({"c": (0, 2), "e": (0, 0)}), Range({"b": (1, 1), "c": (1, 3)})]
+    audited = [cold.ask(box, error=bound, promise="typical") for box in boxes]
+    cold.ask(rt.marginal("a", "b"), error=bound / 2)
+    cold.ask(rt.marginal("c", "e"), error=bound / 2)
+    cold.refit()
+    spent = cold.spent
+    assert any(cold.ask(box).typical > bound for box in boxes)  # type: ignore[operator]
+    for box, before in zip(boxes, audited, strict=True):
+        answer = cold.ask(box, error=bound, promise="typical")
+        assert cold.cost(box, error=bound, promise="typical") == 0
+        assert answer.certified or (answer.value == before.value and answer.typical == typical.bound_at(0.95))
+    assert cold.spent == spent
+
+
 def test_questions_that_are_never_drawn_state_none(session: Session) -> None:
     for question in (
         rt.count(),
