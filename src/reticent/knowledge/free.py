@@ -82,7 +82,7 @@ def finished(answer: Answer, request: Request, knowledge: Knowledge) -> Answer:
     query, error = request.question, request.error
     if _is_mean(type(query)):
         answer = based(answer, query, knowledge)  # pyright: ignore[reportArgumentType]
-    if answer.origin == "hypothesis" and isinstance(query, Query):
+    if answer.origin == "hypothesis" and answer.wanted is None and isinstance(query, Query):
         answer = replace(answer, note=unmeasured_note(knowledge, answer.origin, [query]))
     return with_shortfall(answer, error) if isinstance(error, float) else answer
 

@@ -67,15 +67,19 @@ def quote_batch(engine: SessionEngine, request: Request) -> Certify | Split:
         join = partial(_finished, state, requests)
         return Split(request, knowledge, singly, join, between=engine.between(singly))
     audit = 0 if state.charged(plan.key) else _audit_cost(state, plan.queries, plan.noise)
-    run = partial(_run, engine, plan, requests, singly)
-    return Certify(request, knowledge, run, lambda: audit + sum(one.price for one in singly))
+    most = audit + sum(one.price for one in singly)
+    return Certify(request, knowledge, partial(_run, engine, plan, requests, singly, most), lambda: most)
 
 
-def _run(engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request], singly: Sequence[Quote]) -> list[Answer]:
+def _run(
+    engine: SessionEngine, plan: AuditPlan, requests: Sequence[Request], singly: Sequence[Quote], most: int
+) -> list[Answer]:
     """Run the audit, then answer each question, for at most what it was quoted singly; the price of the audit is part
-    of their prices, whether it passed or not.
+    of their prices, whether it passed or not. A strict session must be able to pay all of it, `most`.
     """
     state, shares = engine.state, {}
+    if requests[0].strict:
+        state.ledger.affordable(most, analyst=requests[0].analyst)
     engine.audits(plan.key, _audit_cost(state, plan.queries, plan.noise))
     cost = _audit(state, plan, requests[0])
     if cost:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from reticent.errors import KeyReusedError, QueryError
+from reticent.errors import BudgetError, KeyReusedError, QueryError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.curator import Noise
 from reticent.kernel.statistics import MARGINAL_CELLS
@@ -148,9 +148,10 @@ class SessionEngine(ABC):
     def carry_out(self, quote: Quote) -> Any:
         """Pay the quoted purchase, unless knowledge has grown meanwhile, and answer."""
         if isinstance(quote, Split):
-            if not quote.begin():
+            parts = self._payable(quote)
+            if parts is quote.parts and not quote.begin():
                 return self.carry_out(self.anew(quote))
-            result = quote.join([self.carry_out(self.renewed(part)) for part in quote.parts])
+            result = quote.join([self.carry_out(self.renewed(part)) for part in parts])
             remaining = quote.ended(result)
             self._write_end(quote, remaining, changed=remaining is not result)
             return remaining
@@ -164,6 +165,23 @@ class SessionEngine(ABC):
             if isinstance(current, Certify):
                 return current.run()
         return self.carry_out(current)
+
+    def _payable(self, quote: Split) -> Sequence[Quote]:
+        """The parts of a question that can be paid as a whole, otherwise as they are known: a part is no answer.
+
+        A strict session refuses instead, before anything is spent. The questions of a batch are answered one by one,
+        and an engine that tests each part may need to pay for none.
+        """
+        request, batch = quote.request, isinstance(quote.request.question, tuple)
+        if not quote.price or not (request.strict or (self.reads_knowledge and not batch)):
+            return quote.parts
+        try:
+            self.state.ledger.affordable(quote.price, analyst=request.analyst)
+        except BudgetError:
+            if request.strict:
+                raise
+            return [self._as_known(part) if part.price else part for part in quote.parts]
+        return quote.parts
 
     def _write_end(self, quote: Split, result: Answer | ResultTable, *, changed: bool) -> None:
         """Record the answer of a key that has paid for only some of its parts, before the answer is returned.

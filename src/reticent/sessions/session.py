@@ -279,7 +279,8 @@ class Session:
                 column's own unit for means, records for `COUNT(*)` in SQL. `rt.records(80)` means 80 records, "1%" one
                 hundredth of the answer's range. Without it, the session returns the best free answer.
             confidence: The probability with which the error holds; by default the session's.
-            key: An idempotency key: the same key returns the same bytes and is charged once, also after a crash.
+            key: An idempotency key: what was paid under it is charged once and returned byte for byte, also after a
+                crash; a free answer is not recorded.
             analyst: The name of the analyst who pays.
             promise: "certified" requires a bound for this question. "typical" also accepts a free answer whose typical
                 error is small enough: 19 of 20 questions like it are within the error.
@@ -354,7 +355,7 @@ class Session:
 
         Raises:
             QueryError: A question cannot be answered in this form, or a percentage means different errors.
-            BudgetError: A strict session cannot pay.
+            BudgetError: A strict session cannot pay for all of them, should the audit fail; nothing was spent.
 
         Example:
             >>> import pyarrow, reticent as rt
