@@ -67,9 +67,9 @@ def test_what_is_left_over_is_drawn_back() -> None:
     flat: dict[tuple[str, ...], np.ndarray] = {NAMES: np.zeros(SHAPE)}
     refits = [(Consistent.of([(NAMES, table, 1e-3)]), flat) for table in noise[1:]]
     measured = Consistent.of([(NAMES, noise[0] + bump, 1e-3)])
-    drawn = Misfit.of(measured, flat, refits).draw({NAMES: SHAPE}, generator)[NAMES]
+    drawn = Misfit.of(measured, flat, flat, refits).draw({NAMES: SHAPE}, generator)[NAMES]
     assert coefficients(drawn)[1, 1, 1] == pytest.approx(1.0, abs=0.1)
-    silent = Misfit.of(Consistent.of([(NAMES, noise[0], 1e-3)]), flat, refits)
+    silent = Misfit.of(Consistent.of([(NAMES, noise[0], 1e-3)]), flat, flat, refits)
     assert np.abs(coefficients(silent.draw({NAMES: SHAPE}, generator)[NAMES])).max() < 0.1
 
 
