@@ -9,11 +9,11 @@ first order f keeps the share h of a coefficient, so that
     residual        y - p = (1 - h) (T + z)
     error           T - p = (1 - h) T - h z.
 
-If p were the table, a fit f(p + z') to its own marginals would have the residual (1 - h) (p + z') and the error
-(1 - h) p - h z', both of which can be computed. In the mean square, residual and error differ from these by the same
-amount, (1 - h)^2 (T^2 - p^2). The excess of the actual residual over that of the refit therefore estimates the excess
-of the table's error over that of the refit (it is Stein's estimate of the error, with the refit in place of the
-derivative of f).
+If S were the table, a fit f(S + z') would have the residual (1 - h) (S + z') and the error (1 - h) S - h z', both of
+which can be computed for a simulated table S near the fit (`prediction.py`). In the mean square, residual and error
+differ from these by the same amount, (1 - h)^2 (T^2 - S^2). The excess of the actual residual over that of the refit
+therefore estimates the excess of the table's error over that of the refit (it is Stein's estimate of the error, with
+the refit in place of the derivative of f).
 
 The excess b of a coefficient is modelled as normal. Its standard deviation is drawn, for each set of attributes and
 each level of frequencies (1, 2-3, 4-7, ...), from a distribution that all sets of the same number of attributes share:
@@ -98,9 +98,10 @@ class Misfit:
         cls,
         measured: Consistent,
         fitted: Mapping[Set, np.ndarray],
+        simulated: Mapping[Set, np.ndarray],
         refits: Iterable[tuple[Consistent, Mapping[Set, np.ndarray]]],
     ) -> Self:
-        """The misfit from measured and fitted residuals, and the same of refits to the fit's own marginals."""
+        """The misfit from measured and fitted residuals, and the same of refits to the residuals of another table."""
         left = {names: coefficients(measured.residuals[names] - table) for names, table in fitted.items()}
         noise = {names: table.size / measured.precisions[names] for names, table in left.items()}
         spent: dict[Band, list[float]] = {}
@@ -113,7 +114,7 @@ class Misfit:
                 squares = coefficients(drawn.residuals[names] - table) ** 2 / noise[names]
                 for band, places in bands(squares.shape).items():
                     spent.setdefault(band, []).extend((float(squares[places].sum()), float(places.sum())))
-                strayed = float((coefficients(fitted[names] - table) ** 2).sum()) / noise[names]
+                strayed = float((coefficients(simulated[names] - table) ** 2).sum()) / noise[names]
                 energy[len(names)][1:] += np.array([float(squares.sum()), strayed]) / len(refits)
         kept = {band: max(LEAST_VARIANCE, sum(told[::2]) / sum(told[1::2])) for band, told in spent.items()}
         growth = {

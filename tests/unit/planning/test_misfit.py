@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from tests.session_tables import of_codes
@@ -10,6 +12,7 @@ import reticent as rt
 from reticent.hypotheses.fitting.consistent import Consistent, centred
 from reticent.kernel.table import Table
 from reticent.planning.misfit import Misfit, Mixture, bands, coefficients, from_coefficients, table_with
+from reticent.planning.prediction import Unshrunk
 from reticent.sessions.session import Session
 
 SHAPE: tuple[int, ...] = (5, 4, 3)
@@ -67,10 +70,33 @@ def test_what_is_left_over_is_drawn_back() -> None:
     flat: dict[tuple[str, ...], np.ndarray] = {NAMES: np.zeros(SHAPE)}
     refits = [(Consistent.of([(NAMES, table, 1e-3)]), flat) for table in noise[1:]]
     measured = Consistent.of([(NAMES, noise[0] + bump, 1e-3)])
-    drawn = Misfit.of(measured, flat, refits).draw({NAMES: SHAPE}, generator)[NAMES]
+    drawn = Misfit.of(measured, flat, flat, refits).draw({NAMES: SHAPE}, generator)[NAMES]
     assert coefficients(drawn)[1, 1, 1] == pytest.approx(1.0, abs=0.1)
-    silent = Misfit.of(Consistent.of([(NAMES, noise[0], 1e-3)]), flat, refits)
+    silent = Misfit.of(Consistent.of([(NAMES, noise[0], 1e-3)]), flat, flat, refits)
     assert np.abs(coefficients(silent.draw({NAMES: SHAPE}, generator)[NAMES])).max() < 0.1
+
+
+class Shrunk:
+    """Shares of a measured table, as a linear fit keeps them."""
+
+    def __init__(self, table: np.ndarray) -> None:
+        self._table = table
+
+    def marginals(self, sets: Sequence[Sequence[str]]) -> list[np.ndarray]:
+        return [self._table for _ in sets]
+
+
+@pytest.mark.parametrize("kept", [0.3, 0.5, 0.8])
+def test_what_a_fit_has_shrunk_is_as_large_as_the_table_again(kept: float) -> None:
+    """Refits to the fit itself, whose mean square is `kept` times the table's, would have errors that are too small."""
+    generator = np.random.default_rng(5)
+    table = generator.normal(size=100_000)
+    measured = table + generator.normal(0, np.sqrt(1 / kept - 1), table.size)
+    once, twice = Shrunk(kept * measured), Shrunk(kept * kept * measured)
+    (found,) = Unshrunk(once, twice).marginals([("a",)])
+    assert (once.marginals([("a",)])[0] ** 2).mean() == pytest.approx(kept, rel=0.02)
+    assert (found**2).mean() == pytest.approx(kept * (2 - kept) ** 2, rel=0.02)
+    assert 0.85 < (found**2).mean() < 1.2
 
 
 def threeway(records: int) -> Table:
