@@ -130,7 +130,8 @@ def descend(
         step = 1.0
         while True:
             candidate = point + step * direction
-            offered = objective.value(candidate)
+            with np.errstate(over="ignore", invalid="ignore"):  # a step too long is refused, whatever its value
+                offered = objective.value(candidate)
             evaluations += 1
             excess = offered - value - step * slope
             if offered <= value + _SUFFICIENT * step * slope or step < _SMALLEST_STEP:
@@ -138,7 +139,7 @@ def descend(
             # The minimiser of the parabola through value, slope and the rejected value, within [.1, .5].
             parabola = -slope * step / (2 * excess) if np.isfinite(excess) and excess > 0 else 0.1
             step *= min(0.5, max(0.1, parabola))
-        if offered >= value:
+        if not offered < value:
             break
         fresh = gradient_of()
         pairs.add(candidate - point, fresh - gradient)
