@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.compatibility.scenarios import (
     APPROXIMATE,
@@ -116,3 +117,27 @@ def test_an_interrupted_release_ends(tmp_path: Path) -> None:
 
 def test_every_paid_question_is_in_some_file() -> None:
     assert {key for scenario in SESSIONS for key in said(scenario.name)["paid"]} == set(PAID)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_queries_measured_without_their_rest_are_read_and_continued(neighbours: Any, tmp_path: Path) -> None:
+    """A release of single queries, and a run that died when it had measured them; their error was audited then."""
+    path = unpacked(f"queries-{neighbours}", tmp_path)
+    asked = [rt.count(rt.col("x") < 20), rt.count(rt.col("x") < 45)]
+    done = path.with_suffix(".release")
+    release = rt.Release.load(done)
+    assert release.to_bytes() == rt.Release.from_bytes(done.read_bytes()).to_bytes()
+    assert [guarantee.reading is not None for guarantee in release.guarantees] == [True]
+    assert all(release.answer(query).certified for query in asked)
+    rows = rt.Table.of(pa.table({"x": np.arange(2000) % 60}), rt.Domain(x=60), neighbours=neighbours)
+    with rt.Ledger.open(path, identity=rows.identity, budget=APPROXIMATE) as ledger:
+        measured = ledger.keys("release:", "measure")
+    made = rt.release(rows, rt.Workload(asked), APPROXIMATE, ledger=path, progress=False)
+    assert all(made.answer(query).certified for query in asked)
+    assert bool(made.guarantees[0].measured) == (neighbours == "replace-one")
+    with rt.Ledger.open(path, identity=rows.identity, budget=APPROXIMATE) as ledger:
+        assert ledger.remaining >= 0
+        later = ledger.keys("release:", "measure")[len(measured) :]
+    # Nothing is measured again.
+    assert not {key.split(":")[2] for key in measured} & {key.split(":", 2)[2] for key in later}
+    verify(path)

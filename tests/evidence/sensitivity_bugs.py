@@ -41,6 +41,7 @@ from reticent.kernel.statistics import (
     LinearCount,
     MarginalCounts,
     MaxError,
+    PartitionCounts,
 )
 from reticent.queries.linear import Count
 from reticent.sources import weighing as weighing_module
@@ -416,6 +417,7 @@ BUGS: Sequence[Planted] = [
     Planted("a marginal counted twice", wrapped(MarginalCounts, "evaluate", doubled), using(MarginalCounts)),
     Planted("a record in every group", wrapped(GroupCounts, "evaluate", every_group), using(GroupCounts)),
     Planted("a block counted twice", wrapped(BlockCounts, "evaluate", doubled), using(BlockCounts)),
+    Planted("a part counted twice", wrapped(PartitionCounts, "evaluate", doubled), using(PartitionCounts)),
     Planted("a residual counted twice", wrapped(ResidualCounts, "evaluate", doubled), using(ResidualCounts)),
     Planted(
         "residuals of a record replaced, priced as one added",

@@ -26,6 +26,7 @@ from reticent.kernel.statistics import (
     LinearCount,
     MarginalCounts,
     MaxError,
+    PartitionCounts,
     Statistic,
 )
 from reticent.kernel.table import Table, exact_counts
@@ -81,6 +82,9 @@ def statistics() -> list[Statistic]:
         GroupCounts(Groups(["a"], (col("a") == 1) | (col("b") >= 1)), DOMAIN),
         GroupCounts(Groups(["a"], col("a") >= 0, "b"), DOMAIN),
         BlockCounts(("b",), (2,), DOMAIN),
+        PartitionCounts((half,), DOMAIN),
+        PartitionCounts((both,), DOMAIN),
+        PartitionCounts((both, Count(col("b") >= 1), Count(col("b") >= 2)), DOMAIN),
         BlockCounts(("a", "b"), (2, 2), DOMAIN),
         *(ResidualCounts(Residual(names), DOMAIN) for names in ((), ("a",), ("b",), ("a", "b"))),
         MaxError("cells", sets, guesses),

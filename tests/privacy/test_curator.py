@@ -22,7 +22,7 @@ from reticent.kernel.mechanisms import noise
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Watch
 from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.residual_counts import ResidualCounts
-from reticent.kernel.statistics import AnswerErrors, BlockCounts, CellScores, GroupCounts, MaxError
+from reticent.kernel.statistics import AnswerErrors, BlockCounts, CellScores, GroupCounts, MaxError, PartitionCounts
 from reticent.queries.distribution import Questions
 from reticent.queries.linear import Count, Marginal
 
@@ -111,6 +111,23 @@ def overlapping_blocks(self: BlockCounts, source: Any, person_grid: int) -> np.n
     return counts
 
 
+def queries_beside_parts(self: PartitionCounts, source: Any, person_grid: int) -> np.ndarray:
+    """Every query by itself: a record counts in as many numbers as queries count it."""
+    counts = source.marginal(self.attributes) if len(self.queries) > 1 else None
+    if counts is None:
+        return original_parts(self, source, person_grid)
+    return np.array([counts[self.answers[:, place][self.parts]].sum() for place in range(len(self.queries))])
+
+
+original_parts = PartitionCounts.evaluate
+
+
+def whole_beside_query(self: PartitionCounts, source: Any, person_grid: int) -> np.ndarray:
+    """The number of records in place of the rest: a record counts in both numbers."""
+    values = original_parts(self, source, person_grid)
+    return np.array([values.sum(), values[1]]) if len(self.queries) == 1 else values
+
+
 def add_twice(patch: Patch) -> None:
     """A cell that a question counts twice moves its error by two."""
     sums, every = order_statistic._sums, order_statistic._every_sum
@@ -177,6 +194,16 @@ MUTATIONS: list[tuple[str, Callable[[Patch], None], str]] = [
     (
         "blocks of codes that overlap",
         lambda patch: patch.setattr(BlockCounts, "evaluate", overlapping_blocks),
+        "sensitivities under add-remove",
+    ),
+    (
+        "queries of a partition that overlap",
+        lambda patch: patch.setattr(PartitionCounts, "evaluate", queries_beside_parts),
+        "sensitivities under add-remove",
+    ),
+    (
+        "the number of records in place of a query's rest",
+        lambda patch: patch.setattr(PartitionCounts, "evaluate", whole_beside_query),
         "sensitivities under add-remove",
     ),
     ("a residual counted twice", double_residual, "sensitivities under add-remove"),

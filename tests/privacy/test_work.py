@@ -44,6 +44,7 @@ from reticent.kernel.statistics import (
     LinearCount,
     MarginalCounts,
     MaxError,
+    PartitionCounts,
 )
 from reticent.kernel.table import Table
 from reticent.losses.losses import ConvexLoss, Hinge, Huber, Logistic, MeanVector, Ridge, Squared
@@ -145,6 +146,8 @@ def statistics() -> list[Any]:
         MarginalCounts(Marginal(("a", "y")), DOMAIN),
         GroupCounts(Groups(("a",), col("b") == 1), DOMAIN),
         BlockCounts(("a", "y"), (2, 1), DOMAIN),
+        PartitionCounts(queries[1:], DOMAIN),
+        PartitionCounts(queries, DOMAIN),
         ResidualCounts(Residual(("a", "y")), DOMAIN),
         *(MaxError(kind, tuple(everything), guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors(queries, np.array([3.0, 2.0]), DOMAIN),

@@ -36,6 +36,7 @@ from reticent.kernel.statistics import (
     LinearCount,
     MarginalCounts,
     MaxError,
+    PartitionCounts,
     Statistic,
 )
 from reticent.kernel.table import Neighbours, exact_counts
@@ -176,6 +177,8 @@ def _statistics() -> list[Statistic]:
         MarginalCounts(Marginal(("a", "b")), DOMAIN),
         GroupCounts(Groups(["b"], col("a") == 1), DOMAIN),
         BlockCounts(("a", "b"), (1, 2), DOMAIN),
+        PartitionCounts((half,), DOMAIN),
+        PartitionCounts((both, Count(col("b") >= 1)), DOMAIN),
         *(ResidualCounts(Residual(names), DOMAIN) for names in SETS),
         *(MaxError(kind, SETS, guesses) for kind in ("cells", "boxes", "predicates")),
         AnswerErrors((half, both), np.array([0.3, 1.7]), DOMAIN),

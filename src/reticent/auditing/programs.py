@@ -57,6 +57,7 @@ from reticent.kernel.statistics import (
     LinearCount,
     MarginalCounts,
     MaxError,
+    PartitionCounts,
 )
 from reticent.kernel.table import Neighbours, Table, Unit
 from reticent.losses.losses import MeanVector, Ridge, Squared
@@ -197,6 +198,14 @@ def _blocks(rng: random.Random, public: Public) -> BlockCounts:
     return BlockCounts(names, [rng.randint(1, size) for size in domain.shape_of(names)], domain)
 
 
+def _partitions(rng: random.Random, public: Public) -> PartitionCounts:
+    """A query and its rest, or the parts of several predicates."""
+    domain = public.domain
+    if rng.random() < 0.5:
+        return PartitionCounts((some_query(rng, domain),), domain)
+    return PartitionCounts([Count(some_predicate(rng, domain)) for _ in range(rng.randint(2, 3))], domain)
+
+
 def _residuals(rng: random.Random, public: Public) -> list[Residual]:
     """Residuals of all subsets of a set of up to three attributes, or of some of them."""
     names = public.domain.canonical(rng.sample(public.domain.names, rng.randint(1, min(3, len(public.domain.names)))))
@@ -288,6 +297,7 @@ MAKERS: Mapping[type, tuple[tuple[str, ...], Maker]] = {
         lambda rng, public: Groups(rng.choice(some_sets(rng, public.domain)), some_predicate(rng, public.domain)),
     ),
     BlockCounts: (("measure",), _blocks),
+    PartitionCounts: (("measure",), _partitions),
     ResidualCounts: (("measure",), _residuals),
     MaxError: (
         ("measure", "exceeds"),

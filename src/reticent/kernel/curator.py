@@ -53,6 +53,7 @@ from reticent.kernel.statistics import (
     GroupCounts,
     LinearCount,
     MarginalCounts,
+    PartitionCounts,
     Statistic,
 )
 from reticent.kernel.table import Table, exact_counts
@@ -70,6 +71,7 @@ OTHER_STATISTICS = (
     ExcessRisk,
     ExcessRisks,
     ResidualCounts,
+    PartitionCounts,
 )
 """Statistics of modules of their own."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, Protocol, get_args
@@ -29,6 +29,7 @@ from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.forms import Dense, Product
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal
+from reticent.queries.partitions import partition_of
 
 FINE = 2**19
 """Steps per record for query values and guesses of record tables: `n FINE` stays below 2^62, and so do guesses, hence
@@ -199,18 +200,22 @@ def _zero_one(vector: np.ndarray) -> bool:
     return bool(((vector == 0) | (vector == 1)).all())
 
 
-class MarginalCounts:
-    """All cells of one marginal."""
-
-    def __init__(self, marginal: Marginal, domain: Domain) -> None:
-        self.marginal = marginal
-        self.attributes = marginal.canonical(domain)
+class _Divided:
+    """Numbers of which a record adds one in all, as to the cells of a marginal."""
 
     def resolution(self, person_grid: int) -> int:
         return 1
 
     def sensitivity(self, neighbours: str) -> Sensitivity:
         return of_one_marginal(neighbours)
+
+
+class MarginalCounts(_Divided):
+    """All cells of one marginal."""
+
+    def __init__(self, marginal: Marginal, domain: Domain) -> None:
+        self.marginal = marginal
+        self.attributes = marginal.canonical(domain)
 
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
         return source.marginal(self.attributes)
@@ -240,9 +245,7 @@ class MaxError(_Fine):
         if self.kind not in ("cells", "boxes", "predicates"):
             raise QueryError(f"an audit covers cells, boxes or predicates, not {self.kind!r}")
         if not self.sets or len(self.sets) != len(self.guesses):
-            raise QueryError(
-                f"{len(self.sets)} attribute sets need as many guesses, got {len(self.guesses)}; at least one"
-            )
+            raise QueryError(f"{len(self.sets)} sets need as many guesses, got {len(self.guesses)}; at least one")
 
     def sensitivity(self, neighbours: str) -> Sensitivity:
         return ONE
@@ -283,9 +286,7 @@ class AnswerErrors(_Fine):
 
     def __post_init__(self) -> None:
         if not self.queries or len(self.queries) != len(np.atleast_1d(self.guesses)):
-            raise QueryError(
-                f"{len(self.queries)} queries need as many guesses, got {len(np.atleast_1d(self.guesses))}"
-            )
+            raise QueryError(f"{len(self.queries)} queries need as many guesses, got {np.size(self.guesses)}")
 
     def sensitivity(self, neighbours: str) -> Sensitivity:
         return ONE
@@ -389,7 +390,7 @@ STATISTICS = (LinearCount, MarginalCounts, MaxError, AnswerErrors, CellScores, C
 """All that may be computed from rows."""
 
 
-class GroupCounts:
+class GroupCounts(_Divided):
     """For every cell of the grouped attributes, the sum over its records of a public value in [0, 1].
 
     A record adds at most one to one cell and nothing elsewhere, as in a marginal (proofs/groups.md).
@@ -406,9 +407,6 @@ class GroupCounts:
     def resolution(self, person_grid: int) -> int:
         return 1 if self.form.binary else fine(person_grid)
 
-    def sensitivity(self, neighbours: str) -> Sensitivity:
-        return of_one_marginal(neighbours)
-
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
         counts, looked_at = source.marginal(self.span), self.form.attributes
         extents = [size if name in looked_at else 1 for name, size in zip(self.span, counts.shape, strict=True)]
@@ -423,7 +421,7 @@ class GroupCounts:
         return {"groups": self.groups.ordered(self._names).to_dict()}
 
 
-class BlockCounts:
+class BlockCounts(_Divided):
     """The records in every block of codes; block i of an attribute of width w holds the codes from i w below (i+1) w.
 
     The last block of an attribute may be shorter. A record lies in one block only, as in a marginal (proofs/blocks.md).
@@ -441,12 +439,6 @@ class BlockCounts:
         if (cells := domain.cells(self.names)) > MARGINAL_CELLS:
             raise QueryError(f"blocks of {', '.join(self.names)} need {cells} cells; at most {MARGINAL_CELLS}")
 
-    def resolution(self, person_grid: int) -> int:
-        return 1
-
-    def sensitivity(self, neighbours: str) -> Sensitivity:
-        return of_one_marginal(neighbours)
-
     def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
         counts = source.marginal(self.names)
         for axis, width in enumerate(self.widths):
@@ -455,3 +447,31 @@ class BlockCounts:
 
     def describe(self) -> dict[str, object]:
         return {"blocks": {"marginal": list(self.names), "widths": list(self.widths)}}
+
+
+class PartitionCounts(_Divided):
+    """How many records lie in each part of a partition (docs/proofs/partitions.md).
+
+    One query with values in [0, 1] divides every record between two parts: what it leaves, and what it counts. Several
+    queries with values 0 and 1 divide the cells of their attributes by their answers, in the order of `answers`.
+    Whatever `parts` are, every cell has one.
+    """
+
+    def __init__(self, queries: Sequence[Linear], domain: Domain) -> None:
+        self.queries, self.domain = tuple(queries), domain
+        self._single = LinearCount(self.queries[0], domain) if len(self.queries) == 1 else None
+        self.attributes, self.parts, self.answers = partition_of(self.queries, domain)
+
+    def resolution(self, person_grid: int) -> int:
+        return self._single.resolution(person_grid) if self._single else 1
+
+    def evaluate(self, source: CountSource, person_grid: int) -> np.ndarray:
+        if self._single:
+            counted = int(self._single.evaluate(source, person_grid))
+            return np.array([source.total() * self.resolution(person_grid) - counted, counted], dtype=np.int64)
+        found = np.zeros(len(self.answers), dtype=np.int64)
+        np.add.at(found, self.parts, source.marginal(self.attributes))
+        return found
+
+    def describe(self) -> dict[str, object]:
+        return {"partition": [query.to_dict() for query in self.queries]}

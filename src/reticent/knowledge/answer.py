@@ -91,7 +91,7 @@ def shown_key(value: Cell) -> str:
 SHOWN_ROWS = 20
 ORIGINS = {
     "cache": "the same question was answered before",
-    "certificate": "covered by an audit of the published hypothesis",
+    "certificate": "covered by a certificate of the published hypothesis",
     "theorem": "bounded by the theorem of the algorithm that published the hypothesis",
     "derived": "a sum of cells measured before",
     "measured": "measured for this question with fresh noise",

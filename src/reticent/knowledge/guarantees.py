@@ -21,6 +21,7 @@ from reticent.hypotheses.base import Hypothesis, Measurement
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import restore
 from reticent.knowledge.certificates import Certificate
+from reticent.knowledge.own_noise import QueryReading
 from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.tails import noise_failure, reach
 from reticent.knowledge.typical import TypicalError
@@ -50,6 +51,24 @@ class AuditReading:
         return (error + self.records_error) / (1 - self.records_error)
 
 
+@dataclass(frozen=True)
+class MeasuredShare:
+    """A query of a workload by its place, the share that a snapshot gives it, and what its measurement says."""
+
+    place: int
+    share: float
+    reading: QueryReading
+
+    def error(self, failure: float) -> float:
+        """The largest distance of the truth from the share, except with this probability."""
+        return self.reading.error(self.share, failure)
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> MeasuredShare:
+        """The inverse of `asdict`."""
+        return cls(facts["place"], facts["share"], QueryReading(**facts["reading"]))
+
+
 @dataclass(frozen=True, eq=False)
 class Guarantee:
     """A bound `error / weight` on the error of every query of `workload` on the named snapshot, with probability
@@ -70,12 +89,21 @@ class Guarantee:
     weighted: bool = False
     reading: AuditReading | None = None
     """Of an audit; None for a theorem."""
+    measured: tuple[MeasuredShare, ...] = ()
+    """Queries of the workload that bound their own errors, each with its own measurement; no other query is covered."""
 
     ledger_id = None
 
     @property
     def origin(self) -> str:
-        return "theorem" if self.reading is None else "certificate"
+        return "theorem" if self.reading is None and not self.measured else "certificate"
+
+    @property
+    def covered(self) -> str:
+        """The queries that it bounds, in words."""
+        if not self.measured or len(self.measured) == len(self._plain.queries):
+            return "every query of the workload"
+        return f"{len(self.measured)} of the workload's queries"
 
     @property
     def records_error(self) -> float:
@@ -88,20 +116,39 @@ class Guarantee:
     def bound_at(self, confidence: float) -> float:
         if self.reading is not None:
             return self.reading.bound_at(confidence)
+        if self.measured:
+            return max(one.error(self._failure(confidence)) for one in self.measured)
         return self.error if confidence <= self.confidence else inf
 
     def error_of(self, form: Form, confidence: float | None = None) -> float:
         """The guaranteed error of one query; infinite if the workload does not contain it."""
-        bound = self.error if confidence is None else self.bound_at(confidence)
         asked = essential(form)
         if not asked.attributes:
             return 0.0
+        if self.measured:
+            failure = self._failure(self.confidence if confidence is None else confidence)
+            found = (*self._own.get(asked.digest, ()), *self._own.get(_complement(asked), ()))
+            return min((one.error(failure) for one in found), default=inf)
+        bound = self.error if confidence is None else self.bound_at(confidence)
         weight = self._weight_of(asked)
         if weight > 0:
             return bound / weight
         # The error of a sum of cells of one listed marginal is at most the sum of their bounds.
         weight = self._sets.get(asked.attributes, 0.0)
         return bound / weight * asked.outline.cells if weight > 0 else inf
+
+    def _failure(self, confidence: float) -> float:
+        """Of each query, so that all hold together."""
+        return (1 - confidence) / len(self.measured)
+
+    @cached_property
+    def _own(self) -> dict[str, tuple[MeasuredShare, ...]]:
+        """By digest of the query; equivalent ones are several measurements of the same share."""
+        found: dict[str, tuple[MeasuredShare, ...]] = {}
+        for one in self.measured:
+            digest = essential(self._plain.queries[one.place].compile(self.domain)).digest
+            found[digest] = (*found.get(digest, ()), one)
+        return found
 
     def _weight_of(self, asked: Form) -> float:
         if is_cell(asked):
@@ -175,6 +222,8 @@ class Guarantee:
         }
         if self.reading is not None:
             facts["reading"] = asdict(self.reading)
+        if self.measured:
+            facts["measured"] = [asdict(one) for one in self.measured]
         if isinstance(self.workload, Conjunctions):
             arrays = (self.workload.attributes, self.workload.codes)
             data = b"".join(np.ascontiguousarray(array, dtype="<i4").tobytes() for array in arrays)
@@ -190,6 +239,7 @@ class Guarantee:
         rest = {name: facts[name] for name in ("theorem", "error", "confidence", "snapshot", "weighted")}
         if (reading := facts.get("reading")) is not None:
             rest["reading"] = AuditReading(**reading)
+        rest["measured"] = tuple(MeasuredShare.from_dict(one) for one in facts.get("measured", ()))
         packed = facts.get("conjunctions")
         asked = Workload.from_dict(workload) if packed is None else _unpacked(packed, domain)
         return cls(**rest, workload=asked, domain=domain)

@@ -29,13 +29,10 @@ from reticent.hypotheses.fitting.consistent import Consistent, consistent_of, su
 from reticent.kernel.curator import Noise
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.statistics import VALUE_ROUNDING
-from reticent.knowledge.tails import SINGLE, Shares, box_reach, noise_failure, reach, sum_reach
+from reticent.knowledge.tails import SINGLE, Shares, box_reach, laplace_sum, noise_failure, reach, sum_reach
 from reticent.queries.base import Linear
 from reticent.queries.forms import Form, Product, essential
 from reticent.queries.groups import Groups
-
-_TILTS = np.linspace(0.01, 0.99, 99)
-"""Exponents tried in Chernoff's bound for sums of Laplace noises; every one of them gives a valid bound."""
 
 KEPT_BOUNDS = 2**14
 """Analysts choose queries and confidences, so what is remembered about them is limited."""
@@ -182,13 +179,8 @@ class MeasuredMarginal:
         return self._laplace_sum(chosen, log(2 * prod(size * (size + 1) // 2 for size in shape) / failure))
 
     def _laplace_sum(self, chosen: int, exponent: float) -> float:
-        """t with P(sum of `chosen` noises > t) <= exp(-exponent), by Chernoff.
-
-        The moment generating function of Laplace noise of scale B at x/B is 1/(1 - x^2), that of discrete noise is
-        smaller.
-        """
-        scale = self.sd / sqrt(2)
-        return float(scale * np.min((exponent - chosen * np.log1p(-(_TILTS**2))) / _TILTS))
+        """t with P(sum of `chosen` noises > t) <= exp(-exponent)."""
+        return laplace_sum(self.sd / sqrt(2), chosen, exponent)
 
 
 def chosen_failure(confidence: float, records_error: float, shares: Shares, rank: int) -> float:

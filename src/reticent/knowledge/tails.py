@@ -33,6 +33,8 @@ from reticent.queries.base import RECORDS_FAILURE
 _NORMAL = NormalDist()
 _MARGIN = 1 + 1e-9
 """Covers the rounding of these few floating-point steps."""
+_TILTS = np.linspace(0.01, 0.99, 99)
+"""Exponents tried in Chernoff's bound for sums of Laplace noises; every one of them gives a valid bound."""
 
 
 def check_confidence(confidence: float) -> float:
@@ -115,6 +117,29 @@ def sum_reach(sd: float, chosen: float, cells: int, failure: float) -> float:
     j = min(cells, max(1, -int(-chosen // 1)))
     choices = log(comb(cells, j)) if cells <= 1000 else lgamma(cells + 1) - lgamma(j + 1) - lgamma(cells - j + 1)
     return sd * sqrt(2 * j * (choices + log(2 * cells / failure))) * _MARGIN
+
+
+def sum_of_noises(noise: Noise, cells: int, failure: float) -> float:
+    """A bound on the sum of independent noises of some cells, in records, except with probability `failure`.
+
+    One noise has its own quantile and a step of its grid, which is at most a record. For several, moment generating
+    functions are those of continuous noise at most, which bounds Gaussian noise of their joint variance, and Laplace
+    noise by Chernoff's inequality.
+    """
+    if cells == 1:
+        return reach(noise, failure / 2) + 1
+    if isinstance(noise, Gaussian):
+        return noise.sd * sqrt(2 * cells * log(2 / failure)) * _MARGIN
+    return laplace_sum(noise.sd / sqrt(2), cells, log(2 / failure))
+
+
+def laplace_sum(scale: float, cells: int, exponent: float) -> float:
+    """t with P(sum of the noises of `cells` cells > t) <= exp(-exponent), by Chernoff.
+
+    The moment generating function of Laplace noise of scale B at x/B is 1/(1 - x^2), that of discrete noise is
+    smaller.
+    """
+    return float(scale * np.min((exponent - cells * np.log1p(-(_TILTS**2))) / _TILTS))
 
 
 def box_reach(sd: float, chosen: float, shape: tuple[int, ...], failure: float) -> float:

@@ -41,7 +41,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Sensitivity
 from reticent.kernel.statistics import Kind
 from reticent.knowledge.certificates import LONGEST_AUDIT, Certificate, held, pay_audit
-from reticent.knowledge.guarantees import Guarantee, Outcome, Progress, Report, silent
+from reticent.knowledge.guarantees import Guarantee, MeasuredShare, Outcome, Progress, Report, silent
 from reticent.knowledge.tails import check_confidence
 from reticent.queries.linear import Marginal
 from reticent.queries.workload import Workload
@@ -56,7 +56,7 @@ from reticent.releases.candidates import (
     target_sets,
     without_single_codes,
 )
-from reticent.releases.direct import QUERIES, DirectQueries
+from reticent.releases.direct import QUERIES, DirectQueries, NoiseCosts
 from reticent.releases.levels import LevelPlan, level_plans
 from reticent.releases.pure_plan import histogram_serves
 from reticent.releases.rounds import ONLY_ROUND, STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
@@ -86,6 +86,8 @@ OTHER_PROCESSOR = (
 )
 FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Names under which runs began before ranges were measured in levels."""
+OWN_NOISE = "noise of the queries' own measurements"
+"""What a certificate of queries that were measured themselves rests on."""
 AUDITS = 2
 """Audits of every cell and of every range; each costs at least one unit."""
 
@@ -214,13 +216,16 @@ class Adaptive:
         self._check_size(domain, targets)
         refuse_beyond(self.memory(domain, targets), "Adaptive", "use coarser attributes or a smaller workload")
         collection = Collection(curator, allowance, key, analyst)
-        audits = int(allowance * self._audit_share)
-        if self.audit_share and audits < AUDITS:
+        direct = self._direct(collection, workload.on(domain), targets)
+        own = direct is not None and direct.complete and collection.bounds_queries(QUERIES)
+        audits = 0 if own else int(allowance * self._audit_share)
+        if self.audit_share and not own and audits < AUDITS:
             needed = ceil(AUDITS / self._audit_share)
             raise too_little(allowance, curator.budget, f"marginals and {AUDITS} audits", needed=needed)
         units = allowance - audits
         collection.plans = _level_plans(curator, workload, collection, key)
-        targets, units = self._measure_queries(collection, workload.on(domain), targets, units, report)
+        if direct is not None:
+            targets, units = direct.tables, self._measure_queries(collection, direct, units, audits, report)
         learn = self._whole if domain.size <= self.dense_cells else self._proposed
         fitted_formerly = curator.begun(f"{key}:audit:cells") is not None and curator.kept(f"{key}:hypothesis") is None
         fit_options = FORMER_FIT if fitted_formerly else {}
@@ -231,14 +236,18 @@ class Adaptive:
             report(Progress(STEPS - 1, STEPS, "auditing the workload", collection.spent_share))
             hypothesis = held(curator, hypothesis, key)
             if collection.singles:
-                hypothesis, guarantees = self._guarantee(curator, collection, workload, hypothesis, bool(targets), key)
+                guarantees = self._own_noise(collection, workload, hypothesis)
+                if not own:
+                    audit = self._guarantee(curator, collection, workload, hypothesis, bool(targets), key)
+                    hypothesis, guarantees = audit[0], (*guarantees, *audit[1])
             if targets or not collection.singles:
                 certificates, lost = self._certify(curator, collection, hypothesis, list(targets), key, fitted_formerly)
                 notes |= {"uncertified": OTHER_PROCESSOR.format(kinds=" and ".join(lost))} if lost else {}
         count, error = collection.records
         report(Progress(STEPS, STEPS, "done", collection.spent_share))
         measurements = (*collection.measurements(), *collection.queries())
-        notes |= {"records_error": error} | ({"queries": len(collection.singles)} if collection.singles else {})
+        queries = sum(len(single.queries) for single in collection.singles)
+        notes |= {"records_error": error} | ({"queries": queries} if queries else {})
         return Outcome(hypothesis, measurements, certificates, count, notes, guarantees)
 
     def _check_size(self, domain: Domain, targets: Mapping[Set, float]) -> None:
@@ -284,29 +293,52 @@ class Adaptive:
         records = min(self.support, max(SUPPORT_WORK // max(1, len(sets)), self.support // 8))
         return 8 * (3 * sum(map(domain.cells, sets)) + records * len(sets))
 
-    def _measure_queries(
-        self, collection: Collection, workload: Workload, targets: Mapping[Set, float], units: int, report: Report
-    ) -> tuple[Mapping[Set, float], int]:
-        """Measure the queries that their tables would tell worse; returns the tables that are left, and the units.
-
-        A run that an earlier version began measures tables, and so does a session, which answers from single
-        measurements.
+    def _direct(self, collection: Collection, workload: Workload, targets: Mapping[Set, float]) -> DirectQueries | None:
+        """The queries to measure themselves; None for a run that an earlier version began without, and for a session,
+        which answers from single measurements.
         """
         begun = any(map(collection.begun, (*FIRST_STEPS, TOTAL, ONLY_ROUND, "levels")))
         if self.at_once or (begun and not collection.begun(QUERIES)):
-            return targets, units
-        pure, ratio = collection.pure, collection.cells_over_queries
-        direct = DirectQueries.of(workload, workload.domain or collection.domain, targets, ratio, pure=pure)
-        spend = int(units * direct.share(collection.domain, pure=pure)) if direct.queries else 0
-        counted = 0 if collection.public_records else int(spend * direct.records_share(pure=pure))
-        shares = direct.units(spend - counted, pure=pure)
-        if not shares or min(shares.values()) < 1:
-            return targets, units
-        report(Progress(0, STEPS, f"measuring {len(shares)} queries", collection.spent_share))
+            return None
+        terms = NoiseCosts(collection.cells_over_queries, collection.pure, collection.public_records)
+        direct = DirectQueries.of(workload, workload.domain or collection.domain, targets, terms)
+        return direct if direct.measured else None
+
+    def _measure_queries(
+        self, collection: Collection, direct: DirectQueries, units: int, audits: int, report: Report
+    ) -> int:
+        """Measure the chosen queries; returns the units that are left, but for `audits`."""
+        spend = int(units * direct.share(collection.domain))
+        shares = direct.units(spend)
+        report(Progress(0, STEPS, f"measuring {sum(map(len, shares))} queries", collection.spent_share))
         collection.measure_queries(QUERIES, shares)
-        if counted:
-            collection.measure_records(TOTAL, counted)
-        return direct.tables, units - spend
+        if not collection.knows_records:
+            # An earlier version counted queries without their rest, and the records beside them.
+            collection.measure_records(TOTAL, int((units - spend) * TOTAL_SHARE))
+        return collection.left - audits if collection.steps.whole else units - spend
+
+    def _own_noise(self, collection: Collection, workload: Workload, hypothesis: Hypothesis) -> tuple[Guarantee, ...]:
+        """The bounds that the measurements of single queries give for themselves, all together."""
+        domain, readings = collection.domain, collection.readings()
+        if not readings:
+            return ()
+        measured = tuple(
+            MeasuredShare(place, hypothesis.expect(query), readings[query])
+            for place, query in enumerate(workload.on(domain).queries)
+            if query in readings
+        )
+        failure = (1 - self.confidence) / len(measured)
+        return (
+            Guarantee(
+                theorem=OWN_NOISE,
+                error=max(one.error(failure) for one in measured),
+                confidence=self.confidence,
+                snapshot=Snapshot(hypothesis).digest,
+                workload=workload,
+                domain=domain,
+                measured=measured,
+            ),
+        )
 
     def _guarantee(
         self,

@@ -20,12 +20,13 @@ from reticent.hypotheses.fitting.prior import collapse
 from reticent.kernel.accounting import NANO, Budget, Real, exact, is_zero
 from reticent.kernel.curator import Curator, Noise
 from reticent.kernel.mechanisms.base import Gaussian, Laplace, Sensitivity, restore
-from reticent.kernel.statistics import BlockCounts, of_one_marginal
+from reticent.kernel.statistics import BlockCounts, PartitionCounts, of_one_marginal
+from reticent.knowledge.own_noise import QueryReading
 from reticent.knowledge.tails import counted
 from reticent.queries.base import Linear
-from reticent.queries.from_dict import query_from_dict
 from reticent.queries.linear import Marginal, Residual
 from reticent.releases.levels import LevelPlan
+from reticent.releases.readings import MeasuredQueries, asked_queries
 from reticent.releases.residual_plan import noises_costing
 
 __all__ = ["Collection", "Noisy", "divide", "noise_costing"]
@@ -113,11 +114,17 @@ def _recorded(request: Mapping[str, Any]) -> tuple[list[Asked], list[Noise]]:
     return asked, [restore(described) for described in request["mechanisms"]]  # pyright: ignore[reportReturnType]
 
 
-def _recorded_queries(request: Mapping[str, Any]) -> tuple[list[Linear], list[Noise]]:
-    """Single queries and their noise, as they were recorded."""
-    asked = [query_from_dict(described["query"]) for described in request["statistics"]]
+def _recorded_queries(
+    request: Mapping[str, Any], domain: Domain
+) -> tuple[list[tuple[Linear, ...]], list[Linear | PartitionCounts], list[Noise]]:
+    """Single queries, how they are counted, and their noise, as they were recorded."""
+    asked = [asked_queries(described) for described in request["statistics"]]
+    counted = [
+        PartitionCounts(queries, domain) if "partition" in described else queries[0]
+        for queries, described in zip(asked, request["statistics"], strict=True)
+    ]
     noises = [restore(described) for described in request["mechanisms"]]
-    return asked, noises  # pyright: ignore[reportReturnType]
+    return asked, counted, noises  # pyright: ignore[reportReturnType]
 
 
 class Collection:
@@ -130,8 +137,8 @@ class Collection:
         self.allowance = allowance
         self.key = key
         self.noisy: list[Noisy] = []
-        self.singles: list[tuple[Linear, float, Noise]] = []
-        """Single queries, what was released of them in records, and their noise."""
+        self.singles: list[MeasuredQueries] = []
+        """Single queries that were measured themselves."""
         self.plans: Mapping[Set, LevelPlan] = {}
         """Sets that are measured in levels of blocks; the units of such a set are divided among its levels."""
 
@@ -209,8 +216,11 @@ class Collection:
         else:
             self.measure_residuals(name, {(): 1.0}, units)
 
-    def measure_queries(self, name: str, units: Mapping[Linear, int]) -> None:
-        """Measure single queries, each with the noise that its units pay for."""
+    def measure_queries(self, name: str, units: Mapping[tuple[Linear, ...], int]) -> None:
+        """Measure the queries of each statistic with the noise that its units pay for.
+
+        A query alone is counted with its rest if the number of records is private, because the two add up to it.
+        """
         key = self.steps.begin(name)
         begun = self._curator.begun(key)
         if begun is None:
@@ -218,13 +228,32 @@ class Collection:
             if min(shares) < 1 or sum(shares) > self.left:
                 raise too_little(max(0, self.left), self._curator.budget, f"{len(units)} queries", needed=len(units))
             asked = list(units)
-            moved = self._curator.moved(Sensitivity.scalar())
-            noises: list[Noise] = [noise_costing(self._curator.budget, moved, share) for share in shares]
+            counted = [
+                queries[0] if len(queries) == 1 and self.public_records else PartitionCounts(queries, self.domain)
+                for queries in asked
+            ]
+            scalar = self._curator.moved(Sensitivity.scalar())
+            noises: list[Noise] = [
+                noise_costing(self._curator.budget, scalar if isinstance(one, Linear) else self._one_marginal, share)
+                for one, share in zip(counted, shares, strict=True)
+            ]
         else:
-            asked, noises = _recorded_queries(begun)
-        settled = self._curator.measure(asked, noises, key=key, analyst=self._analyst)
+            asked, counted, noises = _recorded_queries(begun, self.domain)
+        settled = self._curator.measure(counted, noises, key=key, analyst=self._analyst)
         self.steps.paid(settled.cost, sum(units.values()))
-        self.singles += zip(asked, map(float, settled.values), noises, strict=True)
+        for queries, values, noise in zip(asked, settled.values, noises, strict=True):
+            self.singles.append(MeasuredQueries(queries, np.asarray(values, dtype=np.float64), noise))
+
+    def bounds_queries(self, name: str) -> bool:
+        """Whether the step that measures queries bounds their errors, too.
+
+        An earlier version bought an audit for them, and counted queries without their rest.
+        """
+        if self.begun(f"{name}:audit"):
+            return False
+        begun = self._curator.begun(self._curator.successor(f"{self.key}:{name}")[0])
+        statistics: Any = () if begun is None else begun["statistics"]
+        return self.public_records or all("partition" in described for described in statistics)
 
     def begun(self, name: str) -> bool:
         """Whether a step was begun before; it is then continued as it began."""
@@ -298,10 +327,16 @@ class Collection:
         if self._curator.records is not None:
             return float(self._curator.records), 0.0
         # Every table's cells add up to it, those of residuals to nothing; but the residual of no attribute is it.
-        told = (n for n in self.noisy if not n.asked.residual or not n.attributes)
-        total = collapse(((n.attributes, n.values, n.noise.sd) for n in told), ())
+        told = [n for n in self.noisy if not n.asked.residual or not n.attributes]
+        parts = (single.total for single in self.singles if single.partitioned)
+        total = collapse([*((n.attributes, n.values, n.noise.sd) for n in told), *parts], ())
         assert total is not None  # a run measures before it asks
         return counted(float(total[0]), total[1], pure=self._curator.budget.pure)
+
+    @property
+    def knows_records(self) -> bool:
+        """Whether the number of records is public, or was measured, by itself or as a sum."""
+        return self.public_records or bool(self.noisy) or any(single.partitioned for single in self.singles)
 
     def measurements(self) -> list[Measurement]:
         """Marginals and residuals as fractions of the table."""
@@ -336,12 +371,22 @@ class Collection:
         return found
 
     def queries(self) -> list[Measurement]:
-        """Single queries as fractions of the table."""
+        """Single queries as fractions of the table, and the number of records where only they tell it."""
         count, _ = self.records
-        return [
-            Measurement(query, np.asarray(value / count), noise.sd / count, noise.describe())
-            for query, value, noise in self.singles
-        ]
+        found = [one for single in self.singles for one in single.measurements(self.domain, count)]
+        total = collapse((single.total for single in self.singles if single.partitioned), ())
+        if total is not None:
+            found.append(Measurement(Residual(()), total[0] / count, total[1] / count))
+        return found
+
+    def readings(self) -> dict[Linear, QueryReading]:
+        """What the measurements of single queries say about them."""
+        records = self._curator.records
+        found: dict[Linear, QueryReading] = {}
+        for single in self.singles:
+            if self.public_records or single.partitioned:
+                found |= single.readings(self.domain, records)
+        return found
 
     def fitted(self) -> list[Measurement]:
         """The measurements that a fit reads: one table in place of all levels of a set, and single queries."""

@@ -89,6 +89,8 @@ def measure_in_rounds(
     alone = max(map(len, sets)) == 1
     counts_first = alone and residuals and not (at_once or collection.plans)  # levels of ranges tell their sum
     at_once = at_once or alone
+    # What the run keeps for audits; queries that were measured before are spent.
+    reserved = (collection.left if collection.steps.whole else collection.allowance) - units
     former = [collection.resume(name) for name in FORMER_STEPS]
     unasked = UnaskedAttributes.among(sets, targets)
     sets = [s for s in sets if s not in unasked.sets]
@@ -113,11 +115,11 @@ def measure_in_rounds(
         # Without a loss this is what the earlier rounds planned, to the unit: a round that was begun goes on.
         spend = int(units * share) - (int(units * rounds[place - 1]) if place else counted)
         if any(former):
-            spend = min(spend, collection.left - (collection.allowance - units))
+            spend = min(spend, collection.left - reserved)
         if spend <= 0 or (any(former) and place == 0 and len(rounds) > 1):
             continue
         name = f"round {place + 1}"
-        if place and _was_spent(collection, name, units, spend):
+        if place and _was_spent(collection, name, reserved, spend):
             break
         report(Progress(place, STEPS, f"measuring {len(sets)} marginals", collection.spent_share))
         first = place == 0 and not any(former)
@@ -182,9 +184,9 @@ class UnaskedAttributes:
         return dict(zip(plan.sets, added.tolist(), strict=True))
 
 
-def _was_spent(collection: Collection, name: str, units: int, spend: int) -> bool:
+def _was_spent(collection: Collection, name: str, reserved: int, spend: int) -> bool:
     """Whether an earlier version spent in its first round what this version keeps for later rounds."""
-    kept = collection.left - (collection.allowance - units)
+    kept = collection.left - reserved
     return collection.steps.whole and not collection.begun(name) and kept < spend / 2
 
 
@@ -195,7 +197,7 @@ def _count_before(collection: Collection, domain: Domain, sets: Iterable[Set], u
     the root of N exceeds the inverse of its share.
     """
     share = int(units * TOTAL_SHARE)
-    if collection.public_records or collection.noisy or share < 1:
+    if collection.knows_records or share < 1:
         return 0
     begun_without = any(map(collection.begun, ("round 1", ONLY_ROUND))) and not collection.begun(TOTAL)
     cells = list(map(domain.cells, sets))
@@ -215,7 +217,7 @@ def _looks_in_vain(collection: Collection, domain: Domain, targets: Mapping[Set,
 
 def _most_records(collection: Collection) -> float:
     """An upper bound on the number of records; infinite if it is private and nothing was measured."""
-    if not (collection.public_records or collection.noisy):
+    if not collection.knows_records:
         return inf
     count, error = collection.records
     return count * (1 + error)
@@ -229,7 +231,7 @@ def _visible(collection: Collection, domain: Domain, sets: Sequence[Set], units:
     The other sets show how evenly records are spread, so later rounds measure such a set if heavy cells make it worth
     its price.
     """
-    if not (collection.public_records or collection.noisy):
+    if not collection.knows_records:
         return list(sets)
     count, error = collection.records
     most = max(SMALL, count * (1 + error) * float(SCALE_GRID[-1]) / collection.sd(units))

@@ -235,6 +235,11 @@ def _guarantee(entry: Any, workload: Mapping[str, Any], domain: Domain) -> Guara
         _require(isinstance(restore(reading["noise"]), (Gaussian, Laplace)), "a reading without noise")
         for name, least in (("value", -math.inf), ("slack", 0.0), ("records", 1.0), ("records_error", 0.0)):
             _number(reading[name], f"{name} of a reading", least=least)
+    measured = entry.get("measured", [])
+    _require(isinstance(measured, list), "measured queries are no list")
+    queries = len(Workload.from_dict(workload).on(domain).queries) if measured else 0
+    for one in measured:
+        _check_measured(one, queries)
     packed = entry.get("conjunctions")
     if packed is None:
         _require("conjunctions" not in workload, "a guarantee without its queries")
@@ -244,6 +249,26 @@ def _guarantee(entry: Any, workload: Mapping[str, Any], domain: Domain) -> Guara
         raise Malformed("a guarantee's list is damaged")
     _require(8 * shape[0] * shape[1] <= LARGEST_CONTENT, "a guarantee's list is too long")
     return Guarantee.from_dict(entry, workload, domain)
+
+
+def _check_measured(entry: Any, queries: int) -> None:
+    """Check a query that bounds its own error, one of so many of a workload: its place, share and reading."""
+    _require(isinstance(entry, dict) and set(entry) == {"place", "share", "reading"}, "a measured query is damaged")
+    place, reading = entry["place"], entry["reading"]
+    _require(type(place) is int and 0 <= place < queries, "a measured query of no workload")
+    _number(entry["share"], "share of a measured query", least=0.0, most=1.0 + 1e-6)
+    names = {"held", "cells", "rest", "others", "noise", "records", "exact"}
+    _require(isinstance(reading, dict) and set(reading) == names, "a reading is damaged")
+    _require(isinstance(reading["noise"], dict), "a reading without noise")
+    _require(isinstance(restore(reading["noise"]), (Gaussian, Laplace)), "a reading without noise")
+    _number(reading["held"], "records of a reading")
+    for name in ("cells", "others"):
+        _require(type(reading[name]) is int and 1 <= reading[name] <= LARGEST_CONTENT, f"{name} of a reading")
+    _require(isinstance(reading["exact"], bool), "exact is no truth value")
+    _require(reading["records"] is not None or reading["rest"] is not None, "a reading without a number of records")
+    for name, least in (("rest", -math.inf), ("records", 1.0)):
+        if reading[name] is not None:
+            _number(reading[name], f"{name} of a reading", least=least)
 
 
 def _listed(entries: Any, name: str) -> list[Any]:

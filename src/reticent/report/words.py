@@ -150,11 +150,11 @@ def typical_sentence(error: TypicalError, unit: str) -> str:
 
 
 def guarantee_sentence(guarantee: Guarantee) -> str:
-    """The bound of a theorem, or of an audit of the workload's own queries."""
+    """The bound of a theorem, of an audit of the workload's own queries, or of what they were measured as."""
     scaled = ", divided by its weight" if guarantee.weighted else ""
     source = f"by its theorem, {guarantee.theorem}" if guarantee.origin == "theorem" else guarantee.theorem
     return (
-        f"The error of every query of the workload is at most {percent(guarantee.bound)} of the table{scaled}:"
+        f"The error of {guarantee.covered} is at most {percent(guarantee.bound)} of the table{scaled}:"
         f" {source}. All of these bounds hold together with probability {guarantee.confidence:g}."
     )
 

@@ -107,8 +107,10 @@ def test_ranges_are_audited_as_boxes_and_single_queries_by_themselves():
     _, boxes = outcome.certificates
     assert boxes.kind == "boxes"
     assert set(boxes.sets) == {("b",)}
-    (guarantee,) = outcome.guarantees
-    assert Conjunction({"a": 1, "c": 1}) in guarantee.workload.queries
+    own, audit = outcome.guarantees
+    assert len(own.measured) == 1
+    assert audit.reading is not None
+    assert Conjunction({"a": 1, "c": 1}) in audit.workload.queries
 
 
 def test_real_interactions_are_found_and_independent_ones_are_not():

@@ -12,9 +12,10 @@ import pytest
 
 import reticent as rt
 from reticent.queries.base import Linear
+from reticent.queries.partitions import values_on
 from reticent.queries.workload import Workload
 from reticent.releases.candidates import target_sets
-from reticent.releases.direct import DirectQueries
+from reticent.releases.direct import DirectQueries, NoiseCosts
 
 RECORDS = 20_000
 CODES = 2_000
@@ -39,7 +40,7 @@ def plain_error(budget: rt.Budget, queries: int) -> float:
 @pytest.mark.parametrize("kind", BUDGETS)
 @pytest.mark.parametrize("limits", [(120,), tuple(range(40, 440, 40))])
 def test_counts_of_a_wide_column_are_as_near_as_plain_noise(kind: str, limits: tuple[int, ...]) -> None:
-    """The largest of all errors: audits, typical errors and single attributes take 3 of 25 parts of the budget.
+    """The largest of all errors: typical errors and single attributes take 2 of 25 parts of the budget.
 
     Twice the error of plain noise at a quantile of one in a thousand (Laplace noise has the wider tail) is exceeded by
     chance in fewer of the runs; a noisy table of the column was off by 80 to 500 times as much.
@@ -54,7 +55,7 @@ def test_counts_of_a_wide_column_are_as_near_as_plain_noise(kind: str, limits: t
     for query in queries:
         bound = made.answer(query).error
         assert bound is not None
-        assert bound < 0.05
+        assert bound < 12 * plain_error(budget, len(limits))
 
 
 def test_a_mean_and_predicates_under_add_remove() -> None:
@@ -67,33 +68,71 @@ def test_a_mean_and_predicates_under_add_remove() -> None:
     assert made.records == pytest.approx(RECORDS, abs=40 * plain_error(BUDGETS["approximate"], 3) * RECORDS)
 
 
-def chosen(queries: list[Linear], domain: rt.Domain, *, pure: bool = False, ratio: float = 2.0) -> DirectQueries:
-    workload = Workload(queries, domain=domain)
-    return DirectQueries.of(workload, domain, target_sets(workload, domain), ratio, pure=pure)
+REPLACED = NoiseCosts(ratio=2.0, pure=False, public=True)
+"""Gaussian noise under replace-one."""
+ADDED = NoiseCosts(ratio=1.0, pure=False, public=False)
 
 
-def test_the_choice_follows_from_the_variances() -> None:
+def chosen(queries: list[Any], domain: rt.Domain, terms: NoiseCosts = REPLACED, weights: Any = None) -> DirectQueries:
+    workload = Workload(queries, domain=domain, weights=weights)
+    return DirectQueries.of(workload, domain, target_sets(workload, domain), terms)
+
+
+def below(*limits: int, column: str = "x") -> list[Linear]:
+    return [rt.count(rt.col(column) < limit) for limit in limits]
+
+
+def test_nested_counts_are_measured_by_parts() -> None:
     domain = rt.Domain(x=CODES, a=20)
-    few = [rt.count(rt.col("x") < limit) for limit in (100, 1000)]
-    assert set(chosen(few, domain).queries) == set(few)
-    assert chosen(few, domain).tables == {}
-    # Of K queries each has K times the variance of one; one of a code has less in the table than a 20th of the budget.
-    cells: list[Linear] = [rt.count(rt.col("a") == code) for code in range(20)]
-    assert chosen(cells, domain).queries == {}
-    assert chosen(cells, domain).tables == {("a",): 20.0}
-    # Half of the codes: a quarter of each cell's variance, 5 of 20, times 2; so 9 queries pay and 10 do not.
-    halves: list[Linear] = [rt.count(rt.col("a").isin([k, *range(10, 19)])) for k in range(10)]
-    assert len(chosen(halves[:9], domain).queries) == 9
-    assert chosen(halves, domain).queries == {}
+    few = below(100, 700, 1000)
+    found = chosen(few, domain)
+    # Of four parts a query holds one, two or three: variances 2 of 3/4, 1 and 3/4, where three alone have 3 each.
+    assert found.measured == {tuple(few): pytest.approx(2.0)}
+    assert found.complete
+    # One query, and its two parts, need the same.
+    assert set(chosen(below(100), domain).measured) == {tuple(below(100))}
+    # Under add-remove three queries with their rests have 2 each on average: what three of four parts have at most.
+    assert chosen(few, domain, ADDED).measured == {(query,): pytest.approx(2 / 3) for query in few}
+    assert set(chosen(few, domain, ADDED._replace(pure=True)).measured) == {tuple(few)}
 
 
-def test_tables_that_are_asked_tell_their_queries() -> None:
+def test_overlapping_queries_with_many_parts_are_measured_alone() -> None:
+    domain = rt.Domain(x=CODES)
+    codes = np.arange(CODES)
+    bits: list[Linear] = [rt.linear("x", values=(codes >> place) & 1) for place in range(5)]
+    assert set(chosen(bits, domain).measured) == {(query,) for query in bits}  # 32 parts: variance 16, alone 5
+    mixed = [*below(100, 700, 1000), rt.mean("a")]
+    found = chosen(mixed, rt.Domain(x=CODES, a=rt.Numeric(edges=list(range(21)), other=False)))
+    assert set(found.measured) == {tuple(mixed[:3]), (mixed[3],)}
+
+
+def test_a_weight_that_parts_would_lose_is_kept() -> None:
+    """Parts give all their queries about the same noise; plain noise gives a heavy one less."""
+    domain = rt.Domain(x=CODES)
+    assert len(chosen(below(100, 700, 1000), domain).measured) == 1
+    assert len(chosen(below(100, 700, 1000), domain, weights=[1, 60, 1]).measured) == 3
+
+
+def test_tables_of_several_columns_are_left_to_rounds() -> None:
+    domain = rt.Domain(a=20, b=3)
+    cells: list[Linear] = [rt.count((rt.col("a") == a) & (rt.col("b") == b)) for a in range(20) for b in range(3)]
+    found = chosen(cells, domain)
+    assert found.measured == {}
+    assert found.tables == {("a", "b"): 60.0}
+    assert not found.complete
+    # A single column is measured in one round whatever it shows, so its parts are measured with their own share.
+    assert list(chosen([rt.count(rt.col("a") == code) for code in range(20)], domain).measured) != []
+
+
+def test_queries_that_a_table_tells_worse_than_plain_noise_are_measured_beside_it() -> None:
     domain = rt.Domain(x=CODES, a=20)
-    asked = [rt.marginal("x", "a"), rt.count(rt.col("x") < 100)]
-    workload = Workload(asked, domain=domain)
-    found = DirectQueries.of(workload, domain, target_sets(workload, domain), 2.0, pure=False)
-    assert found.queries == {}
-    assert set(found.tables) == {("x",), ("x", "a")}
+    beside = chosen([rt.marginal("x", "a"), *below(100)], domain)
+    assert set(beside.measured) == {tuple(below(100))}
+    assert beside.tables == {("x", "a"): 1.0}
+    assert beside.share(domain) == pytest.approx(0.5)
+    told = chosen([rt.marginal("a"), rt.count(rt.col("a") == 3)], domain, weights=[3, 1])
+    assert told.measured == {}
+    assert told.tables == {("a",): 4.0}
 
 
 def test_tables_and_queries_divide_the_budget_as_plain_noise_does() -> None:
@@ -108,10 +147,17 @@ def test_tables_and_queries_divide_the_budget_as_plain_noise_does() -> None:
     assert abs(made.answer(rt.count(rt.col("x") < 120)).value - (x < 120).mean()) < 10 * single[0].sd
 
 
+def test_tables_keep_their_part_beside_queries() -> None:
+    """All rounds of the tables are measured: a run once took what queries had spent for what a round had."""
+    held, _ = table()
+    made = rt.release(held, rt.Workload([rt.marginal("a", "b"), *below(120)]), BUDGETS["approximate"], progress=False)
+    assert sum(m.query.attributes == {"a", "b"} for m in made.measurements) == 3
+
+
 def test_a_query_of_every_record_is_not_measured() -> None:
     domain = rt.Domain(x=CODES)
     found = chosen([rt.count(rt.col("x") >= 0), rt.count(rt.col("x") < 9)], domain)
-    assert [query.text for query in found.queries] == [rt.count(rt.col("x") < 9).text]
+    assert list(found.measured) == [tuple(below(9))]
 
 
 def test_a_stopped_release_goes_on_with_the_same_measurements(tmp_path: Path, monkeypatch: Any) -> None:
@@ -123,7 +169,7 @@ def test_a_stopped_release_goes_on_with_the_same_measurements(tmp_path: Path, mo
         pass
 
     def stop(_: Any, collection: Any, *rest: Any) -> None:
-        seen.extend(value for _, value, _ in collection.singles)
+        seen.extend(single.values.tolist() for single in collection.singles)
         raise StoppedError
 
     with monkeypatch.context() as patch:
@@ -132,10 +178,85 @@ def test_a_stopped_release_goes_on_with_the_same_measurements(tmp_path: Path, mo
             rt.release(held, workload, BUDGETS["approximate"], ledger=path, progress=False)
     made = rt.release(held, workload, BUDGETS["approximate"], ledger=path, progress=False)
     found = [float(m.values) * RECORDS for m in made.measurements if isinstance(m.query, Linear)]
-    assert found == pytest.approx(seen, abs=1e-6)
-    assert len(found) == 2
+    assert found == pytest.approx(seen[0], abs=1e-6)
+    assert len(found) == 3
     with rt.Ledger.open(path, identity=held.identity, budget=BUDGETS["approximate"]) as ledger:
         assert ledger.remaining >= 0
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+@pytest.mark.parametrize("kind", BUDGETS)
+def test_no_workload_loses_to_plain_noise(kind: str, neighbours: str) -> None:
+    """Generated workloads of counts, predicates, numbers and tables on small domains.
+
+    Plain noise knows the number of records, shares the budget by the weights and buys nothing else. Of 64 runs the root
+    mean square has a sampling error of an eighth at most; that of the 8 runs of one workload reaches 2.2 by chance in
+    fewer than one of a thousand, with Laplace noise and a single query.
+    """
+    random = np.random.default_rng(17)
+    budget, squares = BUDGETS[kind], []
+    for _ in range(8):
+        data, domain, queries, tables = generated(random)
+        weights = [float(random.choice([1, 1, 4])) for _ in (*queries, *tables)]
+        shares = np.array(weights) ** (1 / 2 if kind == "pure" else 2 / 3)
+        shares /= shares.sum()
+        plain = plain_error(budget, 1) / (shares if kind == "pure" else np.sqrt(shares))
+        held = rt.Table.of(pa.table(data), domain, neighbours=neighbours)  # pyright: ignore[reportArgumentType]
+        counts = np.zeros(domain.shape)
+        np.add.at(counts, tuple(data[name] for name in domain.names), 1 / len(next(iter(data.values()))))
+        truth = [float(np.vdot(counts, values_on(query, domain.names, domain))) for query in queries]
+        scale = RECORDS / len(next(iter(data.values())))
+        errors = []
+        for _ in range(8):
+            made = rt.release(held, rt.Workload([*queries, *tables], weights=weights), budget, progress=False)
+            errors.append([made.answer(query).value - true for query, true in zip(queries, truth, strict=True)])
+        relative = np.square(np.array(errors) / (scale * plain[: len(queries)])).mean()
+        assert relative < 2.2**2, (domain, queries, tables, weights)
+        squares.append(relative)
+    assert np.mean(squares) < 1.25**2
+
+
+def generated(random: np.random.Generator) -> tuple[dict[str, np.ndarray], rt.Domain, list[Any], list[Any]]:
+    """Rows, their domain, single queries, and in every third case a table."""
+    sizes = {f"c{place}": int(random.choice([2, 5, 20, 150])) for place in range(int(random.integers(1, 4)))}
+    while np.prod(list(sizes.values())) > 3000:
+        sizes[max(sizes, key=lambda name: sizes[name])] = 5
+    records = int(random.choice([500, 5000]))
+    data = {name: (random.random(records) ** random.choice([1, 3]) * size).astype(int) for name, size in sizes.items()}
+
+    def asked() -> Any:
+        names = list(random.choice(list(sizes), min(len(sizes), int(random.integers(1, 3))), replace=False))
+        name, size = str(names[0]), sizes[str(names[0])]
+        kinds = [
+            rt.count(rt.col(name) < int(random.integers(1, size))),
+            rt.count(rt.col(name) == int(random.integers(size))),
+            rt.count(rt.col(name).isin(random.choice(size, int(random.integers(1, size)), replace=False).tolist())),
+            rt.linear(name, values=np.arange(size) / (size - 1)),
+            rt.count((rt.col(name) >= size // 2) | (rt.col(str(names[-1])) < 1)),
+            rt.count((rt.col(name) >= size // 3) & (rt.col(str(names[-1])) != 0)),
+        ]
+        return kinds[int(random.integers(len(kinds)))]
+
+    queries = list(dict.fromkeys(asked() for _ in range(int(random.choice([1, 3, 8])))))
+    tables = [rt.marginal(*list(sizes)[:2])] if random.random() < 1 / 3 else []
+    return data, rt.Domain(**sizes), queries, tables  # pyright: ignore[reportArgumentType]
+
+
+def test_bounds_hold_as_often_as_they_say() -> None:
+    """Sixty releases of three counts whose bounds hold together: more than nine failures have one chance in a
+    thousand.
+    """
+    _, x = table()
+    held = rt.Table.of(pa.table({"x": x}), rt.Domain(x=CODES), neighbours="add-remove")
+    queries, failed = below(60, 120, 400), 0
+    for _ in range(60):
+        made = rt.release(held, rt.Workload(queries), BUDGETS["pure"], progress=False)
+        answers = [made.answer(query) for query in queries]
+        failed += any(
+            abs(answer.value - (x < limit).mean()) > (answer.error or 0.0)
+            for answer, limit in zip(answers, (60, 120, 400), strict=True)
+        )
+    assert failed <= 9
 
 
 def test_it_is_saved_and_has_replicates(tmp_path: Path) -> None:
@@ -159,7 +280,7 @@ def test_nested_ranges_are_fitted_to_what_was_measured() -> None:
     domain = rt.Domain(x=CODES)
     shares = [float((x < limit).mean()) for limit in range(40, 440, 40)]
     measured = [
-        rt.Measurement(rt.count(rt.col("x") < limit), share, sd=1e-3)
+        rt.Measurement(rt.count(rt.col("x") < limit), np.asarray(share), sd=1e-3)
         for limit, share in zip(range(40, 440, 40), shares, strict=True)
     ]
     single = rt.Measurement(rt.marginal("x"), np.bincount(x, minlength=CODES) / x.size, sd=2e-3)

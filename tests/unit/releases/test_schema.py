@@ -41,7 +41,18 @@ def parts() -> dict[str, bytes]:
         "k": generator.choice([7, 8], RECORDS),
     }
     table = rt.Table.of(pa.table(columns), domain)
-    release = rt.release(table, rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9))
+    return entries_of(rt.release(table, rt.marginals(domain, 2), rt.Budget(epsilon=1, delta=1e-9)))
+
+
+@pytest.fixture(scope="module")
+def counted() -> dict[str, bytes]:
+    """The entries of a release of two counts, which bound their own errors."""
+    rows = rt.Table.of(pa.table({"x": np.arange(RECORDS) % 40}), rt.Domain(x=40), neighbours="add-remove")
+    asked = [rt.count(rt.col("x") < 9), rt.count(rt.col("x") < 30)]
+    return entries_of(rt.release(rows, rt.Workload(asked), rt.Budget(epsilon=1, delta=1e-9)))
+
+
+def entries_of(release: rt.Release) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(release.to_bytes())) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
@@ -129,6 +140,45 @@ def test_a_crafted_entry_is_refused_at_load(
     assert str(refused.value).startswith("p.release: ")
     assert named in str(refused.value)
     assert time.process_time() - started < 5
+
+
+MEASURED = ("guarantees", 0, "measured")
+OWN = [
+    (MEASURED, {}, "no list"),
+    ((*MEASURED, 0), {"place": 0}, "damaged"),
+    ((*MEASURED, 0, "place"), 2, "workload"),
+    ((*MEASURED, 0, "place"), True, "workload"),
+    ((*MEASURED, 0, "share"), 1.5, "share"),
+    ((*MEASURED, 0, "reading"), {}, "reading"),
+    ((*MEASURED, 0, "reading", "noise"), {"mechanism": "Exponential", "epsilon": "1"}, "noise"),
+    ((*MEASURED, 0, "reading", "noise"), [], "noise"),
+    ((*MEASURED, 0, "reading", "held"), float("nan"), "records"),
+    ((*MEASURED, 0, "reading", "cells"), 0, "cells"),
+    ((*MEASURED, 0, "reading", "others"), 1.5, "others"),
+    ((*MEASURED, 0, "reading", "rest"), None, "number of records"),
+    ((*MEASURED, 0, "reading", "records"), 0, "records"),
+    ((*MEASURED, 0, "reading", "exact"), 1, "exact"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "named"), OWN, ids=lambda part: str(part)[:50])
+def test_a_crafted_bound_of_a_query_is_refused_at_load(
+    counted: dict[str, bytes], path: tuple[Any, ...], value: Any, named: str
+) -> None:
+    with pytest.raises(rt.ReticentError, match=named):
+        rt.Release.from_bytes(changed(counted, path, value), "p.release")
+
+
+def test_bounds_of_queries_are_saved(counted: dict[str, bytes]) -> None:
+    release = rt.Release.from_bytes(packed(counted))
+    query = rt.count(rt.col("x") < 9)
+    error = release.answer(query).error
+    assert error is not None
+    assert 0 < error < 0.5
+    assert rt.Release.from_bytes(release.to_bytes()).answer(query) == release.answer(query)
+    assert release.answer(rt.count(rt.col("x") >= 9)).error == pytest.approx(error)
+    assert not release.answer(rt.count(rt.col("x") < 10)).certified
+    release._repr_html_()
 
 
 def test_what_was_saved_loads_and_is_the_same(parts: dict[str, bytes]) -> None:
