@@ -197,8 +197,8 @@ class DirectQueries:
         for names, weights in asked.items():
             way = Way.of(domain, names, weights, terms)
             if way is not None:
-                wider = {domain.cells(t) / domain.cells(names): s for t, s in tables.items() if set(names).issubset(t)}
-                over = [way.gain_over(cells, share, pure=terms.pure) for cells, share in wider.items()]
+                wider = [(domain.cells(t) / domain.cells(names), s) for t, s in tables.items() if {*names} <= {*t}]
+                over = [way.gain_over(cells, share, pure=terms.pure) for cells, share in wider]
                 ways[names], gains[names] = way, min(over, default=way.gain)
         chosen: dict[Set, Way] = {}
         for names in sorted((names for names, gain in gains.items() if gain > 1), key=lambda s: (-gains[s], s)):
