@@ -89,7 +89,7 @@ def fit(
     try:
         if only_cost:
             price = _price(opened, asked, error, confidence)
-            print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
+            print_json({"price": price}) if as_json else click.echo(opened.priced(price) if price else "free")
             return
         models = _fitted(opened, asked, error, confidence, key, max_price)
     finally:
