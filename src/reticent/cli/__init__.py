@@ -164,8 +164,8 @@ def _failed(problem: Exception) -> int:
         fail(f"interrupted; {KEPT}")
         return INTERRUPTED
     if isinstance(problem, click.ClickException):
-        lacking = isinstance(problem, click.MissingParameter) and problem.param is not None
-        remedy = REMEDIES.get(problem.param.name or "", "") if lacking else ""
+        lacking = problem.param if isinstance(problem, click.MissingParameter) else None
+        remedy = "" if lacking is None else REMEDIES.get(lacking.name or "", "")
         fail(f"{problem.format_message().rstrip('.')}; {remedy}" if remedy else problem.format_message())
         return 2
     if isinstance(problem, ReticentError):

@@ -64,7 +64,9 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
     widths = [max(len(COLUMNS[0]), len(str(history.sequence))), *map(len, COLUMNS[1:])]
     while page := list(islice(events, PAGE)):
         rows = list(map(_row, page))
-        widths = [max(width, *map(cell_len, column)) for width, column in zip(widths, zip(*rows, strict=True), strict=True)]
+        widths = [
+            max(width, *map(cell_len, column)) for width, column in zip(widths, zip(*rows, strict=True), strict=True)
+        ]
         # In a narrow terminal a line goes on in the next: a key that is cut could not be found again.
         for row in ([COLUMNS] if page[0].sequence == 1 else []) + rows:
             line = "  ".join(text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True))

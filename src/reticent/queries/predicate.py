@@ -412,9 +412,8 @@ def _without_parentheses() -> QueryError:
 
 def _above(low: Any, high: Any) -> bool:
     """Whether a literal lies above another one of its kind; texts are ordered by their column's declaration."""
-    kinds = {type(low), type(high)}
-    numbers = kinds <= {int, float}
-    return (numbers or (len(kinds) == 1 and kinds <= {date, datetime})) and low > high
+    numbers = type(low) in (int, float) and type(high) in (int, float)
+    return (numbers or (type(low) in (date, datetime) and type(high) is type(low))) and low > high
 
 
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
@@ -444,6 +443,8 @@ def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
         elif has_type(predicate, Predicate):
             if op == "or" or type(predicate) is not Everything:
                 operands.append(predicate)
+        elif isinstance(predicate, Column):
+            raise _without_parentheses()
         else:
             raise QueryError(
                 f"{type(predicate).__name__} is not a predicate; write comparisons in parentheses: (a == 1) & (b == 2)"

@@ -225,7 +225,8 @@ def generalisation_sentence(facts: dict[str, Any]) -> str:
     bias = f"{facts['expected_bias']:.3g}"
     text = (
         "This section assumes that the records were drawn independently from a population. Differential privacy limits"
-        f" overfitting, even for questions chosen after seeing earlier answers: on average, the share of such a question in the table differs from that in the population by at most {bias}."
+        " overfitting, even for questions chosen after seeing earlier answers: on average, the share of such a question"
+        f" in the table differs from that in the population by at most {bias}."
         " The same holds for losses: on average, the excess risk of a model on the population exceeds that on this"
         f" table by at most {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one"
         f" record can vary), or {bias} times if the loss was chosen beforehand. For a single certified model,"

@@ -884,8 +884,9 @@ class Session:
     def __repr__(self) -> str:
         unit = self.budget.unit
         measured = ", nothing measured yet" if nothing_measured(self.state.knowledge) else ""
-        closed = "closed: " if self.state.ledger.closed else ""
-        return f"<Session on {self.name!r}{', ' if closed else ': '}{closed}{unit} {self.spent:.4g} spent, {self.remaining:.4g} left{measured}>"
+        closed = ", closed" if self.state.ledger.closed else ""
+        spent = f"{unit} {self.spent:.4g} spent, {self.remaining:.4g} left"
+        return f"<Session on {self.name!r}{closed}: {spent}{measured}>"
 
 
 def _declared_losses(losses: Any) -> tuple[ConvexLoss, ...] | None:

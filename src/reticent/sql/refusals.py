@@ -35,8 +35,9 @@ def unknown_column(node: exp.Column, known: Iterable[str]) -> QueryError:
     """The error for a column that is not in `known`: a near name, a name that needs quotes, or text without its own."""
     names = list(known)
     text = f"unknown column {shown(node.name)}"
-    parts = [name for name in names if quoted_name(name) != name and node.name.lower() in _SIGNS.split(name.lower())]
-    if parts:
+    word = node.name.lower()
+    parts = [name for name in names if quoted_name(name) != name and word in _SIGNS.split(name.lower())]
+    if word and parts:
         return QueryError(f"{text}; write {' or '.join(map(quoted_name, parts))} in double quotes")
     text += closest(node.name, map(quoted_name, names))
     if isinstance(node.parent, _COMPARED) and (node is not node.parent.this or node.this.args.get("quoted")):

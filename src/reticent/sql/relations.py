@@ -13,14 +13,12 @@ import numpy as np
 from sqlglot import exp
 
 from reticent.domain import Domain
-from reticent.domain.attribute import Attribute, closest, shown
-from reticent.errors import QueryError
+from reticent.domain.attribute import Attribute, shown
 from reticent.knowledge.free import ROWS
 from reticent.sql.expressions import Binning, Computed, Expr, Known, Presence, Run, Sum, Taken
 from reticent.sql.grouping import Key
-from reticent.sql.names import quoted_name
 from reticent.sql.ordering import Limited, Ranking
-from reticent.sql.refusals import CELLS_A_STEP, Meter, refused
+from reticent.sql.refusals import CELLS_A_STEP, Meter, refused, unknown_column
 from reticent.sql.scan import Scan
 from reticent.sql.vectors import (
     INTEGER,

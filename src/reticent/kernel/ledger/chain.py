@@ -183,7 +183,7 @@ class ChainWriter:
                 self.discard(superseded)
 
     def close(self, told: str) -> None:
-        """Write a due checkpoint, then close the store and the anchor; later uses are refused in the words of `told`."""
+        """Write a due checkpoint, then close the store and the anchor; later uses are refused with `told`."""
         with self.mutex:
             if os.getpid() != self._process:
                 return  # a forked child shares the parent's descriptors: they are not its own to close
