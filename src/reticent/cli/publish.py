@@ -163,14 +163,14 @@ def release(
     parameters = {name: options.pop(name) for name in dict.fromkeys(sum(OPTIONS.values(), ()))}
     reading = options
     _refuse_unused(algorithm, out, save_file)
-    if all(kept is None for kept in (out, save_file, report, ledger)):
-        raise QueryError("nothing would be kept: give --out, --save, --report or --ledger")
     budget = budget_from(epsilon, delta, rho)
     method = algorithm_named(algorithm, **parameters)
     if anchor is not None and ledger is None:
         raise QueryError("--anchor is the place of a ledger's anchor; name the ledger with --ledger")
     refuse_overwriting("out", "save_file", "report", "custodian_copy")
     check_writable(out, save_file, report, custodian_copy)
+    if all(kept is None for kept in (out, save_file, report, ledger)):
+        raise QueryError("nothing would be kept: give --out, --save, --report or --ledger")
     check_fit(table, accept_misfits, **reading)
     private = read_table(table, **reading)
     warn_of_delta(budget, private.records)

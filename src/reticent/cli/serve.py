@@ -105,11 +105,11 @@ def serve(
         for entry in settings.tables:
             told.enter_context(telling_anchor(entry.ledger, entry.anchor))
         tables = running.open_tables(settings, report)
+    # Measured before the first answer; without ticks the duration of a fit is not hidden.
+    seconds = longest() if settings.tick else None
     for name, served in tables.items():
         # Of the ledger's public facts: the number of records is there where it is public, and nowhere else.
         warn_of_delta(served.budget, served.ledger.identity["records"], f"{name}: ")
-    # Measured before the first answer; without ticks the duration of a fit is not hidden.
-    seconds = longest() if settings.tick else None
     scheme = "https" if settings.tls_certificate else "http"
     address = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{scheme}://{address}:{listener.getsockname()[1]}"

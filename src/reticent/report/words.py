@@ -37,9 +37,6 @@ LARGEST_EXPONENT = 500.0
 
 TEST_LEVEL = 0.05
 
-MOST_TELLING = 0.5
-"""The largest joint bound that a report states: half the population is what the plan, too, calls vacuous."""
-
 
 def promise(budget: Budget, unit: str, neighbours: str) -> str:
     """The promise to one person, as a sentence."""
@@ -222,29 +219,20 @@ def epsilon_rows(guarantee: dict[str, Any]) -> list[tuple[str, str]]:
 
 def generalisation_sentence(facts: dict[str, Any]) -> str:
     """What answers about this table imply for the population from which its records were drawn."""
-    bias = facts["expected_bias"]
+    bias = f"{facts['expected_bias']:.3g}"
     text = (
         "This section assumes that the records were drawn independently from a population. Differential privacy limits"
-        " overfitting, even for questions chosen after seeing earlier answers"
+        " overfitting, even for questions chosen after seeing earlier answers (Bassily et al. 2016; Jung et al. 2020):"
+        f" on average, the share of such a question in the table differs from that in the population by at most {bias}."
+        " The same holds for losses: on average, the excess risk of a model on the population exceeds that on this"
+        f" table by at most {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one"
+        f" record can vary), or {bias} times if the loss was chosen beforehand. For a single certified model,"
+        " model.population_excess() bounds the excess risk on the population with a stated probability."
     )
-    if bias <= MOST_TELLING:
-        text += (
-            ": on average, the share of such a question in the table differs from that in the population by at most"
-            f" {bias:.3g}. The same holds for losses: on average, the excess risk of a model on the population exceeds"
-            f" that on this table by at most {2 * bias:.3g} times the range of its loss (how far the loss of one record"
-            f" can vary), or {bias:.3g} times if the loss was chosen beforehand."
-        )
-    else:
-        text += ", but this budget is too large for a bound that says anything."
-    text += (
-        " For a single certified model, model.population_excess() bounds the excess risk on the population with a"
-        " stated probability."
-    )
-    error = facts.get("population_error")
-    if error is not None and error <= MOST_TELLING:
+    if facts.get("population_error") is not None:
         text += (
             " The answers to all questions of the audited classes and batches are jointly within"
-            f" {error:.3g} of the population with probability {facts['confidence']:g}; other"
+            f" {facts['population_error']:.3g} of the population with probability {facts['confidence']:g}; other"
             " certified answers have separate bounds."
         )
     elif "population_error" in facts:

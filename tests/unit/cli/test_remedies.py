@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.text import Text
@@ -57,6 +58,24 @@ def test_nothing_is_told_of_a_number_that_is_private(people: Path, call: Call) -
     few = call(*words, "--save", "b.release")
     assert whole.code == few.code == 0
     assert whole.err == few.err == ""
+
+
+@pytest.mark.parametrize(
+    ("neighbours", "told"), [("replace-one", f"people: {TOLD}"), ("add-remove", "")], ids=["public", "private"]
+)
+def test_a_server_tells_of_the_delta_of_each_table(
+    neighbours: str, told: str, people: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def serve(settings: Any, listener: Any, tables: dict[str, Any], *_: object) -> None:
+        listener.close()
+        for served in tables.values():
+            served.close()
+
+    monkeypatch.setattr("reticent.service.server.serve", serve)
+    words = ("serve", *TABLE, *WEAK, "--ledger", "people.ledger", "--anchor", "people.anchor", "--purpose", "few")
+    shown = call(*words, "--neighbours", neighbours, "--port", "0", "--tick", "0")
+    assert shown.code == 0
+    assert shown.err == told
 
 
 @pytest.mark.parametrize(

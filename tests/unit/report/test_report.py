@@ -16,7 +16,7 @@ import reticent as rt
 from reticent.knowledge.typical import told
 from reticent.report.charts import Whisker, bars, gauge, plus_minus
 from reticent.report.page import STYLE
-from reticent.report.words import generalisation_sentence, most_power, percent, worth_telling
+from reticent.report.words import most_power, percent, worth_telling
 
 NASTY = '<img src=x onerror="alert(1)">&"\'</style>'
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
@@ -324,11 +324,3 @@ def test_a_typical_error_above_the_worst_is_not_told() -> None:
     smaller = bounds(("", 0.04))
     assert worth_telling(smaller, certificates) == smaller
     assert worth_telling(smaller, certificates[:1]) == smaller, "cells say nothing about ranges"
-
-
-@pytest.mark.parametrize(("bound", "stated"), [(0.3, True), (0.5, True), (0.868, False), (None, False)])
-def test_a_joint_bound_of_most_of_the_population_is_called_none(bound: float | None, stated: bool) -> None:
-    told = generalisation_sentence({"expected_bias": 0.02, "confidence": 0.95, "population_error": bound})
-    assert ("jointly within 0." in told) is stated
-    assert ("there is no joint bound" in told) is not stated
-    assert "et al." not in told
