@@ -45,7 +45,7 @@ browser:
 demo: setup
 	$(RUN)/reticent demo
 
-# Under a minute on two cores: what most changes break first. `make test` is the whole.
+# Under a minute on two cores: what most changes break first. `make test` is all but the slow tests and those on shared data.
 QUICK := $(addprefix tests/unit/,domain queries knowledge report progress test_names.py test_private_names.py test_import_direction.py)
 quick: setup
 	$(RUN)/python -m pytest -n 2 -m "not slow and not shared" $(QUICK)

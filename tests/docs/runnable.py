@@ -1,7 +1,7 @@
 """A page's code blocks as a reader would run them: in order, in one namespace, beside a tiny census table.
 
-Noise differs from run to run, so what a block prints is compared with the `output` block below it after every number
-became `#`: words and layout must agree, numbers are an example.
+What a block prints is compared with the `output` block below it: words, layout, and every number except those that
+noise decides (`CHANCE`), which differ from run to run and are examples.
 """
 
 from __future__ import annotations
@@ -20,7 +20,20 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[2]
 FREE = re.compile(r"\b(?:certificate|derived)(?: \+ (?:certificate|derived))*(?=[,;] price)")
 """Which of two free steps bounds an answer best depends on the noise."""
-NUMBER = re.compile(r"[+-]?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?")
+NUMBER = r"[+-]?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+)?"
+CHANCE = (
+    rf"{NUMBER} (?:±|\+-) {NUMBER}",  # a cell of a SQL result, or a page's own text
+    rf"(?<=count\(\*\)) ± {NUMBER}",  # its typical error
+    rf"(?<=Answer\(){NUMBER}(?:, about {NUMBER} records)?(?:, ±{NUMBER} at 0\.95, typically ±{NUMBER})?",
+    rf"(?<=Population\(){NUMBER} in \[{NUMBER}, {NUMBER}\]",
+    rf"(?<=certified to ±){NUMBER}",
+    rf"(?<=largest error) +{NUMBER}|(?<=mean error) +{NUMBER}|(?<=mean total variation) +{NUMBER}",
+)
+"""The numbers that depend on noise, each where its form says so: values, and bounds that a noisy audit found.
+
+All others are fixed by public facts: prices, amounts spent and left, requested errors, sizes.
+"""
+BY_CHANCE = re.compile("|".join(CHANCE))
 
 
 @dataclass(frozen=True)
@@ -63,6 +76,6 @@ def run(block: Block, page: Path, namespace: dict[str, Any]) -> str:
 
 
 def masked(text: str) -> str:
-    """Numbers, the width of columns and the kind of free answer aside."""
-    text = re.sub(r"-{3,}", "---", NUMBER.sub("#", FREE.sub("free", text)))
+    """Numbers that noise decides, the width of columns and the kind of free answer aside."""
+    text = re.sub(r"-{3,}", "---", BY_CHANCE.sub("#", FREE.sub("free", text)))
     return re.sub(r"\s+", " ", text).strip()

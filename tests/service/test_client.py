@@ -114,7 +114,7 @@ def test_a_lost_reply_is_fetched_again_with_the_same_key(service: Service, monke
 
 def test_a_server_that_is_gone_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "FIRST_WAIT", 0.001)
-    with pytest.raises(SourceError, match="cannot be reached"):
+    with pytest.raises(SourceError, match=r"cannot be reached .* check the address, and that `reticent serve` runs"):
         rt.connect("http://127.0.0.1:9", "rt_x")
 
 
@@ -133,7 +133,12 @@ def test_the_command_line_asks_and_prices(service: Service, monkeypatch: pytest.
     assert '"columns"' in asked.output
     sql = "SELECT COUNT(*) FROM survey WHERE age >= 65 AND region = 'west'"
     priced = run(cli, ["ask", url, sql, "--error", "0.3%", "--cost"], env=token)
-    assert float(priced.output) > 0
+    unit, price, *rest = priced.output.split()
+    assert unit == "rho"
+    assert float(price) > 0
+    assert " ".join(rest).endswith(" is left")
+    free = run(cli, ["ask", url, "SELECT COUNT(*) FROM survey", "--error", "50%", "--cost"], env=token)
+    assert free.output == "free\n"
 
 
 @pytest.mark.parametrize("url", ["foo", "localhost:8000", "ftp://user:secret@host", "http://", "", 3])

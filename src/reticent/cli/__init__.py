@@ -61,6 +61,10 @@ ARGUMENTS = {
 """Remedies in the library's messages, and their form on the command line."""
 
 
+REMEDIES = {"domain_file": "`reticent domain new TABLE --out domain.toml` drafts the description that it names"}
+"""What to do where an option is missing that cannot be made up on the spot."""
+
+
 class _ClosedPipeError(Exception):
     """The reader of the output has closed it. Click itself would end the program with exit code 1."""
 
@@ -160,7 +164,9 @@ def _failed(problem: Exception) -> int:
         fail(f"interrupted; {KEPT}")
         return INTERRUPTED
     if isinstance(problem, click.ClickException):
-        fail(problem.format_message())
+        lacking = problem.param if isinstance(problem, click.MissingParameter) else None
+        remedy = "" if lacking is None else REMEDIES.get(lacking.name or "", "")
+        fail(f"{problem.format_message().rstrip('.')}; {remedy}" if remedy else problem.format_message())
         return 2
     if isinstance(problem, ReticentError):
         fail(_as_options(str(problem)))

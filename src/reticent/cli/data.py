@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table as Grid
 
-from reticent.cli.options import budget_from, budget_options, console, json_option, print_json
+from reticent.cli.options import budget_from, budget_options, console, json_option, print_json, warn_of_delta
 from reticent.domain import Domain
 from reticent.errors import DomainError, QueryError
 
@@ -119,6 +119,8 @@ def plan(
     from reticent.planning.plan import plan as make
 
     stated = epsilon is not None or rho is not None
+    if stated:
+        warn_of_delta(budget_from(epsilon, delta, rho), records)
     if losses is not None:
         from reticent.losses.losses import read_losses
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -149,8 +150,10 @@ def command() -> str:
 def conclude(out: Path, seconds: float) -> None:
     console.print(
         f"\nWritten to [bold]{escape(str(out))}/[/bold]:\n"
-        "  synthetic.parquet  20,190 rows that no person stands behind\n"
+        "  synthetic.parquet  20,190 synthetic rows; none belongs to a person\n"
         "  report.html        what was spent, what is guaranteed: open it in a browser\n"
-        f"  visits.release     ask more:  {escape(command())} shell {escape(str(out))}/visits.release\n"
-        f"\n{seconds:.0f} seconds."
+        "  visits.release     ask more, for free:"
     )
+    # One line however narrow the terminal is, to be copied.
+    console.print(f"  {shlex.join([command(), 'shell', str(out / 'visits.release')])}", soft_wrap=True, markup=False)
+    console.print(f"\n{seconds:.0f} seconds.")

@@ -22,6 +22,7 @@ from reticent.cli.options import (
 )
 from reticent.cli.targets import Target, is_release, is_server, opened_target
 from reticent.domain.files import refuse_unwritable, write_file
+from reticent.domain.values import shown_bound, shown_number
 from reticent.errors import QueryError
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def fit(
     try:
         if only_cost:
             price = _price(opened, asked, error, confidence)
-            print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
+            print_json({"price": price}) if as_json else click.echo(opened.priced(price) if price else "free")
             return
         models = _fitted(opened, asked, error, confidence, key, max_price)
     finally:
@@ -168,7 +169,7 @@ def show_model(model: Model) -> None:
     grid.add_column(overflow="fold")
     grid.add_column(justify="right", no_wrap=True)
     for name, value in list(model.coefficients.items())[:SHOWN]:
-        grid.add_row(name, f"{value:.6g}")
+        grid.add_row(name, shown_number(value))
     console.print(grid)
     if len(model.coefficients) > SHOWN:
         console.print(f"  and {len(model.coefficients) - SHOWN} more", markup=False)
@@ -185,4 +186,4 @@ def _about_population(model: Model) -> str | None:
     found = model.population_excess(1 - 2 * (1 - model.confidence))
     if found.error is None:
         return None
-    return f"on the population excess risk at most {found.error:.3g} at {found.confidence:.4g}, {found.note}"
+    return f"on the population excess risk at most {shown_bound(found.error)} at {found.confidence:.4g}, {found.note}"

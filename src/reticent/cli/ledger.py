@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from textwrap import indent
 from typing import Any
 
 import click
-from rich.table import Table as Grid
+from rich.cells import cell_len
 
 from reticent.cli.groups import Group
 from reticent.cli.options import console, json_option, print_json
@@ -33,7 +34,9 @@ def ledger() -> None:
     """
 
 
-COLUMNS = ("event", "time (UTC)", "what", "for", "price", "key")
+COLUMNS = ("event", "time (UTC)", "what", "price", "key", "for")
+DIGEST, SHOWN_DIGITS = re.compile(r"[0-9a-f]{16,}"), 8
+LONGEST_KEY = 40
 PAGE = 1000
 """Events shown at once: their columns are as wide as the longest so far."""
 
@@ -61,13 +64,13 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
     widths = [max(len(COLUMNS[0]), len(str(history.sequence))), *map(len, COLUMNS[1:])]
     while page := list(islice(events, PAGE)):
         rows = list(map(_row, page))
-        widths = [max(width, *map(len, column)) for width, column in zip(widths, zip(*rows, strict=True), strict=True)]
-        grid = Grid(box=None, header_style="bold", padding=(0, 2, 0, 0), show_header=page[0].sequence == 1)
-        for name, width in zip(COLUMNS, widths, strict=True):
-            grid.add_column(name, min_width=width if history.sequence > PAGE else None)
-        for row in rows:
-            grid.add_row(*row)
-        console.print(grid)
+        widths = [
+            max(width, *map(cell_len, column)) for width, column in zip(widths, zip(*rows, strict=True), strict=True)
+        ]
+        # In a narrow terminal a line goes on in the next: a key that is cut could not be found again.
+        for row in ([COLUMNS] if page[0].sequence == 1 else []) + rows:
+            line = "  ".join(text + " " * (width - cell_len(text)) for text, width in zip(row, widths, strict=True))
+            console.print(line.rstrip(), style="bold" if row is COLUMNS else None, markup=False, soft_wrap=True)
     unit = history.opening["budget"]["unit"]
     left = history.limit - history.spent
     console.print(f"{unit} spent {history.spent / NANO:.6g} of {history.limit / NANO:.6g}, left {left / NANO:.6g}")
@@ -76,8 +79,9 @@ def show(file: str, anchor: str | None, as_json: bool) -> None:
 def _row(event: Event) -> tuple[str, ...]:
     what = event.payload.get("kind", event.kind) if event.kind == "reserve" else event.kind
     price = f"{event.cost / NANO:.6g}" if event.kind == "reserve" else ""
-    at = datetime.fromtimestamp(event.at, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    return str(event.sequence), at, str(what), event.analyst or "", price, (event.key or "")[:40]
+    at = datetime.fromtimestamp(event.at, UTC).strftime("%Y-%m-%d %H:%M")  # the ledger keeps whole minutes
+    key = DIGEST.sub(lambda digest: f"{digest[0][:SHOWN_DIGITS]}…", event.key or "")
+    return str(event.sequence), at, str(what), price, key[:LONGEST_KEY], event.analyst or ""
 
 
 def _print_events(facts: dict[str, Any], events: Iterator[Event]) -> None:

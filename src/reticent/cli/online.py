@@ -64,13 +64,14 @@ def ask(
             refuse_unused("without --error: answers are free then", "key", "max_price", "typical")
         if only_cost:
             refuse_unused("with --cost, which pays nothing", "key", "max_price", "typical")
-        connection = server_target(target, table).backend
+        asked = server_target(target, table)
+        connection = asked.backend
         with connection:
             if only_cost:
                 if wanted is None:
                     raise QueryError("state --error: without one every answer is free")
                 price = connection.cost(sql, error=wanted, confidence=confidence)
-                print_json({"price": price}) if as_json else click.echo(f"{price:.9g}")
+                print_json({"price": price}) if as_json else click.echo(asked.priced(price) if price else "free")
                 return
             promise = "typical" if typical else "certified"
             answer = connection.ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -194,6 +195,23 @@ def budget_from(epsilon: float | None, delta: float | None, rho: float | None) -
     if epsilon is None and rho is None:
         raise QueryError("state a budget: --epsilon 1 --delta 1e-9, --epsilon 1 (pure), or --rho 0.05")
     return Budget(epsilon=epsilon, delta=delta, rho=rho)
+
+
+def warn_of_delta(budget: Budget, records: int | None, where: str = "") -> None:
+    """Warn on stderr of a delta that allows to publish whole records; `records` is public, None where it is private.
+
+    Publishing every record with probability delta is (0, delta)-private, and reveals delta times `records` of them.
+    """
+    if budget.delta is not None and records is not None and budget.delta * records >= 1:
+        better = min(USUAL_DELTA, 10.0 ** -math.ceil(2 * math.log10(records))) if records > 1 else USUAL_DELTA
+        click.echo(
+            f"{where}delta {float(budget.delta):g} is not below 1/{records}: whole records may be revealed; use"
+            f" {better:.0e}".replace("e-0", "e-"),
+            err=True,
+        )
+
+
+USUAL_DELTA = 1e-9
 
 
 def wanted_error(text: str) -> float | str | Records:

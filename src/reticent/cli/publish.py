@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 from rich.markup import escape
+from rich.text import Text
 
 from reticent.cli.options import (
     anchor_option,
@@ -24,6 +25,7 @@ from reticent.cli.options import (
     refuse_unused,
     table_options,
     telling_anchor,
+    warn_of_delta,
     workload_from,
 )
 from reticent.cli.outputs import check_writable, write_outputs
@@ -167,8 +169,11 @@ def release(
         raise QueryError("--anchor is the place of a ledger's anchor; name the ledger with --ledger")
     refuse_overwriting("out", "save_file", "report", "custodian_copy")
     check_writable(out, save_file, report, custodian_copy)
+    if all(kept is None for kept in (out, save_file, report, ledger)):
+        raise QueryError("nothing would be kept: give --out, --save, --report or --ledger")
     check_fit(table, accept_misfits, **reading)
     private = read_table(table, **reading)
+    warn_of_delta(budget, private.records)
     usual = f"marginals:{min(3, len(private.domain))}"
     wanted = workload_from(usual if workload is None else workload, private.domain)
     check_rows_to_draw(
@@ -254,6 +259,14 @@ def _stated(bound: float) -> str:
     return f"certified within [bold]{bound:.2%}[/bold] of the table"
 
 
+def _item(text: str, *, markup: bool = True) -> None:
+    """Print a fact below the heading; the lines that a narrow terminal breaks off are indented like its first."""
+    shown = Text.from_markup(text) if markup else Text(text)
+    for line in shown.wrap(console, max(1, console.width - 2)):
+        line.rstrip()
+        console.print(Text("  ") + line)
+
+
 def show_release(published: Any, written: dict[str, str]) -> None:
     """Print the amount spent and the guarantees in a few lines, then the first columns as bars."""
     from reticent.queries.linear import Marginal
@@ -262,28 +275,32 @@ def show_release(published: Any, written: dict[str, str]) -> None:
     done = "published" if published.stated else "fitted"
     console.print(f"[bold]{escape(facts['name'])}[/bold] {done}: {escape(published.privacy)}")
     if facts.get("charged_now") == 0:
-        console.print("  published before with this ledger: read back from it; nothing was measured, nothing charged")
+        _item("published before with this ledger: read back from it; nothing was measured, nothing charged")
     for certificate in published.certificates:
-        console.print(f"  {_stated(certificate.bound)}: {COVERED[certificate.kind]} of {_widths(certificate)}")
+        _item(f"{_stated(certificate.bound)}: {COVERED[certificate.kind]} of {_widths(certificate)}")
     for error in filter(lambda told: certifies(told.bound), worth_telling(published.typical, published.certificates)):
-        console.print(f"  typically within {error.bound:.2%}: {error.words}")
+        _item(f"typically within {error.bound:.2%}: {error.words}")
     for guarantee in published.guarantees:
         by = "by the theorem" if guarantee.origin == "theorem" else "by an audit"
+<<<<<<< HEAD
         by = "by the noise of their measurements" if guarantee.measured else by
         console.print(f"  {_stated(guarantee.bound)}: {guarantee.covered}, {by}")
+=======
+        _item(f"{_stated(guarantee.bound)}: every query asked for, {by}")
+>>>>>>> words
     for certificate in published.losses:
-        console.print(f"  {losses_sentence(certificate, published.confidence)}", markup=False)
+        _item(f"{losses_sentence(certificate, published.confidence)}", markup=False)
     bounds = (*published.certificates, *published.guarantees)
     if any(certifies(bound.bound) for bound in bounds):
         which = "all of these" if len({bound.origin for bound in bounds}) == 1 else "all of one line"
-        console.print(f"  ({which} at once, confidence {min(bound.confidence for bound in bounds):.0%})")
+        _item(f"({which} at once, confidence {min(bound.confidence for bound in bounds):.0%})")
     elif not bounds and not published.losses:
         why = "no bound was bought: this algorithm" if published.stated else "a fit to others' measurements"
-        console.print(f"  {why} certifies no errors")
+        _item(f"{why} certifies no errors")
     for words, value in analysis_rows(published.notes):
-        console.print(f"  {words}: {value}", markup=False)
+        _item(f"{words}: {value}", markup=False)
     for what, where in written.items():
-        console.print(f"  {what}: {escape(where)}")
+        console.print(f"  {what}: {where}", markup=False, soft_wrap=True)  # a path stays whole
     short = [name for name in published.domain.names if published.domain[name].size <= LONGEST_CHART]
     for name in short[:CHARTS]:
         console.print()

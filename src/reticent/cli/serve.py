@@ -23,6 +23,7 @@ from reticent.cli.options import (
     start_options,
     telling_anchor,
     version_option,
+    warn_of_delta,
 )
 from reticent.errors import QueryError
 
@@ -106,6 +107,9 @@ def serve(
         tables = running.open_tables(settings, report)
     # Measured before the first answer; without ticks the duration of a fit is not hidden.
     seconds = longest() if settings.tick else None
+    for name, served in tables.items():
+        # Of the ledger's public facts: the number of records is there where it is public, and nowhere else.
+        warn_of_delta(served.budget, served.ledger.identity["records"], f"{name}: ")
     scheme = "https" if settings.tls_certificate else "http"
     address = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"{scheme}://{address}:{listener.getsockname()[1]}"

@@ -161,27 +161,26 @@ class Prompt:
 
     def _ask(self, sql: str) -> None:
         price = self.asked.cost(sql, self.error)
-        if price > 0 and not self._agree(self._priced(price)):
+        if price > 0 and not self._agree(self.asked.priced(price)):
             why = "not asked" if sys.stdin.isatty() else "not asked: add --yes to pay without being asked"
-            raise QueryError(f"{why}; it would cost {self._priced(price)}")
+            raise QueryError(f"{why}; it would cost {self.asked.priced(price)}")
         result = self.asked.ask(sql, self.error)
         if self._as_json:
             print_json(result.to_dict())
         else:
             show_result(result)
 
-    def _priced(self, price: float) -> str:
-        left, spent = float(self.asked.backend.remaining), float(self.asked.backend.spent)
-        share = f" ({price / (spent + left):.2%} of the budget)" if spent + left else ""
-        return f"{self.asked.unit} {price:.6g}{share}, {left:.6g} is left"
-
     def _cost(self, sql: str) -> None:
+        if self.asked.free:
+            raise QueryError("every answer from a release is free; leave \\cost out")
         if self.error is None:
             raise QueryError("without a wanted error every answer is free; \\error 1% sets one")
         price = self.asked.cost(sql, self.error)
-        console.print("free" if price == 0 else self._priced(price), markup=False)
+        console.print("free" if price == 0 else self.asked.priced(price), markup=False)
 
     def _set_error(self, text: str) -> None:
+        if self.asked.free:
+            raise QueryError("answers from a release are free and as accurate as it allows; leave \\error out")
         if text in ("", "off", "none"):
             self.error = None if text else self.error
         else:

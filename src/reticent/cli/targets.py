@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reticent.cli.options import budget_from, progress_bar, read_table, telling_anchor
+from reticent.cli.options import budget_from, progress_bar, read_table, telling_anchor, warn_of_delta
 from reticent.domain import Domain
 from reticent.errors import QueryError
 
@@ -57,6 +57,12 @@ class Target:
         spent, remaining = float(self.backend.spent), float(self.backend.remaining)
         share = spent / (spent + remaining) if spent + remaining else 1.0
         return f"{self.unit} {spent:.6g} spent ({share:.0%}), {remaining:.6g} left"
+
+    def priced(self, price: float) -> str:
+        """A price with its unit, its share of the budget, and what is left."""
+        left, spent = float(self.backend.remaining), float(self.backend.spent)
+        share = f" ({price / (spent + left):.2%} of the budget)" if spent + left else ""
+        return f"{self.unit} {price:.6g}{share}, {left:.6g} is left"
 
     def close(self) -> None:
         if not self.free:
@@ -116,6 +122,7 @@ def opened_target(
     stated = budget_from(**{name: options.pop(name) for name in ("epsilon", "delta", "rho")})
     terms = opening()
     table = read_table(target, **options)
+    warn_of_delta(stated, table.records)
     with telling_anchor(ledger, anchor), progress_bar(quiet) as listener:
         session = Session.open(ledger, table, stated, anchor=anchor, progress=listener, **terms)
     return Target(session, session.name, session.budget.unit)

@@ -437,7 +437,10 @@ class Connection:
                 response = self._http.request(method, path, json=body, headers=headers)
             except httpx.TransportError as error:
                 if last:
-                    raise SourceError(f"{self._http.base_url} cannot be reached ({type(error).__name__})") from None
+                    raise SourceError(
+                        f"{self._http.base_url} cannot be reached ({type(error).__name__}): check the address, and that"
+                        " `reticent serve` runs there"
+                    ) from None
                 time.sleep(FIRST_WAIT * 2**attempt)
                 continue
             if response.is_success:

@@ -216,6 +216,30 @@ def datetime_at(microsecond: float) -> datetime.datetime:
     return _EPOCH + datetime.timedelta(microseconds=int(microsecond))
 
 
+def decimals_of(value: float, error: float | None) -> int:
+    """Decimals of a shown number: two digits of the error are enough, and digits of the value below say nothing."""
+    if error:
+        return min(12, max(0, 1 - math.floor(math.log10(error))))
+    if value == round(value):
+        return 0
+    return min(12, max(0, 5 - math.floor(math.log10(abs(value)))))
+
+
+def shown_number(value: float, error: float | None = None) -> str:
+    """Six digits; thousands are separated, not written with an exponent, and end where the error begins."""
+    if not GROUPED <= abs(value) < LONGEST:
+        return f"{value:.6g}"
+    return f"{value:,.{min(decimals_of(value, None), decimals_of(value, error))}f}"
+
+
+def shown_bound(bound: float) -> str:
+    """Three digits of an error, without an exponent in thousands."""
+    return f"{float(f'{bound:.3g}'):,.0f}" if GROUPED <= bound < LONGEST else f"{bound:.3g}"
+
+
+GROUPED, LONGEST = 1000, 1e15
+
+
 def number_text(number: float) -> str:
     """Shortest text that reads back as the same float; whole numbers without a point."""
     if float(number).is_integer() and abs(number) < EXACT_FLOAT:

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from html import escape
+from itertools import islice
 from math import nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from reticent.domain.attribute import NULL_LABEL
+from reticent.domain.values import decimals_of, shown_bound, shown_number
 from reticent.errors import QueryError
 
 if TYPE_CHECKING:
@@ -79,6 +81,11 @@ def new_name(wanted: str, taken: Sequence[str]) -> str:
     while wanted in taken:
         wanted += "_"
     return wanted
+
+
+def html_cell(text: str, number: bool, kind: str = "td") -> str:
+    """A cell of a notebook's table; numbers are aligned right, so that their digits stand below each other."""
+    return f"<{kind} style='text-align:{'right' if number else 'left'}'>{escape(text)}</{kind}>"
 
 
 def shown_key(value: Cell) -> str:
@@ -230,7 +237,8 @@ class Answer(Framed):
         return float(self.value)
 
     def __repr__(self) -> str:
-        head = f"{self.value:.6g}" if np.ndim(self.value) == 0 else f"array{np.shape(self.value)}"
+        whole = np.ndim(self.value) == 0
+        head = shown_number(float(self.value), self.error) if whole else f"array{np.shape(self.value)}"
         size = ""
         if self.count is not None and np.ndim(self.count) == 0:
             size = f", about {float(self.count):,.0f} records"
@@ -240,13 +248,13 @@ class Answer(Framed):
     @property
     def guarantee(self) -> str:
         """The error statement in a few words."""
-        certified = self.certified and self.error is not None and self.confidence is not None
-        parts = [f"±{self.error:.3g} at {self.confidence:.4g}"] if certified else []
+        error = self.error if self.certified and self.confidence is not None else None
+        parts = [] if error is None else [f"±{shown_bound(error)} at {self.confidence:.4g}"]
         if self.typical is not None:
             # A bound on every question also bounds most of them.
-            usual = min(self.typical, self.error) if certified and self.error is not None else self.typical
-            parts.append(f"typically ±{usual:.3g}")
-        return ", ".join(parts if certified else [*parts, "uncertified"])
+            usual = self.typical if error is None else min(self.typical, error)
+            parts.append(f"typically ±{shown_bound(usual)}")
+        return ", ".join([*parts, "uncertified"] if error is None else parts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values that can be written as JSON."""
@@ -316,22 +324,31 @@ class Answer(Framed):
     def _repr_html_(self) -> str:
         meaning = ORIGINS.get(self.origin, self.origin)
         if np.ndim(self.value):
-            rows = self.to_arrow().slice(0, SHOWN_ROWS).to_pylist()
-            head = "".join(f"<th>{escape(str(name))}</th>" for name in rows[0])
-            body = "".join(
-                "<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row.values()) + "</tr>" for row in rows
-            )
-            left_out = np.size(self.value) - len(rows)
-            more = f"<small>{left_out:,} more rows not shown; to_pandas() has all</small><br>" if left_out else ""
-            drawn = f"<table><tr>{head}</tr>{body}</table>{more}"
+            drawn = self._html_table()
         else:
             count = "" if self.count is None else f" (about {float(np.asarray(self.count)):,.0f} records)"
-            drawn = f"<b>{float(self.value):.6g}</b>{count}<br>"
+            drawn = f"<b>{shown_number(float(self.value), self.error)}</b>{count}<br>"
         noted = "".join(f"; {text}" for text in (self.basis, self.note) if text)
         return (
             f"<div>{drawn}<small>{escape(self.guarantee)}; {escape(meaning)}; price {self.price:.3g}"
             f"{escape(noted)}</small></div>"
         )
+
+    def _html_table(self) -> str:
+        """One row per cell: the labels, the value with its error, and the number of records."""
+        values = np.asarray(self.value, dtype=float)
+        counts = None if self.count is None else np.asarray(self.count, dtype=float)
+        head = [html_cell(name, False, "th") for name, _ in self.labels]
+        head += [html_cell(name, True, "th") for name in (("value",) if counts is None else ("share", "records"))]
+        rows = [head]
+        for cell in islice(np.ndindex(values.shape), SHOWN_ROWS):
+            keys = [html_cell(shown_key(keys[code]), False) for keys, code in zip(self.keys, cell, strict=True)]
+            keys.append(html_cell(_with_error(float(values[cell]), self.error), True))
+            rows.append(keys if counts is None else [*keys, html_cell(f"{counts[cell]:,.0f}", True)])
+        body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
+        left_out = values.size - len(rows) + 1
+        more = f"<small>{left_out:,} more rows not shown; to_pandas() has all</small><br>" if left_out else ""
+        return f"<table>{body}</table>{more}"
 
 
 _ARRAYS = ("value", "count", "interval", "fitted")
@@ -346,8 +363,9 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _cell(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else escape(shown_key(value))
+def _with_error(value: float, error: float | None) -> str:
+    decimals = decimals_of(value, error)
+    return f"{value:,.{decimals}f}" + ("" if error is None else f" ± {error:,.{decimals}f}")
 
 
 def _texts(labels: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[str | None, ...], ...]:

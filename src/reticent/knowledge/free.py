@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.domain.values import number_text
+from reticent.domain.values import number_text, shown_bound
 from reticent.errors import QueryError
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.accounting import NANO
@@ -518,7 +518,9 @@ def based(answer: Answer, query: Query, knowledge: Knowledge) -> Answer:
         words.append("mean of persons' means")
     hidden, _ = query.binning(knowledge.domain)
     if hidden > 0 and (answer.error is None or hidden > answer.error / 2):
-        words.append(f"the bins of {readable_name(column.column)} may hide ±{hidden:.3g}: finer ones would help")
+        words.append(
+            f"the bins of {readable_name(column.column)} may hide ±{shown_bound(hidden)}: finer ones would help"
+        )
     return replace(answer, basis="; ".join(words))
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.values import shown_bound, shown_number
 from reticent.errors import QueryError
 from reticent.hypotheses.base import form_of
 from reticent.hypotheses.replicates import Replicates
@@ -91,9 +92,10 @@ class Population:
 
     def __repr__(self) -> str:
         if np.ndim(self.value):
-            shown = f"array{np.shape(self.value)} within ±{self.error:.3g}"
+            shown = f"array{np.shape(self.value)} within ±{shown_bound(self.error)}"
         else:
-            shown = f"{self.value:.6g} in [{self.low:.6g}, {self.high:.6g}]"
+            value, low, high = (shown_number(float(number), self.error) for number in (self.value, self.low, self.high))
+            shown = f"{value} in [{low}, {high}]"
         return f"Population({shown} at {self.confidence:.4g}, {self.mode}; {self.note})"
 
 

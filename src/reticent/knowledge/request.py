@@ -12,6 +12,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from reticent.domain import Domain
+from reticent.domain.values import shown_bound
 from reticent.errors import QueryError, given, real_number, require
 from reticent.kernel.ledger.events import sha256
 from reticent.knowledge.answer import Answer
@@ -224,6 +225,6 @@ def with_shortfall(answer: Answer, wanted: float) -> Answer:
     reached = answer.typical if answer.origin == "typical" else answer.error
     if reached is not None and reached <= wanted * ROUNDING:
         return answer
-    reached = "no bound was" if answer.error is None else f"±{answer.error:.3g} was"
-    note = f"±{wanted:.3g} was wanted and not reached, {reached}"
+    reached = "no bound was" if answer.error is None else f"±{shown_bound(answer.error)} was"
+    note = f"±{shown_bound(wanted)} was wanted and not reached, {reached}"
     return replace(answer, wanted=wanted, note=note)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date, datetime
 from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
@@ -56,6 +57,12 @@ class Predicate:
 
     def __or__(self, other: Predicate) -> Predicate:
         return _joined("or", (self, other))
+
+    def __rand__(self, other: object) -> Predicate:
+        raise _without_parentheses()
+
+    def __ror__(self, other: object) -> Predicate:
+        raise _without_parentheses()
 
     def __invert__(self) -> Predicate:
         return negated(self)
@@ -291,6 +298,25 @@ class Column:
     def __ge__(self, value: Any) -> Predicate:
         return Comparison(self.name, ">=", literal(value, self.name))
 
+    def __and__(self, other: object) -> Predicate:
+        # `&` and `|` bind more tightly than comparisons: `a >= 18 & b == "f"` is `a >= (18 & b) == "f"`.
+        raise _without_parentheses()
+
+    def __or__(self, other: object) -> Predicate:
+        raise _without_parentheses()
+
+    __rand__ = __and__
+    __ror__ = __or__
+
+    def __invert__(self) -> Predicate:
+        raise _without_parentheses()
+
+    def __bool__(self) -> bool:
+        raise QueryError(
+            f"column {readable_name(self.name)} has no truth value: compare it with a value, and join comparisons in"
+            " parentheses by & | ~"
+        )
+
     def isin(self, values: Iterable[Any]) -> Predicate:
         """Whether the value is one of a list. A bin of whole numbers counts if all of its integers are listed.
 
@@ -331,12 +357,21 @@ class Column:
         Returns:
             A condition.
 
+        Raises:
+            QueryError: `low` is above `high`, so that no value lies between them.
+
         Example:
             >>> import reticent as rt
             >>> rt.count(rt.col("age").between(40, 64))
             count((age <= 64 and age >= 40))
         """
-        return (self >= low) & (self <= high)
+        least, most = literal(low, self.name), literal(high, self.name)
+        if _above(least, most):
+            raise QueryError(
+                f"{readable_name(self.name)}: between({shown(low)}, {shown(high)}) holds no value; give the lower end"
+                f" first: between({shown(high)}, {shown(low)})"
+            )
+        return (self >= least) & (self <= most)
 
     def is_null(self) -> Predicate:
         """Whether the value is missing. Only a column that is declared nullable has a code for missing values.
@@ -371,6 +406,16 @@ class Column:
 col = Column
 
 
+def _without_parentheses() -> QueryError:
+    return QueryError('put each comparison in parentheses: (col("age") >= 18) & (col("sex") == "f")')
+
+
+def _above(low: Any, high: Any) -> bool:
+    """Whether a literal lies above another one of its kind; texts are ordered by their column's declaration."""
+    numbers = type(low) in (int, float) and type(high) in (int, float)
+    return (numbers or (type(low) in (date, datetime) and type(high) is type(low))) and low > high
+
+
 def all_of(predicates: Iterable[Predicate]) -> Predicate:
     """The conjunction of predicates; without any, the condition that is always true."""
     return _joined("and", predicates)
@@ -398,6 +443,8 @@ def _joined(op: str, predicates: Iterable[Predicate]) -> Predicate:
         elif has_type(predicate, Predicate):
             if op == "or" or type(predicate) is not Everything:
                 operands.append(predicate)
+        elif isinstance(predicate, Column):
+            raise _without_parentheses()
         else:
             raise QueryError(
                 f"{type(predicate).__name__} is not a predicate; write comparisons in parentheses: (a == 1) & (b == 2)"

@@ -112,7 +112,7 @@ class Adaptive:
             measurements.
 
     Raises:
-        QueryError: An argument has another kind or range.
+        QueryError: An argument has the wrong type or is out of range.
 
     Example:
         >>> import pyarrow, reticent as rt

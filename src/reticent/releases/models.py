@@ -16,6 +16,7 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import Attribute, shown
+from reticent.domain.values import shown_bound
 from reticent.errors import QueryError, has_type, is_list, is_mapping, is_sequence, whole_number
 from reticent.knowledge.risks import public_minimum
 from reticent.losses.features import Column, Factor
@@ -541,7 +542,8 @@ class Model:
         return model_summary(self)
 
     def __repr__(self) -> str:
-        kept = f"excess at most {self.error:.3g} at {self.confidence:.4g}" if self.certified else "uncertified"
+        error = self.error if self.certified else None
+        kept = "uncertified" if error is None else f"excess at most {shown_bound(error)} at {self.confidence:.4g}"
         of = "" if self.positive is None else f", of {self.positive}"
         missed = "" if self.wanted is None else f"; at most {self.wanted:g} was wanted and not reached"
         return f"Model({self.loss!r}{of}, {kept}, {self.origin}, price {self.price:.3g}{missed})"

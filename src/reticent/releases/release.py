@@ -121,7 +121,7 @@ def release(
         The release: answers, synthetic rows, models and a report, all free from here on.
 
     Raises:
-        QueryError: An argument has another kind or range.
+        QueryError: An argument has the wrong type or is out of range.
         BudgetError: The ledger has too little left.
         LedgerError: The ledger is another table's, damaged or in use.
 
@@ -183,7 +183,10 @@ def release(
     except BudgetError as refused:
         if isinstance(ledger, str | Path):
             left = refused.remaining
-            raise BudgetError(f"{ledger}: {refused}", requested=refused.requested, remaining=left) from None
+            told = f"{ledger}: {refused}"
+            if budget.limit > opened.budget.limit:
+                told += f"; the ledger was opened for {opened.budget!r}, which a release with {budget!r} does not raise"
+            raise BudgetError(told, requested=refused.requested, remaining=left) from None
         raise
     finally:
         if opened is not ledger:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reticent.domain.values import shown_bound, shown_number
 from reticent.kernel.accounting import Budget
 from reticent.knowledge.answer import ORIGINS, Answer
 from reticent.knowledge.population import population_facts
@@ -418,10 +419,14 @@ def session_summary(session: Session) -> str:
 def model_summary(model: Model) -> str:
     """Coefficients on the original scale, and what is known about their excess risk."""
     rows = "".join(
-        f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:.5g}</td></tr>"
+        f"<tr><td>{escape(name)}</td><td style='text-align:right'>{shown_number(value)}</td></tr>"
         for name, value in model.coefficients.items()
     )
-    kept = "uncertified" if model.error is None else f"excess risk at most {model.error:.3g} at {model.confidence:.4g}"
+    kept = (
+        "uncertified"
+        if model.error is None
+        else f"excess risk at most {shown_bound(model.error)} at {model.confidence:.4g}"
+    )
     if model.wanted is not None:
         kept += f"; at most {model.wanted:g} was wanted and not reached"
     origin = ORIGINS.get(model.origin, model.origin)

@@ -571,7 +571,9 @@ def _left_to_buy(engine: SessionEngine, request: Request) -> str:
         return "no further purchase reaches it"
     left = engine.state.ledger.remaining_for(request.analyst)
     if price > left:
-        return f"{budget.unit} {budget.amount(price):.3g} more would be needed, and {budget.amount(left):.3g} is left"
+        whose = f" of {request.analyst}'s cap" if left < engine.state.ledger.remaining else ""
+        needed = f"{budget.unit} {budget.amount(price):.3g} more would be needed"
+        return f"{needed}, and {budget.amount(left):.3g} is left{whose}"
     return f"{budget.unit} {budget.amount(price):.3g} more is needed: ask again"
 
 

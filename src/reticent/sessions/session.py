@@ -47,6 +47,9 @@ if TYPE_CHECKING:
     from reticent.sql.result import ResultTable
 
 
+CLOSED = "this session is closed: open it again with rt.Session.open"
+
+
 class Session:
     """Answers questions about one table under one privacy budget; `Session.open` creates or resumes one.
 
@@ -151,7 +154,7 @@ class Session:
             The session. Close it, or use it as a context manager.
 
         Raises:
-            QueryError: An argument has the wrong type or range, or no effect together with the others.
+            QueryError: An argument has the wrong type, is out of range, or has no effect together with the others.
             LedgerError: The file is not a ledger, belongs to another table or engine, was edited, or is in use.
             BudgetError: The remaining budget cannot pay for the number of records of a table whose size is private.
 
@@ -861,6 +864,8 @@ class Session:
     def close(self) -> None:
         """Close the ledger. The session first records the savings of its free answers, unless that fails.
 
+        A closed session still gives free answers and prices; whatever must be paid raises LedgerError.
+
         Example:
             >>> import pyarrow, reticent as rt
             >>> table = rt.Table.of(pyarrow.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
@@ -869,18 +874,20 @@ class Session:
         """
         with suppress(ReticentError):
             self.answering.written()
-        self.state.ledger.close()
+        self.state.ledger.close(CLOSED)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        self.close() if kind is None else self.state.ledger.close()
+        self.close() if kind is None else self.state.ledger.close(CLOSED)
 
     def __repr__(self) -> str:
         unit = self.budget.unit
         measured = ", nothing measured yet" if nothing_measured(self.state.knowledge) else ""
-        return f"<Session on {self.name!r}: {unit} {self.spent:.4g} spent, {self.remaining:.4g} left{measured}>"
+        closed = ", closed" if self.state.ledger.closed else ""
+        spent = f"{unit} {self.spent:.4g} spent, {self.remaining:.4g} left"
+        return f"<Session on {self.name!r}{closed}: {spent}{measured}>"
 
 
 def _declared_losses(losses: Any) -> tuple[ConvexLoss, ...] | None:

@@ -487,7 +487,7 @@ class RowCompiler(SelectCompiler):
         alias = self.alias(tree)
         if alias is not None:
             return alias
-        return self.relation.column(tree.name, None if owner is None else owner.name).expr
+        return self.relation.column(tree.name, None if owner is None else owner.name, tree).expr
 
     def special(self, tree: exp.Expr) -> Expr | None:
         if is_aggregate(tree) or isinstance(tree, exp.Filter):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reticent.domain.values import shown_bound, shown_number
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.request import ROUNDING, Percent, Records, WantedError
 from reticent.queries import Query
@@ -173,9 +174,9 @@ def shortfall(
         missed = [e for value, e in cells if value is not None and (e is None or e > most * ROUNDING)]
         if missed:
             bounds = [error for error in missed if error is not None]
-            reached = f"±{max(bounds):.3g}{days} was" if len(bounds) == len(missed) else "no bound was"
+            reached = f"±{shown_bound(max(bounds))}{days} was" if len(bounds) == len(missed) else "no bound was"
             rows = "" if len(cells) == 1 else f" in {len(missed)} of {len(cells)} rows"
-            found.append(f"{one.name}: ±{most:g}{days} was not reached{rows}, {reached}")
+            found.append(f"{one.name}: ±{shown_number(most)}{days} was not reached{rows}, {reached}")
     return "; ".join(found)
 
 

@@ -26,6 +26,16 @@ def quoted_name(name: str) -> str:
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
+def unquoted_names(text: str, names: Iterable[str]) -> list[str]:
+    """The names of columns that need double quotes for their spaces or signs and stand in a text without them."""
+    found = []
+    for name in names:
+        spelled = r"\s+".join(map(re.escape, name.split()))
+        if _PLAIN.fullmatch(name) is None and re.search(rf"(?<![\w\"'`]){spelled}(?![\w\"'`])", text, re.IGNORECASE):
+            found.append(name)
+    return found
+
+
 def reserved_names(words: Iterable[str], names: Iterable[str]) -> list[str]:
     """The names of columns that are among the bare words of a statement, but reserved."""
     said = {word.lower() for word in words}

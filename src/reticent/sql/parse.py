@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -15,7 +16,7 @@ from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.sql.describe import Explained, Shown, show_of
 from reticent.sql.dialects import names_in_brackets
-from reticent.sql.names import quoted_name, reserved_names
+from reticent.sql.names import quoted_name, reserved_names, unquoted_names
 from reticent.sql.refusals import ONLY_SELECT, STATEMENTS, refused, wording
 from reticent.sql.rewriting import lists_rewritten, spelled_out, top_rewritten
 
@@ -161,7 +162,9 @@ def _parsed(text: str, columns: Iterable[str]) -> list[exp.Expr | None]:
     except QueryError:
         raise
     except ParseError as error:
-        raise _Unread(error, _unquoted(tokens, columns) or _foreign(tokens)) from None
+        known = list(columns)
+        hint = _unquoted(text, tokens, known) or _foreign(tokens) or _misspelt(tokens, known)
+        raise _Unread(error, hint) from None
     except RecursionError:
         raise refused("the statement is nested too deep", "ask its parts one by one") from None
     except SqlglotError:
@@ -219,8 +222,26 @@ def _foreign(tokens: Iterable[Token]) -> str:
     return next((f"; {instead}" for word, instead in _UNREADABLE.items() if word in said), "")
 
 
-def _unquoted(tokens: Iterable[Token], columns: Iterable[str]) -> str:
-    """A reminder, where a statement that cannot be read names a column by a word of SQL."""
+_KEYWORDS = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "BETWEEN", "DISTINCT")
+_NEAR = 0.75
+"""Similarity of a misspelt keyword: two letters of four in each other's place, or one of five wrong."""
+
+
+def _misspelt(tokens: Iterable[Token], columns: Sequence[str]) -> str:
+    """The keyword that a word which is neither a keyword nor a column probably stands for."""
+    known = {name.lower() for name in columns}
+    for token in tokens:
+        if token.token_type is TokenType.VAR and token.text.lower() not in known:
+            near = get_close_matches(token.text.upper(), _KEYWORDS, n=1, cutoff=_NEAR)
+            if near:
+                return f"; did you mean {near[0]}, not {shown(token.text)}"
+    return ""
+
+
+def _unquoted(text: str, tokens: Iterable[Token], columns: Sequence[str]) -> str:
+    """A reminder, where a statement that cannot be read names a column by a word of SQL or in several words."""
+    if wordy := unquoted_names(text, columns):
+        return f"; write {', '.join(map(quoted_name, wordy))} in double quotes"
     bare = [token.text for token in tokens if token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING)]
     meant = [quoted_name(name) for name in reserved_names(bare, columns)]
     return f"; a column that is called like a word of SQL stands in double quotes: {', '.join(meant)}" if meant else ""

@@ -9,14 +9,16 @@ of an OR or in groups.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 
 from sqlglot import ErrorLevel, exp
 from sqlglot.errors import SqlglotError
 
-from reticent.domain.attribute import shown
+from reticent.domain.attribute import closest, shown
 from reticent.errors import QueryError
 from reticent.queries.box import CompileEffort
+from reticent.sql.names import quoted_name
 
 ONLY_SELECT = "ask a SELECT with COUNT(*), SUM(x), AVG(x) or another aggregate"
 
@@ -25,6 +27,25 @@ def _each(*rows: tuple[str, str]) -> dict[str, str]:
     """Several words that share one reason."""
     return {word: reason for words, reason in rows for word in words.split()}
 
+
+_COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.In, exp.Like, exp.ILike, exp.Between)
+
+
+def unknown_column(node: exp.Column, known: Iterable[str]) -> QueryError:
+    """The error for a column that is not in `known`: a near name, a name that needs quotes, or text without its own."""
+    names = list(known)
+    text = f"unknown column {shown(node.name)}"
+    word = node.name.lower()
+    parts = [name for name in names if quoted_name(name) != name and word in _SIGNS.split(name.lower())]
+    if word and parts:
+        return QueryError(f"{text}; write {' or '.join(map(quoted_name, parts))} in double quotes")
+    text += closest(node.name, map(quoted_name, names))
+    if isinstance(node.parent, _COMPARED) and (node is not node.parent.this or node.this.args.get("quoted")):
+        text += f"; text needs single quotes: {exp.Literal.string(node.name).sql()}"
+    return QueryError(text)
+
+
+_SIGNS = re.compile(r"[^\w]+")
 
 STATEMENTS = _each(
     ("INSERT UPDATE DELETE MERGE REPLACE TRUNCATE COPY LOAD IMPORT EXPORT", "would change data"),

@@ -13,14 +13,12 @@ import numpy as np
 from sqlglot import exp
 
 from reticent.domain import Domain
-from reticent.domain.attribute import Attribute, closest, shown
-from reticent.errors import QueryError
+from reticent.domain.attribute import Attribute, shown
 from reticent.knowledge.free import ROWS
 from reticent.sql.expressions import Binning, Computed, Expr, Known, Presence, Run, Sum, Taken
 from reticent.sql.grouping import Key
-from reticent.sql.names import quoted_name
 from reticent.sql.ordering import Limited, Ranking
-from reticent.sql.refusals import CELLS_A_STEP, Meter, refused
+from reticent.sql.refusals import CELLS_A_STEP, Meter, refused, unknown_column
 from reticent.sql.scan import Scan
 from reticent.sql.vectors import (
     INTEGER,
@@ -104,7 +102,8 @@ class Relation:
             raise refused(f"the column {shown(name)} is in several tables", "write the table's name before it")
         return found[0] if found else None
 
-    def column(self, name: str, owner: str | None) -> Field:
+    def column(self, name: str, owner: str | None, node: exp.Column | None = None) -> Field:
+        """The column with a name; where `node` names it, a refusal also says how to write what may be meant."""
         found = self.find(name, owner)
         if found is not None:
             return found
@@ -112,7 +111,7 @@ class Relation:
         if owner is not None and owner.lower() not in owners:
             known = f"here it is called {' or '.join(owners)}" if owners else "leave it out"
             raise refused(f"unknown table {shown(owner)}", known)
-        raise QueryError(f"unknown column {shown(name)}{closest(name, [quoted_name(one.name) for one in self.fields])}")
+        raise unknown_column(exp.column(name) if node is None else node, [one.name for one in self.fields])
 
     def presence(self, filters: Sequence[Expr] | None = None, *, existing: bool = True) -> Expr | None:
         """Whether each row is there."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.domain.values import number_text
+from reticent.domain.values import decimals_of, number_text
 from reticent.errors import QueryError
-from reticent.knowledge.answer import ORIGINS, Cell, Framed, key_column, new_name, shown_key
+from reticent.knowledge.answer import ORIGINS, Cell, Framed, html_cell, key_column, new_name, shown_key
 from reticent.queries.forms import scaled_numbers
 from reticent.queries.literals import readable_name
 from reticent.sql.expressions import Expr, MeanExpr, Partly, Run, Sum, walk
@@ -218,10 +218,15 @@ class ResultTable(Framed):
         )
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        head = "".join(
+            html_cell(name, number, "th") for name, number in zip(self.columns, self.aggregates, strict=True)
+        )
         places = range(min(len(self.rows), SHOWN_ROWS))
         body = "".join(
-            "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in self._texts(place)) + "</tr>" for place in places
+            "<tr>"
+            + "".join(html_cell(text, number) for text, number in zip(self._texts(place), self.aggregates, strict=True))
+            + "</tr>"
+            for place in places
         )
         more = "" if len(self.rows) <= SHOWN_ROWS else f" ({len(self.rows) - SHOWN_ROWS} more rows not shown)"
         meaning = "; ".join(ORIGINS.get(origin, origin) for origin in self.origin.split(" + "))
@@ -232,21 +237,12 @@ class ResultTable(Framed):
 
 def _text(value: Cell, error: float | None, number: bool, kind: str) -> str:
     if isinstance(value, str) and number and error and kind in TEMPORAL:
-        return f"{value} ± {error:,.{_decimals(error, error)}f} days"
+        return f"{value} ± {error:,.{decimals_of(error, error)}f} days"
     if value is None or not number or isinstance(value, (str, bool)):
         return shown_key(value)
-    decimals = _decimals(float(value), error)
+    decimals = decimals_of(float(value), error)
     text = f"{value:,.{decimals}f}"
     return text if error is None else f"{text} ± {error:,.{decimals}f}"
-
-
-def _decimals(value: float, error: float | None) -> int:
-    """Two digits of the error are enough, and digits of the value below them say nothing."""
-    if error:
-        return min(12, max(0, 1 - math.floor(math.log10(error))))
-    if value == round(value):
-        return 0
-    return min(12, max(0, 5 - math.floor(math.log10(abs(value)))))
 
 
 @dataclass(frozen=True)

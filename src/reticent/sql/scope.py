@@ -12,13 +12,12 @@ from functools import cached_property
 from sqlglot import exp
 
 from reticent.domain import OTHER_LABEL, Domain
-from reticent.domain.attribute import closest, shown
+from reticent.domain.attribute import shown
 from reticent.errors import QueryError
 from reticent.queries import Everything, Predicate, all_of, any_of, col
 from reticent.queries.predicate import Comparison, Junction, Not
 from reticent.sql.expressions import Expr, Known, Repeated
-from reticent.sql.names import quoted_name
-from reticent.sql.refusals import Meter, only, refused, wording
+from reticent.sql.refusals import Meter, only, refused, unknown_column, wording
 
 
 class CutError(QueryError):
@@ -209,7 +208,7 @@ class Scope:
         found = self.columns.get(node.name.lower())
         if found is None:
             listed = [name if isinstance(meaning, exp.Expr) else meaning for name, meaning in self.columns.items()]
-            raise QueryError(f"unknown column {shown(node.name)}{closest(node.name, map(quoted_name, listed))}")
+            raise unknown_column(node, listed)
         assert isinstance(found, str), "computed columns are inlined first"
         return found
 

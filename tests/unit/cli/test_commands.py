@@ -128,14 +128,14 @@ def test_release_as_json_and_csv(people: Path, call: Call) -> None:
 
 def test_a_workload_may_be_sql(people: Path, call: Call) -> None:
     Path("w.sql").write_text("SELECT sex, COUNT(*) FROM people WHERE age >= 45 GROUP BY sex;\n")
-    found = call("release", *TABLE, *BUDGET, "--workload", "w.sql", "--json")
+    found = call("release", *TABLE, *BUDGET, "--workload", "w.sql", "--save", "p.release", "--json")
     assert found.code == 0, found.err
     assert found.json["workload"]["queries"] or found.json["workload"]["marginals"]
 
 
 def test_the_default_workload_fits_small_tables(people: Path, call: Call) -> None:
     Path("two.json").write_text('{"age": 100, "sex": {"values": ["Female", "Male"]}}')
-    assert call("release", "people.csv", "--domain", "two.json", *BUDGET, "--json").code == 0
+    assert call("release", "people.csv", "--domain", "two.json", *BUDGET, "--save", "p.release", "--json").code == 0
 
 
 MISFIT = """
@@ -277,7 +277,7 @@ def test_options_of_another_algorithm_are_refused(people: Path, call: Call) -> N
         (("--algorithm", "dualquery", "--sample", "theorem"), "together with error="),
         (("--algorithm", "dualquery", "--error", "0.2", "--rounds", "5"), "give it alone"),
     ):
-        refused = call("release", "people.csv", "--domain", "people.toml", "--rho", "1", *words)
+        refused = call("release", "people.csv", "--domain", "people.toml", "--rho", "1", "--save", "p.release", *words)
         assert refused.code == 2
         assert expected in refused.err
 

@@ -117,7 +117,8 @@ def test_an_empty_budget_is_exit_code_3(people: Path, call: Call) -> None:
 
 def test_an_attribute_with_one_value_is_no_trouble(people: Path, call: Call) -> None:
     Path("one.toml").write_text('[sex]\nvalues = ["Female"]\nother = false\n[smoker]\nvalues = ["no", "yes"]\n')
-    published = call("release", "people.csv", "--domain", "one.toml", *BUDGET, "--json", "--accept-misfits")
+    words = ("release", "people.csv", "--domain", "one.toml", *BUDGET, "--json", "--accept-misfits")
+    published = call(*words, "--save", "p.release")
     assert published.code == 0, published.err
 
 
@@ -126,6 +127,6 @@ def test_errors_hold_no_value_from_the_table(people: Path, call: Call) -> None:
     text = Path("people.csv").read_text().replace("Female", secret)
     Path("people.csv").write_text(text)
     for words in (("--workload", "ranges:income"), ("--out", "x.txt"), ("--algorithm", "textbook", "--error", "0.01")):
-        refused = call("release", *TABLE, *BUDGET, *words)
+        refused = call("release", *TABLE, *BUDGET, "--save", "p.release", *words)
         assert refused.code == 2
         assert secret not in refused.err + refused.out

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.cli_people import Called
 
+from reticent.domain.values import shown_bound
 from reticent.releases.models import Model
 
 Call = Callable[..., Called]
@@ -49,7 +50,7 @@ def test_a_table_is_fitted_within_an_error_at_the_price_named(people: Path, call
     assert [model.certified for model in models] == [True, True]
     records = len((people / "people.csv").read_text().splitlines()) - 1
     about_population = [model.population_excess(0.9, records=records).error for model in models]
-    said = [f"on the population excess risk at most {error:.3g} at 0.9" for error in about_population if error]
+    said = [f"on the population excess risk at most {shown_bound(error)} at 0.9" for error in about_population if error]
     assert said
     assert all(sentence in shown.out for sentence in said)
     # Where the start happens to certify both models, they are free and were announced as free.

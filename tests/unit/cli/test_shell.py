@@ -47,13 +47,10 @@ def test_results_as_json(release_file: Path, pipe: Callable[..., Called]) -> Non
 
 
 def test_commands_of_the_prompt(release_file: Path, pipe: Callable[..., Called]) -> None:
-    shown = pipe(
-        "\\domain\n\\domain smoker\n\\budget\n\\error 0.01\n\\error off\n\\help\n\\quit\nnonsense", str(release_file)
-    )
+    shown = pipe("\\domain\n\\domain smoker\n\\budget\n\\help\n\\quit\nnonsense", str(release_file))
     assert shown.code == 0, shown.err
     assert "no, yes, (null)" in shown.out
     assert "Everything is free" in shown.out
-    assert "wanted error 0.01" in shown.out
     for name in COMMANDS:
         assert name in shown.out
 
@@ -79,10 +76,10 @@ def test_a_pipe_goes_on_after_a_refusal_and_fails_in_the_end(release_file: Path,
         ("SELECT ARRAY_AGG(age) FROM people", "ARRAY_AGG"),
         ("SELECT sex FROM", ""),
         ("\\frob", "\\help"),
-        ("\\error -1", "above 0"),
-        ("\\error much", "above 0"),
+        ("\\error 5", "answers from a release are free and as accurate as it allows; leave \\error out"),
+        ("\\error off", "leave \\error out"),
         ("\\domain income", "income"),
-        ("\\cost SELECT COUNT(*) FROM people", "\\error 1%"),
+        ("\\cost SELECT COUNT(*) FROM people", "every answer from a release is free"),
         ("SELECT COUNT(*) FROM people WHERE sex = 'Femal'", "Female"),
     ],
 )
@@ -93,6 +90,24 @@ def test_what_cannot_be_asked_is_one_line(
     assert refused.code == 2
     assert refused.err.count("\n") == 1
     assert expected in refused.err
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\\error -1", "above 0"),
+        ("\\error much", "above 0"),
+        ("\\cost SELECT COUNT(*) FROM people", "\\error 1%"),
+    ],
+)
+def test_errors_that_cannot_be_wanted_of_a_table(
+    text: str, expected: str, people: Path, pipe: Callable[..., Called]
+) -> None:
+    refused = pipe(text, *LOCAL, "--anchor", "p.anchor", "--warm-start", "0")
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1
+    assert expected in refused.err
+    assert "wanted error 0.01" in pipe("\\error 0.01", *LOCAL, "--anchor", "p.anchor", "--warm-start", "0").out
 
 
 def test_a_pipe_pays_only_when_told_to(people: Path, pipe: Callable[..., Called]) -> None:

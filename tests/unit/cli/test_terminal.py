@@ -13,7 +13,17 @@ import pytest
 from tests.unit.cli.pseudo_terminal import Terminal
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-9")
-RELEASE = ("release", "people.csv", "--domain", "people.toml", *BUDGET, "--workload", "marginals:2")
+RELEASE = (
+    "release",
+    "people.csv",
+    "--domain",
+    "people.toml",
+    *BUDGET,
+    "--workload",
+    "marginals:2",
+    "--save",
+    "p.release",
+)
 
 WIDE: list[tuple[tuple[str, ...], str]] = [
     (("check", "people.csv", "--domain", "people.toml"), "NOT PRIVATE"),

@@ -380,3 +380,50 @@ def test_arbitrary_json_is_a_predicate_or_a_query_error(description: Any) -> Non
         assert "\n" not in str(error)  # noqa: PT017
     else:
         assert predicate_from_dict(predicate.to_dict()) == predicate
+
+
+PARENTHESES = r"""put each comparison in parentheses: \(col\("age"\) >= 18\) & \(col\("sex"\) == "f"\)"""
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        lambda: col("age") >= 18 & col("sex") == "f",
+        lambda: col("age") >= 18 | col("sex") == "f",
+        lambda: (col("age") >= 18) & col("sex") == "f",
+        lambda: col("sex") == "f" | (col("age") >= 18),
+        lambda: col("age") >= 18 & (col("sex") == "f"),
+        lambda: col("smoker") & col("sex"),
+        lambda: ~col("sex") == "f",
+        lambda: ~col("smoker"),
+    ],
+)
+def test_a_comparison_without_parentheses_is_told_to_have_some(written: Any) -> None:
+    with pytest.raises(QueryError, match=PARENTHESES):
+        written()
+
+
+def test_a_column_is_not_dropped_by_and() -> None:
+    with pytest.raises(QueryError, match="column sex has no truth value"):
+        (col("sex") and col("age") >= 18)
+    with pytest.raises(QueryError, match="column sex has no truth value"):
+        (not col("sex"))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (40, 18, r"between\(40, 18\) holds no value; give the lower end first: between\(18, 40\)"),
+        (2.5, 1, r"between\(2.5, 1\) holds no value"),
+        (np.int64(3), 2, r"holds no value"),
+        (datetime.date(2024, 2, 1), datetime.date(2024, 1, 1), "holds no value"),
+    ],
+)
+def test_the_lower_end_stands_first(low: Any, high: Any, told: str) -> None:
+    with pytest.raises(QueryError, match=told):
+        col("age").between(low, high)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 1), (1, 2.5), ("yes", "no"), (datetime.date(2024, 1, 1), "2023-01-01")])
+def test_ends_in_order_or_without_one_are_kept(low: Any, high: Any) -> None:
+    assert col("age").between(low, high) == (col("age") >= low) & (col("age") <= high)

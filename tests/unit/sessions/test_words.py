@@ -65,3 +65,38 @@ def test_functions_of_very_many_values(session: rt.Session) -> None:
     assert others == pytest.approx(N - some)
     told = refusal(session, "SELECT LEFT(code, 2), COUNT(*) FROM t GROUP BY LEFT(code, 2)")
     assert "code has 50000 values: declare a coarser column" in told
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_closed_session_says_that_it_is_closed(fails: bool) -> None:
+    table = rt.Table.of(pa.table({"kids": [0, 1, 2] * 100}), rt.Domain(kids=3))
+    session = rt.Session.open(None, table, rt.Budget(rho=1), warm_start=0)
+    assert "closed" not in repr(session)
+    if fails:
+        with pytest.raises(ZeroDivisionError), session:
+            raise ZeroDivisionError
+    session.close()
+    assert repr(session).startswith("<Session on 'table', closed: rho ")
+    question = rt.count(rt.col("kids") == 1)
+    assert session.ask(question).price == 0
+    paid = (
+        lambda: session.ask(question, error=0.05),
+        lambda: session.ask("SELECT COUNT(*) FROM t WHERE kids = 1", error=10),
+        lambda: session.ask_all([question], error=0.05),
+        lambda: session.certify(order=1),
+        lambda: session.set_cap("ana", 0.5),
+    )
+    for ask in paid:
+        with pytest.raises(rt.LedgerError, match=r"^this session is closed: open it again with rt\.Session\.open"):
+            ask()
+
+
+def test_what_is_left_is_named_as_the_analysts_cap() -> None:
+    table = rt.Table.of(pa.table({"kids": [0, 1, 2] * 100}), rt.Domain(kids=3))
+    with rt.Session.open(None, table, rt.Budget(rho=0.01), warm_start=0) as session:
+        session.set_cap("ana", 1e-5)
+        question = rt.count(rt.col("kids") == 1)
+        assert "1e-05 is left of ana's cap" in session.ask(question, error=0.05, analyst="ana").note
+        told = session.ask(question, error=0.005).note
+        assert " is left" in told
+        assert "cap" not in told

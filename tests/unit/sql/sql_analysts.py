@@ -373,6 +373,9 @@ SELECT "Customer Segment" AS seg, count(*) AS count FROM orders GROUP BY seg ORD
 _REFUSED_ORDERS = """SELECT SIGN(profit) s, COUNT(*) FROM orders GROUP BY s => GROUP BY SIGN(profit) divides the bin [0, 50) of profit; group by the column, or at the edges of its bins
 SELECT HOUR(shipped_at) < 12 AS morning, COUNT(*) FROM orders GROUP BY morning => HOUR(shipped_at) < 12 cuts the bin [2023-01-01T18:00:00, 2023-01-02T00:00:00] of shipped_at
 SELECT CAST(shipped_at AS DATE) = DATE '2023-01-01', COUNT(*) FROM orders GROUP BY 1 => CAST(shipped_at AS DATE) = CAST('2023-01-01' AS DATE) cuts the bin [2023-01-01T18:00:00, 2023-01-02T00:00:00]
+SELECT Customer Segment, COUNT(*) FROM orders GROUP BY 1 => unknown column "Customer"; write "Customer Segment" in double quotes
+SELECT COUNT(*) FROM orders WHERE customer  segment = 'Consumer' => ; write "Customer Segment" in double quotes
+SELECT COUNT(Customer Segment) FROM orders => ; write "Customer Segment" in double quotes
 PIVOT orders ON qty USING COUNT(*) GROUP BY "Customer Segment" ORDER BY "Customer Segment" => the SQL cannot be read at line 1, column 71 near "ORDER BY": invalid expression / unexpected token
 SELECT COUNT(DISTINCT CASE WHEN is_gift THEN "group" END) FROM orders => COUNT(DISTINCT CASE WHEN is_gift THEN "group" END) needs one column; name one, or use GROUP BY
 SELECT ROUND(SUM(profit) / 1000, 1) || 'k' FROM orders => ROUND(SUM(profit) / 1000, 1) || 'k': || needs known values, not noisy ones; use COUNT, SUM, AVG and other aggr

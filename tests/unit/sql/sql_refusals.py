@@ -262,6 +262,15 @@ SELECT sex, COUNT(*) FROM t GROUP BY sex LIMIT 'x' => LIMIT 'x' is not a whole n
 VALUES (1, 2), (3) => the rows of VALUES have different lengths; list as many values in each
 VALUES (1), ('a') => the column col0 holds text in one SELECT and numbers in another; use one kind
 SELECT => the statement selects nothing; list what to count
+SELECT COUNT(*) FROM t WHERE sex = "f" => unknown column "f"; known: age, sex, region, income, smoker, children, visit; text needs single quotes: 'f'
+SELECT COUNT(*) FROM t WHERE sex = female => visit; text needs single quotes: 'female'
+SELECT COUNT(*) FROM t WHERE "f" = sex => visit; text needs single quotes: 'f'
+SELECT COUNT(*) FROM t WHERE sex IN ('m', "f") => visit; text needs single quotes: 'f'
+SELECT AVG(CASE WHEN sex = "it's" THEN 1 ELSE 0 END) FROM t => visit; text needs single quotes: 'it''s'
+SELECT sex, COUNT(*) FROM t GROUP BY sex HAVING sex = "f" => text needs single quotes: 'f'
+SELECT COUNT(*) FORM t => invalid expression / unexpected token; did you mean FROM, not "FORM"
+SELECT COUNT(*) FROM t WHRE age >= 45 => invalid expression / unexpected token; did you mean WHERE, not "WHRE"
+SELECT sex, COUNT(*) FROM t GRUOP BY sex => invalid expression / unexpected token; did you mean GROUP, not "GRUOP"
 """  # noqa: E501
 
 REFUSED = [tuple(line.rsplit(" => ", 1)) for line in _TEXT.strip("\n").splitlines()]

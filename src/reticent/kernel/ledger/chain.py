@@ -107,7 +107,8 @@ class ChainWriter:
         """Held by whoever reads the history in several steps; `using` holds it too."""
         self.store = store
         self.unusable: str | None = None
-        """Why the writer refuses to be used; None while it works."""
+        """Why the writer refuses to be used, and the remedy; None while it works."""
+        self.closed = False
         self._anchor: Anchor | None = None
         self._process = os.getpid()
         self._chain = Chain(store, trusted=trusted)
@@ -132,7 +133,7 @@ class ChainWriter:
         """Hold the mutex; LedgerError if the writer is closed, failed before, or belongs to another process."""
         with self.mutex, io_errors("the ledger"):
             if self.unusable is not None:
-                raise LedgerError(f"the ledger {self.unusable}: open it again; what is charged stays charged")
+                raise LedgerError(f"{self.unusable}; what is charged stays charged")
             if os.getpid() != self._process:
                 raise LedgerError("the ledger was opened by a parent process: use it in one process only")
             yield
@@ -181,16 +182,16 @@ class ChainWriter:
                 self.append(CHECKPOINT, {"state": sha256(state)}, [state])
                 self.discard(superseded)
 
-    def close(self) -> None:
-        """Write a due checkpoint, then close the store and the anchor."""
+    def close(self, told: str) -> None:
+        """Write a due checkpoint, then close the store and the anchor; later uses are refused with `told`."""
         with self.mutex:
             if os.getpid() != self._process:
                 return  # a forked child shares the parent's descriptors: they are not its own to close
             if self.unusable is None:
                 with suppress(LedgerError):  # optional: what it would hold is in the events
                     self.checkpoint()
-            if self.unusable != "is closed":
-                self.unusable = "is closed"
+            if not self.closed:
+                self.closed, self.unusable = True, told
                 with ExitStack() as resources:
                     resources.callback(self.store.close)
                     if self._anchor is not None:
@@ -207,7 +208,7 @@ class ChainWriter:
         try:
             yield
         except BaseException:
-            self.unusable = "failed to write"
+            self.unusable = "the ledger failed to write: open it again"
             raise
 
 

@@ -880,14 +880,25 @@ class Ledger:
         """
         self._writer.checkpoint()
 
-    def close(self) -> None:
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._writer.closed
+
+    def close(self, told: str = "the ledger is closed: open it again") -> None:
         """Close the file and release its lock; pending reservations stay charged.
+
+        Args:
+            told: The message of the errors that later uses raise.
 
         Example:
             >>> import reticent as rt
-            >>> rt.Ledger.memory(rt.Budget(rho=1)).close()
+            >>> ledger = rt.Ledger.memory(rt.Budget(rho=1))
+            >>> ledger.close()
+            >>> ledger.closed
+            True
         """
-        self._writer.close()
+        self._writer.close(told)
 
     def __enter__(self) -> Ledger:
         return self
