@@ -90,6 +90,7 @@ def serve(
     from reticent.service.paid_answers import longest
 
     settings = _settings(table, config_file, options)
+    running.check_openings(settings)
     listener = running.bind_listener(settings)
     try:
         postgres = running.listening_postgres(settings)
@@ -98,12 +99,12 @@ def serve(
     except BaseException:
         listener.close()
         raise
-    tokens = Tokens(Path(settings.tokens))
-    path = running.first_token(tokens, settings, renew=new_custodian_token)
+    tokens = Tokens(Path(settings.tokens))  # before anything is paid: its file may not be usable
     with ExitStack() as told, progress_bar(quiet=as_json) as report:
         for entry in settings.tables:
             told.enter_context(telling_anchor(entry.ledger, entry.anchor))
         tables = running.open_tables(settings, report)
+    path = running.first_token(tokens, settings, renew=new_custodian_token)
     # Measured before the first answer; without ticks the duration of a fit is not hidden.
     seconds = longest() if settings.tick else None
     scheme = "https" if settings.tls_certificate else "http"
