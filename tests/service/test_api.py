@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -195,6 +196,26 @@ def test_a_cap_stops_one_analyst_while_others_go_on(service: Service) -> None:
     assert service.ask(body, service.alice).status_code == 200
     lifted = service.client.put(f"{TABLE}/caps/bob", json={"amount": None}, headers=service.custodian).json()
     assert lifted["cap"] == pytest.approx(get(service, f"{TABLE}/budget")["limit"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "complaint"),
+    [
+        ("PUT", f"{TABLE}/caps/bob", {"cap": 1}, "there is no member 'cap'; known: amount"),
+        ("PUT", f"{TABLE}/caps/bob", {}, "amount: Field required"),
+        ("POST", "/v1/tokens", {"name": "x", "table": "survey"}, "no member 'table'; known: name, role, days, tables"),
+        ("POST", "/v1/tokens", {"name": "x", "tables": []}, "tables: List should have at least 1 item"),
+        ("POST", f"{TABLE}/releases", {"name": "x"}, "there is no member 'name'; known: title, rows"),
+    ],
+)
+def test_a_wrong_member_is_answered_with_the_right_ones(
+    service: Service, method: str, path: str, body: dict[str, Any], complaint: str
+) -> None:
+    before = service.client.get(f"{TABLE}/caps", headers=service.custodian).json()
+    reply = service.client.request(method, path, json=body, headers=service.custodian)
+    assert reply.status_code == 422
+    assert complaint in reply.json()["detail"]
+    assert service.client.get(f"{TABLE}/caps", headers=service.custodian).json() == before
 
 
 def test_certificates_speak_in_sentences(service: Service) -> None:

@@ -40,7 +40,11 @@ CASES = [
 def toml(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{name} = {toml(each)}" for name, each in value.items()) + "}"
-    return value.isoformat() if isinstance(value, date) else json.dumps(value).replace("Infinity", "inf").replace("NaN", "nan")
+    return (
+        value.isoformat()
+        if isinstance(value, date)
+        else json.dumps(value).replace("Infinity", "inf").replace("NaN", "nan")
+    )
 
 
 def written(folder: Path, server: dict[str, Any], table: dict[str, Any]) -> Path:
