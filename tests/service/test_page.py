@@ -15,8 +15,9 @@ from typing import Any
 import httpx
 import pytest
 from tests.service.browser import CHROMIUM, DRIVER, Browser, chromium
-from tests.service.serving import Server, bearer, in_thread, survey_settings, write_survey
+from tests.service.serving import DOMAIN, Server, bearer, in_thread, survey_settings, write_survey
 
+import reticent as rt
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.server import open_tables
@@ -215,6 +216,26 @@ def test_no_bar_or_whisker_lies_on_a_text(width: int, window: Browser, server: S
         typical = drawn(window, [{"label": ["a"], "value": 5, "error": None, "typical": 50}])
         assert all(mark[2] <= typical["frame"][2] + 1 for mark in typical["marks"])
         assert all(apart(text, mark) for text in typical["texts"] for mark in typical["marks"])
+    finally:
+        window.size(1280, 900)
+
+
+def test_the_heat_map_of_a_report_can_be_read_on_a_phone(window: Browser, tmp_path: Path) -> None:
+    write_survey(tmp_path)
+    table = rt.Table.read(tmp_path / "survey.parquet", DOMAIN)
+    report = rt.release(table, rt.marginals(DOMAIN, 2), rt.Budget(epsilon=1, delta=1e-9), progress=False).report(
+        tmp_path / "report.html"
+    )
+    window.size(390, 844)
+    try:
+        window.open(report.as_uri())
+        heights = window.script(
+            "return [...document.querySelectorAll('.pair text')].map((e) => e.getBoundingClientRect().height)"
+        )
+        assert heights
+        assert min(heights) >= 11
+        assert narrow_enough(window, "document.documentElement")
+        assert window.script("return document.querySelector('.pair .wide').tabIndex") == 0
     finally:
         window.size(1280, 900)
 
@@ -430,9 +451,11 @@ def test_a_phone_shows_everything_without_sideways_scrolling(window: Browser, se
         window.size(1280, 900)
 
 
-def narrow_enough(window: Browser) -> bool:
+def narrow_enough(
+    window: Browser, what: str = "document.documentElement, ...document.querySelectorAll('.wide')"
+) -> bool:
     """Neither the page nor a table on it is wider than its place."""
-    over = "[document.documentElement, ...document.querySelectorAll('.wide')].map((e) => e.scrollWidth - e.clientWidth)"
+    over = f"[{what}].map((e) => e.scrollWidth - e.clientWidth)"
     return window.script(f"return Math.max(...{over})") <= 0
 
 

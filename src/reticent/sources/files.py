@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import glob
+import string
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ import pyarrow as pa
 from reticent.domain import Attribute, Domain
 from reticent.errors import SourceError
 from reticent.sources.duckdb import DuckDBEngine, quoted_text
-from reticent.sources.frames import refuse_twice
+from reticent.sources.frames import check_header
 
 _CSV = (".csv", ".tsv", ".txt")
 _PARQUET = (".parquet", ".pq")
@@ -20,6 +22,9 @@ _ARROW = (".arrow", ".feather", ".ipc")
 _PACKED = (".gz", ".zst")
 _FORMATS = ".csv .tsv .txt (also .gz, .zst) .parquet .pq .arrow .feather .ipc, or a folder of .parquet"
 _HEADER_BYTES = 1 << 20
+_UNNAMED = "name it in the first line"
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+"""DuckDB ignores the case of these letters only."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ def declared_names(location: Path) -> list[str]:
     """The column names in the header line of a CSV; nothing beyond it is read."""
     header = _header(location)
     names = _names(header, location.name, frozenset(), tab=_ending(location) == ".tsv")[1]
-    refuse_twice(names, location.name)
+    check_header(names, location.name, _UNNAMED)
     return names
 
 
@@ -62,14 +67,35 @@ def file_format(location: Path) -> tuple[str, Path]:
         if location.is_dir():
             found = sorted(location.rglob("*.parquet"))
             if not found:
-                raise SourceError(f"{location} has no .parquet file in it; check the path")
+                raise _emptiness(location, "folder")
             return "parquet", found[0]
-    except OSError:
+        form = _form(location)
+        if location.stat().st_size == 0:
+            raise _emptiness(location, form)
+    except (OSError, ValueError):
         raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
+    return form, location
+
+
+def _form(location: Path) -> str:
+    """The format that the file's name states."""
     for form, endings in (("csv", _CSV), ("parquet", _PARQUET), ("arrow", _ARROW)):
         if _ending(location) in endings:
-            return form, location
+            return form
     raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
+
+
+def _matches(pattern: str) -> bool:
+    """Whether a pattern matches a file; it also follows links, as DuckDB may."""
+    return next(glob.iglob(pattern, recursive=True, include_hidden=True), None) is not None
+
+
+def _emptiness(location: Path, form: str) -> SourceError:
+    """The refusal of a file of no bytes, or of a folder without Parquet."""
+    if form == "folder":
+        return SourceError(f"{location} has no .parquet file in it; check the path")
+    remedy = "write at least a header line" if form == "csv" else "write it again with its columns"
+    return SourceError(f"{location.name} is empty; {remedy}")
 
 
 def declares_types(path: str | Path) -> bool:
@@ -83,24 +109,26 @@ def _ending(location: Path) -> str:
 
 
 def _scan(location: Path, domain: Domain, *, queried: bool) -> _Scan:
-    ending = _ending(location)
-    if not any(sign in location.name for sign in "*?["):
-        try:
-            if not location.exists():
-                raise SourceError(f"{location} does not exist; check the path")
-            if location.is_dir():
-                return _Scan(_parquet_scan(location / "**" / "*.parquet"), "parquet")
-            if location.stat().st_size == 0:
-                raise SourceError(f"{location.name} is empty; write at least a header line")
-        except (OSError, ValueError):
-            raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
-    if ending in _PARQUET:
-        return _Scan(_parquet_scan(location), "parquet")
-    if ending in _CSV:
-        return _Scan(_csv_scan(location, domain, tab=ending == ".tsv", queried=queried), "csv")
-    if ending in _ARROW:
-        return _Scan(_arrow_table(location), "arrow")
-    raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
+    several = any(sign in location.name for sign in "*?[")
+    try:
+        if not several and not location.exists():
+            raise SourceError(f"{location} does not exist; check the path")
+        if not several and location.is_dir():
+            if not _matches(f"{glob.escape(str(location))}/**/*.parquet"):
+                raise _emptiness(location, "folder")
+            return _Scan(_parquet_scan(location / "**" / "*.parquet"), "parquet")
+        form = _form(location)
+        if several and not _matches(str(location)):
+            raise SourceError(f"{location} matches no file; check the path")
+        if not several and location.stat().st_size == 0:
+            raise _emptiness(location, form)
+    except (OSError, ValueError):
+        raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
+    if form == "parquet":
+        return _Scan(_parquet_scan(location), form)
+    if form == "csv":
+        return _Scan(_csv_scan(location, domain, tab=_ending(location) == ".tsv", queried=queried), form)
+    return _Scan(_arrow_table(location), form)
 
 
 def _parquet_scan(location: Path) -> str:
@@ -116,7 +144,7 @@ def _csv_scan(location: Path, domain: Domain, *, tab: bool, queried: bool) -> st
     """
     wanted = frozenset() if queried else frozenset(domain.names)
     delimiter, names = _names(_header(location), location.name, wanted, tab=tab)
-    refuse_twice(names, location.name)
+    check_header(names, location.name, _UNNAMED, lambda name: name.translate(_LOWER))
     columns = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
     empty = [name for name in domain.names if _declares_empty(domain[name])]
     scan = (

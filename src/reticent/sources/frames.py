@@ -82,6 +82,17 @@ def refuse_twice(names: Sequence[str], label: str) -> None:
         seen.add(name)
 
 
+def check_header(names: Sequence[str], label: str, remedy: str, fold: Callable[[str], str] = str.lower) -> None:
+    """Refuse columns without a name of their own; engines and SQL ignore case."""
+    refuse_twice(names, label)
+    known: dict[str, str] = {}
+    for place, name in enumerate(names, start=1):
+        if not name:
+            raise SourceError(f"{label}: column {place} has no name; {remedy}")
+        if (other := known.setdefault(fold(name), name)) != name:
+            raise SourceError(f"{label} names columns {other!r} and {name!r}, which differ only in case; rename one")
+
+
 @dataclass(frozen=True)
 class _Cells:
     """Cells without a common type: distinct values, and the index of each row's value among them (-1: null)."""
