@@ -80,6 +80,13 @@ def outside(rule: Rule) -> list[object]:
     raise AssertionError(rule)
 
 
+@pytest.mark.parametrize(("kind", "section"), SECTIONS)
+def test_every_setting_is_documented(kind: type, section: str) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text()
+    told = page.partition("## Configuration")[2].partition("## Roles")[0]
+    assert [name for name in rules_of(kind) if not re.search(rf"\b{name}\b", told)] == [], section
+
+
 @pytest.mark.parametrize("kind", [Settings, TableSettings])
 def test_every_setting_has_a_rule(kind: type) -> None:
     assert {item.name for item in fields(kind)} - OF_THE_FILE == set(rules_of(kind))

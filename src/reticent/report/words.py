@@ -237,8 +237,8 @@ def generalisation_sentence(facts: dict[str, Any]) -> str:
             "Differential privacy limits overfitting, even for questions chosen after seeing earlier answers: on"
             " average, the share of such a question in the table differs from that in the population by at most"
             f" {bias}. The same holds for losses: on average, the excess risk of a model on the population exceeds that"
-            f" on this table by at most {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one"
-            f" record can vary), or {bias} times if the loss was chosen beforehand."
+            f" on this table by at most {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss"
+            f" of one record can vary), or {bias} times if the loss was chosen beforehand."
         )
     text += (
         " For a single certified model, model.population_excess() bounds the excess risk on the population with a"
