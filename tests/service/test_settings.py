@@ -16,7 +16,7 @@ from tests.service.serving import write_survey
 from reticent.cli import cli
 from reticent.errors import QueryError
 from reticent.service import server
-from reticent.service.setting_rules import Choice, Flag, Number, Rule, Text, rules_of
+from reticent.service.setting_rules import Flag, Number, OneOf, Rule, Text, rules_of
 from reticent.service.settings import Settings, TableSettings, read_settings
 
 TABLE: dict[str, Any] = {
@@ -66,7 +66,7 @@ def refusal(folder: Path, section: str, name: str, value: object) -> str:
 def outside(rule: Rule) -> list[object]:
     """Values of the right type beyond each bound."""
     match rule:
-        case Choice():
+        case OneOf():
             return ["", "x"]
         case Flag():
             return []

@@ -21,7 +21,7 @@ from sqlglot.errors import SqlglotError
 from reticent.domain.draft import MOST_VALUES, ColumnFacts, Kind
 from reticent.errors import SourceError
 from reticent.sources.files import declared_names, file_format
-from reticent.sources.frames import check_header
+from reticent.sources.frames import check_names
 from reticent.sources.postgres import PostgresEngine
 
 _CATALOGUE = """
@@ -64,7 +64,7 @@ def declared_columns(
     if form == "csv":
         return _words("its header line", False), [ColumnFacts(name) for name in declared_names(location)]
     arrow = _parquet_schema(schema) if form == "parquet" else _ipc_schema(schema)
-    check_header(arrow.names, location.name, "name it, or leave it out")
+    check_names(arrow.names, location.name, unnamed="name it, or leave it out", fold=str.lower)
     columns = [_arrow(field) for field in arrow]
     if public_dictionaries:
         columns = [_with_dictionary(column, arrow, schema, form) for column in columns]

@@ -17,7 +17,7 @@ from reticent.kernel.accounting import LARGEST_BUDGET, Budget
 from reticent.kernel.table import MOST_ROWS, WEIGHT_LIMIT
 from reticent.losses.losses import read_losses
 from reticent.planning.smooth import stated_support
-from reticent.service.setting_rules import Choice, Flag, Number, Text, check_present, check_values
+from reticent.service.setting_rules import Flag, Number, OneOf, Text, check_present, check_values
 
 WARM_SHARE = 0.5
 """Of the budget, for the warm start of a served table."""
@@ -81,7 +81,7 @@ class TableSettings:
     most: Annotated[int | None, Number(1, MOST_ROWS, whole=True)] = None
     """With `person`: every row has weight one, with at most this many rows of each person."""
     records: Annotated[int | None, Number(1, WEIGHT_LIMIT - 1, whole=True)] = None
-    neighbours: Annotated[str, Choice(("replace-one", "add-remove"))] = "replace-one"
+    neighbours: Annotated[str, OneOf(("replace-one", "add-remove"))] = "replace-one"
     version: Annotated[str | None, Text(empty=True)] = None
     warm_start: Annotated[float | None, Number(0, 1)] = None
     """Half of the budget, unless another share, a purpose or a useful bound is stated."""
@@ -169,7 +169,7 @@ class Settings:
     work_steps: Annotated[int, COUNTED] = 10_000_000
     waiting: Annotated[int, COUNTED] = 256
     waiting_each: Annotated[int, COUNTED] = 16
-    log_level: Annotated[str, Choice(("debug", "info", "warning", "error"))] = "info"
+    log_level: Annotated[str, OneOf(("debug", "info", "warning", "error"))] = "info"
     postgres: Annotated[int | None, PORT] = None
     """The PostgreSQL port; None for none."""
     postgres_connections: Annotated[int, Number(1, 10_000, whole=True)] = 100

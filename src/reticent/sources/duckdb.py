@@ -256,9 +256,8 @@ def _operators(plan: list[dict[str, Any]]) -> Iterator[str]:
 
 def _reason(error: Exception, form: str, *, queried: bool) -> str:
     if isinstance(error, (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException)):
-        if not queried:
-            return "its columns cannot be told apart; give each a name of its own"
-        return "the query does not run on it; check its table and column names"
+        remedy = "the query does not run on it; check its table and column names"
+        return remedy if queried else "its columns cannot be told apart; give each a name of its own"
     if isinstance(error, duckdb.OutOfMemoryException):
         return "memory ran out while grouping; read it on a larger machine or from a database"
     if isinstance(error, (duckdb.IOException, duckdb.PermissionException)):

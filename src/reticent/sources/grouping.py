@@ -94,10 +94,11 @@ def required_columns(engine: Engine, names: Sequence[str]) -> Mapping[str, Colum
     columns = engine.columns()
     missing = [name for name in names if name not in columns]
     if missing:
-        has = f"{engine.label} has no column {_listed(missing, 5)}; it has {_listed(list(columns), 12)}"
-        spelled = next(((one, other) for one in missing for other in columns if one.lower() == other.lower()), None)
-        remedy = "" if spelled is None else f"; {spelled[0]!r} and {spelled[1]!r} differ only in case; rename one"
-        raise SourceError(has + remedy)
+        near = {name.lower() for name in missing} & {name.lower() for name in columns}
+        case = "; one differs only in case: rename it" if near else ""
+        raise SourceError(
+            f"{engine.label} has no column {_listed(missing, 5)}; it has {_listed(list(columns), 12)}{case}"
+        )
     return columns
 
 

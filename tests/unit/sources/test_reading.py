@@ -457,6 +457,7 @@ def test_quoted_empty_fields_are_null_where_nothing_declares_them(tmp_path: Path
 
 TWINS = pa.table({"Sex": ["f", "m"], "sex": ["1", "2"], "age": [2, 3]})
 NAMELESS = pa.table([["f", "m"], ["1", "2"]], names=["sex", ""])
+FOLDED = "has no column 'sex'; it has 'Sex', 'sex_1', 'age'; one differs only in case: rename it"
 SEXES = Domain(sex=Categorical(["f", "m"], other=True))
 
 
@@ -479,8 +480,18 @@ def named(folder: Path, name: str, rows: pa.Table | None) -> Path:
     ("name", "rows", "reading", "drafting"),
     [
         ("a.csv", TWINS, "names columns 'Sex' and 'sex', which differ only in case", ""),
-        ("a.parquet", TWINS, "'sex' and 'Sex' differ only in case; rename one", "names columns 'Sex' and 'sex', which"),
-        ("a.arrow", TWINS, "'sex' and 'Sex' differ only in case; rename one", "names columns 'Sex' and 'sex', which"),
+        (
+            "a.parquet",
+            TWINS,
+            FOLDED,
+            "names columns 'Sex' and 'sex', which",
+        ),
+        (
+            "a.arrow",
+            TWINS,
+            FOLDED,
+            "names columns 'Sex' and 'sex', which",
+        ),
         ("a.csv", NAMELESS, "a.csv: column 2 has no name; name it in the first line", ""),
         ("a.csv", pa.table({"sex": ["f"], " ": ["x"]}), "a.csv: column 2 has no name", ""),
         ("a.parquet", NAMELESS, None, "a.parquet: column 2 has no name; name it, or leave it out"),
@@ -507,7 +518,7 @@ def test_columns_and_files_are_refused_for_the_right_reason(
         assert "permissions" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "told"), [("", "has no .parquet file in it"), ("*.parquet", "matches no file")])
+@pytest.mark.parametrize(("name", "told"), [("", "has no .parquet file in it"), ("*.parquet", "does not exist")])
 def test_a_place_without_files_is_told_as_such(name: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("sex\n")
     with pytest.raises(SourceError, match=told):
