@@ -32,6 +32,7 @@ progress bar shows the current step and the remaining time; otherwise only the r
 | 1 | an audit found a violated claim |
 | 2 | bad input; one line on stderr states the problem and the remedy |
 | 3 | the budget cannot pay |
+| 70 | internal error; the line on stderr has a report id, and what was paid for is kept in the ledger |
 | 130 | interrupted |
 | 141 | the reader of the output closed it, as `head` does; files are written before results are printed |
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
 from tests.service.serving import COUNT, DOMAIN, ROWS, Service
 
 import reticent as rt
+from reticent.service.http.problems import TITLES
+from reticent.service.settings import SQL_LENGTH
+from reticent.sql.parse import MAX_TEXT
 
 TABLE = "/v1/tables/survey"
 
@@ -197,6 +203,26 @@ def test_a_cap_stops_one_analyst_while_others_go_on(service: Service) -> None:
     assert lifted["cap"] == pytest.approx(get(service, f"{TABLE}/budget")["limit"])
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "complaint"),
+    [
+        ("PUT", f"{TABLE}/caps/bob", {"cap": 1}, "there is no member 'cap'; known: amount"),
+        ("PUT", f"{TABLE}/caps/bob", {}, "amount: Field required"),
+        ("POST", "/v1/tokens", {"name": "x", "table": "survey"}, "no member 'table'; known: name, role, days, tables"),
+        ("POST", "/v1/tokens", {"name": "x", "tables": []}, "tables: List should have at least 1 item"),
+        ("POST", f"{TABLE}/releases", {"name": "x"}, "there is no member 'name'; known: title, rows"),
+    ],
+)
+def test_a_wrong_member_is_answered_with_the_right_ones(
+    service: Service, method: str, path: str, body: dict[str, Any], complaint: str
+) -> None:
+    before = service.client.get(f"{TABLE}/caps", headers=service.custodian).json()
+    reply = service.client.request(method, path, json=body, headers=service.custodian)
+    assert reply.status_code == 422
+    assert complaint in reply.json()["detail"]
+    assert service.client.get(f"{TABLE}/caps", headers=service.custodian).json() == before
+
+
 def test_certificates_speak_in_sentences(service: Service) -> None:
     found = get(service, f"{TABLE}/certificates")["certificates"]
     assert found[0]["bound"] > 0
@@ -295,3 +321,23 @@ def test_the_openapi_document_names_every_route_and_its_security(service: Servic
     assert f"{TABLE.replace('survey', '{table}')}/ask" in document["paths"]
     unsecured = [path for path, methods in document["paths"].items() for m in methods.values() if "security" not in m]
     assert unsecured == ["/health"]
+
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def test_the_page_lists_every_problem_type_with_its_status() -> None:
+    listed = re.findall(r"^\| `([\w-]+)` \| (\d{3}) \|", (DOCS / "operations.md").read_text(), re.MULTILINE)
+    assert listed == [(kind, str(status)) for kind, (status, _) in TITLES.items()]
+
+
+def test_the_pages_state_the_longest_statement_and_the_routes_of_custodians(service: Service) -> None:
+    assert f"Limits: {MAX_TEXT:,} characters ({SQL_LENGTH:,} for a server)" in (DOCS / "sql.md").read_text()
+    page = (DOCS / "operations.md").read_text()
+    for line, path in re.findall(
+        r"--json '([^']+)' http://localhost:8000(/v1/tokens|/v1/tables/census/caps/\w+)", page
+    ):
+        method, path = ("POST", path) if path.endswith("tokens") else ("PUT", path.replace("census", "survey"))
+        body = json.loads(line.replace("census", "survey"))
+        assert service.client.request(method, path, json=body, headers=service.custodian).status_code < 300
+    assert "v1/tokens" in page

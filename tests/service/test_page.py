@@ -6,13 +6,21 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from tests.service.browser import CHROMIUM, DRIVER, Browser, chromium
-from tests.service.serving import Server, bearer
+from tests.service.serving import DOMAIN, Server, bearer, in_thread, survey_settings, write_survey
+
+import reticent as rt
+from reticent.service.app import create_app
+from reticent.service.auth import Tokens
+from reticent.service.server import open_tables
 
 AXE = "axe-core@4.14.0"
 ENTER, TAB, SPACE = "\ue007", "\ue004", " "
@@ -41,6 +49,27 @@ def analyst(server: Server) -> str:
     return made.json()["token"]
 
 
+@dataclass(frozen=True)
+class Address:
+    """A server of two tables, in a thread of this process."""
+
+    url: str
+    custodian: str
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
+    folder = tmp_path_factory.mktemp("pair")
+    write_survey(folder)
+    settings = survey_settings(folder)
+    census = replace(settings.tables[0], name="census", ledger=str(folder / "census.ledger"), title="Census 2026")
+    settings = replace(settings, tables=(*settings.tables, census))
+    tokens = Tokens(Path(settings.tokens))
+    custodian = tokens.create("carol", "custodian")[1]
+    with in_thread(create_app(settings, open_tables(settings), tokens), settings) as url:
+        yield Address(url, custodian)
+
+
 @pytest.fixture(scope="module")
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The accessibility checker's source, from the npm registry."""
@@ -55,7 +84,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     return (folder / "package" / "axe.min.js").read_text()
 
 
-def sign_in(window: Browser, server: Server, token: str, view: str = "ask") -> None:
+def sign_in(window: Browser, server: Server | Address, token: str, view: str = "ask") -> None:
     window.open(f"{server.url}/")
     window.script("sessionStorage.clear()")
     window.open("about:blank")
@@ -114,7 +143,7 @@ def test_ask_by_clicking_then_pay_for_a_bound(window: Browser, server: Server, a
     usual = sum(typical[-1] < error[-1] for typical, error in cells)
     assert window.script("return document.querySelectorAll('.result .whisker:not(.typical)').length") == 2
     assert window.script("return document.querySelectorAll('.result .whisker.typical').length") == usual
-    assert "With 95 % probability" in window.text(".promise")
+    assert "With 95% probability" in window.text(".promise")
     shoot(window, "free")
     window.type("[aria-label='Wanted error']", "60")
     window.sees("Left afterwards")
@@ -142,6 +171,162 @@ def test_typical_errors_are_drawn_only_below_the_bound(window: Browser, server: 
     assert window.script_async(drawn, [[None, 5], [None, 12]]) == [2, 1]
     assert window.script_async(drawn, [[None, 12], [None, 12]]) == [2, 0]
     assert window.script_async(drawn, []) == [2, 0]
+    assert window.console() == []
+
+
+DRAW = (
+    "const [entries, done] = arguments;"
+    "import('/static/chart.js').then((page) => { const figure = page.bars(entries, 'c');"
+    "document.body.prepend(figure); const box = (e) => { const b = e.getBoundingClientRect();"
+    "return [b.left, b.top, b.right, b.bottom]; };"
+    "const all = (css) => [...figure.querySelectorAll(css)];"
+    "const found = {frame: box(figure.querySelector('svg')), "
+    "labels: all('.label').map((e) => e.firstChild.textContent),"
+    "texts: all('text').map(box), marks: all('rect, .whisker').map(box)};"
+    "figure.remove(); done(found); });"
+)
+
+
+def drawn(window: Browser, entries: list[dict[str, Any]]) -> dict[str, Any]:
+    return window.script_async(DRAW, entries)
+
+
+def apart(one: list[float], other: list[float]) -> bool:
+    return one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_no_bar_or_whisker_lies_on_a_text(width: int, window: Browser, server: Server) -> None:
+    """`37,023 ± 11,079` was struck through on a phone: its place had a fixed width."""
+    window.size(width, 900)
+    try:
+        window.open(f"{server.url}/")
+        for value, error in ((37_023, 11_079), (1_234_567_890, 987_654_321), (0.5, 0.012)):
+            entries = [
+                {"label": ["college or university", "45-54"], "value": value, "error": error, "typical": error / 2},
+                {"label": ["secondary", "17-24"], "value": value / 3, "error": error, "typical": None},
+            ]
+            found = drawn(window, entries)
+            for text in found["texts"]:
+                assert all(apart(text, mark) for mark in found["marks"])
+                assert found["frame"][0] - 1 <= text[0]
+                assert text[2] <= found["frame"][2] + 1
+            for place, text in enumerate(found["texts"]):
+                assert all(apart(text, other) for other in found["texts"][place + 1 :])
+        typical = drawn(window, [{"label": ["a"], "value": 5, "error": None, "typical": 50}])
+        assert all(mark[2] <= typical["frame"][2] + 1 for mark in typical["marks"])
+        assert all(apart(text, mark) for text in typical["texts"] for mark in typical["marks"])
+    finally:
+        window.size(1280, 900)
+
+
+def test_the_heat_map_of_a_report_can_be_read_on_a_phone(window: Browser, tmp_path: Path) -> None:
+    write_survey(tmp_path)
+    table = rt.Table.read(tmp_path / "survey.parquet", DOMAIN)
+    report = rt.release(table, rt.marginals(DOMAIN, 2), rt.Budget(epsilon=1, delta=1e-9), progress=False).report(
+        tmp_path / "report.html"
+    )
+    window.size(390, 844)
+    try:
+        window.open(report.as_uri())
+        heights = window.script(
+            "return [...document.querySelectorAll('.pair text')].map((e) => e.getBoundingClientRect().height)"
+        )
+        assert heights
+        assert min(heights) >= 11
+        assert narrow_enough(window, "document.documentElement")
+        assert window.script("return document.querySelector('.pair .wide').tabIndex") == 0
+    finally:
+        window.size(1280, 900)
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+def test_shortened_labels_still_differ(width: int, window: Browser, server: Server) -> None:
+    window.size(width, 900)
+    try:
+        window.open(f"{server.url}/")
+        long = "a doctoral degree of a university or of another school of that rank"
+        pairs = [{"label": [long, ages], "value": 370_230, "error": 11_079} for ages in ("17-24", "25-34")]
+        labels = drawn(window, pairs)["labels"]
+        assert [label.rpartition(" · ")[2] for label in labels] == ["17-24", "25-34"]
+        assert all("…" in label for label in labels)
+        names = [f"{long}, {ending}" for ending in ("with distinction", "without it")]
+        single = drawn(window, [{"label": [name], "value": 370_230, "error": 11_079} for name in names])["labels"]
+        assert single[0] != single[1]
+        short = drawn(window, [{"label": ["Female", "17-24"], "value": 3, "error": 1}])["labels"]
+        assert short == ["Female · 17-24"]
+    finally:
+        window.size(1280, 900)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("-3", "-3 is not an error; enter a number of records above 0."),
+        ("0", "0 is not an error; enter a number of records above 0."),
+        ("abc", "abc is not an error; enter a number of records above 0."),
+        ("1e999", "1e999 is not an error"),
+        ("-1%", "-1% is not an error"),
+        ("%", "% is not an error"),
+        ("1,000", "with a decimal point and no commas"),
+    ],
+)
+def test_an_error_that_is_none_is_named_and_cannot_be_asked(
+    text: str, told: str, window: Browser, server: Server, analyst: str
+) -> None:
+    sign_in(window, server, analyst)
+    window.type("[aria-label='Wanted error']", text)
+    window.sees(told, ".price")
+    disabled = "return document.querySelector('.ask button[type=submit]').disabled"
+    assert window.script(disabled)
+    window.type("[aria-label='Wanted error']", "60")
+    window.until(lambda: not window.script(disabled), "asking stays impossible")
+    assert told not in window.text(".price")
+
+
+def test_a_refused_statement_is_told_once(window: Browser, server: Server, analyst: str) -> None:
+    sign_in(window, server, analyst)
+    window.click_text("SQL")
+    window.type("[aria-label='Wanted error']", "5%")
+    window.type("textarea", "SELECT nothing FROM survey")
+    window.script("document.querySelector('form.ask').requestSubmit()")
+    window.sees("unknown column", ".answer")
+    time.sleep(1)  # a price would have been asked for by now
+    assert window.text("main").count("unknown column") == 1
+    window.type("textarea", "SELECT neither FROM survey")
+    window.sees("neither", ".price")
+    assert window.text("main").count("unknown column") == 1
+    window.console()
+
+
+def test_tables_are_chosen_by_title_and_a_token_may_be_for_some(window: Browser, pair: Address) -> None:
+    sign_in(window, pair, pair.custodian, "analysts")
+    assert window.text(".bar select").split("\n") == ["Survey", "Census 2026"]
+    window.type("input[name=name]", "hedy")
+    window.click("input[name=tables][value=survey]")
+    window.click_text("Create token")
+    window.sees("It is shown only now")
+    fresh = window.text("dialog output")
+    assert httpx.get(f"{pair.url}/v1/me", headers=bearer(fresh), timeout=30).json()["tables"] == ["census"]
+    window.click_text("Close")
+    window.sees("Census 2026", "tbody")
+    window.type("input[name=name]", "mary")
+    window.click("input[name=tables][value=survey]")
+    window.click_text("Create token")
+    window.sees("It is shown only now")
+    everything = window.text("dialog output")
+    assert httpx.get(f"{pair.url}/v1/me", headers=bearer(everything), timeout=30).json()["tables"] == [
+        "survey",
+        "census",
+    ]
+    window.click_text("Close")
+    window.type("input[name=name]", "none")
+    for name in ("survey", "census"):
+        window.click(f"input[name=tables][value={name}]")
+    window.click_text("Create token")
+    assert not window.script("return document.querySelector('form.card').checkValidity()")
+    people = httpx.get(f"{pair.url}/v1/tokens", headers=bearer(pair.custodian), timeout=30).json()["tokens"]
+    assert {entry["name"]: entry["tables"] for entry in people} == {"carol": None, "hedy": ["census"], "mary": None}
     assert window.console() == []
 
 
@@ -200,10 +385,7 @@ def test_the_custodian_adds_people_caps_them_verifies_and_publishes(window: Brow
     window.click_text("Close")
     window.type("[aria-label='Cap of grace']", "0.0001")
     window.click("[aria-label='Set cap of grace']")
-    window.until(
-        lambda: window.script("return document.querySelector(\"[aria-label='Cap of grace']\")?.value") == "0.0001",
-        "no cap",
-    )
+    said(window, "Cap of grace set")
     budget = httpx.get(f"{server.url}/v1/tables/survey/budget", headers=bearer(fresh), timeout=30).json()
     assert budget["own_cap"] == pytest.approx(0.0001, abs=1e-9)
     shoot(window, "analysts")
@@ -269,9 +451,11 @@ def test_a_phone_shows_everything_without_sideways_scrolling(window: Browser, se
         window.size(1280, 900)
 
 
-def narrow_enough(window: Browser) -> bool:
+def narrow_enough(
+    window: Browser, what: str = "document.documentElement, ...document.querySelectorAll('.wide')"
+) -> bool:
     """Neither the page nor a table on it is wider than its place."""
-    over = "[document.documentElement, ...document.querySelectorAll('.wide')].map((e) => e.scrollWidth - e.clientWidth)"
+    over = f"[{what}].map((e) => e.scrollWidth - e.clientWidth)"
     return window.script(f"return Math.max(...{over})") <= 0
 
 
@@ -286,7 +470,7 @@ def test_the_view_begins_at_its_top_and_spent_and_left_agree_with_the_bar(
     finally:
         window.size(1280, 900)
     told = window.text(".purse")
-    spent, left = (float(part) for part in re.findall(r"([\d.]+) %", told))
+    spent, left = (float(part) for part in re.findall(r"([\d.]+)%", told))
     assert spent + left == pytest.approx(100, abs=0.1)  # both are rounded to three digits
     assert spent == pytest.approx(
         float(window.script("return parseFloat(document.querySelector('.purse .gauge span').style.width)")), abs=0.1

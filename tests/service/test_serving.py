@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from tests.service.serving import COUNT, Server, bearer, in_thread, survey_settings, write_survey
 
 from reticent.cli import cli
-from reticent.errors import QueryError
+from reticent.errors import QueryError, ReticentError
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.server import first_token, open_tables
@@ -112,12 +112,44 @@ def test_the_first_token_is_written_once_for_the_operator_alone(tmp_path: Path) 
     assert path.stat().st_mode & 0o777 == 0o600
     first = path.read_text().strip()
     assert tokens.find(first).role == "custodian"
+    assert first_token(tokens, settings) == path, "it is named until it is deleted"
+    assert path.read_text().strip() == first
+    path.unlink()
     assert first_token(tokens, settings) is None
     renewed = first_token(tokens, settings, renew=True)
     assert renewed is not None
     assert tokens.find(renewed.read_text().strip()).role == "custodian"
     assert renewed.read_text().strip() != first
+    tokens.rotate(tokens.custodians()[0].id)
+    assert first_token(tokens, settings) is None, "the file holds an old token"
     tokens.close()
+
+
+def test_a_start_that_fails_leaves_no_token_behind(tmp_path: Path) -> None:
+    """Otherwise the next start finds a custodian and names no file."""
+    write_survey(tmp_path)
+    (tmp_path / "a.ledger").write_text("no ledger")
+    fixed = ["serve", str(tmp_path / "survey.parquet"), "--domain", str(tmp_path / "survey.toml")]
+    fixed += ["--ledger", str(tmp_path / "a.ledger"), "--epsilon", "1", "--delta", "1e-9", "--port", "0"]
+    result = CliRunner().invoke(cli, fixed)
+    assert isinstance(result.exception, ReticentError)
+    assert not (tmp_path / "a.ledger.tokens.custodian").exists()
+    tokens = Tokens(tmp_path / "a.ledger.tokens")
+    assert tokens.all() == []
+    tokens.close()
+
+
+def test_every_start_names_the_token_until_its_file_is_deleted(serve: Callable[..., Server]) -> None:
+    server = serve()
+    line = "The custodian's token is in survey.ledger.tokens.custodian"
+    assert server.log().count(line) == 1
+    server.stop()
+    server.start()
+    assert server.log().count(line) == 2
+    (server.folder / "survey.ledger.tokens.custodian").unlink()
+    server.stop()
+    server.start()
+    assert server.log().count(line) == 2
 
 
 def test_ctrl_c_ends_in_one_line(serve: Callable[..., Server]) -> None:

@@ -91,20 +91,22 @@ def serve(
     from reticent.service.paid_answers import longest
 
     settings = _settings(table, config_file, options)
-    listener = running.bind_listener(settings)
-    try:
-        postgres = running.listening_postgres(settings)
+    running.check_openings(settings)
+    with ExitStack() as failed:
+        listener = failed.enter_context(running.bind_listener(settings))
+        if (postgres := running.listening_postgres(settings)) is not None:
+            failed.enter_context(postgres)
         for entry in settings.tables:
             check_fit(entry.table, accept_misfits or entry.accept_misfits, entry.domain, **entry.reading)
-    except BaseException:
-        listener.close()
-        raise
-    tokens = Tokens(Path(settings.tokens))
-    path = running.first_token(tokens, settings, renew=new_custodian_token)
-    with ExitStack() as told, progress_bar(quiet=as_json) as report:
-        for entry in settings.tables:
-            told.enter_context(telling_anchor(entry.ledger, entry.anchor))
-        tables = running.open_tables(settings, report)
+        tokens = Tokens(Path(settings.tokens))  # before anything is paid: its file may not be usable
+        failed.callback(tokens.close)
+        with ExitStack() as told, progress_bar(quiet=as_json) as report:
+            for entry in settings.tables:
+                told.enter_context(telling_anchor(entry.ledger, entry.anchor))
+            tables = running.open_tables(settings, report)
+        # Not before: a start that fails would leave a token of which nobody is told.
+        path = running.first_token(tokens, settings, renew=new_custodian_token)
+        failed.pop_all()
     # Measured before the first answer; without ticks the duration of a fit is not hidden.
     seconds = longest() if settings.tick else None
     for name, served in tables.items():

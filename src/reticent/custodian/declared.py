@@ -21,6 +21,7 @@ from sqlglot.errors import SqlglotError
 from reticent.domain.draft import MOST_VALUES, ColumnFacts, Kind
 from reticent.errors import SourceError
 from reticent.sources.files import declared_names, file_format
+from reticent.sources.frames import check_names
 from reticent.sources.postgres import PostgresEngine
 
 _CATALOGUE = """
@@ -62,7 +63,8 @@ def declared_columns(
     form, schema = file_format(location)
     if form == "csv":
         return _words("its header line", False), [ColumnFacts(name) for name in declared_names(location)]
-    arrow = pq.read_schema(schema) if form == "parquet" else _ipc_schema(schema)
+    arrow = _parquet_schema(schema) if form == "parquet" else _ipc_schema(schema)
+    check_names(arrow.names, location.name, unnamed="name it, or leave it out", fold=str.lower)
     columns = [_arrow(field) for field in arrow]
     if public_dictionaries:
         columns = [_with_dictionary(column, arrow, schema, form) for column in columns]
@@ -71,6 +73,13 @@ def declared_columns(
 
 def _words(read: str, dictionaries: bool) -> str:
     return f"{read} and its public dictionaries" if dictionaries else f"{read}: no value was read"
+
+
+def _parquet_schema(path: Path) -> pa.Schema:
+    try:
+        return pq.read_schema(path)
+    except (pa.ArrowException, OSError):
+        raise SourceError(f"{path.name} cannot be read as Parquet; check that the file is whole") from None
 
 
 def _ipc_schema(path: Path) -> pa.Schema:

@@ -272,7 +272,10 @@ def _two_way(release: Release) -> str:
     error = release.answer(Marginal((down, across))).error
     bound = "" if error is None else f", each ± {plus_minus(error)} percentage points certified"
     caption = f"{down} (rows) by {across} (columns): percent of the table{bound}"
-    return f'<figure class="pair"><figcaption>{escape(caption)}</figcaption>{chart}</figure>'
+    scrolled = (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(f"{down} by {across}")}">{chart}</div>'
+    )
+    return f'<figure class="pair"><figcaption>{escape(caption)}</figcaption>{scrolled}</figure>'
 
 
 def _information(cells: np.ndarray) -> float:
@@ -378,12 +381,12 @@ svg .middle{text-anchor:middle;font-size:11px;fill:var(--ink)}svg tspan.dark{fil
 svg .value{text-anchor:end;font-size:12px;fill:var(--soft)}svg .start{font-size:11px;fill:var(--ink)}
 svg .tick{text-anchor:middle;font-size:11px;fill:var(--soft)}svg .grid{stroke:var(--line);fill:none}
 svg .whisker{stroke:var(--mark);stroke-width:1.6;fill:none}svg .typical{stroke-width:4.5}
-svg .measured{stroke-dasharray:3 2}
+svg .measured{stroke-dasharray:3 2}.pair svg.bars{min-width:560px}
 .gauge{height:14px;background:var(--tint);border:1px solid var(--line);border-radius:7px;
 overflow:hidden;max-width:420px}
 .gauge span{display:block;height:100%;background:var(--accent)}.wide{overflow-x:auto}
 details{margin:.8em 0}summary{cursor:pointer;color:var(--accent)}
-@media print{main{padding:0}h2{break-after:avoid}}
+@media print{.pair svg.bars{min-width:0}main{padding:0}h2{break-after:avoid}}
 """
 
 

@@ -36,6 +36,8 @@ LARGEST_EXPONENT = 500.0
 
 
 TEST_LEVEL = 0.05
+USEFUL_SHARE = 0.5
+"""A share of one half is within it of every possible share, so a larger bound says nothing."""
 
 
 def promise(budget: Budget, unit: str, neighbours: str) -> str:
@@ -218,27 +220,41 @@ def epsilon_rows(guarantee: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def generalisation_sentence(facts: dict[str, Any]) -> str:
-    """What answers about this table imply for the population from which its records were drawn."""
-    bias = f"{facts['expected_bias']:.3g}"
-    text = (
-        "This section assumes that the records were drawn independently from a population. Differential privacy limits"
-        " overfitting, even for questions chosen after seeing earlier answers (Bassily et al. 2016; Jung et al. 2020):"
-        f" on average, the share of such a question in the table differs from that in the population by at most {bias}."
-        " The same holds for losses: on average, the excess risk of a model on the population exceeds that on this"
-        f" table by at most {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss of one"
-        f" record can vary), or {bias} times if the loss was chosen beforehand. For a single certified model,"
-        " model.population_excess() bounds the excess risk on the population with a stated probability."
-    )
-    if facts.get("population_error") is not None:
+    """What answers about this table imply for the population from which its records were drawn.
+
+    The bias is that of Bassily et al. 2016, the joint bound that of Jung et al. 2020. A bound on a share above
+    `USEFUL_SHARE` is stated as none.
+    """
+    text = "This section assumes that the records were drawn independently from a population. "
+    if facts["expected_bias"] > USEFUL_SHARE:
         text += (
+            "At this size and budget, differential privacy gives no useful bound on overfitting for questions and"
+            " losses chosen after seeing earlier answers."
+        )
+    else:
+        bias = f"{facts['expected_bias']:.3g}"
+        text += (
+            "Differential privacy limits overfitting, even for questions chosen after seeing earlier answers: on"
+            " average, the share of such a question in the table differs from that in the population by at most"
+            f" {bias}. The same holds for losses: on average, the excess risk of a model on the population exceeds that"
+            f" on this table by at most {2 * facts['expected_bias']:.3g} times the range of its loss (how far the loss"
+            f" of one record can vary), or {bias} times if the loss was chosen beforehand."
+        )
+    text += (
+        " For a single certified model, model.population_excess() bounds the excess risk on the population with a"
+        " stated probability."
+    )
+    if "population_error" not in facts:
+        return text
+    joint = facts["population_error"]
+    if joint is not None and joint <= USEFUL_SHARE:
+        return text + (
             " The answers to all questions of the audited classes and batches are jointly within"
-            f" {facts['population_error']:.3g} of the population with probability {facts['confidence']:g}; other"
+            f" {joint:.3g} of the population with probability {facts['confidence']:g}; other"
             " certified answers have separate bounds."
         )
-    elif "population_error" in facts:
-        text += (
-            " At this size and budget there is no joint bound for all questions of the audited classes: their"
-            " certificates apply to this table only. For a question that was chosen beforehand, answer.population()"
-            " gives an interval."
-        )
-    return text
+    return text + (
+        " At this size and budget there is no useful joint bound for all questions of the audited classes: their"
+        " certificates apply to this table only. For a question that was chosen beforehand, answer.population()"
+        " gives an interval."
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def _add_errors(app: FastAPI) -> None:
 
     async def invalid(http: HttpRequest, error: Exception) -> Response:
         places = error.errors() if isinstance(error, RequestValidationError) else []
-        told = "; ".join(f"{'.'.join(map(str, place['loc'][1:]))}: {place['msg']}" for place in places[:3])
+        told = "; ".join(": ".join(filter(None, (_place(each["loc"]), each["msg"]))) for each in places[:3])
         return await refused(http, HttpProblem("request", told or "the request is not understood"))
 
     async def other(http: HttpRequest, error: Exception) -> Response:
@@ -156,6 +156,11 @@ def _add_errors(app: FastAPI) -> None:
     app.add_exception_handler(ReticentError, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, other)
+
+
+def _place(found: Sequence[str | int]) -> str:
+    """Where in the body, path or query a value is wrong; empty for all of it."""
+    return ".".join(map(str, found[1:]))
 
 
 def _secure(app: FastAPI) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
+from reticent.errors import given, is_mapping
 from reticent.service.settings import (
     LONGEST_ERROR,
     LONGEST_TITLE,
@@ -23,6 +25,19 @@ class Strict(BaseModel):
     """Requests with unknown members are refused: a misspelt option must not be ignored."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_unknown(cls, content: Any) -> Any:
+        """Refuse unknown members with the known ones; Pydantic's own message names only the former."""
+        for name in content if is_mapping(content) else ():
+            if name not in cls.model_fields:
+                raise PydanticCustomError(
+                    "unknown_member",
+                    "there is no member {name}; known: {known}",
+                    {"name": given(name), "known": ", ".join(cls.model_fields)},
+                )
+        return content
 
 
 class ProblemDocument(BaseModel):
@@ -208,7 +223,12 @@ class NewToken(Strict):
     days: float | None = Field(
         None, gt=0, le=LONGEST_TOKEN_DAYS, description="Number of days until it expires; null: until revoked."
     )
-    tables: list[Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]] | None = Field(None, max_length=MOST_TOKEN_TABLES)
+    tables: list[Annotated[str, Field(pattern=f"^{TABLE_NAME}$")]] | None = Field(
+        None,
+        min_length=1,
+        max_length=MOST_TOKEN_TABLES,
+        description="The tables it is for; null: all tables of the creator's token.",
+    )
 
 
 class Rotation(Strict):
@@ -216,7 +236,7 @@ class Rotation(Strict):
 
 
 class Cap(Strict):
-    amount: float | None = Field(None, ge=0, description="The most this analyst may spend; null lifts the cap.")
+    amount: float | None = Field(ge=0, description="The most this analyst may spend; null lifts the cap.")
 
 
 class CapFacts(BaseModel):

@@ -19,15 +19,17 @@ from typing import Any
 import uvicorn
 
 from reticent.domain import Domain
-from reticent.errors import LedgerError, QueryError
+from reticent.errors import LedgerError, QueryError, ReticentError
 from reticent.knowledge.guarantees import Report, silent
 from reticent.service.app import create_app
 from reticent.service.auth import Tokens
 from reticent.service.http.head_limits import timed_head_protocol
 from reticent.service.http.middleware import Middleware
+from reticent.service.http.problems import HttpProblem
 from reticent.service.metrics import Log, Metrics, take_over
 from reticent.service.settings import IDLE_SECONDS, WRITER_IDLE_SECONDS, Settings, TableSettings
 from reticent.service.table_service import TableService
+from reticent.sessions.open import Opening
 from reticent.sessions.session import Session
 from reticent.sources import Table
 
@@ -37,12 +39,25 @@ COLLECT_AFTER = 20_000
 """Objects that must pile up before the garbage collector looks at them."""
 
 
+def check_openings(settings: Settings) -> None:
+    """Refuse tables whose settings contradict each other, before anything is opened."""
+    for entry in settings.tables:
+        try:
+            Opening(**entry.opening, confidence=entry.confidence)
+        except ReticentError as refusal:
+            raise QueryError(f"table {entry.name}: {refusal}") from None
+
+
 def open_tables(settings: Settings, progress: Report = silent) -> dict[str, TableService]:
-    """Open every table with its session; the first opening of a ledger buys the warm start here."""
+    """Open every table with its session; the first opening of a ledger buys the warm start here.
+
+    All tables are read before the first ledger is opened, so that one that cannot be read costs the others nothing.
+    """
+    check_openings(settings)
+    read = [Table.read(entry.table, Domain.read(entry.domain), **entry.reading) for entry in settings.tables]
     tables: dict[str, TableService] = {}
     try:
-        for entry in settings.tables:
-            table = Table.read(entry.table, Domain.read(entry.domain), **entry.reading)
+        for entry, table in zip(settings.tables, read, strict=True):
             tables[entry.name] = TableService(_open_session(entry, table, progress), entry, settings)
     except BaseException:
         for served in tables.values():
@@ -68,19 +83,31 @@ def _open_session(entry: TableSettings, table: Table, progress: Report) -> Sessi
 
 
 def first_token(tokens: Tokens, settings: Settings, *, renew: bool = False) -> Path | None:
-    """Create the first custodian's token in a file that only the operator can read; None if there is one already."""
+    """The file with the first custodian's token, which only the operator can read; None if it was deleted or is stale.
+
+    The token is created where there is no custodian, and replaced with `renew`.
+    """
+    path = Path(f"{settings.tokens}.custodian")
     custodians = tokens.custodians()
     if custodians and not renew:
-        return None
+        return path if _holds_token(path, tokens) else None
     if custodians:
         text = tokens.rotate(custodians[0].id)[1]
     else:
         text = tokens.create(FIRST, "custodian")[1]
-    path = Path(f"{settings.tokens}.custodian")
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text + "\n")
     return path
+
+
+def _holds_token(path: Path, tokens: Tokens) -> bool:
+    """Whether the file holds a token that is still valid."""
+    try:
+        tokens.find(path.read_text(encoding="ascii").strip())
+    except (OSError, UnicodeDecodeError, HttpProblem):
+        return False
+    return True
 
 
 def configuration(app: Any, settings: Settings, *, public: bool, uds: str | None = None) -> uvicorn.Config:
@@ -129,9 +156,9 @@ def _bound(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except (OSError, OverflowError) as error:
+    except (OSError, UnicodeError) as error:
         listener.close()
-        reason = error.strerror if isinstance(error, OSError) else "ports go from 0 to 65535"
+        reason = error.strerror if isinstance(error, OSError) else "no such address"
         raise QueryError(f"{host}:{port} cannot be used ({reason}); choose another") from None
     listener.listen(2048)
     return listener

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from reticent.errors import QueryError, ReticentError
-from reticent.kernel.accounting import Budget
+from reticent.errors import QueryError, ReticentError, is_mapping
+from reticent.kernel.accounting import LARGEST_BUDGET, Budget
+from reticent.kernel.table import MOST_ROWS, WEIGHT_LIMIT
 from reticent.losses.losses import read_losses
 from reticent.planning.smooth import stated_support
+from reticent.service.setting_rules import Flag, Number, OneOf, Text, check_present, check_values
 
 WARM_SHARE = 0.5
 """Of the budget, for the warm start of a served table."""
@@ -23,53 +25,90 @@ IDLE_SECONDS = 75
 """Idle connections stay open longer here than at clients and proxies, so that those close first."""
 WRITER_IDLE_SECONDS = 120
 """The same between readers and writer."""
+SQL_LENGTH = 20_000
+"""Characters of a statement."""
+MOST_LOSSES = 1000
+"""In one batch."""
+PUBLISHED_ROWS = 1_000_000
+"""Synthetic rows of one published release."""
+LONGEST_TITLE = 200
+LONGEST_ERROR = 40
+"""Characters of a wanted error that is a percentage."""
+LONGEST_PAGE = 200
+"""Entries of the history at once."""
+LONGEST_TOKEN_DAYS = 3650
+MOST_TOKEN_TABLES = 100
+HEAD_LIMIT = 32_768
+"""Bytes of a head that may arrive in pieces; the socket's buffer limits what arrives at once."""
+LARGEST_NUMBER = 2**53
+"""Of events and answers; beyond it JSON's numbers are not exact."""
+LONGEST_TICK = 60.0
+"""Seconds."""
+TABLE_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
+RELEASE_NAME = r"r[0-9]{4,8}"
+PERSON_NAME = r"[a-z0-9][a-z0-9._-]{0,39}"
+KEY = r"[A-Za-z0-9._~-]{1,64}"
+LONGEST_DETAIL = 500
+"""Characters of a problem's detail, so that long client input is not sent back."""
+MOST_COUNTED = 10**9
+"""The largest limit that an operator may set."""
+
+FILE = Text("the name of a file")
+COUNTED = Number(1, MOST_COUNTED, whole=True)
+SECONDS = Number(over=0, most=86_400)
+PORT = Number(0, 65_535, whole=True)
+SHARE = Number(over=0, under=1)
+AMOUNT = Number(over=0, most=LARGEST_BUDGET)
+REQUIRED = {"table": '"a.parquet"', "domain": '"a.toml"', "ledger": '"a.ledger"'}
+"""Examples of the settings that every table states."""
 
 
 @dataclass(frozen=True)
 class TableSettings:
     """One table: its rows, its public facts, and its ledger."""
 
-    name: str
-    table: str
-    domain: str
-    ledger: str
-    epsilon: float | None = None
-    delta: float | None = None
-    rho: float | None = None
-    title: str = ""
-    anchor: str | None = None
-    query: str | None = None
-    person: str | None = None
-    most: int | None = None
+    name: Annotated[str, Text("a name")]
+    table: Annotated[str, Text("a file or the URL of a database")]
+    domain: Annotated[str, FILE]
+    ledger: Annotated[str, FILE]
+    epsilon: Annotated[float | None, AMOUNT] = None
+    delta: Annotated[float | None, SHARE] = None
+    rho: Annotated[float | None, AMOUNT] = None
+    title: Annotated[str, Text(empty=True, longest=LONGEST_TITLE)] = ""
+    anchor: Annotated[str | None, FILE] = None
+    query: Annotated[str | None, Text("the text of one SELECT")] = None
+    person: Annotated[str | None, Text("the name of a column")] = None
+    most: Annotated[int | None, Number(1, MOST_ROWS, whole=True)] = None
     """With `person`: every row has weight one, with at most this many rows of each person."""
-    records: int | None = None
-    neighbours: str = "replace-one"
-    version: str | None = None
-    warm_start: float | None = None
+    records: Annotated[int | None, Number(1, WEIGHT_LIMIT - 1, whole=True)] = None
+    neighbours: Annotated[str, OneOf(("replace-one", "add-remove"))] = "replace-one"
+    version: Annotated[str | None, Text(empty=True)] = None
+    warm_start: Annotated[float | None, Number(0, 1)] = None
     """Half of the budget, unless another share, a purpose or a useful bound is stated."""
-    purpose: str | None = None
+    purpose: Annotated[str | None, Text("unlimited or few")] = None
     """"unlimited" or "few": how the first opening uses the budget, instead of a stated share."""
-    useful: float | None = None
+    useful: Annotated[float | None, SHARE] = None
     """The largest predicted bound at which the warm start is bought, instead of a stated share."""
-    engine: str = "default"
-    queries: int | None = None
-    losses: str | None = None
+    engine: Annotated[str, Text("the name of an engine")] = "default"
+    queries: Annotated[int | None, COUNTED] = None
+    losses: Annotated[str | None, FILE] = None
     """For the convex engines: a file with examples of the losses to come."""
-    error: float | None = None
+    error: Annotated[float | None, Number(over=0)] = None
     """For the convex engines: the excess risk of their models; by default the smallest that they can certify."""
-    support: int | None = None
-    smoothness: float | None = None
-    gamma: float | None = None
-    distance: float | None = None
-    confidence: float = 0.95
-    numbers: bool = False
+    support: Annotated[int | None, COUNTED] = None
+    smoothness: Annotated[float | None, SHARE] = None
+    gamma: Annotated[float | None, SHARE] = None
+    distance: Annotated[float | None, Number(least=0, under=1)] = None
+    confidence: Annotated[float, SHARE] = 0.95
+    numbers: Annotated[bool, Flag()] = False
     """Whether to store the position of each number within its bin, so that AVG and SUM of the rows' own numbers can be
     sold."""
-    accept_misfits: bool = False
-    synthetic_rows: bool = False
+    accept_misfits: Annotated[bool, Flag()] = False
+    synthetic_rows: Annotated[bool, Flag()] = False
     """Whether `SELECT *` in SQL shows synthetic rows instead of being refused."""
 
     def __post_init__(self) -> None:
+        check_values(vars(self), TableSettings)
         if not re.fullmatch(TABLE_NAME, self.name):
             raise QueryError(f"table name {self.name!r} must be letters, digits, '_' and '-', at most 64")
         self.budget  # noqa: B018  refused now rather than after the rows were read
@@ -78,7 +117,7 @@ class TableSettings:
     @property
     def budget(self) -> Budget:
         if self.epsilon is None and self.rho is None:
-            raise QueryError(f"table {self.name}: state a budget: epsilon and delta, epsilon (pure), or rho")
+            raise QueryError("state a budget: epsilon and delta, epsilon (pure), or rho")
         return Budget(epsilon=self.epsilon, delta=self.delta, rho=self.rho)
 
     @property
@@ -113,33 +152,34 @@ class Settings:
     """
 
     tables: tuple[TableSettings, ...]
-    tokens: str
-    host: str = "127.0.0.1"
-    port: int = 8000
-    readers: int = 0
-    tick: float = 0.25
-    rate: float = 50.0
-    burst: float = 100.0
-    wrong_tokens: float = 5.0
-    body_limit: int = 65_536
-    head_seconds: float = 10.0
-    body_seconds: float = 10.0
-    work_cells: int = 2**22
-    answer_cells: int = 20_000
-    purchases: int = 64
-    work_steps: int = 10_000_000
-    waiting: int = 256
-    waiting_each: int = 16
-    log_level: str = "info"
-    postgres: int | None = None
+    tokens: Annotated[str, FILE]
+    host: Annotated[str, Text("an address")] = "127.0.0.1"
+    port: Annotated[int, PORT] = 8000
+    readers: Annotated[int, Number(0, 64, whole=True)] = 0
+    tick: Annotated[float, Number(0, LONGEST_TICK)] = 0.25
+    rate: Annotated[float, Number(0)] = 50.0
+    burst: Annotated[float, Number(1)] = 100.0
+    wrong_tokens: Annotated[float, Number(0)] = 5.0
+    body_limit: Annotated[int, COUNTED] = 65_536
+    head_seconds: Annotated[float, SECONDS] = 10.0
+    body_seconds: Annotated[float, SECONDS] = 10.0
+    work_cells: Annotated[int, COUNTED] = 2**22
+    answer_cells: Annotated[int, COUNTED] = 20_000
+    purchases: Annotated[int, Number(0, MOST_COUNTED, whole=True)] = 64
+    work_steps: Annotated[int, COUNTED] = 10_000_000
+    waiting: Annotated[int, COUNTED] = 256
+    waiting_each: Annotated[int, COUNTED] = 16
+    log_level: Annotated[str, OneOf(("debug", "info", "warning", "error"))] = "info"
+    postgres: Annotated[int | None, PORT] = None
     """The PostgreSQL port; None for none."""
-    postgres_connections: int = 100
-    postgres_plaintext: bool = False
+    postgres_connections: Annotated[int, Number(1, 10_000, whole=True)] = 100
+    postgres_plaintext: Annotated[bool, Flag()] = False
     """Allows other machines to connect without TLS, for a tunnel or proxy that encrypts."""
-    tls_certificate: str | None = None
-    tls_key: str | None = None
+    tls_certificate: Annotated[str | None, FILE] = None
+    tls_key: Annotated[str | None, FILE] = None
 
     def __post_init__(self) -> None:
+        check_values(vars(self), Settings)
         if not self.tables or len({table.name for table in self.tables}) < len(self.tables):
             raise QueryError("a server needs at least one table, each with its own name")
         if len({table.name.lower() for table in self.tables}) < len(self.tables):
@@ -148,20 +188,12 @@ class Settings:
             raise QueryError("two tables name the same ledger: one table has one ledger")
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise QueryError("TLS needs both a certificate and a key")
-        if not 0 <= self.tick <= LONGEST_TICK:
-            raise QueryError(f"tick {self.tick!r} must lie between 0 and {LONGEST_TICK:g} seconds")
         if self.postgres is not None:
             self._check_postgres()
-        if not 0 <= self.readers <= 64:
-            raise QueryError(f"readers {self.readers} must lie between 0 and 64")
         if self.readers and any(table.engine != "default" for table in self.tables):
             raise QueryError("readers answer from certificates, threshold engines test each question: set readers to 0")
-        if self.log_level not in ("debug", "info", "warning", "error"):
-            raise QueryError(f"log level {self.log_level!r}: use debug, info, warning or error")
 
     def _check_postgres(self) -> None:
-        if not 1 <= self.postgres_connections <= 10_000:
-            raise QueryError(f"postgres_connections {self.postgres_connections} must lie between 1 and 10000")
         local = self.host in ("localhost", "127.0.0.1", "::1")
         if not local and self.tls_certificate is None and not self.postgres_plaintext:
             raise QueryError(
@@ -178,77 +210,60 @@ class Settings:
         return cls(tables=tuple(TableSettings(**entry) for entry in content["tables"]), **rest)
 
 
-@dataclass(frozen=True)
-class _File:
-    """The shape of the TOML file: [server] and one [tables.NAME] per table."""
-
-    server: Mapping[str, Any] = field(default_factory=dict)
-    tables: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-
-
 def read_settings(path: str | Path, **overrides: Any) -> Settings:
     """A server from its TOML file; paths in it are relative to the file."""
     path = Path(path)
+    check_values(overrides, Settings)
     try:
         if path.is_char_device():
             raise QueryError("a device, not a file; give the name of a file")
-        content = _File(**tomllib.loads(path.read_text(encoding="utf-8")))
-        tables = tuple(_table(name, entry, path.parent) for name, entry in content.tables.items())
-        server = {**content.server, **overrides}
+        server, sections = _sections(tomllib.loads(path.read_text(encoding="utf-8")))
         if "guesses" in server:  # its name in version 0.1
             server["wrong_tokens"] = server.pop("guesses")
-        _only(server, Settings, "server")
-        for name in ("tokens", "tls_certificate", "tls_key"):
-            if name in server:
-                server[name] = str(path.parent / server[name])
-        server.setdefault("tokens", str(path.with_suffix(".tokens")))
-        return Settings(tables=tables, **server)
+        _only(server, Settings, "[server]")
+        tables = tuple(_table(name, entry, path.parent) for name, entry in sections.items())
+        stated = {**_placed(server, ("tokens", "tls_certificate", "tls_key"), path.parent), **overrides}
+        return Settings(tables=tables, **{"tokens": str(path.with_suffix(".tokens")), **stated})
     except OSError as error:
         raise QueryError(f"{path}: cannot be read ({error.strerror})") from None
-    except ReticentError as error:
-        raise QueryError(f"{path}: {error}") from None
-    except (TypeError, ValueError, tomllib.TOMLDecodeError) as error:
+    except (ReticentError, ValueError) as error:
         raise QueryError(f"{path}: {' '.join(str(error).split())}") from None
 
 
+def _sections(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Mapping[str, Any]]]:
+    """[server] and one [tables.NAME] for each table."""
+    for name, value in content.items():
+        if name not in ("server", "tables"):
+            raise QueryError(f"has no place for {name!r}: write it under [server] or [tables.NAME]")
+        if not is_mapping(value):
+            raise QueryError(f"{name} must be a section: write [{'server' if name == 'server' else 'tables.NAME'}]")
+    for name, entry in content.get("tables", {}).items():
+        if not is_mapping(entry):
+            raise QueryError(f"[tables] has a value {name!r} of its own: write it under [tables.NAME]")
+    return dict(content.get("server", {})), dict(content.get("tables", {}))
+
+
 def _table(name: str, entry: Mapping[str, Any], folder: Path) -> TableSettings:
-    _only(entry, TableSettings, f"tables.{name}")
-    placed = {key: str(folder / entry[key]) for key in ("domain", "ledger", "anchor") if key in entry}
-    source = entry.get("table", "")
-    if "://" not in source:
-        placed["table"] = str(folder / source)
-    return TableSettings(**{"name": name, **entry, **placed})
+    where = f"[tables.{name}]"
+    _only(entry, TableSettings, where)
+    check_present({"name": name, **entry}, TableSettings, REQUIRED, where)
+    placed = _placed(entry, ("domain", "ledger", "anchor", "losses"), folder)
+    if "://" not in entry["table"]:
+        placed["table"] = str(folder / entry["table"])
+    try:
+        return TableSettings(**{"name": name, **placed})
+    except ReticentError as error:
+        raise QueryError(f"{where} {error}") from None
+
+
+def _placed(entry: Mapping[str, Any], names: Sequence[str], folder: Path) -> dict[str, Any]:
+    """The entry with these paths relative to the folder."""
+    return {**entry, **{name: str(folder / entry[name]) for name in names if name in entry}}
 
 
 def _only(entry: Mapping[str, Any], kind: type, where: str) -> None:
-    known = {item.name for item in fields(kind)}
+    known = {item.name for item in fields(kind)} - {"tables"}
     for name in entry:
         if name not in known:
-            raise QueryError(f"[{where}] has no setting {name!r}; known: {', '.join(sorted(known))}")
-
-
-SQL_LENGTH = 20_000
-"""Characters of a statement."""
-MOST_LOSSES = 1000
-"""In one batch."""
-PUBLISHED_ROWS = 1_000_000
-"""Synthetic rows of one published release."""
-LONGEST_TITLE = 200
-LONGEST_ERROR = 40
-"""Characters of a wanted error that is a percentage."""
-LONGEST_PAGE = 200
-"""Entries of the history at once."""
-LONGEST_TOKEN_DAYS = 3650
-MOST_TOKEN_TABLES = 100
-HEAD_LIMIT = 32_768
-"""Bytes of a head that may arrive in pieces; the socket's buffer limits what arrives at once."""
-LARGEST_NUMBER = 2**53
-"""Of events and answers; beyond it JSON's numbers are not exact."""
-LONGEST_TICK = 60.0
-"""Seconds."""
-TABLE_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"
-RELEASE_NAME = r"r[0-9]{4,8}"
-PERSON_NAME = r"[a-z0-9][a-z0-9._-]{0,39}"
-KEY = r"[A-Za-z0-9._~-]{1,64}"
-LONGEST_DETAIL = 500
-"""Characters of a problem's detail, so that long client input is not sent back."""
+            raise QueryError(f"{where} has no setting {name!r}; known: {', '.join(sorted(known))}")
+    check_values(entry, kind, f"{where} ")

@@ -89,6 +89,7 @@ class DuckDBEngine:
         self._run = run
         self._coded = coded
         self._form = form
+        self._queried = query is not None
         self._unread: Sequence[str] = ()
         self._read: Sequence[str] = ()
         self._named: Mapping[str, str] = NO_NAMES
@@ -230,7 +231,7 @@ class DuckDBEngine:
         try:
             return action()
         except (duckdb.Error, pa.ArrowException, OSError) as error:
-            reason = _reason(error, self._form)
+            reason = _reason(error, self._form, queried=self._queried)
         raise SourceError(f"{self.label}: {reason}")
 
 
@@ -253,9 +254,10 @@ def _operators(plan: list[dict[str, Any]]) -> Iterator[str]:
         yield from _operators(node["children"])
 
 
-def _reason(error: Exception, form: str) -> str:
+def _reason(error: Exception, form: str, *, queried: bool) -> str:
     if isinstance(error, (duckdb.CatalogException, duckdb.BinderException, duckdb.ParserException)):
-        return "the query does not run on it; check its table and column names"
+        remedy = "the query does not run on it; check its table and column names"
+        return remedy if queried else "its columns cannot be told apart; give each a name of its own"
     if isinstance(error, duckdb.OutOfMemoryException):
         return "memory ran out while grouping; read it on a larger machine or from a database"
     if isinstance(error, (duckdb.IOException, duckdb.PermissionException)):

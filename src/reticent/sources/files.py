@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import glob
+import string
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +14,16 @@ import pyarrow as pa
 from reticent.domain import Attribute, Domain
 from reticent.errors import SourceError
 from reticent.sources.duckdb import DuckDBEngine, quoted_text
-from reticent.sources.frames import refuse_twice
+from reticent.sources.frames import check_names
 
 _CSV = (".csv", ".tsv", ".txt")
-_PARQUET = (".parquet", ".pq")
-_ARROW = (".arrow", ".feather", ".ipc")
+_ENDINGS = {"csv": _CSV, "parquet": (".parquet", ".pq"), "arrow": (".arrow", ".feather", ".ipc")}
 _PACKED = (".gz", ".zst")
 _FORMATS = ".csv .tsv .txt (also .gz, .zst) .parquet .pq .arrow .feather .ipc, or a folder of .parquet"
 _HEADER_BYTES = 1 << 20
+_UNNAMED = "name it in the first line"
+_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+"""DuckDB ignores the case of these letters only."""
 
 
 @dataclass(frozen=True)
@@ -48,28 +52,39 @@ def declared_names(location: Path) -> list[str]:
     """The column names in the header line of a CSV; nothing beyond it is read."""
     header = _header(location)
     names = _names(header, location.name, frozenset(), tab=_ending(location) == ".tsv")[1]
-    refuse_twice(names, location.name)
+    check_names(names, location.name, unnamed=_UNNAMED, fold=str.lower)
     return names
 
 
 def file_format(location: Path) -> tuple[str, Path]:
-    """`csv`, `parquet` or `arrow`, and the file with the header or schema: for a folder, its first file."""
+    """`csv`, `parquet` or `arrow`, and the file with the header or schema: of several, the first."""
     if "://" in str(location):
         raise SourceError("a URL is not supported here; use postgresql:// or a file")
+    form, found = _located(location)
+    return form, found[0]
+
+
+def _located(location: Path) -> tuple[str, list[Path]]:
+    """The format of one file, of a folder or of a pattern, and the files; refused if there are none."""
+    several = any(sign in location.name for sign in "*?[")
     try:
-        if not location.exists():
-            raise SourceError(f"{location} does not exist; check the path")
-        if location.is_dir():
-            found = sorted(location.rglob("*.parquet"))
-            if not found:
-                raise SourceError(f"{location} has no .parquet file in it; check the path")
-            return "parquet", found[0]
-    except OSError:
+        folder = not several and location.is_dir()
+        pattern = f"{glob.escape(str(location))}/**/*.parquet" if folder else str(location)
+        one = not several and not folder and location.exists()
+        found = [location] if one else sorted(map(Path, glob.glob(pattern, recursive=True, include_hidden=True)))
+        empty = one and location.stat().st_size == 0
+    except (OSError, ValueError):
         raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
-    for form, endings in (("csv", _CSV), ("parquet", _PARQUET), ("arrow", _ARROW)):
-        if _ending(location) in endings:
-            return form, location
-    raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
+    if not found:
+        absent = "has no .parquet file in it" if folder else "does not exist"
+        raise SourceError(f"{location} {absent}; check the path")
+    form = "parquet" if folder else next((form for form, ends in _ENDINGS.items() if _ending(location) in ends), None)
+    if form is None:
+        raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
+    if empty:
+        remedy = "write at least a header line" if form == "csv" else "write it again with its columns"
+        raise SourceError(f"{location.name} is empty; {remedy}")
+    return form, found
 
 
 def declares_types(path: str | Path) -> bool:
@@ -83,24 +98,12 @@ def _ending(location: Path) -> str:
 
 
 def _scan(location: Path, domain: Domain, *, queried: bool) -> _Scan:
-    ending = _ending(location)
-    if not any(sign in location.name for sign in "*?["):
-        try:
-            if not location.exists():
-                raise SourceError(f"{location} does not exist; check the path")
-            if location.is_dir():
-                return _Scan(_parquet_scan(location / "**" / "*.parquet"), "parquet")
-            if location.stat().st_size == 0:
-                raise SourceError(f"{location.name} is empty; write at least a header line")
-        except (OSError, ValueError):
-            raise SourceError("the path cannot be opened; check its length, its characters and permissions") from None
-    if ending in _PARQUET:
-        return _Scan(_parquet_scan(location), "parquet")
-    if ending in _CSV:
-        return _Scan(_csv_scan(location, domain, tab=ending == ".tsv", queried=queried), "csv")
-    if ending in _ARROW:
-        return _Scan(_arrow_table(location), "arrow")
-    raise SourceError(f"{location.name} has no known format; use one of {_FORMATS}")
+    form = _located(location)[0]
+    if form == "parquet":
+        return _Scan(_parquet_scan(location / "**" / "*.parquet" if location.is_dir() else location), form)
+    if form == "csv":
+        return _Scan(_csv_scan(location, domain, tab=_ending(location) == ".tsv", queried=queried), form)
+    return _Scan(_arrow_table(location), form)
 
 
 def _parquet_scan(location: Path) -> str:
@@ -116,7 +119,7 @@ def _csv_scan(location: Path, domain: Domain, *, tab: bool, queried: bool) -> st
     """
     wanted = frozenset() if queried else frozenset(domain.names)
     delimiter, names = _names(_header(location), location.name, wanted, tab=tab)
-    refuse_twice(names, location.name)
+    check_names(names, location.name, unnamed=_UNNAMED, fold=lambda name: name.translate(_LOWER))
     columns = ", ".join(f"{quoted_text(name)}: 'VARCHAR'" for name in names)
     empty = [name for name in domain.names if _declares_empty(domain[name])]
     scan = (

@@ -35,7 +35,7 @@ class ArrowFrame:
 def pandas_frame(frame: Any, domain: Domain, person: str | None, label: str) -> ArrowFrame:
     """A pandas frame: NumPy and extension types are kept, objects and categories are encoded cell by cell."""
     names = [name for name in frame.columns if isinstance(name, str)]
-    refuse_twice(names, label)
+    check_names(names, label)
     places = {name: place for place, name in enumerate(frame.columns) if isinstance(name, str)}
     made = _Columns(domain, person, len(frame))
     for name, place in places.items():
@@ -54,7 +54,7 @@ def polars_frame(frame: Any, domain: Domain, person: str | None, label: str) -> 
 def arrow_frame(table: pa.Table, domain: Domain, person: str | None, label: str) -> ArrowFrame:
     """An Arrow table with only the needed columns, because engines are slow with thousands of columns."""
     names = table.column_names
-    refuse_twice(names, label)
+    check_names(names, label)
     needed = {name: table.column(place) for place, name in enumerate(names) if name in domain or name == person}
     return _whole(needed, table.num_rows, {}, [name for name in names if name not in needed])
 
@@ -74,12 +74,16 @@ def _whole(
     return ArrowFrame(table, coded, tuple(unread), tuple(read), named or {})
 
 
-def refuse_twice(names: Sequence[str], label: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
+def check_names(names: Sequence[str], label: str, *, unnamed: str = "", fold: Callable[[str], str] = str) -> None:
+    """Refuse columns that share a name after `fold` and, where a remedy for it is given, columns without one."""
+    seen: dict[str, str] = {}
+    for place, name in enumerate(names, start=1):
+        if unnamed and not name:
+            raise SourceError(f"{label}: column {place} has no name; {unnamed}")
+        if (other := seen.setdefault(fold(name), name)) != name:
+            raise SourceError(f"{label} names columns {other!r} and {name!r}, which differ only in case; rename one")
+        if len(seen) < place:
             raise SourceError(f"{label} names the column {name!r} twice; rename one")
-        seen.add(name)
 
 
 @dataclass(frozen=True)

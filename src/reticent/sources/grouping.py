@@ -94,7 +94,11 @@ def required_columns(engine: Engine, names: Sequence[str]) -> Mapping[str, Colum
     columns = engine.columns()
     missing = [name for name in names if name not in columns]
     if missing:
-        raise SourceError(f"{engine.label} has no column {_listed(missing, 5)}; it has {_listed(list(columns), 12)}")
+        near = {name.lower() for name in missing} & {name.lower() for name in columns}
+        case = "; one differs only in case: rename it" if near else ""
+        raise SourceError(
+            f"{engine.label} has no column {_listed(missing, 5)}; it has {_listed(list(columns), 12)}{case}"
+        )
     return columns
 
 

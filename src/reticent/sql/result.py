@@ -70,7 +70,10 @@ class ResultTable(Framed):
     basis: str = ""
     """What sums and averages are of, in one line: values clipped to the declared range, persons' means."""
     types: tuple[str, ...] = ()
-    """The kind of each column: number, integer, text, truth, date or timestamp; dates are shown as ISO text."""
+    """The kind of each column: number, integer, text, truth, date or timestamp; dates are shown as ISO text.
+
+    An estimate of an integer may have a fraction.
+    """
     typical: tuple[tuple[float | None, ...], ...] = ()
     """As `errors`, for counts: what 19 of 20 such questions err at most. Empty where nothing is stated."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from math import comb
 
 import numpy as np
@@ -271,14 +272,25 @@ def test_the_sentence_holds_for_every_certificate() -> None:
     assert both == population_facts(budget, [two], confidence=0.95, neighbours="replace-one")["population_error"]
     for facts in (
         {"expected_bias": 0.1, "confidence": 0.95, "population_error": both},
-        {"expected_bias": 1, "confidence": 0.95},
+        {"expected_bias": 0.5, "confidence": 0.95},
     ):
         # A loss chosen after seeing answers fits both its model and its best parameters to the table: twice the bias.
         stated = generalisation_sentence(facts)
         assert f"at most {2 * facts['expected_bias']:.3g} times the range of its loss" in stated
         assert f"{facts['expected_bias']:.3g} times if the loss was chosen beforehand" in stated
-    silent = generalisation_sentence({"expected_bias": 1, "confidence": 0.95, "population_error": None})
-    assert "there is no joint bound" in silent
+
+
+@pytest.mark.parametrize("joint", [None, 0.868, 0.501])
+def test_a_bound_that_says_nothing_is_stated_as_none(joint: float | None) -> None:
+    silent = generalisation_sentence({"expected_bias": 0.801, "confidence": 0.95, "population_error": joint})
+    assert "there is no useful joint bound" in silent
+    assert "no useful bound on overfitting" in silent
+    assert not re.search(r"0\.8|0\.5|1\.6", silent)
+    told = generalisation_sentence({"expected_bias": 0.5, "confidence": 0.95, "population_error": 0.5})
+    assert "by at most 0.5." in told
+    assert "jointly within 0.5 of the population" in told
+    for text in (silent, told):
+        assert not re.search(r"\d{4}\)|et al\.", text), "a report names no literature"
 
 
 def test_the_report_shows_both_bars(plain: rt.Release, release: rt.Release, tmp_path) -> None:

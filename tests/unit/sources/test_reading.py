@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import os
+import re
 import time
 import traceback
 from pathlib import Path
@@ -20,6 +21,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
+from reticent.custodian.declared import declared_columns
 from reticent.domain import Categorical, Domain, Integer, Numeric
 from reticent.errors import DomainError, SourceError
 from reticent.kernel import table as kernel
@@ -238,7 +240,7 @@ BAD = {
     "damaged parquet": (damaged, {}, "cannot be"),
     "not arrow": (lambda f: written(f, "a.arrow", SECRET.encode() * 9), {}, "not a complete Arrow file"),
     "bad gzip": (lambda f: written(f, "a.csv.gz", b"\x1f\x8b" + SECRET.encode()), {}, "cannot be read"),
-    "empty folder": (lambda f: f, {}, "cannot be opened"),
+    "empty folder": (lambda f: f, {}, "has no .parquet file in it"),
     "missing person": (as_parquet, {"person": "nobody", "records": 3}, "no column 'nobody'"),
     "person not text": (as_parquet, {"person": 5, "records": 3}, "name of a column"),
     "bad query": (as_parquet, {"query": "SELEC", "records": 3}, "the query does not run"),
@@ -451,3 +453,85 @@ def test_quoted_empty_fields_are_null_where_nothing_declares_them(tmp_path: Path
         assert counts.marginal(("plain",)).tolist() == [1, 1, 0]
         assert counts.marginal(("number",)).tolist() == [1, 0, 1, 0]
     assert exact_counts(Table.read(tmp_path / "rows.csv", domain)).marginal(("reason",)).tolist() == [1, 1, 0, 0, 0]
+
+
+TWINS = pa.table({"Sex": ["f", "m"], "sex": ["1", "2"], "age": [2, 3]})
+NAMELESS = pa.table([["f", "m"], ["1", "2"]], names=["sex", ""])
+FOLDED = "has no column 'sex'; it has 'Sex', 'sex_1', 'age'; one differs only in case: rename it"
+SEXES = Domain(sex=Categorical(["f", "m"], other=True))
+
+
+def named(folder: Path, name: str, rows: pa.Table | None) -> Path:
+    """A file of these rows, in the format of its name; an empty one without rows."""
+    path = folder / name
+    if rows is None:
+        path.touch()
+    elif path.suffix == ".parquet":
+        pyarrow.parquet.write_table(rows, path)
+    elif path.suffix == ".arrow":
+        pyarrow.feather.write_feather(rows, path)
+    else:
+        columns = [",".join(rows.column_names), *(",".join(map(str, row.values())) for row in rows.to_pylist())]
+        path.write_text("\n".join(columns) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "reading", "drafting"),
+    [
+        ("a.csv", TWINS, "names columns 'Sex' and 'sex', which differ only in case", ""),
+        (
+            "a.parquet",
+            TWINS,
+            FOLDED,
+            "names columns 'Sex' and 'sex', which",
+        ),
+        (
+            "a.arrow",
+            TWINS,
+            FOLDED,
+            "names columns 'Sex' and 'sex', which",
+        ),
+        ("a.csv", NAMELESS, "a.csv: column 2 has no name; name it in the first line", ""),
+        ("a.csv", pa.table({"sex": ["f"], " ": ["x"]}), "a.csv: column 2 has no name", ""),
+        ("a.parquet", NAMELESS, None, "a.parquet: column 2 has no name; name it, or leave it out"),
+        ("a.arrow", NAMELESS, None, "a.arrow: column 2 has no name; name it, or leave it out"),
+        ("a.csv", None, "a.csv is empty; write at least a header line", ""),
+        ("a.parquet", None, "a.parquet is empty; write it again with its columns", ""),
+        ("a.arrow", None, "a.arrow is empty; write it again with its columns", ""),
+        ("a.xyz", None, "a.xyz has no known format", ""),
+    ],
+)
+def test_columns_and_files_are_refused_for_the_right_reason(
+    name: str, rows: pa.Table | None, reading: str | None, drafting: str, tmp_path: Path
+) -> None:
+    """No query is blamed where none was given, and no draft holds names that the reading refuses."""
+    path = named(tmp_path, name, rows)
+    with pytest.raises(SourceError, match=re.escape(drafting or reading or "")):
+        declared_columns(path)
+    if reading is None:
+        Table.read(path, SEXES)
+    else:
+        with pytest.raises(SourceError, match=re.escape(reading)) as caught:
+            Table.read(path, SEXES)
+        assert "query" not in str(caught.value)
+        assert "permissions" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "told"), [("", "has no .parquet file in it"), ("*.parquet", "does not exist")])
+def test_a_place_without_files_is_told_as_such(name: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("sex\n")
+    with pytest.raises(SourceError, match=told):
+        Table.read(tmp_path / name if name else tmp_path, SEXES)
+
+
+def test_a_broken_parquet_file_is_one_line_for_a_draft(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(SourceError, match="check that the file is whole"):
+        declared_columns(tmp_path / "a.parquet")
+
+
+def test_names_that_only_unicode_folds_are_two_columns(tmp_path: Path) -> None:
+    """DuckDB tells them apart, so such a file is read as before."""
+    (tmp_path / "a.csv").write_text("É,é,sex\n1,2,f\n")
+    assert Table.read(tmp_path / "a.csv", SEXES).domain.names == ("sex",)

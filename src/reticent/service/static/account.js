@@ -28,7 +28,7 @@ function budgetCard({ budget, symbol, table }) {
 function spendingCard(spending, { symbol }) {
   const byPerson = new Map();
   for (const charge of spending.charges) byPerson.set(charge.analyst ?? "first measurements and certificates", (byPerson.get(charge.analyst ?? "first measurements and certificates") ?? 0) + charge.cost);
-  const entries = [...byPerson].map(([label, value]) => ({ label, value, error: null })).sort((a, b) => b.value - a.value);
+  const entries = [...byPerson].map(([label, value]) => ({ label, value })).sort((a, b) => b.value - a.value);
   return h("section", { class: "card" }, h("h2", null, "Spending over time"),
     spending.charges.length ? [staircase(spending.charges, spending.limit, symbol), h("h3", null, "By whom"), h("div", { class: "wide" },
       h("table", STACKED.table, h("thead", STACKED.group, h("tr", STACKED.row, [["Who", null], ["Spent", "number"], ["Share of the budget", "number"]].map(([name, style]) => h("th", { scope: "col", role: "columnheader", class: style }, name)))),

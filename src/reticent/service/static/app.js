@@ -16,18 +16,26 @@ const VIEWS = {
   ask: ["Ask", askView], history: ["History", historyView], releases: ["Releases", releasesView],
   analysts: ["Analysts", peopleView, "custodian"], account: ["Account", accountView, "custodian"],
 };
-const state = { me: null, table: null, budget: null };
+const state = { me: null, titles: new Map(), table: null, budget: null };
 
 async function start() {
   if (!api.token.get()) return signIn();
   show(main, busy("Signing in …"));
   try {
-    state.me = await api.get("/v1/me");
+    const [me, { tables }] = await Promise.all([api.get("/v1/me"), api.get("/v1/tables")]);
+    state.me = me;
+    state.titles = titled(tables);
     if (!state.me.tables.length) return show(main, h("p", { class: "pad" }, "This token gives access to no table. Ask the custodian."));
     await choose(state.me.tables.includes(state.table?.name) ? state.table.name : state.me.tables[0]);
   } catch (error) {
     if (error.status !== 401) show(main, h("div", { class: "pad" }, refusal(error), h("button", { type: "button", onclick: start }, "Try again")));
   }
+}
+
+// By name; a title that several tables share is followed by the name.
+function titled(tables) {
+  const shared = (title) => tables.filter((other) => other.title === title).length > 1;
+  return new Map(tables.map(({ name, title }) => [name, shared(title) ? `${title} (${name})` : title]));
 }
 
 async function choose(name) {
@@ -55,7 +63,7 @@ function header() {
   const chosen = current();
   const tables = me.tables.length > 1
     ? h("select", { "aria-label": "Table", onchange: (event) => choose(event.target.value) },
-        me.tables.map((name) => h("option", { value: name, selected: name === table.name }, name)))
+        me.tables.map((name) => h("option", { value: name, selected: name === table.name }, state.titles.get(name))))
     : h("span", { class: "table-name" }, table.title);
   const whole = budget.own_cap ?? budget.limit;
   const left = whole ? Math.min(1, budget.own_remaining / whole) : 0;

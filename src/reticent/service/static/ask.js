@@ -7,12 +7,21 @@ import { busy, debounce, field, h, notice, refusal, say, show } from "./dom.js";
 import { resultView } from "./result.js";
 import { amount, number, percent } from "./words.js";
 
+// Refusals that the same question would meet again.
+const FINAL = new Set(["question", "too-complex", "request", "budget"]);
+
+function positive(text) {
+  const value = Number(text.endsWith("%") ? text.slice(0, -1) || NaN : text);
+  return Number.isFinite(value) && value > 0;
+}
+
 export function askView(view, state) {
   const { table } = state;
   const question = newQuestion();
   let mode = "build";
   let asked = 0;
   let answered = null; // {key, words, article} of the answer that is shown
+  let refused = null; // {key, final} of the request whose refusal is shown
   const sql = h("textarea", { rows: 7, spellcheck: "false", autocapitalize: "off", class: "code" });
   const preview = h("pre", { class: "code preview", tabindex: "0", "aria-label": "The question as SQL" });
   const summary = h("p", { class: "summary", "aria-live": "polite" });
@@ -32,11 +41,20 @@ export function askView(view, state) {
     const body = mode === "sql" ? { sql: sql.value.trim() } : bodyOf(question, table);
     if (bound.checked) {
       const text = wanted.value.trim();
-      if (text.endsWith("%")) body.error = text;
-      else if (Number(text) > 0) body.error = Number(text);
-      else return null;
+      body.error = text.endsWith("%") ? text : Number(text);
     }
     return body;
+  }
+
+  // Why this cannot be asked: {text, wrong}, where what is only missing is not wrong; null if it can.
+  function obstacle() {
+    const text = wanted.value.trim();
+    if (bound.checked && text === "") return { text: "Enter the largest acceptable error.", wrong: false };
+    if (bound.checked && !positive(text)) {
+      const range = records() ? `a number of ${table.unit}s above 0` : mode === "sql" ? "a number above 0, or a percentage such as 1%" : `a number above 0, in units of ${question.measure}`;
+      return { text: `${text} is not an error; enter ${range}${/\d,\d/.test(text) ? ", with a decimal point and no commas" : ""}.`, wrong: true };
+    }
+    return mode === "sql" && sql.value.trim() === "" ? { text: "Write a statement.", wrong: false } : null;
   }
 
   // What is asked, whatever its precision.
@@ -64,7 +82,16 @@ export function askView(view, state) {
     unit.textContent = records() ? `${table.unit}s` : mode === "sql" ? "(number in the column's unit, or percent)" : `in units of ${question.measure}`;
     if (wanted.dataset.own !== "yes") wanted.value = suggestion();
     button.textContent = "Ask";
-    button.disabled = false;
+    const hindered = obstacle();
+    const same = refused !== null && refused.key === JSON.stringify(request());
+    if (refused !== null && !same) {
+      refused = null;
+      show(answer);
+    }
+    button.disabled = hindered !== null || (same && refused.final);
+    wanted.setAttribute("aria-invalid", String(hindered?.wrong ?? false));
+    if (hindered) return show(price, h("p", { class: hindered.wrong ? "wrong" : "hint" }, hindered.text));
+    if (same && bound.checked) return show(price);
     if (!bound.checked) return show(price, h("p", { class: "hint" }, "Free: the best answer from existing measurements. Nothing is spent."));
     show(price, busy("Asking for the price …"));
     quote();
@@ -80,14 +107,16 @@ export function askView(view, state) {
 
   const quote = debounce(async () => {
     const body = request();
-    if (!body) return show(price, h("p", { class: "hint" }, "Enter the largest acceptable error."));
+    const current = () => bound.checked && JSON.stringify(request()) === JSON.stringify(body);
+    if (!bound.checked || obstacle() || refused !== null) return;
     try {
       const cost = await api.post(`/v1/tables/${table.name}/cost`, body);
-      if (!bound.checked) return;
+      if (!current()) return;
       show(price, priced(cost));
       button.textContent = cost.free ? "Ask (free)" : !cost.affordable ? "Not enough budget" : `Pay ${amount(cost.price)} ${state.symbol} and ask`;
       button.disabled = !cost.affordable;
     } catch (error) {
+      if (!current() || refused !== null) return;
       show(price, refusal(error));
       button.disabled = true;
     }
@@ -106,12 +135,12 @@ export function askView(view, state) {
 
   async function submit(event) {
     event.preventDefault();
+    if (button.disabled) return; // Ctrl + Enter does no more than the button
     const body = request();
-    if (!body || body.sql === "") return;
     const mine = (asked += 1);
     const words = mode === "sql" ? body.sql : wordsOf(question, table);
     const key = identity();
-    answered = null;
+    answered = refused = null;
     show(answer, busy("Asking …"));
     button.disabled = true;
     try {
@@ -123,9 +152,10 @@ export function askView(view, state) {
       answer.querySelector("h2")?.focus({ preventScroll: false });
       if (body.error) await state.refresh();
     } catch (error) {
-      if (mine === asked) show(answer, error.kind === "budget" ? notice("warn", error.problem.title, error.problem.detail, "Free answers remain: choose “Best free answer”.") : refusal(error));
+      if (mine !== asked) return;
+      refused = { key: JSON.stringify(body), final: FINAL.has(error.kind) };
+      show(answer, error.kind === "budget" ? notice("warn", error.problem.title, error.problem.detail, "Free answers remain: choose “Best free answer”.") : refusal(error));
     } finally {
-      button.disabled = false;
       changed();
     }
   }

@@ -97,7 +97,7 @@ function charts(data) {
   return data.columns.map((name, place) => {
     if (!data.aggregates[place]) return null;
     const entries = data.rows.map((row, index) => ({
-      label: keys.map((key) => (row[key] === null ? "NULL" : String(row[key]))).join(" · ") || name,
+      label: keys.length ? keys.map((key) => (row[key] === null ? "NULL" : String(row[key]))) : [name],
       value: row[place] ?? 0, error: data.errors[index][place], typical: usually(data, index, place),
     }));
     return [data.aggregates.filter(Boolean).length > 1 ? h("h3", null, name) : null, bars(entries, name)];

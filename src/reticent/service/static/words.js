@@ -26,8 +26,8 @@ export function amount(value) {
 }
 
 export function percent(share) {
-  if (share > 0 && share < 1e-5) return "< 0.001 %";
-  return `${Number((100 * share).toPrecision(3))} %`;
+  if (share > 0 && share < 1e-5) return "< 0.001%";
+  return `${Number((100 * share).toPrecision(3))}%`;
 }
 
 export function time(seconds) {
