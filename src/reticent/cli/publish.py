@@ -282,12 +282,8 @@ def show_release(published: Any, written: dict[str, str]) -> None:
         _item(f"typically within {error.bound:.2%}: {error.words}")
     for guarantee in published.guarantees:
         by = "by the theorem" if guarantee.origin == "theorem" else "by an audit"
-<<<<<<< HEAD
         by = "by the noise of their measurements" if guarantee.measured else by
-        console.print(f"  {_stated(guarantee.bound)}: {guarantee.covered}, {by}")
-=======
-        _item(f"{_stated(guarantee.bound)}: every query asked for, {by}")
->>>>>>> words
+        _item(f"{_stated(guarantee.bound)}: {guarantee.covered}, {by}")
     for certificate in published.losses:
         _item(f"{losses_sentence(certificate, published.confidence)}", markup=False)
     bounds = (*published.certificates, *published.guarantees)
