@@ -623,6 +623,8 @@ def unmeasured_note(knowledge: Knowledge, origin: str, queries: Iterable[Query])
 def _unknown(knowledge: Knowledge, columns: Collection[str]) -> bool:
     if knowledge.certified or not all(map(knowledge.current.uniform, columns)):
         return False
+    if knowledge.learnt.intersection(columns):
+        return False
     return not any(name in columns for one in knowledge.measurements() for name in _columns(one.query, knowledge))
 
 
