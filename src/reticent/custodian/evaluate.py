@@ -122,7 +122,7 @@ def _every_range(entry: AllRanges, table: Table, total: int, source: Any) -> np.
     """Errors of all ranges of an entry."""
     domain = table.domain
     if (count := entry.count(domain)) > MOST_RANGES:
-        raise QueryError(f"{entry.text} are {count} ranges; at most {MOST_RANGES} are evaluated: name fewer columns")
+        raise QueryError(f"{entry.wording} are {count} ranges; at most {MOST_RANGES} are evaluated: name fewer columns")
     names = domain.canonical(entry.attributes)
     truth = entry.answers(domain, exact_counts(table).marginal(names))
     return truth / total - entry.answers(domain, source.marginals([names])[0])

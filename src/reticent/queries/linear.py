@@ -120,7 +120,7 @@ class Mean(OfColumn):
 
     def _compile(self, domain: Domain) -> Form:
         if self.resolve(domain) is not self:
-            raise QueryError(f"{self.text} is a ratio on this domain, not linear; ask the parts of resolve(domain)")
+            raise QueryError(f"{self.wording} is a ratio on this domain, not linear; ask the parts of resolve(domain)")
         return Product((self.column,), (scaled_numbers(domain, self.column)[0],))
 
     def _write(self) -> str:
@@ -236,8 +236,8 @@ class Ratio(Query):
     def wording(self) -> str:
         """As it was asked, for messages: a mean is not called a quotient of its parts."""
         if isinstance(self.numerator, Total) and self.is_mean:
-            return f"mean({name_text(self.numerator.column)}, {self.numerator.where.text})"
-        return self.text
+            return readable_text(f"mean({name_text(self.numerator.column)}, {self.numerator.where.text})")
+        return super().wording
 
     def units(self, domain: Domain) -> tuple[float, float]:
         """(offset, scale): the user's value is offset + scale * numerator / denominator."""

@@ -28,6 +28,7 @@ from reticent.errors import (
 )
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.choose import PUBLIC_SEED, TREE_CELLS, choose, with_room
+from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.knowledge.guarantees import Outcome
 from reticent.queries.base import Linear
@@ -72,6 +73,7 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
         A release whose answers carry no bound, with synthetic rows and models.
 
     Raises:
+        DomainError: The rules of the domain together exclude every record.
         QueryError: A measurement has another shape than its query, names attributes that the domain lacks, or is
             outside the range of numbers that a fit takes.
 
@@ -102,6 +104,7 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
     asked = Workload([entry.query for entry in known if isinstance(entry.query, Linear | Marginal)], domain=domain)
     sets = Workload([Marginal(entry.query.attributes) for entry in known])
     choice = choose(domain, sets, tree_cells=TREE_CELLS)
+    check_rules(domain)
     refuse_beyond(COPIES * choice.bytes, "the fit", "use fewer or coarser attributes")
 
     def learn(held: Hypothesis) -> FitReport:
@@ -148,7 +151,7 @@ def _from_dict(entry: Any) -> Measurement:
         raise QueryError('a measurement is an object with the keys "query", "values" and "sd"')
     query = query_from_dict(entry["query"])
     if not isinstance(query, Linear | Marginal):
-        raise QueryError(f"{query.text} is neither a linear query nor a marginal: measure its parts")
+        raise QueryError(f"{query.wording} is neither a linear query nor a marginal: measure its parts")
     return Measurement(query, entry["values"], real_number(entry["sd"], "sd", "a positive number"))
 
 
@@ -169,11 +172,11 @@ def _checked(entry: Any, domain: Domain) -> Measurement:
     names = query.names if isinstance(query, Marginal) else ()
     canonical = domain.canonical(query.attributes)
     if domain.cells(canonical) > MOST_CELLS:
-        raise QueryError(f"{query.text} has {domain.cells(canonical)} cells; a fit takes up to {MOST_CELLS}")
+        raise QueryError(f"{query.wording} has {domain.cells(canonical)} cells; a fit takes up to {MOST_CELLS}")
     values = entry.values
     shape = tuple(domain[name].size for name in names)
     if values.shape != shape:
-        raise QueryError(f"{query.text} has values of shape {values.shape}; it needs {shape}")
+        raise QueryError(f"{query.wording} has values of shape {values.shape}; it needs {shape}")
     values, sd = _as_shares(query, domain, values, real_number(entry.sd, "sd", "a positive number"))
     ordered = values.transpose([names.index(name) for name in canonical]) if names else values
     return Measurement(Marginal(canonical) if names else query, ordered, sd, entry.noise)
@@ -183,17 +186,17 @@ def _as_shares(query: Linear | Marginal, domain: Domain, values: np.ndarray, sd:
     """Values and their noise in units of the query's range, as fits take them."""
     offset, scale = query.units(domain) if isinstance(query, Linear) else (0.0, 1.0)
     if scale == 0:
-        raise QueryError(f"{query.text} is {shown(offset)} on every table of this domain; leave its measurement out")
+        raise QueryError(f"{query.wording} is {shown(offset)} on every table of this domain; leave its measurement out")
     low, high = SMALLEST * scale, LARGEST * scale
     if not low <= sd <= high:
         raise QueryError(
-            f"{query.text} has sd={sd:.3g}; a fit takes {low:.2g} to {high:.2g}: "
+            f"{query.wording} has sd={sd:.3g}; a fit takes {low:.2g} to {high:.2g}: "
             + ("for an exact value give sd=1e-9 of its range" if sd < low else "leave out what says nothing")
         )
     distance = np.abs(values - offset)
     if distance.size and float(distance.max()) > high:
         most = float(values.flat[int(distance.argmax())])
         raise QueryError(
-            f"{query.text} has the value {most:.3g}; a fit takes at most {high:.2g}: divide counts by the records"
+            f"{query.wording} has the value {most:.3g}; a fit takes at most {high:.2g}: divide counts by the records"
         )
     return (values - offset) / scale, sd / scale

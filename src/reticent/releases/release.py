@@ -303,6 +303,7 @@ class Release:
 
     hypothesis: Hypothesis
     measurements: tuple[Measurement, ...]
+    """Shares of the table; of a mean, shares of the range of its column, whose smallest number is 0."""
     certificates: tuple[Certificate, ...]
     records: float
     notes: dict[str, Any]
