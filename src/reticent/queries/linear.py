@@ -22,7 +22,7 @@ from reticent.domain.attribute import shown
 from reticent.errors import QueryError, has_type, is_mapping
 from reticent.queries.base import Linear, Query, checked_predicate, domain_order
 from reticent.queries.forms import MAX_CELLS, Form, Product, bin_reach, checked_values, scaled_numbers, weighted_by
-from reticent.queries.literals import name_text
+from reticent.queries.literals import name_text, readable_text
 from reticent.queries.predicate import Everything, Predicate, all_of, col
 
 

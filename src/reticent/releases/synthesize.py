@@ -73,8 +73,8 @@ def weighted_rows(
     if effective < LEAST_EFFECTIVE:
         raise QueryError(
             f"the weights of the most uneven replicate are worth {effective:.0%} of the rows (effective sample size), "
-            "below the third at which weighted rows stop representing a replicate; use answer.population or "
-            "model.population of the release"
+            "less than a third: too few to represent the replicate; use answer.population or model.population of the "
+            "release"
         )
     codes = np.asarray(codes).reshape(-1, len(domain))
     table = decode(codes, domain, _spread(codes, domain, generator, {}, independent))
