@@ -35,8 +35,8 @@ def test_the_basis_of_an_average_names_its_column() -> None:
 
 def test_queries_are_shown_with_their_letters_and_paid_under_their_text() -> None:
     query = rt.count((rt.col("Ünï4") == "日本 😀") & (rt.col("a") == "b"))
-    assert repr(query) == query.wording == 'count((a == "b" and "Ünï4" == "日本 😀"))'
-    assert query.text == 'count((a == "b" and "\\u00dcn\\u00ef4" == "\\u65e5\\u672c \\ud83d\\ude00"))'
+    assert repr(query) == query.wording == 'count(("Ünï4" == "日本 😀" and a == "b"))'
+    assert query.text == 'count(("\\u00dcn\\u00ef4" == "\\u65e5\\u672c \\ud83d\\ude00" and a == "b"))'
 
 
 @pytest.mark.parametrize("name", ["a\\u00dc", "back\\\\slash", 'quote"', "line\nü", "\x7f", "\u200b", "\u202e"])
