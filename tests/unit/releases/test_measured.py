@@ -198,6 +198,14 @@ def test_the_largest_and_smallest_numbers_are_fitted(value: float, sd: float) ->
         assert np.isfinite(np.asarray(fitted.answer(rt.marginal("sex", "town")).value)).all()
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_number_far_from_any_share_is_fitted_beside_others() -> None:
+    domain = rt.Domain(a=3, b=4)
+    pair = rt.Measurement(rt.marginal("a", "b"), np.full((3, 4), 1 / 12), sd=0.01)
+    single = rt.Measurement(rt.marginal("a"), [-(2.0**30), 0.2, 0.7], sd=0.1)
+    assert "contradict" in rt.fit(domain, [single, pair], records=10).notes["fit"]
+
+
 def test_a_mean_that_is_the_same_on_every_table_is_refused() -> None:
     domain = rt.Domain(c=rt.Categorical([7], other=False), sex=2)
     with pytest.raises(rt.QueryError, match="on every table"):
