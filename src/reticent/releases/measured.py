@@ -191,12 +191,13 @@ def _as_shares(query: Linear | Marginal, domain: Domain, values: np.ndarray, sd:
     if not low <= sd <= high:
         raise QueryError(
             f"{query.wording} has sd={sd:.3g}; a fit takes {low:.2g} to {high:.2g}: "
-            + ("for an exact value give sd=1e-9 of its range" if sd < low else "leave out what says nothing")
+            + (f"for an exact value give sd={1e-9 * scale:.2g}" if sd < low else "leave this measurement out")
         )
     distance = np.abs(values - offset)
     if distance.size and float(distance.max()) > high:
         most = float(values.flat[int(distance.argmax())])
+        remedy = "divide counts by the records" if (offset, scale) == (0.0, 1.0) else "give it in the column's unit"
         raise QueryError(
-            f"{query.wording} has the value {most:.3g}; a fit takes at most {high:.2g}: divide counts by the records"
+            f"{query.wording} has the value {most:.3g}; a fit takes at most {high:.2g}: {remedy}"
         )
     return (values - offset) / scale, sd / scale
