@@ -197,7 +197,5 @@ def _as_shares(query: Linear | Marginal, domain: Domain, values: np.ndarray, sd:
     if distance.size and float(distance.max()) > high:
         most = float(values.flat[int(distance.argmax())])
         remedy = "divide counts by the records" if (offset, scale) == (0.0, 1.0) else "give it in the column's unit"
-        raise QueryError(
-            f"{query.wording} has the value {most:.3g}; a fit takes at most {high:.2g}: {remedy}"
-        )
+        raise QueryError(f"{query.wording} has the value {most:.3g}; a fit takes at most {high:.2g}: {remedy}")
     return (values - offset) / scale, sd / scale
