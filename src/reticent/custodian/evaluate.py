@@ -30,7 +30,11 @@ class Published(Protocol):
 
 @dataclass(frozen=True)
 class Evaluation:
-    """True errors over a workload, as fractions of the table; means are weighted as the workload is."""
+    """True errors over a workload, as fractions of the table.
+
+    Means are weighted as the workload is: a marginal and a single query count with their weight, an entry of ranges
+    with its weight times its number of ranges.
+    """
 
     max_error: float
     mean_error: float
@@ -95,11 +99,11 @@ def evaluate(published: Any, table: Table, workload: Workload) -> Evaluation:
         distances.append(float(difference.sum()) / 2)
         names.append(" x ".join(attributes))
     counted: list[float] = []
-    for entry in workload.ranges:
+    for entry, weight in zip(workload.ranges, workload.range_weights, strict=True):
         difference = np.abs(_every_range(entry, table, total, source))
         errors.append(float(difference.max()))
         sizes.append(float(difference.mean()))
-        counted.append(difference.size)
+        counted.append(weight * difference.size)
     for query in workload.queries:
         statistic = LinearCount(query, table.domain)
         grid = statistic.resolution(table.grid)
@@ -107,7 +111,7 @@ def evaluate(published: Any, table: Table, workload: Workload) -> Evaluation:
         error = abs(exact - source.expect(query))
         errors.append(error)
         sizes.append(error)
-    weights = [*workload.marginal_weights, *counted, *([1.0] * len(workload.queries))]
+    weights = [*workload.marginal_weights, *counted, *workload.query_weights]
     mean = float(np.average(distances, weights=workload.marginal_weights)) if distances else None
     return Evaluation(
         max(errors), float(np.average(sizes, weights=weights)), mean, dict(zip(names, distances, strict=True))
@@ -118,7 +122,7 @@ def _every_range(entry: AllRanges, table: Table, total: int, source: Any) -> np.
     """Errors of all ranges of an entry."""
     domain = table.domain
     if (count := entry.count(domain)) > MOST_RANGES:
-        raise QueryError(f"{entry.text} are {count} ranges; at most {MOST_RANGES} are evaluated: name fewer columns")
+        raise QueryError(f"{entry.wording} are {count} ranges; at most {MOST_RANGES} are evaluated: name fewer columns")
     names = domain.canonical(entry.attributes)
     truth = entry.answers(domain, exact_counts(table).marginal(names))
     return truth / total - entry.answers(domain, source.marginals([names])[0])

@@ -147,10 +147,12 @@ class DiscoverySearch:
         self._units = budget.limit // columns
         self._delta = budget.approximate / columns
         if self._units < levels:
-            unit = budget.unit
+            needed, unit = columns * levels / NANO, budget.unit
+            many = "1 column needs" if columns == 1 else f"{columns} columns need"
             raise BudgetError(
-                f"{columns} columns share {unit} {budget.limit / NANO:g}, too little for each: ask for fewer of them",
-                requested=columns * levels / NANO,
+                f"{many} {unit} {needed:g} to discover, the budget has {budget.limit / NANO:g}: "
+                f"{'raise it' if columns == 1 else 'raise it, or discover fewer columns'}",
+                requested=needed,
                 remaining=budget.limit / NANO,
             )
 

@@ -53,7 +53,8 @@ class Domain(Mapping[str, Attribute]):
     Args:
         attributes: A mapping from names to attributes; for names that are not Python identifiers.
         impossible: Conditions that no record can satisfy, as SQL text or from `rt.col`. Hypotheses have probability 0
-            there, and synthetic rows do not occur there.
+            there, and synthetic rows do not occur there. Whether the rules together leave a record is checked by
+            `reticent domain show`, releases, sessions and `rt.fit`, before anything is spent.
         **named: Attributes by keyword. A plain integer is a number of codes.
 
     Raises:

@@ -45,12 +45,13 @@ __all__ = [
 class Measurement:
     """A released noisy answer as shares of the table: one number for a query, one array for a marginal or a residual.
 
-    `rt.fit` takes a list of them.
+    `rt.fit` takes a list of them, with values in the unit of the query's answer: shares, and for `rt.mean` numbers of
+    the column.
 
     Args:
         query: What was measured: a linear query, or a marginal.
-        values: Noisy shares of the table.
-        sd: Standard deviation of the noise of each share.
+        values: Noisy shares of the table, or a noisy mean.
+        sd: Standard deviation of the noise of each value.
         noise: How the mechanism describes itself; may be left out.
 
     Raises:

@@ -109,8 +109,8 @@ def _refuse_private_records(knowledge: Knowledge, query: Single, error: Records,
     reading = knowledge.free(query, confidence, None)
     if reading is not None and reading.error == 0 and np.max(reading.compute()) > 0:
         raise QueryError(
-            f"{query.text}: the number of records is private and known within {least:.0f} here, whatever is paid; an "
-            f"error of {error.number:g} records cannot be met, ask for a larger one"
+            f"{query.wording}: the number of records is private and known within {least:.0f} here, whatever is paid; "
+            f"an error of {error.number:g} records cannot be met, ask for a larger one"
         )
 
 
@@ -311,7 +311,7 @@ def uncertified(query: Query) -> QueryError:
 
 
 def not_one(query: Query) -> QueryError:
-    return QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
+    return QueryError(f"{query.wording} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
 
 
 def answered(knowledge: Knowledge, query: Single, reading: Reading, confidence: float | None, cost: int = 0) -> Answer:
@@ -624,6 +624,8 @@ def unmeasured_note(knowledge: Knowledge, origin: str, queries: Iterable[Query])
 
 def _unknown(knowledge: Knowledge, columns: Collection[str]) -> bool:
     if knowledge.certified or not all(map(knowledge.current.uniform, columns)):
+        return False
+    if knowledge.learnt.intersection(columns):
         return False
     return not any(name in columns for one in knowledge.measurements() for name in _columns(one.query, knowledge))
 

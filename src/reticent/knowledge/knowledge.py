@@ -269,6 +269,8 @@ class Knowledge:
     """The unit of weight one: a record, a person with all rows, or a row of a person."""
     shares: Shares = SINGLE
     """The division of the failure probability; only joint statements are intersected."""
+    learnt: frozenset[str] = frozenset()
+    """Columns of measurements that the first hypothesis was fitted to and that are not kept here."""
 
     @cached_property
     def domain(self) -> Domain:

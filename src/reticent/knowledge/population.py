@@ -195,7 +195,7 @@ def on_replicates(query: Query, replicates: Replicates) -> np.ndarray:
         return np.transpose(found, [0, *(1 + names.index(name) for name in query.names)])
     if isinstance(query, Groups):
         return np.stack([group_values(query, one) for one in replicates])
-    raise QueryError(f"{query.text} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
+    raise QueryError(f"{query.wording} is a workload entry, not one question; ask rt.count, rt.mean or rt.marginal")
 
 
 def _shares(query: Linear, replicates: Replicates) -> np.ndarray:
@@ -345,7 +345,7 @@ def _ends(answer: Answer) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unsaid(query: Query, why: str) -> QueryError:
-    return QueryError(f"{query.text}: no certified statement about the population: {why}; use mode='estimated'")
+    return QueryError(f"{query.wording}: no certified statement about the population: {why}; use mode='estimated'")
 
 
 def _adaptive_error(sample: Sample, confidence: float) -> float | None:

@@ -187,14 +187,16 @@ def error_in_unit(error: WantedError, query: Query, domain: Domain, count: float
     counted = _counts(query)
     if isinstance(error, Records):
         if not counted:
-            raise QueryError(f"{query.text} is not a count; give its error in the unit of the answer, not in records")
+            raise QueryError(
+                f"{query.wording} is not a count; give its error in the unit of the answer, not in records"
+            )
         wanted = error.number / count
     else:
         wanted = error.share * spread if isinstance(error, Percent) else error
     if spread == 0 or wanted < VACUOUS * spread:
         return wanted
     if not counted:
-        raise QueryError(f"an error of {wanted:g} is half the range of {query.text} or more; ask for one below it")
+        raise QueryError(f"an error of {wanted:g} is half the range of {query.wording} or more; ask for one below it")
     unstated = wanted >= 1 and not isinstance(error, Records)
     hint = f"; for {wanted:g} records give rt.records({wanted:g})" if unstated else ""
     raise QueryError(f"an error of {wanted:g} of the table says nothing; ask for one below {VACUOUS:g}{hint}")

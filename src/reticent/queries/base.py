@@ -11,6 +11,7 @@ from typing import Any
 from reticent.domain import Domain
 from reticent.errors import DomainError, QueryError, require
 from reticent.queries.forms import Form, Product
+from reticent.queries.literals import readable_text
 from reticent.queries.predicate import Predicate
 
 RECORDS_FAILURE = 5.8e-7
@@ -35,8 +36,8 @@ class Query:
 
     @property
     def wording(self) -> str:
-        """The query in messages."""
-        return self.text
+        """The query in messages: its text with letters of all scripts."""
+        return readable_text(self.text)
 
     @cached_property
     def digest(self) -> str:
@@ -73,7 +74,7 @@ class Query:
         return hash(self.text)
 
     def __repr__(self) -> str:
-        return self.text
+        return readable_text(self.text)
 
     def __reduce__(self) -> tuple[Callable[[Any], Query], tuple[dict[str, Any]]]:
         from reticent.queries.from_dict import query_from_dict

@@ -132,7 +132,7 @@ class Groups(Query):
         slices = math.prod(form.values.shape[axis] for axis in shared)
         if slices * domain.cells(span) > MAX_CELLS:
             raise QueryError(
-                f"{self.text}: a condition that joins grouped columns by 'or' over {domain.cells(span)} cells; "
+                f"{self.wording}: a condition that joins grouped columns by 'or' over {domain.cells(span)} cells; "
                 "ask its parts one by one"
             )
         # Most codes share their condition; only different ones have different bounds.

@@ -22,7 +22,7 @@ from reticent.domain.attribute import shown
 from reticent.errors import QueryError, has_type, is_mapping
 from reticent.queries.base import Linear, Query, checked_predicate, domain_order
 from reticent.queries.forms import MAX_CELLS, Form, Product, bin_reach, checked_values, scaled_numbers, weighted_by
-from reticent.queries.literals import name_text
+from reticent.queries.literals import name_text, readable_text
 from reticent.queries.predicate import Everything, Predicate, all_of, col
 
 
@@ -120,7 +120,7 @@ class Mean(OfColumn):
 
     def _compile(self, domain: Domain) -> Form:
         if self.resolve(domain) is not self:
-            raise QueryError(f"{self.text} is a ratio on this domain, not linear; ask the parts of resolve(domain)")
+            raise QueryError(f"{self.wording} is a ratio on this domain, not linear; ask the parts of resolve(domain)")
         return Product((self.column,), (scaled_numbers(domain, self.column)[0],))
 
     def _write(self) -> str:
@@ -236,8 +236,8 @@ class Ratio(Query):
     def wording(self) -> str:
         """As it was asked, for messages: a mean is not called a quotient of its parts."""
         if isinstance(self.numerator, Total) and self.is_mean:
-            return f"mean({name_text(self.numerator.column)}, {self.numerator.where.text})"
-        return self.text
+            return readable_text(f"mean({name_text(self.numerator.column)}, {self.numerator.where.text})")
+        return super().wording
 
     def units(self, domain: Domain) -> tuple[float, float]:
         """(offset, scale): the user's value is offset + scale * numerator / denominator."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import re
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import lru_cache
@@ -17,6 +18,8 @@ from reticent.errors import QueryError
 Literal = int | float | str | bool | datetime.date | datetime.datetime
 
 MAX_TEXT = 10_000
+_ESCAPED = re.compile(r"\\(?:u[0-9a-f]{4}(?:\\u[0-9a-f]{4})*|.)")
+"""An escape of JSON, or a run of code points: letters beyond the first plane are two."""
 _SIMPLE = frozenset({str, int, bool, float})
 _WORDS = frozenset({"and", "or", "not", "in", "is", "null", "known", "everything", "true", "false"})
 
@@ -103,8 +106,20 @@ def name_text(name: str) -> str:
 
 def readable_name(name: str) -> str:
     """A column name in a message: the canonical text, with letters of all scripts unescaped."""
-    text = name_text(name)
-    return text if text == name else json.dumps(name, ensure_ascii=False)
+    return readable_text(name_text(name))
+
+
+def readable_text(text: str) -> str:
+    """A canonical text as messages show it, with printable letters of all scripts unescaped."""
+    return _ESCAPED.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    found = escape.group()
+    if not found.startswith("\\u"):
+        return found
+    letters = json.loads(f'"{found}"')
+    return letters if letters.isprintable() else found
 
 
 @lru_cache(maxsize=4096)

@@ -39,7 +39,7 @@ class ScalarQueries:
         for entry in self.ranges:
             if entry.across:
                 raise QueryError(
-                    f"{entry.text}: boxes over several columns are answered by the default release, rt.Adaptive(); "
+                    f"{entry.wording}: boxes over several columns are answered by the default release, rt.Adaptive(); "
                     "ask this algorithm for ranges of single columns, or for the marginal"
                 )
         self.queries: tuple[Linear, ...] = workload.queries

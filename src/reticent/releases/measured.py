@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.attribute import shown
 from reticent.domain.files import named_path, reading_file, shown_path
 from reticent.errors import (
     QueryError,
@@ -27,6 +28,7 @@ from reticent.errors import (
 )
 from reticent.hypotheses.base import FitReport, Hypothesis, Measurement
 from reticent.hypotheses.choose import PUBLIC_SEED, TREE_CELLS, choose, with_room
+from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.knowledge.guarantees import Outcome
 from reticent.queries.base import Linear
@@ -42,6 +44,11 @@ COPIES = 3
 MOST_RECORDS = 2**53
 MOST_CELLS = 2**22
 """The largest number of cells of one measurement."""
+LARGEST = 2.0**31
+"""The largest share and the largest standard deviation of one: the sum of `MOST_CELLS` of them is at most 2^53, so that
+one record more or less still changes it."""
+SMALLEST = 2.0**-53
+"""The smallest standard deviation: between a half and one, floating-point numbers are this far apart."""
 FITTED = "fit"
 """Name of the algorithm among a release's facts."""
 KEYS = {"query", "values", "sd"}
@@ -55,9 +62,10 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
 
     Args:
         domain: The attributes of the table.
-        measurements: Noisy shares of the table, one `rt.Measurement` for each linear query or marginal. The axes of a
-            marginal's values come in the order in which it names its attributes. Each counts by its precision; where
-            they contradict each other by more than noise explains, `notes["fit"]` of the release says so.
+        measurements: One `rt.Measurement` for each linear query or marginal: noisy shares of the table, or for
+            `rt.mean` a noisy mean in the column's own unit. The axes of a marginal's values come in the order in which
+            it names its attributes. Each counts by its precision; where they contradict each other by more than noise
+            explains, `notes["fit"]` of the release says so.
         records: Records of the table, for answers in records and as the default number of synthetic rows.
         name: What the release calls the table.
 
@@ -65,7 +73,9 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
         A release whose answers carry no bound, with synthetic rows and models.
 
     Raises:
-        QueryError: A measurement has another shape than its query, or names attributes that the domain lacks.
+        DomainError: The rules of the domain together exclude every record.
+        QueryError: A measurement has another shape than its query, names attributes that the domain lacks, or is
+            outside the range of numbers that a fit takes.
 
     Example:
         >>> import reticent as rt
@@ -94,6 +104,7 @@ def fit(domain: Domain, measurements: Iterable[Measurement], *, records: int, na
     asked = Workload([entry.query for entry in known if isinstance(entry.query, Linear | Marginal)], domain=domain)
     sets = Workload([Marginal(entry.query.attributes) for entry in known])
     choice = choose(domain, sets, tree_cells=TREE_CELLS)
+    check_rules(domain)
     refuse_beyond(COPIES * choice.bytes, "the fit", "use fewer or coarser attributes")
 
     def learn(held: Hypothesis) -> FitReport:
@@ -140,7 +151,7 @@ def _from_dict(entry: Any) -> Measurement:
         raise QueryError('a measurement is an object with the keys "query", "values" and "sd"')
     query = query_from_dict(entry["query"])
     if not isinstance(query, Linear | Marginal):
-        raise QueryError(f"{query.text} is neither a linear query nor a marginal: measure its parts")
+        raise QueryError(f"{query.wording} is neither a linear query nor a marginal: measure its parts")
     return Measurement(query, entry["values"], real_number(entry["sd"], "sd", "a positive number"))
 
 
@@ -151,8 +162,8 @@ def _listed(measurements: Any) -> list[Any]:
 
 
 def _checked(entry: Any, domain: Domain) -> Measurement:
-    """A measurement with its axes in the domain's order; a marginal's values come in the order of its own
-    attributes.
+    """A measurement as shares, with its axes in the domain's order; a marginal's values come in the order of its own
+    attributes, those of other queries in the unit of their answers.
     """
     require(entry, Measurement, "a measurement", 'rt.Measurement(rt.marginal("age"), shares, sd=0.01)')
     query = entry.query
@@ -161,10 +172,30 @@ def _checked(entry: Any, domain: Domain) -> Measurement:
     names = query.names if isinstance(query, Marginal) else ()
     canonical = domain.canonical(query.attributes)
     if domain.cells(canonical) > MOST_CELLS:
-        raise QueryError(f"{query.text} has {domain.cells(canonical)} cells; a fit takes up to {MOST_CELLS}")
+        raise QueryError(f"{query.wording} has {domain.cells(canonical)} cells; a fit takes up to {MOST_CELLS}")
     values = entry.values
     shape = tuple(domain[name].size for name in names)
     if values.shape != shape:
-        raise QueryError(f"{query.text} has values of shape {values.shape}; it needs {shape}")
+        raise QueryError(f"{query.wording} has values of shape {values.shape}; it needs {shape}")
+    values, sd = _as_shares(query, domain, values, real_number(entry.sd, "sd", "a positive number"))
     ordered = values.transpose([names.index(name) for name in canonical]) if names else values
-    return Measurement(Marginal(canonical) if names else query, ordered, entry.sd, entry.noise)
+    return Measurement(Marginal(canonical) if names else query, ordered, sd, entry.noise)
+
+
+def _as_shares(query: Linear | Marginal, domain: Domain, values: np.ndarray, sd: float) -> tuple[np.ndarray, float]:
+    """Values and their noise in units of the query's range, as fits take them."""
+    offset, scale = query.units(domain) if isinstance(query, Linear) else (0.0, 1.0)
+    if scale == 0:
+        raise QueryError(f"{query.wording} is {shown(offset)} on every table of this domain; leave its measurement out")
+    low, high = SMALLEST * scale, LARGEST * scale
+    if not low <= sd <= high:
+        raise QueryError(
+            f"{query.wording} has sd={sd:.3g}; a fit takes {low:.2g} to {high:.2g}: "
+            + (f"for an exact value give sd={1e-9 * scale:.2g}" if sd < low else "leave this measurement out")
+        )
+    distance = np.abs(values - offset)
+    if distance.size and float(distance.max()) > high:
+        most = float(values.flat[int(distance.argmax())])
+        remedy = "divide counts by the records" if (offset, scale) == (0.0, 1.0) else "give it in the column's unit"
+        raise QueryError(f"{query.wording} has the value {most:.3g}; a fit takes at most {high:.2g}: {remedy}")
+    return (values - offset) / scale, sd / scale

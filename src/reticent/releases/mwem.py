@@ -183,7 +183,7 @@ class MWEM:
             answers.append((query, float(settled.values[0]) / records, noise.sd / records))
             measurements.append(Measurement(query, np.array(answers[-1][1]), answers[-1][2], noise.describe()))
             learner.replay(answers if self.replay else answers[-1:])
-            report(Progress(turn + 1, rounds, f"measured {query.text}", (turn + 1) / rounds))
+            report(Progress(turn + 1, rounds, f"measured {query.wording}", (turn + 1) / rounds))
         notes = {"rounds": len(measurements), "cells": queries.size, "records_error": error} | learner.described
         hypothesis, certificates, guarantees = audited(
             curator,

@@ -306,6 +306,7 @@ class Release:
 
     hypothesis: Hypothesis
     measurements: tuple[Measurement, ...]
+    """Shares of the table; of a mean, shares of the range of its column, whose smallest number is 0."""
     certificates: tuple[Certificate, ...]
     records: float
     notes: dict[str, Any]
@@ -344,7 +345,9 @@ class Release:
         bounds = (*certificates, *guarantees)
         uncertain = [float(outcome.notes.get("records_error", 0.0)), *(bound.records_error for bound in bounds)]
         certified = (Certified(snapshot, certificates, guarantees),) if bounds else ()
-        knowledge = Knowledge(snapshot, outcome.records, max(uncertain), certified, unit=facts.get("unit", "record"))
+        learnt = frozenset(name for measured in outcome.measurements for name in measured.query.attributes)
+        unit = facts.get("unit", "record")
+        knowledge = Knowledge(snapshot, outcome.records, max(uncertain), certified, unit=unit, learnt=learnt)
         for error in outcome.typical:
             knowledge = knowledge.with_typical(snapshot, error)
         for loss, model in (pair for found in outcome.losses for pair in found.models().items()):

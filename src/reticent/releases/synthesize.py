@@ -72,8 +72,9 @@ def weighted_rows(
     effective = effective_share(ratios)
     if effective < LEAST_EFFECTIVE:
         raise QueryError(
-            f"the most uneven replicate weighs as much as {effective:.0%} of the rows, less than a third: its weights "
-            "would not stand for it; ask the release itself (answer.population, model.population)"
+            f"the weights of the most uneven replicate are worth {effective:.0%} of the rows (effective sample size), "
+            "less than a third: too few to represent the replicate; use answer.population or model.population of the "
+            "release"
         )
     codes = np.asarray(codes).reshape(-1, len(domain))
     table = decode(codes, domain, _spread(codes, domain, generator, {}, independent))

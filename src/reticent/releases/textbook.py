@@ -241,7 +241,7 @@ class TextbookPMW:
             # A cell is selected for being above its guess, hence its complement q' = 1 - q for q'(p) > q'(D).
             guess = learner.guess(query)
             gap = guess - value if complement else value - guess
-            report(Progress(turn + 1, plan.rounds, f"error of {query.text} {gap:.3g}", (turn + 1) / plan.rounds))
+            report(Progress(turn + 1, plan.rounds, f"error of {query.wording} {gap:.3g}", (turn + 1) / plan.rounds))
             if gap <= 2 * self.error:
                 passed = max(0.0, gap)
                 break

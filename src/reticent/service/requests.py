@@ -358,7 +358,7 @@ def work_of(query: Query, domain: Domain) -> Work:
         groups, cells = domain.cells(query.names), domain.cells(query.span(domain))
         # All at once up to so many cells; beyond, and by threshold engines, one by one.
         return Work(max(groups, cells), groups, 1 if cells <= MARGINAL_CELLS else groups)
-    raise HttpProblem("question", f"{query.text} is a workload entry, not one question; ask count, mean or marginal")
+    raise HttpProblem("question", f"{query.wording} is a workload entry, not one question; ask count, mean or marginal")
 
 
 @lru_cache

@@ -132,7 +132,7 @@ REFUSED = [
     ({"ledger": None}, rt.QueryError, "ledger is of type"),
     ({"person": "age"}, rt.DomainError, "names persons"),
     ({"columns": {"nothing": "number"}}, rt.SourceError, "no column 'nothing'"),
-    ({"budget": rt.Budget(rho=1e-9)}, rt.BudgetError, "too little"),
+    ({"budget": rt.Budget(rho=1e-9)}, rt.BudgetError, "column needs rho"),
     ({"columns": "none.toml"}, rt.DomainError, "none.toml"),
 ]
 

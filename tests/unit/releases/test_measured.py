@@ -12,7 +12,8 @@ import pytest
 import reticent as rt
 from reticent.cli import main
 from reticent.errors import ReticentError
-from reticent.releases.measured import read_measurements
+from reticent.knowledge.free import UNMEASURED
+from reticent.releases.measured import LARGEST, SMALLEST, read_measurements
 from reticent.releases.release import UNSTATED
 
 DOMAIN = rt.Domain(
@@ -106,6 +107,123 @@ def test_what_does_not_fit_is_refused_in_one_line(given: object, message: str) -
     with pytest.raises(ReticentError, match=message) as refused:
         rt.fit(DOMAIN, given, records=10)  # pyright: ignore[reportArgumentType]
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("mean", [31.0, 47.5])
+def test_a_mean_is_measured_in_the_unit_of_its_answer(mean: float) -> None:
+    domain = rt.Domain(age=rt.Numeric(edges=[0, 20, 40, 60, 80], other=False), sex=2)
+    fitted = rt.fit(domain, [rt.Measurement(rt.mean("age"), mean, sd=0.01)], records=1000)
+    assert fitted.notes["converged"]
+    assert fitted.answer(rt.mean("age")).value == pytest.approx(mean, abs=0.05)
+
+
+def test_a_mean_is_weighed_by_noise_in_its_unit() -> None:
+    domain = rt.Domain(b=rt.Integer(11))
+    known = [rt.Measurement(rt.mean("b"), 2.0, sd=0.3), rt.Measurement(rt.mean("b"), 3.0, sd=0.1)]
+    assert rt.fit(domain, known, records=1000).answer(rt.mean("b")).value == pytest.approx(2.9, abs=0.02)
+
+
+SHARES = rt.Measurement(rt.marginal("sex"), [0.5, 0.5], sd=SD)
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize(
+    "queries",
+    [
+        [(rt.marginal("sex"), [0.9, 0.1]), (rt.marginal("sex"), [0.1, 0.9])],
+        [(rt.count(rt.col("sex") == "f"), 0.1), (rt.count(rt.col("sex") == "f"), 0.9)],
+        [
+            (rt.marginal("sex", "town"), [[0.3, 0.3, 0.3], [0.1, 0.0, 0.0]]),
+            (rt.marginal("town", "sex"), [[0.1, 0.3], [0.0, 0.3], [0.0, 0.3]]),
+        ],
+        [
+            (rt.marginal("sex", "town"), [[0.3, 0.3, 0.3], [0.1, 0.0, 0.0]]),
+            (rt.marginal("sex", "age"), [[0.1] * 5, [0.1] * 5]),
+        ],
+        [(rt.marginal("sex"), [0.9, 0.1]), (rt.count(), 3.0)],
+        [(rt.count(), 3.0)],
+    ],
+)
+def test_contradictions_are_reported_whatever_is_joined_before_the_fit(
+    queries: list[tuple[rt.Query, object]], laplace: bool
+) -> None:
+    noise = {"mechanism": "Laplace"} if laplace else None
+    known = [rt.Measurement(query, np.array(values), SD, noise) for query, values in queries]  # pyright: ignore[reportArgumentType]
+    notes = rt.fit(DOMAIN, known, records=1000).notes
+    assert not notes["converged"]
+    assert "contradict" in notes["fit"]
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_repeats_within_their_noise_are_no_contradiction(seed: int, laplace: bool) -> None:
+    noise = {"mechanism": "Laplace"} if laplace else None
+    table = truth(seed)
+    known = [*measured(table, seed), *measured(table, seed + 10), rt.Measurement(rt.count(), 1 + 2 * SD, sd=SD)]
+    known = [rt.Measurement(m.query, m.values, m.sd, noise) for m in known]
+    assert rt.fit(DOMAIN, known, records=1000).notes["fit"] == "converged"
+
+
+@pytest.mark.parametrize(
+    ("query", "value", "sd", "message"),
+    [
+        (rt.count(rt.col("sex") == "f"), 0.5, 1e-300, r"sd=1e-300; a fit takes 1\.1e-16 to 2\.1e\+09"),
+        (rt.count(rt.col("sex") == "f"), 0.5, 1e300, r"sd=1e\+300; a fit takes"),
+        (rt.count(rt.col("sex") == "f"), 0.5, 10**400, "beyond all floating-point numbers"),
+        (rt.count(rt.col("sex") == "f"), 1e300, 0.1, r"the value 1e\+300; a fit takes at most 2\.1e\+09"),
+        (rt.count(rt.col("sex") == "f"), -1e300, 0.1, r"the value -1e\+300"),
+        (rt.count(), 1e300, 0.1, r"the value 1e\+300"),
+        (rt.marginal("sex"), [0.5, 1e300], 0.1, r"the value 1e\+300"),
+    ],
+)
+def test_numbers_that_no_fit_holds_are_refused_in_one_line(
+    query: rt.Query, value: object, sd: float, message: str
+) -> None:
+    measurement = rt.Measurement(query, np.array(value), sd=sd)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(rt.QueryError, match=message) as refused:
+        rt.fit(DOMAIN, [measurement], records=10)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("sd", [SMALLEST, 1e-6, 1.0, LARGEST])
+@pytest.mark.parametrize("value", [0.0, -LARGEST, LARGEST])
+def test_the_largest_and_smallest_numbers_are_fitted(value: float, sd: float) -> None:
+    for query, values in (
+        (rt.marginal("sex"), [value, 0.2]),
+        (rt.count(rt.col("sex") == "f"), value),
+        (rt.marginal("sex", "town"), [[value] * 3, [0.2] * 3]),
+    ):
+        fitted = rt.fit(DOMAIN, [rt.Measurement(query, np.array(values), sd=sd), SHARES], records=10)
+        assert np.isfinite(np.asarray(fitted.answer(rt.marginal("sex", "town")).value)).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_number_far_from_any_share_is_fitted_beside_others() -> None:
+    domain = rt.Domain(a=3, b=4)
+    pair = rt.Measurement(rt.marginal("a", "b"), np.full((3, 4), 1 / 12), sd=0.01)
+    single = rt.Measurement(rt.marginal("a"), [-(2.0**30), 0.2, 0.7], sd=0.1)
+    assert "contradict" in rt.fit(domain, [single, pair], records=10).notes["fit"]
+
+
+def test_a_mean_that_is_the_same_on_every_table_is_refused() -> None:
+    domain = rt.Domain(c=rt.Categorical([7], other=False), sex=2)
+    with pytest.raises(rt.QueryError, match="on every table"):
+        rt.fit(domain, [rt.Measurement(rt.mean("c"), 7.0, sd=0.1)], records=10)
+
+
+def test_uniform_measurements_are_measurements() -> None:
+    fitted = rt.fit(DOMAIN, [rt.Measurement(rt.marginal("sex"), [0.5, 0.5], sd=SD)], records=10)
+    for release in (fitted, rt.Release.from_bytes(fitted.to_bytes())):
+        assert "nothing measured" not in repr(release)
+        assert release.answer(rt.marginal("sex")).note == ""
+        assert release.answer(rt.marginal("age")).note == UNMEASURED
+
+
+def test_rules_that_leave_no_record_are_refused() -> None:
+    domain = rt.Domain({"a": 2, "b": 2}, impossible=["a = 0", "a = 1"])
+    with pytest.raises(rt.DomainError, match="exclude every record"):
+        rt.fit(domain, [rt.Measurement(rt.marginal("b"), [0.5, 0.5], sd=SD)], records=10)
 
 
 @pytest.mark.parametrize("sd", [0, -1, float("nan"), "wide", None])

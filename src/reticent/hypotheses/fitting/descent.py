@@ -183,7 +183,7 @@ class Reached:
         self._furthest = None if furthest is None else sqrt(variances) * furthest
         self._last: DescentResult | None = None
         self._iterations = self._evaluations = 0
-        self._misfit = self._contradiction = 0.0
+        self._misfit = self._contradiction = self._joined = 0.0
         self._nested = False
 
     def descend(self, problem: FitProblem, point: np.ndarray) -> np.ndarray:
@@ -219,6 +219,10 @@ class Reached:
     def note_contradiction(self, distance: float) -> None:
         """How far least squares leave a measured number, in standard deviations: no fit is much nearer to all."""
         self._contradiction = distance
+
+    def note_joined(self, distance: float) -> None:
+        """How far a measured number is from what the measurements of it were joined to before the fit."""
+        self._joined = distance
 
     def is_stalled(self, problem: FitProblem, point: np.ndarray) -> bool:
         """Whether noise does not explain how far a point is from what was measured, if that is of uneven precision."""
@@ -333,12 +337,13 @@ class Reached:
 
     def _shortfall(self, certified: bool) -> str:
         """Why a fit has not converged; "" if it has, by its gap bound or as far as noise can tell."""
-        if self._furthest is not None and self._misfit > self._furthest:
+        if self._furthest is not None and max(self._misfit, self._joined) > self._furthest:
             cause = RULES_BROKEN if self._ruled else ""
-            if self._contradiction > self._furthest:
+            contradiction = max(self._contradiction, self._joined)
+            if contradiction > self._furthest:
                 return (
                     "the measurements contradict each other: least squares leave one "
-                    f"{self._contradiction:.1f} standard deviations of its noise off{cause}"
+                    f"{contradiction:.1f} standard deviations of its noise off{cause}"
                 )
             return f"not converged: a measured cell is {self._misfit:.1f} standard deviations of its noise off{cause}"
         if certified:
@@ -350,7 +355,8 @@ class Reached:
     def report(self, method: str) -> FitReport:
         last = self._last
         if last is None:
-            return FitReport(0.0, 0.0, 0, 0, True, method, "nothing was measured")
+            message = self._shortfall(certified=True)
+            return FitReport(0.0, 0.0, 0, 0, not message, method, message or "nothing was measured")
         message = self._shortfall(last.certified)
         return FitReport(
             last.objective,

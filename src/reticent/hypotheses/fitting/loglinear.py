@@ -51,6 +51,7 @@ from reticent.hypotheses.fitting.prior import (
 )
 from reticent.hypotheses.fitting.proportional import Rescaling, consistent_marginals
 from reticent.hypotheses.fitting.quasi_newton import Diagonal, Preconditioner
+from reticent.hypotheses.fitting.repeats import joined_distance
 from reticent.hypotheses.fitting.smoothness import SmoothPart, cosine_table, smooth_part
 from reticent.queries.linear import Marginal, Residual
 
@@ -591,6 +592,7 @@ def fit_loglinear(
     times the root of the number of cells, in nats, or after `iterations` in all. The report says converged in the first
     case and, under an empirical prior, in the second; but not if a measured cell is further off than noise leaves one.
     """
+    given = measurements
     if method != "map":
         measurements = as_marginals(measurements, domain)
     elif prior is None:
@@ -623,6 +625,7 @@ def fit_loglinear(
     gain, ruled = PROGRESS if progress is None else progress, bool(domain.impossible)
     laplace = any(map(is_laplace, measurements))
     reached = Reached(tolerance, gain, iterations, furthest, variances, laplace=laplace, ruled=ruled)
+    reached.note_joined(joined_distance(given, measurements, domain))
     consistent = _comparable(problem, method, prior, terms, base, variances, laplace)
     if consistent is None:
         point = reached.descend(problem, point)

@@ -135,6 +135,8 @@ REACHED = 1.02
 FACTORS, NEARLY = 20, 1e-9
 """Newton's steps towards the factor of the cells between their bounds, and the error of the sum at which they end."""
 TINY = np.finfo(np.float64).tiny
+MOST_MOVED = 2.0
+"""Where contradictory bounds lie above one: no cell is moved higher, so that its quotient by `TINY` is finite."""
 
 
 class _Bounded:
@@ -175,7 +177,7 @@ class _Bounded:
             factor = min(max(factor - excess / free, factor / 2), 1 / TINY)
         moved = np.clip(factor * share, low, high)
         # Of a cell that holds less than the smallest normal number, the quotient itself would not be finite.
-        quotient = moved / np.maximum(share, TINY)
+        quotient = np.minimum(moved, MOST_MOVED) / np.maximum(share, TINY)
         return np.where((share > 0) & (moved > 0), quotient, 1.0)
 
     def _most(self, cells: np.ndarray) -> np.ndarray:

@@ -23,6 +23,8 @@ the worst one lies while epsilon is small; near the ends the loss spreads less, 
 REPORTED_DELTA = 1e-9
 MOST_WORK = 4e9
 """Limit on steps of composing losses; more would take too long for a report."""
+LARGEST_LOSS = 700.0
+"""The largest epsilon of one draw whose exponential is a floating-point number."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,10 @@ class Analyses:
     """zCDP e^2/8 per draw."""
     paper: float
     """zCDP e^2/2 per draw (002), by the tight conversion."""
-    original: float
-    """Advanced composition with the last round's epsilon for every draw (Gaboardi et al. 2014)."""
+    original: float | None
+    """Advanced composition with the last round's epsilon for every draw (Gaboardi et al. 2014); None beyond floats."""
     loss_distribution: float | None
-    """Privacy losses composed numerically and adaptively; None if there are too many draws."""
+    """Privacy losses composed numerically and adaptively; None if there are too many draws, or beyond floats."""
 
     def to_dict(self) -> dict[str, float | None]:
         """For the notes of a release."""
@@ -74,14 +76,20 @@ def analyse(plan: DualQueryPlan, delta: float) -> Analyses:
     )
 
 
-def advanced_composition(plan: DualQueryPlan, delta: float) -> float:
-    """`e (sqrt(2 k ln(1/delta)) + k (exp(e) - 1))`, k = s (T-1) draws, e that of the last round (002, section 3)."""
+def advanced_composition(plan: DualQueryPlan, delta: float) -> float | None:
+    """`e (sqrt(2 k ln(1/delta)) + k (exp(e) - 1))`, k = s (T-1) draws, e that of the last round (002, section 3).
+
+    None if the exponential is beyond floats.
+    """
     worst, draws = float(plan.epsilon(plan.rounds)), plan.draws * (plan.rounds - 1)
+    if worst > LARGEST_LOSS:
+        return None
     return worst * (math.sqrt(2 * draws * math.log(1 / delta)) + draws * math.expm1(worst))
 
 
 def loss_distribution(plan: DualQueryPlan, delta: float) -> float | None:
-    """Epsilon at delta from the privacy loss itself, composed over the rounds; None if this takes too long.
+    """Epsilon at delta from the privacy loss itself, composed over the rounds; None if this takes too long, or if
+    likelihood ratios are beyond floats.
 
     Given the past, the losses of a round's draws lie in one interval of length `e_t` that contains 0. The pair with the
     two ends as losses dominates every pair with losses in the interval. Backwards from the last round, `v(x)` is the
@@ -92,7 +100,7 @@ def loss_distribution(plan: DualQueryPlan, delta: float) -> float | None:
     """
     cells = LOSS_CELLS * max(1, math.ceil(math.sqrt(plan.rounds / 500)))
     work = plan.rounds * (plan.draws + 1) * cells
-    if work * len(FEW_POSITIONS) > MOST_WORK or plan.rounds < 2:
+    if work * len(FEW_POSITIONS) > MOST_WORK or plan.rounds < 2 or plan.epsilon(plan.rounds) > LARGEST_LOSS:
         return None
     positions = MANY_POSITIONS if work * len(MANY_POSITIONS) <= MOST_WORK / 10 else FEW_POSITIONS
     from reticent.releases.dualquery.loss_kernels import worst_case
@@ -103,7 +111,7 @@ def loss_distribution(plan: DualQueryPlan, delta: float) -> float | None:
     low, high = -(charged + LOSS_SPREAD * deviation), LOSS_SPREAD * deviation
     losses = np.linspace(low, high, cells)
     step = losses[1] - losses[0]
-    reached = np.maximum(0.0, -np.expm1(-losses))
+    reached = -np.expm1(-np.maximum(0.0, losses))
     for epsilon in epsilons[::-1]:
         reached = worst_case(reached, *_choices(epsilon * positions, epsilon, plan.draws, step))
     # The last loss from which delta is not reached; the next one may reach it.

@@ -128,6 +128,18 @@ def test_the_loss_distribution_bounds_every_composition_and_is_nearly_reached(st
     assert max(reached(plan, ends, 0.9 * level) for ends in choices) > delta
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("records", [1, 1000])
+@pytest.mark.parametrize(("epsilon", "given"), [(1000, {}), (1000, {"rounds": 2}), (100_000, {"step": 50})])
+@pytest.mark.parametrize("delta", [None, 1e-9])
+def test_plans_of_any_budget_are_analysed(
+    records: int, epsilon: int, given: dict[str, int], delta: float | None
+) -> None:
+    budget = Budget(epsilon=epsilon) if delta is None else Budget(epsilon=epsilon, delta=delta)
+    analyses = analyse(tuned(records, budget, **given), 1e-9).to_dict()
+    assert all(value is None or math.isfinite(value) for value in analyses.values())
+
+
 def test_a_sample_buys_no_privacy():
     plan = DualQueryPlan(50_000, 100, 10, Fraction(2))
     whole = amplified(plan, 50_000, 1e-9)
