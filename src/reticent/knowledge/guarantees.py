@@ -70,6 +70,8 @@ class Guarantee:
     weighted: bool = False
     reading: AuditReading | None = None
     """Of an audit; None for a theorem."""
+    singles: bool = False
+    """Whether these are the single queries of a workload that has tables, too: certificates bound the tables."""
 
     ledger_id = None
 
@@ -175,6 +177,8 @@ class Guarantee:
         }
         if self.reading is not None:
             facts["reading"] = asdict(self.reading)
+        if self.singles:
+            facts["singles"] = True
         if isinstance(self.workload, Conjunctions):
             arrays = (self.workload.attributes, self.workload.codes)
             data = b"".join(np.ascontiguousarray(array, dtype="<i4").tobytes() for array in arrays)
@@ -192,6 +196,8 @@ class Guarantee:
             rest["reading"] = AuditReading(**reading)
         packed = facts.get("conjunctions")
         asked = Workload.from_dict(workload) if packed is None else _unpacked(packed, domain)
+        if facts.get("singles") and isinstance(asked, Workload):
+            rest, asked = rest | {"singles": True}, asked.singles
         return cls(**rest, workload=asked, domain=domain)
 
 

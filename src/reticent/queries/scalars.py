@@ -63,14 +63,18 @@ class ScalarQueries:
     @cached_property
     def forms(self) -> tuple[Form, ...]:
         """The single queries, compiled."""
-        found = tuple(query.compile(self.domain) for query in self.queries)
-        cells = sum(form.values.size for form in found if isinstance(form, Dense))
-        if cells > MOST_TENSOR_CELLS:
+        if self.tensor_cells > MOST_TENSOR_CELLS:
             raise QueryError(
-                f"the workload's single queries need tensors of {cells} values together; at most {MOST_TENSOR_CELLS}: "
-                "ask for the marginals over their attributes, or use fewer queries"
+                f"the workload's single queries need tensors of {self.tensor_cells} values together; at most "
+                f"{MOST_TENSOR_CELLS}: ask for the marginals over their attributes, or use fewer queries"
             )
-        return found
+        return tuple(query.compile(self.domain) for query in self.queries)
+
+    @cached_property
+    def tensor_cells(self) -> int:
+        """Values of the tensors of all single queries, which are compiled one after another."""
+        forms = (query.compile(self.domain) for query in self.queries)
+        return sum(form.values.size for form in forms if isinstance(form, Dense))
 
     @cached_property
     def weights(self) -> np.ndarray | None:

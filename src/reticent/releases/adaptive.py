@@ -317,9 +317,7 @@ class Adaptive:
         tables: bool,
         key: str,
     ) -> tuple[Hypothesis, tuple[Guarantee, ...]]:
-        """Audit the largest error of all queries of the workload, with half of what is left if tables are audited
-        too.
-        """
+        """Audit the largest error of the single queries, with half of what is left if tables are audited, too."""
         left = max(0, collection.left)
         steps = Steps(curator, left // 2 if tables else left, f"{key}:queries")
         count, error = collection.records
@@ -332,6 +330,7 @@ class Adaptive:
             records_error=error,
             confidence=self.confidence,
             key=key,
+            tables=False,
         )
         collection.steps.left -= left // 2 if tables else left
         return held_as, guarantees

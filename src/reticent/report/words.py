@@ -154,7 +154,7 @@ def guarantee_sentence(guarantee: Guarantee) -> str:
     scaled = ", divided by its weight" if guarantee.weighted else ""
     source = f"by its theorem, {guarantee.theorem}" if guarantee.origin == "theorem" else guarantee.theorem
     return (
-        f"The error of every query of the workload is at most {percent(guarantee.bound)} of the table{scaled}:"
+        f"The error of every {'single ' if guarantee.singles else ''}query of the workload is at most {percent(guarantee.bound)} of the table{scaled}:"
         f" {source}. All of these bounds hold together with probability {guarantee.confidence:g}."
     )
 
