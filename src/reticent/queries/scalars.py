@@ -22,6 +22,11 @@ MOST_TENSOR_CELLS = 2**24
 READ_CELLS = 2**16
 """A single query over more cells is evaluated by itself; below, from the marginal it may share with others."""
 
+SELECTION_BYTES = 8 * (2 * 5 + 5)
+"""Of each query while one is selected: five numbers of it and of its complement, and its count, its guess, its weight
+and what they add up to.
+"""
+
 Set = tuple[str, ...]
 
 
@@ -54,6 +59,12 @@ class ScalarQueries:
     @property
     def size(self) -> int:
         return self._starts[-1] + len(self.queries)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that a selection among all queries and their complements needs."""
+        tensors = 0 if self.cells_only else 2 * 8 * self.tensor_cells  # compiled, and once more by the kernel
+        return SELECTION_BYTES * self.size + tensors
 
     @property
     def cells_only(self) -> bool:

@@ -88,6 +88,8 @@ FIRST_STEPS = ("round 1", "histogram", "all", "first")
 """Names under which runs began before ranges were measured in levels."""
 AUDITS = 2
 """Audits of every cell and of every range; each costs at least one unit."""
+AUDITED = f"marginals and {AUDITS} audits"
+UNAUDITED = "use rt.Adaptive(audit_share=0), which certifies nothing"
 
 
 @dataclass(frozen=True)
@@ -217,7 +219,7 @@ class Adaptive:
         audits = int(allowance * self._audit_share)
         if self.audit_share and audits < AUDITS:
             needed = ceil(AUDITS / self._audit_share)
-            raise too_little(allowance, curator.budget, f"marginals and {AUDITS} audits", needed=needed)
+            raise too_little(allowance, curator.budget, AUDITED, needed=needed, remedy=UNAUDITED)
         units = allowance - audits
         collection.plans = _level_plans(curator, workload, collection, key)
         targets, units = self._measure_queries(collection, workload.on(domain), targets, units, report)

@@ -76,11 +76,17 @@ def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise
     return Gaussian.costing(sensitivity=sensitivity, rho=amount, exactly=budget.gaussian)
 
 
-def too_little(units: int, budget: Budget, what: str, *, needed: int) -> BudgetError:
-    """The error for a budget that is spent or was too small; `needed` is the smallest sufficient amount."""
+FEWER = "ask for fewer"
+"""What helps if a budget is too small for a number of measurements."""
+
+
+def too_little(units: int, budget: Budget, what: str, *, needed: int, remedy: str = FEWER) -> BudgetError:
+    """The error for a budget that is spent or was too small; `needed` is the smallest sufficient amount, and `remedy`
+    is what helps beside a larger budget.
+    """
     whole = "" if units == budget.limit else f" of {budget.amount(budget.limit):.3g}"
     text = (
-        f"{budget.unit} {budget.amount(units):.3g}{whole} cannot pay for {what}; ask for fewer, or give a larger budget"
+        f"{budget.unit} {budget.amount(units):.3g}{whole} cannot pay for {what}; {remedy}, or give a larger budget"
     )
     if units == 0:
         text = f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
