@@ -302,7 +302,7 @@ class Adaptive:
         spend = int(units * direct.share(collection.domain, pure=pure)) if direct.queries else 0
         counted = 0 if collection.public_records else int(spend * direct.records_share(pure=pure))
         shares = direct.units(spend - counted, pure=pure)
-        if not shares or min(shares.values()) < 1:
+        if not shares or min(shares.values()) < 1 or not (counted or collection.public_records):
             return targets, units
         report(Progress(0, STEPS, f"measuring {len(shares)} queries", collection.spent_share))
         collection.measure_queries(QUERIES, shares)
@@ -518,6 +518,7 @@ class Adaptive:
         count, error = collection.records
         steps = sum(box_steps(domain.shape_of(s)) for s in audited["boxes"])
         kinds: list[Kind] = ["cells", "boxes"] if 0 < steps <= LONGEST_AUDIT else ["cells"]
+        kinds = kinds[: max(0, collection.left)]
         snapshot = Snapshot(hypothesis).digest
         lost: list[Kind] = []
         certificates: list[Certificate] = []
