@@ -93,9 +93,7 @@ def too_little(units: int, budget: Budget, what: str, *, needed: int, remedy: st
     is what helps beside a larger budget.
     """
     whole = "" if units == budget.limit else f" of {budget.amount(budget.limit):.3g}"
-    text = (
-        f"{budget.unit} {budget.amount(units):.3g}{whole} cannot pay for {what}; {remedy}, or give a larger budget"
-    )
+    text = f"{budget.unit} {budget.amount(units):.3g}{whole} cannot pay for {what}; {remedy}, or give a larger budget"
     if units == 0:
         text = f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
     return BudgetError(text, requested=budget.amount(needed), remaining=budget.amount(units))
@@ -283,9 +281,10 @@ class Collection:
         for names, share in units.items():
             shares |= self._by_level(names, self.steps.share(share))
         if min(shares.values()) < 1 or sum(shares.values()) > self.left:
-            if not self._paid:
+            kept = min(sum(shares.values()), max(0, self.left))
+            if kept < len(shares) and not self._paid:
                 raise too_little(max(0, self.left), self._curator.budget, f"{len(units)} marginals", needed=len(shares))
-            shares = _affordable(shares, min(sum(shares.values()), max(0, self.left)))
+            shares = _affordable(shares, kept)
         moved = self._one_marginal
         return list(shares), [noise_costing(self._curator.budget, moved, share) for share in shares.values()]
 
