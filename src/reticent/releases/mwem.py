@@ -207,10 +207,9 @@ class MWEM:
         if curator.records is None:
             if curator.begun(curator.successor(f"{key}:total")[0]) is not None:
                 return
-            counted = records_units(allowance)
-            left = allowance - counted if counted else 0
-        if (left := left - self._closing(left)) < 2 * rounds:
-            raise too_little(max(0, left), curator.budget, f"{rounds} rounds", needed=2 * rounds)
+            left -= records_units(allowance) or allowance
+        if left - self._closing(left) < 2 * rounds:
+            raise too_little(allowance, curator.budget, f"{rounds} rounds", needed=max(2 * rounds, allowance + 1))
 
 
 def records_units(units: int) -> int:

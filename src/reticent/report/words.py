@@ -151,10 +151,11 @@ def typical_sentence(error: TypicalError, unit: str) -> str:
 
 def guarantee_sentence(guarantee: Guarantee) -> str:
     """The bound of a theorem, or of an audit of the workload's own queries."""
+    asked = "single query" if guarantee.singles else "query"
     scaled = ", divided by its weight" if guarantee.weighted else ""
     source = f"by its theorem, {guarantee.theorem}" if guarantee.origin == "theorem" else guarantee.theorem
     return (
-        f"The error of every {'single ' if guarantee.singles else ''}query of the workload is at most {percent(guarantee.bound)} of the table{scaled}:"
+        f"The error of every {asked} of the workload is at most {percent(guarantee.bound)} of the table{scaled}:"
         f" {source}. All of these bounds hold together with probability {guarantee.confidence:g}."
     )
 
