@@ -196,8 +196,9 @@ class Guarantee:
             rest["reading"] = AuditReading(**reading)
         packed = facts.get("conjunctions")
         asked = Workload.from_dict(workload) if packed is None else _unpacked(packed, domain)
-        if facts.get("singles") and isinstance(asked, Workload):
-            rest, asked = rest | {"singles": True}, asked.singles
+        rest["singles"] = singles = facts.get("singles", False)
+        if singles and isinstance(asked, Workload):
+            asked = asked.singles
         return cls(**rest, workload=asked, domain=domain)
 
 

@@ -55,10 +55,10 @@ def audited(
         return hypothesis, (), ()
     named = steps.begin("audit")
     begun = curator.begun(named)
-    alone = not tables and not isinstance(workload, Conjunctions) and workload.singles is not workload
-    if alone:
-        alone = begun is None or _asks(begun, ScalarQueries(workload.singles, curator.domain))
-        workload = workload.singles if alone else workload
+    alone = False
+    if not tables and isinstance(workload, Workload) and (singles := workload.singles) is not workload:
+        alone = begun is None or _asks(begun, ScalarQueries(singles, curator.domain))
+        workload = singles if alone else workload
     queries = ScalarQueries(workload, curator.domain)
     # Others may have spent from the same ledger since the run began: a bound with more noise is still one.
     units = min(steps.left, curator.remaining)
