@@ -63,31 +63,33 @@ class LinearScores(Scores):
 
     def _singles(self, source: CountSource, steps: int, first: int) -> np.ndarray:
         found = np.zeros(len(self.queries.queries), dtype=np.int64)
-        for batch in self._batches():
+        for sets, places in self._batches():
             # Counted together, so that one pass over the rows serves many sets; the source keeps the last of them.
-            source.marginals(list(dict.fromkeys(c.form.attributes for _, c in batch if c.by_marginal)))
-            for place, count in batch:
+            source.marginals(sets)
+            for place in places:
                 weight = 1.0 if self.weights is None else float(self.weights[first + place])
-                found[place] = count.total(source, steps, weight)
+                # Compiled again, and forgotten: the tensors of all queries need not fit into memory together.
+                found[place] = LinearCount(self.queries.queries[place], self.domain).total(source, steps, weight)
         return found
 
-    def _batches(self) -> Iterator[list[tuple[int, LinearCount]]]:
-        """Single queries, checked by the kernel, in groups whose marginals fit together in memory."""
-        batch: list[tuple[int, LinearCount]] = []
-        room, seen = BATCH_CELLS, set()
-        counts = [LinearCount(query, self.domain) for query in self.queries.queries]
-        for place in sorted(range(len(counts)), key=lambda i: counts[i].form.attributes):
-            count = counts[place]
-            names = count.form.attributes
-            cells = math.prod(self.domain.shape_of(names)) if count.by_marginal and names not in seen else 0
-            if batch and cells > room:
-                yield batch
-                batch, room, seen = [], BATCH_CELLS, set()
-            batch.append((place, count))
-            seen.add(names)
+    def _batches(self) -> Iterator[tuple[list[tuple[str, ...]], list[int]]]:
+        """Places of single queries, checked by the kernel, in groups whose marginals fit together in memory."""
+        sets: dict[tuple[str, ...], None] = {}
+        places: list[int] = []
+        room = BATCH_CELLS
+        counts = (LinearCount(query, self.domain) for query in self.queries.queries)
+        read = [(count.form.attributes, count.by_marginal) for count in counts]
+        for place in sorted(range(len(read)), key=lambda i: read[i][0]):
+            names, by_marginal = read[place]
+            cells = math.prod(self.domain.shape_of(names)) if by_marginal and names not in sets else 0
+            if places and cells > room:
+                yield list(sets), places
+                sets, places, room = {}, [], BATCH_CELLS
+            places.append(place)
+            sets |= {names: None} if by_marginal else {}
             room -= cells
-        if batch:
-            yield batch
+        if places:
+            yield list(sets), places
 
     def describe(self) -> dict[str, object]:
         return {"linear queries": self.queries.digest, **self.bound_offsets(self.offsets)}

@@ -91,6 +91,8 @@ class Guarantee:
     """Of an audit; None for a theorem."""
     measured: tuple[MeasuredShare, ...] = ()
     """Queries of the workload that bound their own errors, each with its own measurement; no other query is covered."""
+    singles: bool = False
+    """Whether these are the single queries of a workload that has tables, too: certificates bound the tables."""
 
     ledger_id = None
 
@@ -102,7 +104,7 @@ class Guarantee:
     def covered(self) -> str:
         """The queries that it bounds, in words."""
         if not self.measured or len(self.measured) == len(self._plain.queries):
-            return "every query of the workload"
+            return "every single query of the workload" if self.singles else "every query of the workload"
         return f"{len(self.measured)} of the workload's queries"
 
     @property
@@ -224,6 +226,8 @@ class Guarantee:
             facts["reading"] = asdict(self.reading)
         if self.measured:
             facts["measured"] = [asdict(one) for one in self.measured]
+        if self.singles:
+            facts["singles"] = True
         if isinstance(self.workload, Conjunctions):
             arrays = (self.workload.attributes, self.workload.codes)
             data = b"".join(np.ascontiguousarray(array, dtype="<i4").tobytes() for array in arrays)
@@ -242,6 +246,9 @@ class Guarantee:
         rest["measured"] = tuple(MeasuredShare.from_dict(one) for one in facts.get("measured", ()))
         packed = facts.get("conjunctions")
         asked = Workload.from_dict(workload) if packed is None else _unpacked(packed, domain)
+        rest["singles"] = singles = facts.get("singles", False)
+        if singles and isinstance(asked, Workload):
+            asked = asked.singles
         return cls(**rest, workload=asked, domain=domain)
 
 

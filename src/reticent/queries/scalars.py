@@ -22,6 +22,11 @@ MOST_TENSOR_CELLS = 2**24
 READ_CELLS = 2**16
 """A single query over more cells is evaluated by itself; below, from the marginal it may share with others."""
 
+SELECTION_BYTES = 8 * (2 * 5 + 5)
+"""Of each query while one is selected: five numbers of it and of its complement, and its count, its guess, its weight
+and what they add up to.
+"""
+
 Set = tuple[str, ...]
 
 
@@ -56,6 +61,12 @@ class ScalarQueries:
         return self._starts[-1] + len(self.queries)
 
     @property
+    def bytes(self) -> int:
+        """Memory that a selection among all queries and their complements needs."""
+        tensors = 0 if self.cells_only else 2 * 8 * self.tensor_cells  # compiled, and once more by the kernel
+        return SELECTION_BYTES * self.size + tensors
+
+    @property
     def cells_only(self) -> bool:
         """Whether these are the cells of marginals and nothing else."""
         return bool(self.sets) and not self.ranges and not self.queries and self.conjunctions is None
@@ -63,14 +74,18 @@ class ScalarQueries:
     @cached_property
     def forms(self) -> tuple[Form, ...]:
         """The single queries, compiled."""
-        found = tuple(query.compile(self.domain) for query in self.queries)
-        cells = sum(form.values.size for form in found if isinstance(form, Dense))
-        if cells > MOST_TENSOR_CELLS:
+        if self.tensor_cells > MOST_TENSOR_CELLS:
             raise QueryError(
-                f"the workload's single queries need tensors of {cells} values together; at most {MOST_TENSOR_CELLS}: "
-                "ask for the marginals over their attributes, or use fewer queries"
+                f"the workload's single queries need tensors of {self.tensor_cells} values together; at most "
+                f"{MOST_TENSOR_CELLS}: ask for the marginals over their attributes, or use fewer queries"
             )
-        return found
+        return tuple(query.compile(self.domain) for query in self.queries)
+
+    @cached_property
+    def tensor_cells(self) -> int:
+        """Values of the tensors of all single queries, which are compiled one after another."""
+        forms = (query.compile(self.domain) for query in self.queries)
+        return sum(form.values.size for form in forms if isinstance(form, Dense))
 
     @cached_property
     def weights(self) -> np.ndarray | None:

@@ -155,6 +155,15 @@ class Workload:
         joined._fill(itertools.chain(first._weighted(), second._weighted()), domain)
         return joined
 
+    @property
+    def singles(self) -> Workload:
+        """The single queries alone, without marginals and ranges."""
+        if not self.marginals and not self.ranges:
+            return self
+        alone = object.__new__(Workload)
+        alone._fill(zip(self.queries, self.query_weights, strict=True), self.domain)
+        return alone
+
     @cached_property
     def size(self) -> int:
         """The exact number of scalar queries: every cell and every range counts."""

@@ -90,6 +90,8 @@ OWN_NOISE = "noise of the queries' own measurements"
 """What a certificate of queries that were measured themselves rests on."""
 AUDITS = 2
 """Audits of every cell and of every range; each costs at least one unit."""
+AUDITED = f"marginals and {AUDITS} audits"
+UNAUDITED = "use rt.Adaptive(audit_share=0), which certifies nothing"
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,7 @@ class Adaptive:
         audits = 0 if own else int(allowance * self._audit_share)
         if self.audit_share and not own and audits < AUDITS:
             needed = ceil(AUDITS / self._audit_share)
-            raise too_little(allowance, curator.budget, f"marginals and {AUDITS} audits", needed=needed)
+            raise too_little(allowance, curator.budget, AUDITED, needed=needed, remedy=UNAUDITED)
         units = allowance - audits
         collection.plans = _level_plans(curator, workload, collection, key)
         if direct is not None:
@@ -302,7 +304,10 @@ class Adaptive:
             return None
         terms = NoiseCosts(collection.cells_over_queries, collection.pure, collection.public_records)
         direct = DirectQueries.of(workload, workload.domain or collection.domain, targets, terms)
-        return direct if direct.measured else None
+        if not direct.measured or collection.begun(QUERIES):
+            return direct if direct.measured else None
+        spend = int(collection.left * (1 - self._audit_share) * direct.share(collection.domain))
+        return direct if min(direct.units(spend).values()) > 0 else None
 
     def _measure_queries(
         self, collection: Collection, direct: DirectQueries, units: int, audits: int, report: Report
@@ -349,9 +354,7 @@ class Adaptive:
         tables: bool,
         key: str,
     ) -> tuple[Hypothesis, tuple[Guarantee, ...]]:
-        """Audit the largest error of all queries of the workload, with half of what is left if tables are audited
-        too.
-        """
+        """Audit the largest error of the single queries, with half of what is left if tables are audited, too."""
         left = max(0, collection.left)
         steps = Steps(curator, left // 2 if tables else left, f"{key}:queries")
         count, error = collection.records
@@ -364,6 +367,7 @@ class Adaptive:
             records_error=error,
             confidence=self.confidence,
             key=key,
+            tables=False,
         )
         collection.steps.left -= left // 2 if tables else left
         return held_as, guarantees
@@ -549,6 +553,7 @@ class Adaptive:
         count, error = collection.records
         steps = sum(box_steps(domain.shape_of(s)) for s in audited["boxes"])
         kinds: list[Kind] = ["cells", "boxes"] if 0 < steps <= LONGEST_AUDIT else ["cells"]
+        kinds = kinds[: max(0, collection.left)]
         snapshot = Snapshot(hypothesis).digest
         lost: list[Kind] = []
         certificates: list[Certificate] = []

@@ -65,6 +65,14 @@ def divide(units: int, weights: Sequence[float]) -> list[int]:
     return [high - low for low, high in pairwise(marks)]
 
 
+def _affordable(shares: Mapping[Asked, int], units: int) -> dict[Asked, int]:
+    """At least one unit for as many as these units pay for: cells before blocks, then the largest shares."""
+    ordered = sorted(shares, key=lambda asked: (bool(asked.widths), -shares[asked]))[:units]
+    added = divide(units - len(ordered), [1.0 + shares[asked] for asked in ordered])
+    paid = {asked: 1 + more for asked, more in zip(ordered, added, strict=True)}
+    return {asked: paid[asked] for asked in shares if asked in paid}
+
+
 TOTAL_SHARE = Fraction(1, 50)
 """The share of the allowance for the number of records, which is private under add-remove (spec 1.1)."""
 
@@ -77,12 +85,16 @@ def noise_costing(budget: Budget, sensitivity: Sensitivity, units: int) -> Noise
     return Gaussian.costing(sensitivity=sensitivity, rho=amount, exactly=budget.gaussian)
 
 
-def too_little(units: int, budget: Budget, what: str, *, needed: int) -> BudgetError:
-    """The error for a budget that is spent or was too small; `needed` is the smallest sufficient amount."""
+FEWER = "ask for fewer"
+"""What helps if a budget is too small for a number of measurements."""
+
+
+def too_little(units: int, budget: Budget, what: str, *, needed: int, remedy: str = FEWER) -> BudgetError:
+    """The error for a budget that is spent or was too small; `needed` is the smallest sufficient amount, and `remedy`
+    is what helps beside a larger budget.
+    """
     whole = "" if units == budget.limit else f" of {budget.amount(budget.limit):.3g}"
-    text = (
-        f"{budget.unit} {budget.amount(units):.3g}{whole} cannot pay for {what}; ask for fewer, or give a larger budget"
-    )
+    text = f"{budget.unit} {budget.amount(units):.3g}{whole} cannot pay for {what}; {remedy}, or give a larger budget"
     if units == 0:
         text = f"nothing is left of this ledger's {budget.unit} to pay for {what}; what it published stays free to ask"
     return BudgetError(text, requested=budget.amount(needed), remaining=budget.amount(units))
@@ -147,6 +159,11 @@ class Collection:
         return self.steps.left
 
     @property
+    def _paid(self) -> bool:
+        """Whether the run has measured anything: it then publishes what it can, and is not refused any more."""
+        return bool(self.noisy or self.singles)
+
+    @property
     def spent_share(self) -> float:
         return 1 - self.left / self.allowance
 
@@ -193,7 +210,8 @@ class Collection:
         key = self.steps.begin(name)
         begun = self._curator.begun(key)
         asked, noises = self._planned(units) if begun is None else _recorded(begun)
-        self._pay(key, asked, noises, sum(units.values()))
+        if asked:
+            self._pay(key, asked, noises, sum(units.values()))
 
     def measure_residuals(self, name: str, precisions: Mapping[Set, float], units: int) -> None:
         """Measure residuals with precisions in these proportions, at the joint price of `units`."""
@@ -202,6 +220,8 @@ class Collection:
         if begun is None:
             share = self.steps.share(units)
             if share < 1 or share > self.left:
+                if self._paid:
+                    return
                 raise too_little(max(0, self.left), self._curator.budget, f"{len(precisions)} residuals", needed=1)
             asked: list[Asked] = [Asked(names, residual=True) for names in precisions]
             noises: list[Noise] = [*noises_costing(self._curator, list(precisions), list(precisions.values()), share)]
@@ -290,7 +310,10 @@ class Collection:
         for names, share in units.items():
             shares |= self._by_level(names, self.steps.share(share))
         if min(shares.values()) < 1 or sum(shares.values()) > self.left:
-            raise too_little(max(0, self.left), self._curator.budget, f"{len(units)} marginals", needed=len(shares))
+            kept = min(sum(shares.values()), max(0, self.left))
+            if kept < len(shares) and not self._paid:
+                raise too_little(max(0, self.left), self._curator.budget, f"{len(units)} marginals", needed=len(shares))
+            shares = _affordable(shares, kept)
         moved = self._one_marginal
         return list(shares), [noise_costing(self._curator.budget, moved, share) for share in shares.values()]
 

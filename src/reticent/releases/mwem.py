@@ -158,12 +158,12 @@ class MWEM:
         queries = QueryClass(workload, domain)
         learner = Learner.uniform(queries, self.tree_cells, "MWEM")
         steps = Steps(curator, allowance, key)
+        self._check_units(curator, allowance, key)
         records, error = count_records(curator, steps)
-        closing = int(max(0, steps.left) * (checked_share(self.audit_share) or 0))
+        closing = self._closing(steps.left)
         steps, audit = Steps(curator, steps.left - closing, key), Steps(curator, closing, key)
         rounds = self.rounds or default_rounds(records, math.log(domain.size), budget, steps.left)
-        if steps.left < 2 * rounds:
-            raise too_little(max(0, steps.left), curator.budget, f"{rounds} rounds", needed=2 * rounds)
+        rounds = min(rounds, max(0, steps.left) // 2)  # what is paid is published, even if a crash lost the rest
         answers: list[tuple[Linear, float, float]] = []
         measurements: list[Measurement] = []
         for turn, (to_select, to_measure) in enumerate(_halves(steps.left, rounds)):
@@ -197,12 +197,31 @@ class MWEM:
         )
         return Outcome(hypothesis, tuple(measurements), certificates, records, notes, guarantees=guarantees)
 
+    def _closing(self, units: int) -> int:
+        """The units of the closing audit."""
+        return int(max(0, units) * (checked_share(self.audit_share) or 0))
+
+    def _check_units(self, curator: Curator, allowance: int, key: str) -> None:
+        """Check, before anything is spent, that the allowance pays for the number of records and for all rounds."""
+        rounds, left = self.rounds or FEWEST_ROUNDS, allowance
+        if curator.records is None:
+            if curator.begun(curator.successor(f"{key}:total")[0]) is not None:
+                return
+            left -= records_units(allowance) or allowance
+        if left - self._closing(left) < 2 * rounds:
+            raise too_little(allowance, curator.budget, f"{rounds} rounds", needed=max(2 * rounds, allowance + 1))
+
+
+def records_units(units: int) -> int:
+    """What a private number of records costs of this many units."""
+    return divide(units, [float(TOTAL_SHARE), float(1 - TOTAL_SHARE)])[0]
+
 
 def count_records(curator: Curator, steps: Steps) -> tuple[float, float]:
     """The number of records and a bound on its relative error; if it is private, a share of the steps pays for it."""
     if curator.records is not None:
         return float(curator.records), 0.0
-    units, _ = divide(steps.left, [float(TOTAL_SHARE), float(1 - TOTAL_SHARE)])
+    units = records_units(steps.left)
     named = steps.begin("total")
     noise = noise_costing(curator.budget, curator.moved(ONE), max(steps.share(units), 1))
     settled = curator.measure([Count()], noise, key=named)

@@ -31,9 +31,7 @@ SUPPORT_WORK = 2**25
 LISTED_CELLS = 2**22
 """Conjunctions over more cells are evaluated one by one; below, from one marginal for all with the same attributes."""
 COPIES = 3
-"""Copies held at once: of the hypothesis its own, the fallback of an update, and the published one; the same for
-guesses.
-"""
+"""Copies of a hypothesis held at once: its own, the fallback of an update, and the published one."""
 
 Set = tuple[str, ...]
 
@@ -106,7 +104,7 @@ class QueryClass:
         """The uniform start; refused if it and one round's guesses do not fit into memory."""
         asked = [*self._sets, *self._alone]
         choice = choose(self._domain, Workload(map(Marginal, asked)), tree_cells=tree_cells or self.tree_cells)
-        needed = COPIES * (choice.bytes + 8 * self.size)
+        needed = COPIES * choice.bytes + self.queries.bytes
         refuse_beyond(needed, algorithm, "use fewer or coarser attributes, or a smaller workload")
         return choice.build(np.random.default_rng(0))
 

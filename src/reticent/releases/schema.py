@@ -227,6 +227,7 @@ def _guarantee(entry: Any, workload: Mapping[str, Any], domain: Domain) -> Guara
     confidence = _number(entry.get("confidence"), "confidence", least=0.0, most=1.0)
     _require(0 < confidence < 1, "confidence out of range")
     _require(isinstance(entry.get("weighted"), bool), "weighted is no truth value")
+    _require(entry.get("singles") in (None, True), "singles is no truth value")
     reading = entry.get("reading")
     if reading is not None:
         names = {"value", "noise", "slack", "records", "records_error"}

@@ -9,6 +9,8 @@ import json
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from reticent.domain import Domain
 from reticent.hypotheses.base import Hypothesis
 from reticent.hypotheses.snapshot import Snapshot
@@ -22,6 +24,7 @@ from reticent.knowledge.tails import audit_reading
 from reticent.knowledge.typical import TypicalError, few, listed, measure_typical
 from reticent.queries.conjunctions import Conjunctions
 from reticent.queries.distribution import Distribution, Questions
+from reticent.queries.scalars import MOST_TENSOR_CELLS, ScalarQueries
 from reticent.queries.workload import Workload
 from reticent.releases.budgeting import Steps, noise_costing
 from reticent.releases.candidates import LOW_ORDERS, closure, target_sets
@@ -41,13 +44,22 @@ def audited(
     records_error: float,
     confidence: float,
     key: str,
+    tables: bool = True,
 ) -> tuple[Hypothesis, tuple[Certificate, ...], tuple[Guarantee, ...]]:
-    """Spend what is left of `steps` on the largest error; returns the hypothesis exactly as it was audited."""
+    """Spend what is left of `steps` on the largest error; returns the hypothesis exactly as it was audited.
+
+    Without `tables`, marginals and ranges are left out, of which the caller buys certificates: ranges are many, and the
+    queries' bound is tighter without them. An audit that an earlier version began with tables is continued with them.
+    """
     if steps.left < 1:
         return hypothesis, (), ()
-    queries = QueryClass(workload, curator.domain)
     named = steps.begin("audit")
     begun = curator.begun(named)
+    alone = False
+    if not tables and isinstance(workload, Workload) and (singles := workload.singles) is not workload:
+        alone = begun is None or _asks(begun, ScalarQueries(singles, curator.domain))
+        workload = singles if alone else workload
+    queries = ScalarQueries(workload, curator.domain)
     # Others may have spent from the same ledger since the run began: a bound with more noise is still one.
     units = min(steps.left, curator.remaining)
     if begun is None and units < 1:
@@ -56,12 +68,12 @@ def audited(
     snapshot = Snapshot(hypothesis).digest
     fresh = curator.moved(Sensitivity.scalar())
     noise = noise_costing(curator.budget, fresh, units) if begun is None else _noise_of(begun)
-    if queries.queries.cells_only:
+    if queries.cells_only:
         certificate = pay_audit(
             curator,
             hypothesis,
             "cells",
-            queries.queries.sets,
+            queries.sets,
             noise,
             snapshot=snapshot,
             records=records,
@@ -71,7 +83,7 @@ def audited(
             key=named,
         )
         return hypothesis, (certificate,), ()
-    largest = LargestError(queries.queries, records * queries.guesses(hypothesis), state=snapshot)
+    largest = LargestError(queries, records * _guesses(queries, workload, hypothesis), state=snapshot)
     settled = curator.measure([largest], noise, key=named)
     reading = AuditReading(
         value=audit_reading(float(settled.values[0]), records),
@@ -89,8 +101,22 @@ def audited(
         workload=workload,
         domain=curator.domain,
         reading=reading,
+        singles=alone,
     )
     return hypothesis, (), (guarantee,)
+
+
+def _asks(begun: Any, queries: ScalarQueries) -> bool:
+    """Whether an interrupted audit asked for the largest error of these queries."""
+    (described,) = begun["statistics"]
+    return described.get("largest error of") == queries.digest
+
+
+def _guesses(queries: ScalarQueries, workload: Workload | Conjunctions, hypothesis: Hypothesis) -> np.ndarray:
+    """q(p) of every query; of single queries, if their tensors are large together, one after another."""
+    if queries.size > len(queries.queries) or queries.tensor_cells <= MOST_TENSOR_CELLS:
+        return QueryClass(workload, queries.domain).guesses(hypothesis)
+    return np.array([hypothesis.expect(query) for query in queries.queries])
 
 
 def _noise_of(begun: Any) -> Noise:

@@ -18,6 +18,7 @@ import numpy as np
 from reticent.domain import Domain
 from reticent.errors import BudgetError, QueryError, real_number, whole_number
 from reticent.hypotheses.base import Hypothesis, Measurement
+from reticent.hypotheses.memory import refuse_beyond
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.hypotheses.support import RecordsHypothesis
 from reticent.kernel.accounting import Budget, Real, exact, is_zero
@@ -36,7 +37,7 @@ from reticent.releases.dualquery.analysis import analyse, game_bound, sample_err
 from reticent.releases.dualquery.data_player import DataPlayer, Search
 from reticent.releases.dualquery.exact_player import IntegerProgram
 from reticent.releases.dualquery.game import Game, RecordMender
-from reticent.releases.dualquery.plan import REPLIES, DualQueryPlan, textbook, tuned
+from reticent.releases.dualquery.plan import FEWEST_DRAWS, REPLIES, STEP, DualQueryPlan, textbook, tuned
 from reticent.releases.dualquery.query_player import query_player
 from reticent.releases.workload_audit import AUDIT_SHARE, audited
 
@@ -279,13 +280,25 @@ class DualQuery:
             3000.0
         """
         domain = curator.domain
+        asked = ScalarQueries(workload, domain)
+        refuse_beyond(asked.bytes, "DualQuery", "use a smaller workload")
         queries = query_player(workload, domain)
         steps = Steps(curator, allowance, key)
+        if curator.records:
+            kept = steps.left - self._closing(steps.left)
+            each = self._one_way_units(kept, len(domain))
+            self.plan(curator.records, len(queries), domain, curator.budget, kept - each * len(domain))
         records, uncertain = (curator.records, 0.0) if curator.records else self._total(curator, steps)
-        closing = int(max(0, steps.left) * (checked_share(self.audit_share) or 0))
+        closing = self._closing(steps.left)
         steps, audit = Steps(curator, steps.left - closing, key), Steps(curator, closing, key)
         measurements = self._one_ways(curator, steps, records)
-        plan = self.plan(records, len(queries), domain, curator.budget, steps.left)
+        paid = bool(measurements) or not curator.records
+        try:
+            plan = self.plan(records, len(queries), domain, curator.budget, steps.left)
+        except (BudgetError, QueryError):
+            if not paid:
+                raise
+            plan = DualQueryPlan(records, 1, self.draws or FEWEST_DRAWS, STEP)  # its only round sees no data
         sizes, shares = np.array(domain.shape), _shares(measurements)
         rules = RecordMender.of(domain)
         game = Game(plan, queries, sizes, _player(self.player, None), seed=self.seed, shares=shares, rules=rules)
@@ -308,7 +321,7 @@ class DualQuery:
                 game.play(turn, draw)
             except BudgetError:
                 # Others spent from the same ledger since the plan was made: what was played is still a release.
-                if turn <= 2:
+                if turn <= 2 and not paid:
                     raise
                 break
             message = f"records meet {game.satisfied:.0%} of the drawn queries"
@@ -334,6 +347,14 @@ class DualQuery:
             if bound < VACUOUS:
                 guarantees = (*guarantees, self._theorem(bound, hypothesis, workload, domain))
         return Outcome(hypothesis, tuple(measurements), certificates, float(records), notes, guarantees=guarantees)
+
+    def _closing(self, units: int) -> int:
+        """The units of the closing audit."""
+        return int(max(0, units) * (checked_share(self.audit_share) or 0))
+
+    def _one_way_units(self, units: int, attributes: int) -> int:
+        """What each measured one-way marginal costs."""
+        return int(max(0, units) * Fraction(str(self.refine))) // attributes
 
     def _bound(self, plan: DualQueryPlan, game: Game, queries: int, log_universe: float) -> float:
         """The theorem's bound for this run; on a sample, half of the failure probability covers the sampling error."""
@@ -371,7 +392,7 @@ class DualQuery:
     def _one_ways(self, curator: Curator, steps: Steps, records: int) -> list[Measurement]:
         queries = [Marginal((name,)) for name in curator.domain.names]
         named = steps.begin("refine")
-        each = int(max(0, steps.left) * Fraction(str(self.refine))) // len(queries)
+        each = self._one_way_units(steps.left, len(queries))
         if each == 0:
             return []
         noise = noise_costing(curator.budget, curator.moved(of_one_marginal(curator.neighbours)), each)

@@ -158,6 +158,7 @@ class LinearPlayer(_Weighted):
         self._cells = CellPlayer(self._domain, queries.sets) if queries.sets else None
         self._met = np.zeros(queries.size)
         self._weights = queries.weights
+        self._singles = queries.forms
         self._forms: dict[int, Form] = {}
 
     def __len__(self) -> int:
@@ -173,7 +174,7 @@ class LinearPlayer(_Weighted):
             parts.append(entry.answers(domain, np.bincount(codes, minlength=domain[entry.column].size)))
         if queries.conjunctions is not None:
             parts.append(queries.conjunctions.tally(records))
-        parts.append([_summed(form, records, domain) for form in queries.forms])
+        parts.append([_summed(form, records, domain) for form in self._singles])
         self._met += np.concatenate(parts)
 
     def clauses(self, indices: np.ndarray) -> DrawnTables:
