@@ -166,7 +166,7 @@ def _typical(knowledge: Knowledge, query: Single, error: float, confidence: floa
     """
     best = knowledge.free(query, confidence, None) or knowledge.guess(query)
     found = answered(knowledge, query, best, confidence)
-    if found.typical is not None and found.typical > error:
+    if found.typical is None or found.typical > error:
         audited = knowledge.audited(query, confidence)
         found = found if audited is None else answered(knowledge, query, audited, confidence)
     if found.typical is None or found.typical > error:

@@ -104,7 +104,8 @@ class Guarantee:
     def covered(self) -> str:
         """The queries that it bounds, in words."""
         if not self.measured or len(self.measured) == len(self._plain.queries):
-            return "every single query of the workload" if self.singles else "every query of the workload"
+            tables = self.measured and (self._plain.marginals or self._plain.ranges)
+            return f"every {'single ' if self.singles or tables else ''}query of the workload"
         return f"{len(self.measured)} of the workload's queries"
 
     @property

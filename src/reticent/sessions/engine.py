@@ -148,7 +148,7 @@ class SessionEngine(ABC):
     def carry_out(self, quote: Quote) -> Any:
         """Pay the quoted purchase, unless knowledge has grown meanwhile, and answer."""
         if isinstance(quote, Split):
-            parts = self._payable(quote)
+            parts = self.payable(quote)
             if parts is quote.parts and not quote.begin():
                 return self.carry_out(self.anew(quote))
             result = quote.join([self.carry_out(self.renewed(part)) for part in parts])
@@ -166,7 +166,7 @@ class SessionEngine(ABC):
                 return current.run()
         return self.carry_out(current)
 
-    def _payable(self, quote: Split) -> Sequence[Quote]:
+    def payable(self, quote: Split) -> Sequence[Quote]:
         """The parts of a question that can be paid as a whole, otherwise as they are known: a part is no answer.
 
         A strict session refuses instead, before anything is spent. The questions of a batch are answered one by one,

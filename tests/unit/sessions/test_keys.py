@@ -13,6 +13,7 @@ from tests.small_tables import mixed, skewed, uniform
 
 import reticent as rt
 from reticent.errors import KeyReusedError
+from reticent.sessions.engine import SessionEngine
 from reticent.sessions.models import charged
 from reticent.sessions.session import Session
 
@@ -94,16 +95,22 @@ def test_free_answers_name_no_ledger_event() -> None:
 )
 @pytest.mark.parametrize("share", [0.55, 0.8])
 def test_a_key_that_paid_for_some_of_its_parts_is_quoted_nothing(
-    question: Any, error: Any, share: float, tmp_path: Path
+    question: Any, error: Any, share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Parts that the budget could not pay were quoted again, and bought once a cap was raised."""
+    """Parts that the budget could not pay were quoted again, and bought once a cap was raised.
+
+    A budget that cannot pay the whole pays nothing; earlier versions paid for some parts.
+    """
     terms: dict[str, Any] = {"error": error, "key": "k", "analyst": "ann"}
     other: dict[str, Any] = {**terms, "error": "3%"}
     opening: tuple[Any, ...] = (tmp_path / "l", uniform(3000, seed=1), rt.Budget(rho=5))
     with Session.open(*opening, warm_start=0) as session:
         quoted = session.cost(question, **terms)
         session.set_cap("ann", share * quoted)
-        first = session.ask(question, **terms)
+        assert price(session.ask(question, **terms)) == session.spent == 0
+        with monkeypatch.context() as patch:
+            patch.setattr(SessionEngine, "payable", lambda _, quote: quote.parts)
+            first = session.ask(question, **terms)
         assert 0 < price(first) < quoted
         assert session.spent == pytest.approx(price(first))
         spent = session.spent

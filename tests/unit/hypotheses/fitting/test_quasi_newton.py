@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from reticent.hypotheses.fitting.quasi_newton import Objective, descend
+from reticent.hypotheses.fitting.quasi_newton import Diagonal, Objective, descend
 
 
 class Cosh:
@@ -31,7 +31,7 @@ def found(problem: Cosh, curvature: float) -> np.ndarray:
         return descend(
             Objective(problem.value, problem.gradient),
             np.ones(3),
-            preconditioner=lambda gradient: gradient / curvature,
+            preconditioner=Diagonal(np.full(3, 1 / curvature)),
             gap_bound=lambda gradient: float(gradient @ gradient),
             tolerance=1e-16,
             progress=1e-16,
