@@ -22,6 +22,7 @@ from reticent.cli.options import (
 )
 from reticent.cli.targets import Target, is_release, is_server, opened_target
 from reticent.domain.files import refuse_unwritable, write_file
+from reticent.domain.values import confidence_text
 from reticent.errors import QueryError
 
 if TYPE_CHECKING:
@@ -185,4 +186,6 @@ def _about_population(model: Model) -> str | None:
     found = model.population_excess(1 - 2 * (1 - model.confidence))
     if found.error is None:
         return None
-    return f"on the population excess risk at most {found.error:.3g} at {found.confidence:.4g}, {found.note}"
+    return (
+        f"on the population excess risk at most {found.error:.3g} at {confidence_text(found.confidence)}, {found.note}"
+    )

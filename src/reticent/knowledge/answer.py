@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.domain.attribute import NULL_LABEL
+from reticent.domain.values import confidence_text
 from reticent.errors import QueryError
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class Answer(Framed):
     def guarantee(self) -> str:
         """The error statement in a few words."""
         certified = self.certified and self.error is not None and self.confidence is not None
-        parts = [f"±{self.error:.3g} at {self.confidence:.4g}"] if certified else []
+        parts = [f"±{self.error:.3g} at {confidence_text(self.confidence)}"] if certified else []
         if self.typical is not None:
             # A bound on every question also bounds most of them.
             usual = min(self.typical, self.error) if certified and self.error is not None else self.typical

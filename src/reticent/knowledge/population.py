@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.values import confidence_text
 from reticent.errors import QueryError
 from reticent.hypotheses.base import form_of
 from reticent.hypotheses.replicates import Replicates
@@ -94,7 +95,7 @@ class Population:
             shown = f"array{np.shape(self.value)} within ±{self.error:.3g}"
         else:
             shown = f"{self.value:.6g} in [{self.low:.6g}, {self.high:.6g}]"
-        return f"Population({shown} at {self.confidence:.4g}, {self.mode}; {self.note})"
+        return f"Population({shown} at {confidence_text(self.confidence)}, {self.mode}; {self.note})"
 
 
 def population_of(answer: Answer, sample: Sample, confidence: float, mode: Mode | None) -> Population:
@@ -329,7 +330,7 @@ def _is_count(query: Query, domain: Domain) -> bool:
 def _restated(knowledge: Knowledge, query: Query, confidence: float) -> Answer:
     found = free_answer(knowledge, Request(query, confidence=confidence))
     if found is None or not found.certified or found.error is None:
-        raise _unsaid(query, f"nothing certifies it on the table at {confidence:.4g}")
+        raise _unsaid(query, f"nothing certifies it on the table at {confidence_text(confidence)}")
     return found
 
 

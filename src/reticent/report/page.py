@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reticent.domain.values import confidence_text
 from reticent.kernel.accounting import Budget
 from reticent.knowledge.answer import ORIGINS, Answer
 from reticent.knowledge.population import population_facts
@@ -421,7 +422,11 @@ def model_summary(model: Model) -> str:
         f"<tr><td>{escape(name)}</td><td style='text-align:right'>{value:.5g}</td></tr>"
         for name, value in model.coefficients.items()
     )
-    kept = "uncertified" if model.error is None else f"excess risk at most {model.error:.3g} at {model.confidence:.4g}"
+    kept = (
+        "uncertified"
+        if model.error is None
+        else f"excess risk at most {model.error:.3g} at {confidence_text(model.confidence)}"
+    )
     if model.wanted is not None:
         kept += f"; at most {model.wanted:g} was wanted and not reached"
     origin = ORIGINS.get(model.origin, model.origin)

@@ -110,10 +110,11 @@ def key_codes(run: Run, order: Sequence[Ranking], parts: np.ndarray) -> tuple[np
 def _key_ends(vector: Vector, ranking: Ranking) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """A key as numbers that sort as the ranking wants: the estimate, the first and the last that it may be."""
     value = signed_keys(vector, ranking)
-    if isinstance(vector, Bins) or (isinstance(vector, Labels) and vector.certain is None):
-        return value, value, value
-    if isinstance(vector, Labels):
-        return value, np.where(vector.certain, value, -np.inf), np.where(vector.certain, value, np.inf)
+    if isinstance(vector, (Bins, Labels)):
+        certain = vector.certain if isinstance(vector, Labels) else None
+        if certain is None:
+            return value, value, value
+        return value, np.where(certain, value, -np.inf), np.where(certain, value, np.inf)
     numbers = to_interval(vector)
     low, high = (-numbers.high, -numbers.low) if ranking.descending else (numbers.low, numbers.high)
     low, high = np.where(np.isnan(low), value, low), np.where(np.isnan(high), value, high)
