@@ -253,7 +253,11 @@ def _joint(factors: Sequence[Variable], arrays: Sequence[np.ndarray], scan: Scan
     """The product of functions of columns, some of which both may look at."""
     one, other = factors
     if not set(one.names) & set(other.names):
-        return Weights(tuple((variable.names, array) for variable, array in zip(factors, arrays, strict=True)))
+        listed = [(variable.names, array) for variable, array in zip(factors, arrays, strict=True) if variable.names]
+        if not listed:
+            raise refused("a statistic of two constants is the same for every table", "name a column")
+        # A constant does not vary: scaled, it is zero.
+        return Weights(tuple((names, array if len(listed) == 2 else array * 0.0) for names, array in listed))
     names = scan.domain.canonical({*one.names, *other.names})
     if scan.domain.cells(names) > MAX_CELLS:
         raise refused(f"{one.label} and {other.label} combine too many codes", "use fewer or coarser columns")
