@@ -241,8 +241,10 @@ class Answer(Framed):
     @property
     def guarantee(self) -> str:
         """The error statement in a few words."""
-        certified = self.certified and self.error is not None and self.confidence is not None
-        parts = [f"±{self.error:.3g} at {confidence_text(self.confidence)}"] if certified else []
+        certified = self.certified and None not in (self.error, self.confidence)
+        parts = []
+        if self.certified and self.error is not None and self.confidence is not None:
+            parts = [f"±{self.error:.3g} at {confidence_text(self.confidence)}"]
         if self.typical is not None:
             # A bound on every question also bounds most of them.
             usual = min(self.typical, self.error) if certified and self.error is not None else self.typical

@@ -548,7 +548,7 @@ class Model:
     def __repr__(self) -> str:
         kept = (
             f"excess at most {self.error:.3g} at {confidence_text(self.confidence)}"
-            if self.certified
+            if self.certified and self.confidence is not None
             else "uncertified"
         )
         of = "" if self.positive is None else f", of {self.positive}"

@@ -424,7 +424,7 @@ def model_summary(model: Model) -> str:
     )
     kept = (
         "uncertified"
-        if model.error is None
+        if model.error is None or model.confidence is None
         else f"excess risk at most {model.error:.3g} at {confidence_text(model.confidence)}"
     )
     if model.wanted is not None:

@@ -70,7 +70,7 @@ class _Weight:
 def rank_positions(run: Run, order: Sequence[Ranking], parts: np.ndarray, weight: Truth | None) -> Positions:
     """Within each part. Rows whose first keys are certainly equal are ordered by the keys after them."""
     weights = _Weight.of(weight, len(parts))
-    value, low, high = key_codes(run, order, parts)
+    value, low, high = order_codes(run, order, parts)
 
     def upto(codes: np.ndarray, weight: np.ndarray, limits: np.ndarray, side: str) -> np.ndarray:
         totals = np.bincount(parts, weight)
@@ -88,7 +88,7 @@ def rank_positions(run: Run, order: Sequence[Ranking], parts: np.ndarray, weight
     )
 
 
-def key_codes(run: Run, order: Sequence[Ranking], parts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def order_codes(run: Run, order: Sequence[Ranking], parts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Three numbers for each row: of its estimated keys, and of the first and last keys that it may have.
 
     They order the rows by their parts, and within a part by all keys in turn. A row certainly stands before another one

@@ -50,6 +50,7 @@ class PopulationTable(ResultTable):
             return "no group is left"
         if self.mode == "certified":
             return f"population, certified: {super().guarantee}; {SAMPLED}, {BEFOREHAND}"
+        assert self.confidence is not None, "an interval has one"
         return f"population, estimated: each interval at {confidence_text(self.confidence)}; {SAMPLED}, {BEFOREHAND}"
 
 

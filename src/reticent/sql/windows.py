@@ -9,7 +9,7 @@ import numpy as np
 
 from reticent.sql.expressions import Expr, Run, array_steps
 from reticent.sql.intervals import Interval
-from reticent.sql.ordering import Ranking, key_codes, rank_positions, signed_keys
+from reticent.sql.ordering import Ranking, order_codes, rank_positions, signed_keys
 from reticent.sql.reduction import Reducer, Weight
 from reticent.sql.vectors import INTEGER, NUMBER, Bins, Labels, Truth, Vector, taken, to_interval
 
@@ -86,7 +86,7 @@ class Windowed(Expr):
         rows = np.flatnonzero(kept)
         rows = rows[np.lexsort((*(key[rows] for key in reversed(keys)), self.parts[rows]))]
         public = all(ranking.expr.known is not None for ranking in self.order)
-        _, low, high = (rows,) * 3 if public else key_codes(run, self.order, self.parts)
+        _, low, high = (rows,) * 3 if public else order_codes(run, self.order, self.parts)
         found = []
         for members in np.split(rows, np.flatnonzero(np.diff(self.parts[rows])) + 1):
             if members.size:
