@@ -22,7 +22,7 @@ from reticent.cli.options import (
 )
 from reticent.cli.targets import Target, is_release, is_server, opened_target
 from reticent.domain.files import refuse_unwritable, write_file
-from reticent.domain.values import shown_bound, shown_number
+from reticent.domain.values import confidence_text, shown_bound, shown_number
 from reticent.errors import QueryError
 
 if TYPE_CHECKING:
@@ -186,4 +186,5 @@ def _about_population(model: Model) -> str | None:
     found = model.population_excess(1 - 2 * (1 - model.confidence))
     if found.error is None:
         return None
-    return f"on the population excess risk at most {shown_bound(found.error)} at {found.confidence:.4g}, {found.note}"
+    sure = confidence_text(found.confidence)
+    return f"on the population excess risk at most {shown_bound(found.error)} at {sure}, {found.note}"

@@ -240,6 +240,14 @@ def shown_bound(bound: float) -> str:
 GROUPED, LONGEST = 1000, 1e15
 
 
+def confidence_text(confidence: float, digits: int = 4) -> str:
+    """A probability in a few digits, or as 1 - 1e-15 where all digits are nines: no rounding makes it certainty."""
+    for places in (digits, 9):
+        if (short := f"{confidence:.{places}g}") != "1" or confidence == 1:
+            return short
+    return f"1 - {1 - confidence:.2g}"
+
+
 def number_text(number: float) -> str:
     """Shortest text that reads back as the same float; whole numbers without a point."""
     if float(number).is_integer() and abs(number) < EXACT_FLOAT:

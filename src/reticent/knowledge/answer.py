@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.domain.attribute import NULL_LABEL
-from reticent.domain.values import decimals_of, shown_bound, shown_number
+from reticent.domain.values import confidence_text, decimals_of, shown_bound, shown_number
 from reticent.errors import QueryError
 
 if TYPE_CHECKING:
@@ -248,8 +248,9 @@ class Answer(Framed):
     @property
     def guarantee(self) -> str:
         """The error statement in a few words."""
-        error = self.error if self.certified and self.confidence is not None else None
-        parts = [] if error is None else [f"±{shown_bound(error)} at {self.confidence:.4g}"]
+        sure = self.confidence if self.certified else None
+        error = None if sure is None else self.error
+        parts = [] if sure is None or error is None else [f"±{shown_bound(error)} at {confidence_text(sure)}"]
         if self.typical is not None:
             # A bound on every question also bounds most of them.
             usual = self.typical if error is None else min(self.typical, error)

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from reticent.domain import Domain
-from reticent.domain.values import shown_bound, shown_number
+from reticent.domain.values import confidence_text, shown_bound, shown_number
 from reticent.errors import QueryError
 from reticent.hypotheses.base import form_of
 from reticent.hypotheses.replicates import Replicates
@@ -96,7 +96,7 @@ class Population:
         else:
             value, low, high = (shown_number(float(number), self.error) for number in (self.value, self.low, self.high))
             shown = f"{value} in [{low}, {high}]"
-        return f"Population({shown} at {self.confidence:.4g}, {self.mode}; {self.note})"
+        return f"Population({shown} at {confidence_text(self.confidence)}, {self.mode}; {self.note})"
 
 
 def population_of(answer: Answer, sample: Sample, confidence: float, mode: Mode | None) -> Population:
@@ -331,7 +331,7 @@ def _is_count(query: Query, domain: Domain) -> bool:
 def _restated(knowledge: Knowledge, query: Query, confidence: float) -> Answer:
     found = free_answer(knowledge, Request(query, confidence=confidence))
     if found is None or not found.certified or found.error is None:
-        raise _unsaid(query, f"nothing certifies it on the table at {confidence:.4g}")
+        raise _unsaid(query, f"nothing certifies it on the table at {confidence_text(confidence)}")
     return found
 
 

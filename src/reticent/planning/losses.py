@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.domain.values import confidence_text
 from reticent.errors import QueryError, has_items, real_number, require, whole_number
 from reticent.kernel.accounting import Budget, epsilon_of
 from reticent.kernel.minimizers.excess_risk import FLOATS, GAP, least_scale
@@ -115,7 +116,7 @@ class LossPlan:
         known = [] if self.records is None else [f"{self.records:,.0f} records"]
         known += [] if self.error is None else [f"excess risk {self.error:g}"]
         known += [] if self.budget is None else [self.budget.describe()]
-        return f"{self.count:,} adaptive losses, confidence {self.confidence:g}; {'; '.join(known)}"
+        return f"{self.count:,} adaptive losses, confidence {confidence_text(self.confidence, 6)}; {'; '.join(known)}"
 
     def _shown(self, row: LossRow) -> str:
         if row.vacuous or (self.unknown == "error" and row.value >= self.worth):

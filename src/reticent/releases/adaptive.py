@@ -219,9 +219,10 @@ class Adaptive:
         refuse_beyond(self.memory(domain, targets), "Adaptive", "use coarser attributes or a smaller workload")
         collection = Collection(curator, allowance, key, analyst)
         direct = self._direct(collection, workload.on(domain), targets)
-        own = direct is not None and direct.complete and collection.bounds_queries(QUERIES)
-        audits = 0 if own else int(allowance * self._audit_share)
-        if self.audit_share and not own and audits < AUDITS:
+        own = direct is not None and direct.all_queries and collection.bounds_queries(QUERIES)
+        tables = direct is None or not direct.complete
+        audits = int(allowance * self._audit_share) if tables or not own else 0
+        if self.audit_share and (tables or not own) and audits < AUDITS:
             needed = ceil(AUDITS / self._audit_share)
             raise too_little(allowance, curator.budget, AUDITED, needed=needed, remedy=UNAUDITED)
         units = allowance - audits

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from reticent.domain.values import confidence_text
 from reticent.errors import QueryError
 from reticent.hypotheses.replicates import Replicates
 from reticent.knowledge.population import BEFOREHAND, SAMPLED, spread
@@ -66,7 +67,7 @@ class Coefficients:
         lines = [f"{'coefficient':<{width}}  {'value':>10}  {'std. error':>10}  {'low':>10}  {'high':>10}"]
         for name, *numbers in self.rows:
             lines.append(f"{name:<{width}}  " + "  ".join(f"{number:>10.4g}" for number in numbers))
-        return "\n".join([*lines, f"({self.mode}, {self.confidence:.4g}: {self.note})"])
+        return "\n".join([*lines, f"({self.mode}, {confidence_text(self.confidence)}: {self.note})"])
 
 
 def coefficient_intervals(model: Model, replicates: Replicates | None, confidence: float) -> Coefficients:

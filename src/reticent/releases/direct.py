@@ -175,6 +175,8 @@ class DirectQueries:
     """The need of these sets."""
     complete: bool
     """Whether nothing else is asked."""
+    all_queries: bool
+    """Whether all single queries are among them, but those that have one value for every record."""
 
     @classmethod
     def of(cls, workload: Workload, domain: Domain, targets: Mapping[Set, float], terms: NoiseCosts) -> DirectQueries:
@@ -216,7 +218,8 @@ class DirectQueries:
                 plain = float(terms.plain(asked[names].values()).sum())
                 rest += min(plain, ways[names].table.least) if names in ways else plain
         measured = {queries: need for way in chosen.values() for queries, need in way.measured.items()}
-        return cls(measured, weights, rest, bool(measured) and not weights)
+        every = set(chosen) == set(asked)
+        return cls(measured, weights, rest, bool(measured) and not weights, bool(measured) and every)
 
     def share(self, domain: Domain) -> Fraction:
         """The part of the budget for the queries."""

@@ -16,10 +16,10 @@ import numpy as np
 
 from reticent.domain import Categorical, Domain
 from reticent.domain.attribute import Attribute, shown
-from reticent.domain.values import shown_bound
+from reticent.domain.values import confidence_text, shown_bound
 from reticent.errors import QueryError, has_type, is_list, is_mapping, is_sequence, whole_number
 from reticent.knowledge.risks import public_minimum
-from reticent.losses.features import Column, Factor
+from reticent.losses.features import INTERCEPT, Column, Factor
 from reticent.losses.losses import ConvexLoss, checked_loss, loss_from_dict
 from reticent.losses.multinomial import softmax
 from reticent.losses.public import Problem
@@ -98,8 +98,11 @@ class Model:
         """On the original scale of features and label; products of numeric features are multiplied out.
 
         Of a Poisson loss they are of the logarithm of the mean; of a multinomial one each class has its own, and names
-        begin with the class.
+        begin with the class. Of a mean vector they are the means of its features, with missing numbers in the middle; a
+        product of numbers is included if the numbers are features themselves.
         """
+        if self.loss.task == "mean":
+            return _feature_means(self._columns, self.theta)
         offset, scale = self.problem.design.label_units
         if self.loss.kind == "poisson":
             offset, scale = log(scale), 1.0
@@ -107,10 +110,11 @@ class Model:
             offset, scale = 0.0, 1.0
         found: dict[str, float] = {}
         for prefix, part in zip(self._prefixes, by_output(self.problem, self.theta), strict=True):
-            found[prefix + "(intercept)"] = offset
+            found[prefix + INTERCEPT] = offset
             for column, weight in zip(self._columns, part, strict=True):
-                for name, value in _expanded(column, float(weight) * scale).items():
-                    found[prefix + name] = found.get(prefix + name, 0.0) + value
+                for names, value in _expanded(column, float(weight) * scale).items():
+                    name = prefix + (":".join(names) if names else INTERCEPT)
+                    found[name] = found.get(name, 0.0) + value
         return found
 
     @property
@@ -542,8 +546,9 @@ class Model:
         return model_summary(self)
 
     def __repr__(self) -> str:
-        error = self.error if self.certified else None
-        kept = "uncertified" if error is None else f"excess at most {shown_bound(error)} at {self.confidence:.4g}"
+        error, sure, kept = self.error, self.confidence, "uncertified"
+        if self.certified and error is not None and sure is not None:
+            kept = f"excess at most {shown_bound(error)} at {confidence_text(sure)}"
         of = "" if self.positive is None else f", of {self.positive}"
         missed = "" if self.wanted is None else f"; at most {self.wanted:g} was wanted and not reached"
         return f"Model({self.loss!r}{of}, {kept}, {self.origin}, price {self.price:.3g}{missed})"
@@ -609,7 +614,20 @@ def implied_error(variation: float, problem: Problem, theta: np.ndarray, gap: fl
     return min(2 * problem.scale, sum(problem.swing(theta))) * variation + gap
 
 
-def _expanded(column: Column, weight: float) -> dict[str, float]:
+def _feature_means(columns: Sequence[Column], means: np.ndarray) -> dict[str, float]:
+    """Means on the original scale, from those of the scaled columns and of the terms that these contain beside them."""
+    found: dict[tuple[str, ...], float] = {(): 1.0}
+    for column, mean in sorted(zip(columns, means.tolist(), strict=True), key=lambda pair: len(pair[0])):
+        terms = {names: weight for names, weight in _expanded(column, 1.0).items() if weight}
+        names = tuple(factor.name for factor in column)
+        slope = terms.pop(names)
+        if terms.keys() <= found.keys():
+            found[names] = (mean - sum(weight * found[part] for part, weight in terms.items())) / slope
+    listed = (tuple(factor.name for factor in column) for column in columns)
+    return {":".join(names): found[names] for names in listed if names in found}
+
+
+def _expanded(column: Column, weight: float) -> dict[tuple[str, ...], float]:
     """A product of `offset + slope * number` and indicators, multiplied out into named terms."""
     terms: dict[tuple[str, ...], float] = {(): weight}
     for factor in column:
@@ -621,7 +639,7 @@ def _expanded(column: Column, weight: float) -> dict[str, float]:
             else:
                 grown[(*names, factor.name)] = value
         terms = grown
-    return {":".join(names) if names else "(intercept)": value for names, value in terms.items()}
+    return terms
 
 
 def _factor(factor: Factor, attribute: Attribute, values: Any) -> np.ndarray:

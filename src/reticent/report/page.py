@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.domain.values import shown_bound, shown_number
+from reticent.domain.values import confidence_text, shown_bound, shown_number
 from reticent.kernel.accounting import Budget
 from reticent.knowledge.answer import ORIGINS, Answer
 from reticent.knowledge.population import population_facts
@@ -427,8 +427,8 @@ def model_summary(model: Model) -> str:
     )
     kept = (
         "uncertified"
-        if model.error is None
-        else f"excess risk at most {shown_bound(model.error)} at {model.confidence:.4g}"
+        if model.error is None or model.confidence is None
+        else f"excess risk at most {shown_bound(model.error)} at {confidence_text(model.confidence)}"
     )
     if model.wanted is not None:
         kept += f"; at most {model.wanted:g} was wanted and not reached"

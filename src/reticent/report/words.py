@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import exp, isfinite
 from typing import TYPE_CHECKING, Any
 
+from reticent.domain.values import confidence_text
 from reticent.kernel.accounting import Budget
 from reticent.knowledge.certificates import Certificate, certifies
 from reticent.knowledge.guarantees import Guarantee
@@ -124,13 +125,14 @@ def certificate_sentence(certificate: Certificate, unit: str) -> str:
         bound = percent(certificate.bound) if isfinite(certificate.bound) else "infinite"
         return (
             f"For {CLASSES[certificate.kind]} on {sets}, nothing is certified: the bound is {bound} at probability"
-            f" {certificate.confidence:g}, so it gives no guarantee for these answers."
+            f" {confidence_text(certificate.confidence, 6)}, so it gives no guarantee for these answers."
         )
     records = certificate.bound * certificate.records
     return (
         f"For {CLASSES[certificate.kind]} on {sets}, the published share differs from the true one by at most"
         f" {percent(certificate.bound)} of the table (about {records:,.0f} {unit}s). All of these bounds hold together"
-        f" with probability {certificate.confidence:g}, permanently and for every choice of questions."
+        f" with probability {confidence_text(certificate.confidence, 6)}, permanently and for every choice of"
+        " questions."
     )
 
 
@@ -143,7 +145,8 @@ def worth_telling(typical: Iterable[TypicalError], certificates: Iterable[Certif
 def typical_sentence(error: TypicalError, unit: str) -> str:
     """The typical error, and the questions to which it applies."""
     if not isfinite(error.bound):
-        return f"For {error.words} nothing is stated: the bound is infinite at probability {error.confidence:g}."
+        probability = confidence_text(error.confidence, 6)
+        return f"For {error.words} nothing is stated: the bound is infinite at probability {probability}."
     records = error.bound * error.records
     return (
         f"Typically, {error.words} are within {percent(error.bound)} of the table (about"
@@ -157,7 +160,7 @@ def guarantee_sentence(guarantee: Guarantee) -> str:
     source = f"by its theorem, {guarantee.theorem}" if guarantee.origin == "theorem" else guarantee.theorem
     return (
         f"The error of {guarantee.covered} is at most {percent(guarantee.bound)} of the table{scaled}:"
-        f" {source}. All of these bounds hold together with probability {guarantee.confidence:g}."
+        f" {source}. All of these bounds hold together with probability {confidence_text(guarantee.confidence, 6)}."
     )
 
 
@@ -170,7 +173,7 @@ def losses_sentence(certificate: LossCertificate, confidence: float) -> str:
     together = " All of these bounds hold together" if count > 1 else " This bound holds"
     return (
         f"For {models}, the mean loss over all records exceeds that of the best parameters by at most {high:.4g}"
-        f" (excess risk).{together} with probability {confidence:g}."
+        f" (excess risk).{together} with probability {confidence_text(confidence, 6)}."
     )
 
 

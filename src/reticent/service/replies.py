@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
 
+from reticent.domain.values import confidence_text
 from reticent.knowledge.answer import ORIGINS, Answer
 from reticent.releases.models import Model
 from reticent.service.requests import ParsedRequest
@@ -60,7 +61,7 @@ class FittedModels:
             return "uncertified" if loose == count else f"{loose} of {count} uncertified"
         worst = max(model.error or 0.0 for model in self.models)
         confidence = min(model.confidence or 0.0 for model in self.models)
-        return f"excess risk at most {worst:.3g} at {confidence:.4g}"
+        return f"excess risk at most {worst:.3g} at {confidence_text(confidence)}"
 
     def to_dict(self) -> dict[str, Any]:
         return {"models": [model.to_dict() for model in self.models], "price": self.price}

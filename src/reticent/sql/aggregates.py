@@ -17,12 +17,11 @@ from reticent.sql.conditions import condition
 from reticent.sql.constants import is_constant, number
 from reticent.sql.expressions import Clipped, Computed, Expr, Extent, Known, MeanExpr, Partly, Sum
 from reticent.sql.grouping import ColumnKey, compile_steps, reachable
-from reticent.sql.intervals import Interval
 from reticent.sql.refusals import only, refused, refused_node, wording
 from reticent.sql.scan import HALF, Scan
 from reticent.sql.scope import CutError, Scope, Selection, both
 from reticent.sql.sums import NonLinearError, Piece, any_piece, not_null, pieces, present_where
-from reticent.sql.variables import Variable, blur_total, sum_of
+from reticent.sql.variables import Variable, blur_total, present_numbers, sum_of
 from reticent.sql.vectors import INTEGER, NUMBER, TRUTH, Bins, Labels, Truth, Vector, kind_of, to_interval, value_at
 
 _OTHER_NAMES = {
@@ -413,7 +412,7 @@ class Aggregator:
         numbers = known.vector
         if isinstance(numbers, Labels) and any(isinstance(value, str) for value in numbers.values):
             raise refused(f"{wording(tree)} needs numbers or dates", "use MODE, or COUNT(*) ... GROUP BY the column")
-        bounds: Interval = to_interval(numbers)
+        bounds = present_numbers(cells, inner, where.widest)
         return distribution.select_quantile(
             self.scan,
             distribution.Ordered(cells.names[0], bounds, known.kind),

@@ -153,7 +153,8 @@ class Builder:
         cut = next((operand.cut for operand in operands if isinstance(operand, Known) and operand.cut), "")
         declared = next((o.declared for o in operands if isinstance(o, Known) and o.declared), "")
         if all(isinstance(vector, Labels) for vector in vectors):
-            return Known(self.mapped(function, vectors), function.kind, cut, declared)  # type: ignore[arg-type]
+            typed = [_typed(vector, operand.kind) for vector, operand in zip(vectors, operands, strict=True)]  # type: ignore[arg-type]
+            return Known(self.mapped(function, typed), function.kind, cut, declared)
         if function.bounded is None:
             labels = [_likely(vector, operand.kind) for vector, operand in zip(vectors, operands, strict=True)]
             return Known(self.mapped(function, labels), function.kind, _cut_text(operands), declared)
@@ -402,10 +403,17 @@ class Builder:
         return (NULL if not kinds else INTEGER if kinds <= {INTEGER, TRUTH} else NUMBER), list(values)
 
 
+def _typed(vector: Labels, kind: str) -> Labels:
+    """Values of the column's type: among numbers that are not whole each one is a float, as `//` and CAST see it."""
+    if kind != NUMBER:
+        return vector
+    return Labels(vector.codes, tuple(float(v) if isinstance(v, int) else v for v in vector.values), vector.certain)
+
+
 def _likely(vector: Vector, kind: str) -> Labels:
     """A column as single values: that of the representative where a bin holds several, which is then not certain."""
     if isinstance(vector, Labels):
-        return vector
+        return _typed(vector, kind)
     if isinstance(vector, Truth):
         return vector.labelled()
     numbers = to_interval(vector)
@@ -539,6 +547,7 @@ def _remainder(one: Interval, other: Interval) -> Interval:
         low = np.where(together, np.fmod(one.low, other.low), np.maximum(low, np.minimum(one.low, 0.0)))
         high = np.where(together, np.fmod(one.high, other.low), np.minimum(high, np.maximum(one.high, 0.0)))
     null = one.maybe_null | other.maybe_null | ((other.low <= 0) & (other.high >= 0))
+    exact |= ~one.number | ((other.low == 0) & (other.high == 0))
     return Interval(value, np.where(exact, value, low), np.where(exact, value, high), null if null.any() else None)
 
 

@@ -48,7 +48,7 @@ class CellCompiler(Compiler):
         codes = np.unravel_index(np.arange(cells), shape) if names else ()
         self._columns = {}
         for name, places in zip(names, codes, strict=True):
-            vector = column_vector(scope.domain[name], np.asarray(places))
+            vector = column_vector(scope.domain[name], np.asarray(places), literal=scope.literal)
             if opened and isinstance(vector, Bins):
                 vector = replace(vector, open=True)
             self._columns[name] = Known(vector, kind_of(scope.domain[name]))

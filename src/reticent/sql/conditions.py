@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
-from reticent.domain import Attribute, Categorical, Numeric
+from reticent.domain import OTHER_LABEL, Attribute, Categorical, Numeric
 from reticent.domain.attribute import closest, shown
 from reticent.errors import QueryError
-from reticent.queries import Everything, Predicate, col
+from reticent.queries import Everything, Predicate, any_of, col
 from reticent.queries.predicate import MAX_SIZE, Column, Comparison
 from reticent.sql.builder import flat
 from reticent.sql.cells import OnCells, columns_of, on_cells
@@ -25,7 +25,18 @@ from reticent.sql.constants import constant, is_constant
 from reticent.sql.refusals import CONDITIONS, only, refused, refused_node, wording
 from reticent.sql.scalars import Matcher
 from reticent.sql.scope import Scope, Selection, both, either, otherwise
-from reticent.sql.vectors import INTEGER, NULL, NUMBER, NUMERIC, TEXT, Labels, kind_of, to_truth, without_other
+from reticent.sql.vectors import (
+    INTEGER,
+    NULL,
+    NUMBER,
+    NUMERIC,
+    TEXT,
+    Labels,
+    hides_null,
+    kind_of,
+    to_truth,
+    without_other,
+)
 
 _COMPARE: dict[type[exp.Expr], Callable[[Column, object], Predicate]] = {
     exp.EQ: Column.__eq__,
@@ -162,7 +173,33 @@ def _truth_column(node: exp.Expr, scope: Scope) -> Selection:
     attribute = scope.domain[name]
     if not isinstance(attribute, Categorical) or attribute.kind != "truth values":
         raise refused(f"{wording(node)} is a column, not a condition", "compare it with a value")
-    return Selection(col(name) == True)  # noqa: E712
+    return _unless_null(col(name) == True, scope)  # noqa: E712
+
+
+def _unless_null(predicate: Predicate, scope: Scope) -> Selection:
+    """A plain comparison. In a column of truth values `(other)` is NULL, and no comparison is true or false there."""
+    assert isinstance(predicate, Comparison), "one column is compared"
+    attribute = scope.domain[predicate.name]
+    if scope.literal or not hides_null(attribute) or predicate.value == OTHER_LABEL:
+        return Selection(predicate)
+    assert isinstance(attribute, Categorical), "truth values are categories"
+    holds = attribute.where(predicate.op, predicate.value, name=predicate.name).tolist()
+    true, false = (
+        [value for value, held in zip(attribute.values, holds, strict=False) if held is wanted]
+        for wanted in (True, False)
+    )
+    column = col(predicate.name)
+    found = predicate if predicate.op != "!=" else column.isin(true) if true else ~Everything()
+    return Selection(found, column.isin(false) if false else ~Everything())
+
+
+def _missing(name: str, scope: Scope) -> Selection:
+    """IS NULL."""
+    attribute, missing = scope.domain[name], col(name).is_null()
+    if scope.literal or not hides_null(attribute):
+        return Selection(missing)
+    other = col(name) == OTHER_LABEL
+    return Selection(any_of((missing, other)) if attribute.nullable else other)
 
 
 def _comparison(node: exp.Expr, scope: Scope) -> Selection:
@@ -196,7 +233,7 @@ def _plain(predicate: Predicate, node: exp.Expr, scope: Scope) -> Selection:
         if not (isinstance(attribute, Numeric) or (ordered and text)):
             raise
         return replace(_cut(node, scope, refusal), limits=_limits(predicate, attribute))
-    return Selection(predicate)
+    return _unless_null(predicate, scope)
 
 
 def _limits(predicate: Comparison, attribute: Attribute) -> tuple[tuple[str, float, float], ...]:
@@ -278,7 +315,7 @@ def _is(node: exp.Expr, scope: Scope) -> Selection:
     left, right = _bare(node.this), node.expression
     if isinstance(right, exp.Null):
         if isinstance(left, exp.Column):
-            return Selection(col(scope.attribute(left)).is_null())
+            return _missing(scope.attribute(left), scope)
         return _general(node, scope)
     if isinstance(right, exp.Boolean):
         inner = condition(left, scope)
@@ -294,7 +331,7 @@ def _distinct_from(node: exp.Expr, scope: Scope) -> Selection:
     if not isinstance(left, exp.Column) or not is_constant(right):
         return _general(node, scope)
     column, value = col(scope.attribute(left)), constant(right)
-    same = Selection(column.is_null()) if value is None else _plain(column == value, node, scope)
+    same = _missing(column.name, scope) if value is None else _plain(column == value, node, scope)
     if not same.exact or same.stated_false is not None:
         return _general(node, scope)
     # Never unknown: where it is not true it is false.

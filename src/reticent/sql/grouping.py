@@ -24,7 +24,7 @@ from reticent.sql.expressions import Known
 from reticent.sql.refusals import CELLS_A_STEP, refused, wording
 from reticent.sql.scope import CutError, Scope, otherwise
 from reticent.sql.sums import branches
-from reticent.sql.vectors import INTEGER, NULL, NUMBER, TRUTH, Labels, column_vector, kind_of, to_labels
+from reticent.sql.vectors import INTEGER, NULL, NUMBER, TRUTH, Labels, column_vector, hides_null, kind_of, to_labels
 
 MAX_GROUPS = 2**16
 MAX_CLASSES = 256
@@ -84,7 +84,10 @@ def grouped_by(tree: exp.Expr, scope: Scope) -> GroupedBy:
         tree = tree.this
     if isinstance(tree, exp.Column):
         name = scope.attribute(tree)
-        return GroupedBy(tree, ColumnKey(name), kind_of(scope.domain[name]))
+        attribute = scope.domain[name]
+        if hides_null(attribute) and attribute.nullable:
+            return _classes(tree, scope)  # both codes are NULL, which is one group
+        return GroupedBy(tree, ColumnKey(name), kind_of(attribute))
     if is_constant(tree):
         label = constant(tree)
         return GroupedBy(tree, ClassKey((label,), (Everything(),)), kind_of_value(label))

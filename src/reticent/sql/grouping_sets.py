@@ -15,6 +15,8 @@ from reticent.sql.refusals import only, refused, wording
 
 MAX_SETS = 64
 _HIDDEN = "__leaf_"
+_NUMBERED = (exp.Ordered, exp.WindowSpec, exp.DataTypeParam, exp.Interval)
+"""Nodes whose numbers are places, rows or units: no values, even where a constant of GROUP BY is written alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ class Sets:
         return tree
 
     def _is_leaf(self, node: exp.Expr) -> bool:
-        if isinstance(node, (exp.Query, exp.Literal)):
+        if isinstance(node, exp.Query) or (isinstance(node, exp.Literal) and isinstance(node.parent, _NUMBERED)):
             return False
         if isinstance(node, exp.Grouping) or any(same_expression(node, key) for key in self.keys):
             return True

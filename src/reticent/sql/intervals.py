@@ -98,8 +98,12 @@ class Interval:
             low, high = self._corners(other, np.divide)
             value = np.where(other.value == 0, np.nan, self.value / other.value)
         null = _either(self, other)
-        null = null if not vanishes.any() else vanishes if null is None else null | vanishes
-        return Interval(value, np.where(vanishes, -np.inf, low), np.where(vanishes, np.inf, high), null)
+        if not vanishes.any():
+            return Interval(value, low, high, null)
+        gone = np.isnan(low) | (other.low == 0) & (other.high == 0)
+        low, high = np.where(vanishes, -np.inf, low), np.where(vanishes, np.inf, high)
+        none = np.where(gone, np.nan, value), np.where(gone, np.nan, low), np.where(gone, np.nan, high)
+        return Interval(*none, vanishes if null is None else null | vanishes)
 
     def _corners(self, other: Interval, operation: np.ufunc) -> tuple[np.ndarray, np.ndarray]:
         """The smallest and the largest result of any two ends; an unbounded number times zero is zero."""

@@ -265,8 +265,9 @@ class Pair(Expr):
         one, other = self.x.deviation(run), self.y.deviation(run)
         if what in ("correlation", "r2"):
             found = (covariance / (one * other)).clipped(-1.0, 1.0)
-            found = found if what == "correlation" else found.absolute() * found.absolute()
-            return run.useful(found, -1.0 if what == "correlation" else 0.0, 1.0)
+            if what == "correlation":
+                return run.useful(found, -1.0, 1.0)
+            return run.useful(_determination(found, one, other), 0.0, 1.0)
         slope = covariance / (one * one)
         if what == "slope":
             return slope
@@ -288,6 +289,16 @@ class Pair(Expr):
         found = found.widened(one * hidden[1] + other * hidden[0] + hidden[0] * hidden[1])
         ends = self.x.deviation(run).high * self.y.deviation(run).high
         return found.meet(Interval(found.value, -ends, ends))
+
+
+def _determination(correlation: Interval, x: Interval, y: Interval) -> Interval:
+    """R2 of y on x from their correlation and deviations: 1 if y does not vary, and NULL only if x does not."""
+    squared = correlation.absolute() * correlation.absolute()
+    flat, level = y.low <= 0, y.high <= 0
+    value = np.where((y.value == 0) & (x.value > 0), 1.0, squared.value)
+    low = np.where(level, 1.0, np.where(flat, 0.0, squared.low))
+    found = Interval(value, low, np.where(flat, 1.0, squared.high), x.maybe_null | y.maybe_null | (x.low <= 0))
+    return found.where(~(x.high <= 0), Interval.exact(np.full(len(value), np.nan)))
 
 
 def _inverse(width: float) -> float:

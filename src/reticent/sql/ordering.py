@@ -68,88 +68,60 @@ class _Weight:
 
 
 def rank_positions(run: Run, order: Sequence[Ranking], parts: np.ndarray, weight: Truth | None) -> Positions:
-    """Within each part. Keys up to the first noisy one decide; those after it only break ties of estimates."""
-    rows = len(parts)
-    weights = _Weight.of(weight, rows)
-    exact, noisy = _split(run, order)
-    codes = _codes([parts.astype(float), *(signed_keys(run.of(r.expr), r) for r in exact)])
-    found = Positions(*(np.zeros(rows) for _ in range(5)))
-    _exact_before(parts, codes, weights, found)
-    if noisy is None:
-        return found
-    vector = run.numbers(noisy.expr)
-    low, high = (vector.low, vector.high) if not noisy.descending else (-vector.high, -vector.low)
-    value = signed_keys(vector, noisy)
+    """Within each part. Rows whose first keys are certainly equal are ordered by the keys after them."""
+    weights = _Weight.of(weight, len(parts))
+    value, low, high = order_codes(run, order, parts)
+
+    def upto(codes: np.ndarray, weight: np.ndarray, limits: np.ndarray, side: str) -> np.ndarray:
+        totals = np.bincount(parts, weight)
+        return _summed(codes, weight, limits, side) - (np.cumsum(totals) - totals)[parts]
+
+    before = upto(value, weights.value, value, "left")
+    # Itself is among those whose low end is below its high end, unless all its keys are exact.
+    itself = np.where(low < high, weights.possible, 0.0)
+    return Positions(
+        before,
+        upto(high, weights.sure, low, "left"),
+        upto(low, weights.possible, high, "left") - itself,
+        upto(value, weights.value, value, "right") - before,
+        upto(low, weights.possible, high, "right") - weights.possible,
+    )
+
+
+def order_codes(run: Run, order: Sequence[Ranking], parts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Three numbers for each row: of its estimated keys, and of the first and last keys that it may have.
+
+    They order the rows by their parts, and within a part by all keys in turn. A row certainly stands before another one
+    if its last keys are before the other's first ones: where two ends are equal, the next key decides.
+    """
+    ends = [_key_ends(run.of(ranking.expr), ranking) for ranking in order]
+    columns = [np.tile(parts.astype(float), 3), *(np.concatenate(end) for end in ends)]
+    placed = np.lexsort(columns[::-1])
+    rises = np.zeros(len(placed), dtype=np.int64)
+    for column in columns:
+        ordered = column[placed]
+        rises[1:] |= ordered[1:] != ordered[:-1]
+    codes = np.empty_like(rises)
+    codes[placed] = np.cumsum(rises)
+    value, low, high = np.split(codes, 3)
+    return value, low, high
+
+
+def _key_ends(vector: Vector, ranking: Ranking) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A key as numbers that sort as the ranking wants: the estimate, the first and the last that it may be."""
+    value = signed_keys(vector, ranking)
+    if isinstance(vector, (Bins, Labels)):
+        certain = vector.certain if isinstance(vector, Labels) else None
+        if certain is None:
+            return value, value, value
+        return value, np.where(certain, value, -np.inf), np.where(certain, value, np.inf)
+    numbers = to_interval(vector)
+    low, high = (-numbers.high, -numbers.low) if ranking.descending else (numbers.low, numbers.high)
     low, high = np.where(np.isnan(low), value, low), np.where(np.isnan(high), value, high)
     # A row whose key may be NULL may stand at that end, wherever its number would put it.
-    end = -np.inf if noisy.nulls_first else np.inf
-    maybe = vector.maybe_null
-    low, high = np.where(maybe, np.minimum(low, end), low), np.where(maybe, np.maximum(high, end), high)
-    for members in _members(codes):
-        _within(members, value, low, high, weights, found)
-    return found
-
-
-def _split(run: Run, order: Sequence[Ranking]) -> tuple[list[Ranking], Ranking | None]:
-    """The leading keys that are public, and the first one that is not."""
-    exact: list[Ranking] = []
-    for ranking in order:
-        vector = ranking.expr.known
-        if vector is None:
-            return exact, ranking
-        exact.append(ranking)
-    return exact, None
-
-
-def _codes(keys: Sequence[np.ndarray]) -> np.ndarray:
-    """A number for each combination of keys, in their order."""
-    table = np.stack(keys, axis=1)
-    _, codes = np.unique(table, axis=0, return_inverse=True)
-    return codes.ravel()
-
-
-def _members(codes: np.ndarray) -> list[np.ndarray]:
-    order = np.argsort(codes, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
-
-
-def _exact_before(parts: np.ndarray, codes: np.ndarray, weights: _Weight, found: Positions) -> None:
-    """Rows of the same part with a smaller code stand before; those with the same one beside."""
-    size = int(codes.max(initial=0)) + 1
-    owner = np.zeros(size)
-    owner[codes] = parts
-    starts = np.concatenate([[True], np.diff(owner) != 0])
-    for weight, before, level in (
-        (weights.value, found.before, found.level),
-        (weights.sure, found.least, None),
-        (weights.possible, found.most, found.level_most),
-    ):
-        totals = np.bincount(codes, weight, size)
-        running = np.cumsum(totals) - totals
-        offset = np.maximum.accumulate(np.where(starts, running, 0.0))
-        before += (running - offset)[codes]
-        if level is not None:
-            level += totals[codes]
-    found.level_most[:] = found.level_most + found.most - weights.possible
-
-
-def _within(
-    members: np.ndarray, value: np.ndarray, low: np.ndarray, high: np.ndarray, weights: _Weight, found: Positions
-) -> None:
-    """Among rows that the exact keys leave level, by the noisy one."""
-    own, lows, highs = value[members], low[members], high[members]
-    found.before[members] += _summed(own, weights.value[members], own, "left")
-    found.level[members] = _summed(own, weights.value[members], own, "right") - _summed(
-        own, weights.value[members], own, "left"
-    )
-    found.least[members] += _summed(highs, weights.sure[members], lows, "left")
-    possible = weights.possible[members]
-    # Itself is among those whose low end is below its high end, unless it is one exact number.
-    before = _summed(lows, possible, highs, "left") - np.where(lows < highs, possible, 0.0)
-    beside = _summed(lows, possible, highs, "right") - possible
-    base = found.most[members]
-    found.most[members] = base + before
-    found.level_most[members] = base + beside
+    end = -np.inf if ranking.nulls_first else np.inf
+    maybe = numbers.maybe_null
+    return value, np.where(maybe, np.minimum(low, end), low), np.where(maybe, np.maximum(high, end), high)
 
 
 def _summed(keys: np.ndarray, weights: np.ndarray, limits: np.ndarray, side: str) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from reticent.domain.values import confidence_text
 from reticent.errors import QueryError
 from reticent.knowledge.answer import Answer
 from reticent.knowledge.free import answered
@@ -49,7 +50,8 @@ class PopulationTable(ResultTable):
             return "no group is left"
         if self.mode == "certified":
             return f"population, certified: {super().guarantee}; {SAMPLED}, {BEFOREHAND}"
-        return f"population, estimated: each interval at {self.confidence:.4g}; {SAMPLED}, {BEFOREHAND}"
+        assert self.confidence is not None, "an interval has one"
+        return f"population, estimated: each interval at {confidence_text(self.confidence)}; {SAMPLED}, {BEFOREHAND}"
 
 
 def population_table(table: ResultTable, sample: TableSample, confidence: float, mode: str | None) -> PopulationTable:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.domain.values import decimals_of, number_text
+from reticent.domain.values import confidence_text, decimals_of, number_text
 from reticent.errors import QueryError
 from reticent.knowledge.answer import ORIGINS, Cell, Framed, html_cell, key_column, new_name, shown_key
 from reticent.queries.forms import scaled_numbers
@@ -126,7 +126,7 @@ class ResultTable(Framed):
             return "public"
         if self.confidence is None or not any(error is not None for row in self.errors for error in row):
             return "uncertified"
-        together = f"all bounds hold together with probability {_probability(self.confidence)}"
+        together = f"all bounds hold together with probability {confidence_text(self.confidence)}"
         return together if self.certified else f"{together}; values without ± are uncertified"
 
     @property
@@ -293,12 +293,6 @@ def _shown_kind(vector: Vector, kind: str) -> str:
 def _plain(values: np.ndarray) -> list[float | None]:
     """JSON knows neither NaN (our NULL) nor infinity (no bound)."""
     return [value if math.isfinite(value) else None for value in values.tolist()]
-
-
-def _probability(confidence: float) -> str:
-    """In four digits, as answers tell theirs; no rounding makes it certainty."""
-    short = f"{confidence:.4g}"
-    return f"{confidence:.9g}" if short == "1" else short
 
 
 def basis_of(statement: Statement, table: ResultTable, run: Run, unit: str) -> str:

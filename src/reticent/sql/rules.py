@@ -32,7 +32,7 @@ def read_rule(rule: Any, domain: Domain) -> tuple[str, Form]:
         raise QueryError(f"{given(rule)} is not a condition; write one as in SQL's WHERE, or with rt.col")
     text, meter = rule.strip(), Meter()
     columns = {name.lower(): name for name in domain.names}
-    scope = Scope(domain, columns, frozenset(), meter)
+    scope = Scope(domain, columns, frozenset(), meter, literal=True)
     return text, exactly(_condition(text, domain.names), scope).compile(domain, meter)
 
 

@@ -78,13 +78,16 @@ class ScanCompiler(SelectCompiler):
             return self._based().expr(inner)
         attribute = self.scope.attribute(tree)
         for entry, column in self.keyed:
-            if (
-                isinstance(entry.tree, exp.Column)
-                and isinstance(entry.key, ColumnKey)
-                and entry.key.attribute == attribute
-            ):
+            if isinstance(entry.tree, exp.Column) and attribute == self._grouped_attribute(entry):
                 return column
         raise ungrouped(tree, self.scope)
+
+    def _grouped_attribute(self, entry: GroupedBy) -> str:
+        """The attribute of a key that is a plain column."""
+        if isinstance(entry.key, ColumnKey):
+            return entry.key.attribute
+        assert isinstance(entry.tree, exp.Column), "other keys are expressions"
+        return (self.scope.base if self.scope.computes else self.scope).attribute(entry.tree)
 
     def _based(self) -> ScanCompiler:
         """Reads expressions in terms of the table's own columns."""

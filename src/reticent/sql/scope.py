@@ -195,6 +195,8 @@ class Scope:
     limited: bool = False
     """Whether a LIMIT picks single records, of which nothing can be asked."""
     subquery: Callable[[exp.Expr], Expr] = _no_subquery
+    literal: bool = False
+    """Whether comparisons mean what they mean as predicates, also where SQL sees NULL: in the rules of a domain."""
 
     def attribute(self, node: exp.Column) -> str:
         """The attribute a column refers to."""

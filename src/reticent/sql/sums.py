@@ -16,6 +16,7 @@ from reticent.sql.conditions import CONDITION_STEPS, exactly
 from reticent.sql.constants import constant, is_constant, number
 from reticent.sql.refusals import only, refused, refused_node, wording
 from reticent.sql.scope import Scope, otherwise
+from reticent.sql.vectors import hides_null
 
 MAX_PIECES = 64
 
@@ -97,7 +98,7 @@ def not_null(name: str, domain: Domain) -> Predicate:
     attribute = domain[name]
     if attribute.size == attribute.known:
         return Everything()
-    if attribute.representatives is not None:
+    if attribute.representatives is not None or hides_null(attribute):
         return col(name).is_known()
     return ~col(name).is_null() if attribute.nullable else Everything()
 

@@ -70,14 +70,7 @@ class Variable:
             )
         if known.kind not in (*NUMERIC, NULL):
             raise refused(f"{wording(tree)} is not a number", "use COUNT, or a column of numbers")
-        numbers, domain = to_interval(known.vector), cells.scope.domain
-        if cells.names and (_perhaps_null(numbers) | _unbounded(numbers)).any():
-            # Only then: what was bought before under the whole expression keeps its text.
-            allowed = reachable(where.compile(domain, cells.scope.meter), cells.names, domain).ravel()
-            numbers = numbers.where(allowed, Interval.exact(np.full(len(allowed), np.nan)))
-        if (open_ := _perhaps_null(numbers)).any():
-            place = cells.bins_of(int(open_.argmax()))
-            raise CutError(f"{wording(tree)} may be NULL within {place}; leave it out with WHERE, at the edges of bins")
+        numbers, domain = present_numbers(cells, tree, where), cells.scope.domain
         if _unbounded(numbers).any():
             raise refused(f"{wording(tree)} has no bound in some bin", "use WHERE to leave it out")
         return cls(cells.names, numbers, cells.predicate(numbers.number), known.kind, domain)
@@ -119,6 +112,20 @@ class Variable:
         if vectors is None:
             return Weights(((self.names, tensor),))
         return Weights(tuple(((name,), vector) for name, vector in zip(self.names, vectors, strict=True)))
+
+
+def present_numbers(cells: OnCells, tree: exp.Expr, where: Predicate) -> Interval:
+    """The number of each cell, NaN where it is NULL; refused if a selection leaves a cell that may be either."""
+    assert cells.known is not None, "noisy values were refused"
+    numbers, domain = to_interval(cells.known.vector), cells.scope.domain
+    if cells.names and (_perhaps_null(numbers) | _unbounded(numbers)).any():
+        # Only then: what was bought before under the whole expression keeps its text.
+        allowed = reachable(where.compile(domain, cells.scope.meter), cells.names, domain).ravel()
+        numbers = numbers.where(allowed, Interval.exact(np.full(len(allowed), np.nan)))
+    if (open_ := _perhaps_null(numbers)).any():
+        place = cells.bins_of(int(open_.argmax()))
+        raise CutError(f"{wording(tree)} may be NULL within {place}; leave it out with WHERE, at the edges of bins")
+    return numbers
 
 
 def _perhaps_null(numbers: Interval) -> np.ndarray:
@@ -246,7 +253,11 @@ def _joint(factors: Sequence[Variable], arrays: Sequence[np.ndarray], scan: Scan
     """The product of functions of columns, some of which both may look at."""
     one, other = factors
     if not set(one.names) & set(other.names):
-        return Weights(tuple((variable.names, array) for variable, array in zip(factors, arrays, strict=True)))
+        listed = [(variable.names, array) for variable, array in zip(factors, arrays, strict=True) if variable.names]
+        if not listed:
+            raise refused("a statistic of two constants is the same for every table", "name a column")
+        # A constant does not vary: scaled, it is zero.
+        return Weights(tuple((names, array if len(listed) == 2 else array * 0.0) for names, array in listed))
     names = scan.domain.canonical({*one.names, *other.names})
     if scan.domain.cells(names) > MAX_CELLS:
         raise refused(f"{one.label} and {other.label} combine too many codes", "use fewer or coarser columns")

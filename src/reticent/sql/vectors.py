@@ -326,11 +326,19 @@ def kind_of(attribute: Attribute) -> str:
     return INTEGER
 
 
-def column_vector(attribute: Attribute, codes: np.ndarray) -> Vector:
-    """A column of the domain over rows whose codes are given."""
+def column_vector(attribute: Attribute, codes: np.ndarray, *, literal: bool = False) -> Vector:
+    """A column of the domain over rows whose codes are given; `literal`: `(other)` is a value of its own."""
     if isinstance(attribute, Numeric) or (attribute.representatives is not None and attribute.other):
         return Bins(codes, attribute)
-    return Labels(codes, tuple(attribute.value(code) for code in range(attribute.size)))
+    values = [attribute.value(code) for code in range(attribute.size)]
+    if hides_null(attribute) and not literal:
+        values[attribute.size - 1] = None
+    return Labels(codes, tuple(values))
+
+
+def hides_null(attribute: Attribute) -> bool:
+    """Whether a column of truth values has an `(other)` code, which is NULL in SQL: no truth value is another one."""
+    return attribute.other and kind_of(attribute) == TRUTH
 
 
 def comparable_number(value: Any) -> float:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
 from reticent.sql.expressions import Expr, Run, array_steps
 from reticent.sql.intervals import Interval
-from reticent.sql.ordering import Ranking, rank_positions, signed_keys
+from reticent.sql.ordering import Ranking, order_codes, rank_positions, signed_keys
 from reticent.sql.reduction import Reducer, Weight
 from reticent.sql.vectors import INTEGER, NUMBER, Bins, Labels, Truth, Vector, taken, to_interval
 
@@ -86,35 +85,23 @@ class Windowed(Expr):
         keys = [signed_keys(run.of(ranking.expr), ranking) for ranking in self.order]
         rows = np.flatnonzero(kept)
         rows = rows[np.lexsort((*(key[rows] for key in reversed(keys)), self.parts[rows]))]
+        public = all(ranking.expr.known is not None for ranking in self.order)
+        _, low, high = (rows,) * 3 if public else order_codes(run, self.order, self.parts)
         found = []
         for members in np.split(rows, np.flatnonzero(np.diff(self.parts[rows])) + 1):
             if members.size:
                 table = np.stack([key[members] for key in keys], axis=1) if keys else np.zeros((len(members), 1))
                 changes = np.any(_changes(table), axis=1)
                 peers = np.concatenate([[0], np.cumsum(changes)])
-                found.append(_Sorted(members, peers, self._certain(run, members)))
+                certain = np.ones(len(members), bool) if public else _apart(low[members], high[members])
+                found.append(_Sorted(members, peers, certain))
         return found
 
-    def _certain(self, run: Run, members: np.ndarray) -> np.ndarray:
-        """Whether only public keys, or numbers that are far enough apart, determine the order."""
-        found = np.ones(len(members), dtype=bool)
-        noisy = next((ranking for ranking in self.order if ranking.expr.known is None), None)
-        if noisy is None:
-            return found
-        leading = self.order[: self.order.index(noisy)]
-        numbers = run.numbers(noisy.expr)
-        low, high = (numbers.low, numbers.high) if not noisy.descending else (-numbers.high, -numbers.low)
-        unclear = numbers.maybe_null
-        low, high = np.where(unclear, -np.inf, low)[members], np.where(unclear, np.inf, high)[members]
-        changes = np.zeros(len(members) - 1, dtype=bool)
-        for ranking in leading:
-            changes |= _changes(signed_keys(run.of(ranking.expr), ranking)[members])
-        starts = [0, *(np.flatnonzero(changes) + 1), len(members)]
-        for first, last in pairwise(starts):
-            upto = np.maximum.accumulate(high[first:last])
-            after = np.minimum.accumulate(low[first:last][::-1])[::-1]
-            found[first : last - 1] = upto[:-1] < after[1:]
-        return found
+
+def _apart(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whether the rows up to each are certainly before all later ones, by the first and last keys they may have."""
+    upto, after = np.maximum.accumulate(high), np.minimum.accumulate(low[::-1])[::-1]
+    return np.append(upto[:-1] < after[1:], True)
 
 
 def _changes(keys: np.ndarray) -> np.ndarray:

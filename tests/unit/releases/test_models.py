@@ -119,3 +119,27 @@ def test_a_field_of_the_wrong_kind_is_refused_in_one_line(name: str, value: Any)
 def test_text_that_is_no_model_is_refused_in_one_line(text: Any) -> None:
     with pytest.raises(rt.QueryError, match="not a saved model"):
         Model.from_json(text)
+
+
+def test_coefficients_of_a_mean_vector_are_means_on_the_original_scale() -> None:
+    domain = rt.Domain(
+        a=rt.Integer(4),
+        v=rt.Numeric(edges=[0, 10, 20, 60], other=False),
+        b=rt.Categorical(["x", "y", "z"], other=False),
+    )
+    weights = np.random.default_rng(3).dirichlet(np.ones(domain.cells(domain.names))).reshape(domain.shape)
+    a, v = np.arange(4.0), np.array([5.0, 15.0, 40.0])
+    knowledge = Knowledge(Snapshot(DenseHypothesis(domain, weights)), 1000.0, 0.0)
+    loss = rt.MeanVector(features=["a", "v", "b", ("a", "v"), ("v", "b")], bounds={"v": (0, 60)}, radius=3)
+    found = free_model(knowledge, loss, 0.95).coefficients
+    expected = {
+        "a": np.einsum("avb,a->", weights, a),
+        "v": np.einsum("avb,v->", weights, v),
+        **{f"b={label}": weights[:, :, code].sum() for code, label in enumerate("xyz")},
+        "a:v": np.einsum("avb,a,v->", weights, a, v),
+        **{f"v:b={label}": np.einsum("av,v->", weights[:, :, code], v) for code, label in ((1, "y"), (2, "z"))},
+    }
+    assert list(found) == [name for name in free_model(knowledge, loss, 0.95).names if name in expected]
+    assert found == pytest.approx(expected, abs=1e-4)
+    alone = free_model(knowledge, rt.MeanVector(features=["a", ("a", "v")]), 0.95).coefficients
+    assert list(alone) == ["a"]  # the mean of v, without which that of the product is unknown, is no feature

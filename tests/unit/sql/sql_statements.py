@@ -50,6 +50,17 @@ CONDITIONS = [
 CONDITIONED = [f"SELECT {aggregate} FROM t WHERE {where}" for aggregate in AGGREGATES for where in CONDITIONS]
 
 WHOLE = [
+    "SELECT smoker, 'all' AS g, COUNT(*) FROM t GROUP BY ROLLUP (1, 2)",
+    "SELECT sex, 'all' AS g, UPPER('all'), COUNT(*) FROM t GROUP BY CUBE (sex, g)",
+    "SELECT 7 AS one, sex, COUNT(*) + 7 FROM t GROUP BY GROUPING SETS ((1), (2))",
+    "SELECT 'x' AS g, GROUPING('x'), COUNT(*) FROM t GROUP BY ROLLUP ('x')",
+    "SELECT 'x' AS g, COUNT(*) FROM t GROUP BY ROLLUP (1) HAVING 'x' IS NULL",
+    "SELECT 1 AS one, COUNT(*) AS n FROM t GROUP BY ROLLUP (1) ORDER BY 1",
+    "SELECT -1 AS low, TRUE AS yes, COUNT(*) FROM t GROUP BY CUBE (1, 2)",
+    "SELECT g, 'y' AS y, SUM(n) FROM (SELECT sex AS g, COUNT(*) AS n FROM t GROUP BY 1) GROUP BY ROLLUP (1, 2)",
+    "SELECT REGR_R2(1, children), REGR_R2(children, 1), REGR_R2(2.5, income) FROM t",
+    "SELECT children, REGR_R2(children, age), REGR_R2(age, children) FROM t GROUP BY children",
+    "SELECT sex, DENSE_RANK() OVER (ORDER BY SIGN(COUNT(*)), sex DESC) FROM t GROUP BY sex",
     "SELECT COUNT(*) FROM t",
     "SELECT count(*) AS n FROM t;",
     "select Count(*) from T where AGE >= 45 and SEX = 'Female'",

@@ -20,7 +20,7 @@ from reticent.kernel.mechanisms.base import Gaussian
 from reticent.knowledge.certificates import Certificate
 from reticent.sql import ResultTable, run
 from reticent.sql.statement import compile_sql
-from reticent.sql.vectors import Bins, shown_values
+from reticent.sql.vectors import Bins, hides_null, shown_values
 
 ROWS = 4000
 DOMAIN = Domain(
@@ -167,6 +167,8 @@ class Exact:
         columns: dict[str, Any] = {}
         for place, name in enumerate(self.domain.names):
             values = [self.domain[name].value(code) for code in range(self.domain[name].size)]
+            if hides_null(self.domain[name]):
+                values[-1] = None
             columns[name] = pa.array([values[code] for code in self.codes[:, place]])
         return connected(columns, self.name)
 
