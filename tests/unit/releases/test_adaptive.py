@@ -99,7 +99,7 @@ def test_without_an_audit_nothing_is_certified():
     assert outcome.certificates == ()
 
 
-def test_ranges_are_audited_as_boxes_and_single_queries_by_themselves():
+def test_ranges_are_audited_as_boxes_and_single_queries_bound_themselves():
     budget = Budget(rho=0.05)
     curator, _ = opened(budget)
     workload = (Workload([Conjunction({"a": 1, "c": 1})]) + ranges("b")).on(DOMAIN)
@@ -107,10 +107,10 @@ def test_ranges_are_audited_as_boxes_and_single_queries_by_themselves():
     _, boxes = outcome.certificates
     assert boxes.kind == "boxes"
     assert set(boxes.sets) == {("b",)}
-    own, audit = outcome.guarantees
+    (own,) = outcome.guarantees
     assert len(own.measured) == 1
-    assert audit.reading is not None
-    assert Conjunction({"a": 1, "c": 1}) in audit.workload.queries
+    assert own.covered == "every single query of the workload"
+    assert Conjunction({"a": 1, "c": 1}) in own.workload.queries
 
 
 def test_real_interactions_are_found_and_independent_ones_are_not():

@@ -60,7 +60,7 @@ def test_boxes_beside_a_single_query_are_published(budget: rt.Budget, query: Que
     made = rt.release(held, boxes_and(query, held.domain), budget, progress=False)
     for release in (made, rt.Release.from_bytes(made.to_bytes())):
         (guarantee,) = release.guarantees
-        assert guarantee.singles
+        assert len(guarantee.measured) == 1
         assert guarantee.error_of(query.compile(held.domain)) == guarantee.bound < 1  # pyright: ignore[reportAttributeAccessIssue]
         assert {certificate.kind for certificate in release.certificates} == {"cells", "boxes"}
         assert release.answer(rt.count(rt.col("a").between(2, 5) & (rt.col("b") < 4))).certified
@@ -74,9 +74,23 @@ def test_what_is_not_a_single_query_is_not_in_their_guarantee() -> None:
     assert guarantee.error_of(rt.count(rt.col("d") == 1).compile(held.domain)) == np.inf
 
 
+def test_queries_that_are_read_off_levels_are_audited_beside_tables() -> None:
+    """A query inside a column of ranges is not measured itself, so all single queries are audited."""
+    held = table(SIZES, 5000)
+    inside = rt.count(rt.col("a") < 3)
+    workload = boxes_and(rt.mean("c"), held.domain) + rt.Workload([inside], domain=held.domain)
+    made = rt.release(held, workload, APPROXIMATE, progress=False)
+    for release in (made, rt.Release.from_bytes(made.to_bytes())):
+        own, audit = release.guarantees
+        assert len(own.measured) == 1
+        assert audit.singles
+        assert audit.error_of(inside.compile(held.domain)) == audit.bound < 1
+        assert audit.covered == "every single query of the workload"
+
+
 def test_an_audit_that_began_with_tables_goes_on_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held, path = table(SIZES, 5000), tmp_path / "a.ledger"
-    workload = rt.ranges("a") + rt.Workload([rt.mean("c")], domain=held.domain)
+    workload = rt.ranges("a") + rt.Workload([rt.mean("c"), rt.count(rt.col("a") < 3)], domain=held.domain)
 
     def formerly(*given: Any, **named: Any) -> None:
         audit(*given, **{**named, "tables": True})
@@ -87,7 +101,7 @@ def test_an_audit_that_began_with_tables_goes_on_with_them(tmp_path: Path, monke
         patched.setattr(adaptive, "audited", formerly)
         with pytest.raises(KeyboardInterrupt):
             rt.release(held, workload, APPROXIMATE, ledger=path)
-    (guarantee,) = rt.release(held, workload, APPROXIMATE, ledger=path).guarantees
+    _, guarantee = rt.release(held, workload, APPROXIMATE, ledger=path).guarantees
     assert not guarantee.singles
     assert guarantee.error_of(rt.count(rt.col("a") < 3).compile(held.domain)) < 1
 
