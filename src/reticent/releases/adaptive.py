@@ -59,7 +59,15 @@ from reticent.releases.candidates import (
 from reticent.releases.direct import QUERIES, DirectQueries
 from reticent.releases.levels import LevelPlan, level_plans
 from reticent.releases.pure_plan import histogram_serves
-from reticent.releases.rounds import ONLY_ROUND, STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
+from reticent.releases.rounds import (
+    ONLY_ROUND,
+    STEPS,
+    TOTAL,
+    first_shares,
+    measure_in_rounds,
+    records_share,
+    residuals_planned,
+)
 from reticent.releases.workload_audit import audited
 
 __all__ = ["Adaptive"]
@@ -567,6 +575,9 @@ def _count_records(collection: Collection, units: int) -> int:
     if collection.public_records:
         return 0
     share = int(units * TOTAL_SHARE)
+    if sum(size > 1 for size in collection.domain.shape) == 1:
+        column = (collection.domain.size, 1.0, 1.0)
+        share = max(share, int(units * records_share([column], 2 if collection.pure else 1)))
     collection.measure_records(TOTAL, share)
     return share
 
