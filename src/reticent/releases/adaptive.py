@@ -244,7 +244,8 @@ class Adaptive:
                 certificates, lost = self._certify(curator, collection, hypothesis, list(targets), key, fitted_formerly)
                 notes |= {"uncertified": OTHER_PROCESSOR.format(kinds=" and ".join(lost))} if lost else {}
         count, error = collection.records
-        report(Progress(STEPS, STEPS, "done", collection.spent_share))
+        done = "done" if notes.get("converged", True) else f"done; fit {notes['fit']}"
+        report(Progress(STEPS, STEPS, done, collection.spent_share))
         measurements = (*collection.measurements(), *collection.queries())
         notes |= {"records_error": error} | ({"queries": len(collection.singles)} if collection.singles else {})
         return Outcome(hypothesis, measurements, certificates, count, notes, guarantees)

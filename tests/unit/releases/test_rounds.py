@@ -11,13 +11,14 @@ import pytest
 
 from reticent.domain import Domain
 from reticent.hypotheses.fitting.consistent import consistent_of
+from reticent.hypotheses.fitting.descent import Reached
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.statistics import of_one_marginal
 from reticent.kernel.table import Neighbours, Table
-from reticent.knowledge.guarantees import Outcome
+from reticent.knowledge.guarantees import Outcome, Progress
 from reticent.queries.linear import marginal
 from reticent.queries.workload import Workload, marginals
 from reticent.releases import rounds
@@ -184,3 +185,16 @@ def test_columns_of_few_codes_tell_the_number_of_records() -> None:
     assert rounds.records_share([(2, 1.0, 1.0)], 1) == 0
     assert rounds.records_share([(5, 0.05, 1.0)] * 20, 1) == 0
     assert rounds.records_share([(26, 1.0, 1.0)], 2) == 0
+
+
+def test_a_fit_that_has_not_converged_is_said_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, said = column_of(8), list[Progress]()
+    message = "not converged: a measured cell is 9.0 standard deviations of its noise off"
+    with monkeypatch.context() as failing:
+        failing.setattr(Reached, "_shortfall", lambda self, certified: message)
+        made = release(table, marginals(table.domain, 1), BUDGET, progress=said.append)
+    assert repr(made).endswith(f", fit {message}>")
+    assert said[-1].message == f"done; fit {message}"
+    plain = release(table, marginals(table.domain, 1), BUDGET, progress=said.append)
+    assert "fit" not in repr(plain)
+    assert said[-1].message == "done"
