@@ -175,7 +175,7 @@ def test_the_share_of_the_number_of_records_is_the_best_of_the_worst_table(power
         for codes, part, weight in columns:
             away = np.full(codes, 1 / codes)
             away[0] -= 1
-            found += weight * ((codes - 1) / ((1 - share) * part) ** power + away @ away / known)
+            found += weight * ((codes - 1) / ((1 - share) * part) ** power + float(away @ away) / known)
         return found
 
     assert all(squares(best) <= squares(other) for other in (0.0, 0.9 * best, 1.1 * best))
