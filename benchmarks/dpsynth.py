@@ -57,7 +57,13 @@ def present(found: dict[str, Any]) -> list[Shown]:
         return [found["skipped"]]
     cases = found["cases"]
     columns = {"peer": "", "table": "", "its mean TV": "", "our mean TV": "", "its largest error": ""}
-    columns |= {"our largest error": "", "its seconds": "s", "our seconds": "s", WARM: "s", "our processor seconds": "s"}
+    columns |= {
+        "our largest error": "",
+        "its seconds": "s",
+        "our seconds": "s",
+        WARM: "s",
+        "our processor seconds": "s",
+    }
     best = {name: [row["TV ratio"] for row in cases if row["table"] == name and "TV ratio" in row] for name in CASES}
     return [
         (

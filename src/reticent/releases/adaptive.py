@@ -59,7 +59,15 @@ from reticent.releases.candidates import (
 from reticent.releases.direct import QUERIES, DirectQueries, NoiseCosts
 from reticent.releases.levels import LevelPlan, level_plans
 from reticent.releases.pure_plan import histogram_serves
-from reticent.releases.rounds import ONLY_ROUND, STEPS, TOTAL, first_shares, measure_in_rounds, residuals_planned
+from reticent.releases.rounds import (
+    ONLY_ROUND,
+    STEPS,
+    TOTAL,
+    first_shares,
+    measure_in_rounds,
+    records_share,
+    residuals_planned,
+)
 from reticent.releases.workload_audit import audited
 
 __all__ = ["Adaptive"]
@@ -247,7 +255,8 @@ class Adaptive:
                 certificates, lost = self._certify(curator, collection, hypothesis, list(targets), key, fitted_formerly)
                 notes |= {"uncertified": OTHER_PROCESSOR.format(kinds=" and ".join(lost))} if lost else {}
         count, error = collection.records
-        report(Progress(STEPS, STEPS, "done", collection.spent_share))
+        done = "done" if notes.get("converged", True) else f"done; fit {notes['fit']}"
+        report(Progress(STEPS, STEPS, done, collection.spent_share))
         measurements = (*collection.measurements(), *collection.queries())
         queries = sum(len(single.queries) for single in collection.singles)
         notes |= {"records_error": error} | ({"queries": queries} if queries else {})
@@ -605,6 +614,9 @@ def _count_records(collection: Collection, units: int) -> int:
     if collection.public_records:
         return 0
     share = int(units * TOTAL_SHARE)
+    if sum(size > 1 for size in collection.domain.shape) == 1:
+        column = (collection.domain.size, 1.0, 1.0)
+        share = max(share, int(units * records_share([column], 2 if collection.pure else 1)))
     collection.measure_records(TOTAL, share)
     return share
 

@@ -40,6 +40,7 @@ __all__ = [
     "Allocation",
     "NoiseBounds",
     "PureShares",
+    "allowed_noise",
     "binned",
     "departures_of",
     "left_variances",
@@ -263,8 +264,7 @@ class NoiseBounds:
         self._price, self._widest, self._targets = price, widest, cells.size
         noise = self._errors(price / np.maximum(plain, TINY))
         if allowed is None:
-            ratios = np.log(max(cells.sum(), 2.0)) / np.log(np.maximum(cells * cells.size, 2.0))
-            allowed = most_error**2 * np.maximum(ratios, 1.0)
+            allowed = allowed_noise(cells, cells.size, float(cells.sum()), most_error)
         self._most = np.where(noise > 0, allowed * noise, np.inf)
         self._multipliers = np.full(cells.size, FIRST_MULTIPLIER)
 
@@ -288,6 +288,14 @@ class NoiseBounds:
     def _errors(self, residuals: np.ndarray) -> np.ndarray:
         """Squared error of a cell of each target, given those of the residuals' cells."""
         return np.bincount(self._outer, residuals[self._inner] * self._ratio**2, self._targets)
+
+
+def allowed_noise(cells: np.ndarray, tables: int, total: float, most_error: float) -> np.ndarray:
+    """Variances of normal noise that cells of tables of so many `cells` may have, relative to plain noise, among all
+    `tables` with `total` cells (`NoiseBounds`).
+    """
+    ratios = np.log(max(total, 2.0)) / np.log(np.maximum(cells * tables, 2.0))
+    return most_error**2 * np.maximum(ratios, 1.0)
 
 
 def unbounded_variances(variances: Sequence[np.ndarray | None]) -> np.ndarray:

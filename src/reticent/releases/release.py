@@ -382,7 +382,8 @@ class Release:
         else:
             certified = ", workload cells not certified: too few records for this budget"
         certified = ", nothing measured: synthetic rows are uniform" if nothing_measured(self.knowledge) else certified
-        return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}>"
+        fitted = "" if self.notes.get("converged", True) else f", fit {self.notes['fit']}"
+        return f"<Release of {self.facts['name']!r}: {len(self.domain)} attributes, {self.privacy}{certified}{fitted}>"
 
     @property
     def stated(self) -> bool:

@@ -23,7 +23,7 @@ from reticent.releases.budgeting import TOTAL_SHARE, Collection, divide
 from reticent.releases.pure_plan import LOOK, dispensable, families, pure_shares, widest_variances
 from reticent.releases.residual_plan import ResidualPlan, measurable
 
-__all__ = ["ONLY_ROUND", "STEPS", "TOTAL", "first_shares", "measure_in_rounds", "residuals_planned"]
+__all__ = ["ONLY_ROUND", "STEPS", "TOTAL", "first_shares", "measure_in_rounds", "records_share", "residuals_planned"]
 
 Set = tuple[str, ...]
 
@@ -50,10 +50,13 @@ SMALL = 2**10
 """Sets of up to this many cells are measured in the first round for any number of records; for larger sets see
 `_visible`.
 """
+MOST_RECORDS, RECORDS_STEPS = 0.5, 2000
+"""The largest share of a budget for a private number of records, and the steps to it that are tried."""
 TOTAL = "total"
 """The step that buys the number of records separately."""
 ONLY_ROUND = "only round"
 """The step of a pure budget that is spent at once."""
+TINY = np.finfo(np.float64).tiny
 FORMER_STEPS = ("all", "first", "second")
 """Steps of version 0.1: what it began is read back, and the rest is planned again."""
 
@@ -100,7 +103,7 @@ def measure_in_rounds(
     # Residuals are paid together: no set's own share is rounded to whole units.
     rounds = _rounds(collection.pure, len(sets) if plan is None else 1, units, at_once)
     counts_first = counts_first and not any(former)
-    counted = _count_before(collection, domain, asked if collection.pure else sets, units) if counts_first else 0
+    counted = _count_columns(collection, domain, sets, asked, units) if counts_first else 0
     look = list(sets)
     if len(rounds) > 1 and not any(former):
         if collection.pure:
@@ -206,6 +209,50 @@ def _count_before(collection: Collection, domain: Domain, sets: Iterable[Set], u
         return 0
     collection.measure_records(TOTAL, share)
     return share
+
+
+def _count_columns(
+    collection: Collection, domain: Domain, sets: Sequence[Set], targets: Mapping[Set, float], units: int
+) -> int:
+    """Buy the number of records if it is private and single columns, all that is measured, would tell it worse;
+    returns the units that this may cost.
+    """
+    power = 2 if collection.pure else 1
+    shares = first_shares(domain, sets, max(units, 1))
+    columns = [(domain.cells(s), shares[s] / max(units, 1), targets.get(s, 0.0)) for s in sets]
+    counted = int(units * records_share(columns, power))
+    begun_without = collection.begun("round 1") and not collection.begun(TOTAL)
+    bought = collection.begun(TOTAL) or counted >= 1
+    if collection.knows_records or begun_without or not bought:
+        return 0
+    # What an earlier version bought had this share.
+    counted = max(counted, int(units * TOTAL_SHARE))
+    collection.measure_records(TOTAL, counted)
+    return counted
+
+
+def records_share(columns: Iterable[tuple[int, float, float]], power: int) -> float:
+    """The share of a budget for the number of records with which fractions of columns are nearest in the worst table;
+    0 if the sums of their cells tell it well enough.
+
+    The fraction of a cell inherits the error of the number of records. If a column of K codes has the share a of the
+    rest and the number of records the share s, precisions are `((1 - s) a)^p` of a cell and, of the number,
+    `s^p + sum ((1 - s) a)^p / K`, with p = 1 under Gaussian and 2 under Laplace noise. Fractions x / N move by the
+    residual, whose squares sum to K - 1 variances of a cell, and by `1 / K - x / N` times the error of N, whose squares
+    sum to 1 - 1 / K at most: if one code has all records. The sum of both over the columns, by their weights, is least.
+
+    Args:
+        columns: The codes of each column, its share of the budget for all columns, and its weight in the workload.
+        power: How precisions grow with shares.
+    """
+    codes, shares, weights = np.array(list(columns), dtype=np.float64).T
+    precisions = np.maximum(shares, TINY) ** power
+    own = float(weights @ ((codes - 1) / precisions))
+    inherited = float(weights @ (1 - 1 / codes))
+    tried = np.linspace(0.0, MOST_RECORDS, RECORDS_STEPS + 1)
+    told = tried**power + (1 - tried) ** power * float((precisions / codes).sum())
+    errors = own / (1 - tried) ** power + inherited / told
+    return float(tried[np.argmin(errors)])
 
 
 def _looks_in_vain(collection: Collection, domain: Domain, targets: Mapping[Set, float], units: int) -> bool:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from math import inf
 
 import numpy as np
 import pytest
 
 from reticent.domain import Domain
 from reticent.hypotheses.fitting.consistent import consistent_of
+from reticent.hypotheses.fitting.descent import Reached
 from reticent.kernel.accounting import Budget
 from reticent.kernel.counting.records import Records
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.statistics import of_one_marginal
 from reticent.kernel.table import Neighbours, Table
-from reticent.knowledge.guarantees import Outcome
+from reticent.knowledge.guarantees import Outcome, Progress
 from reticent.queries.linear import marginal
 from reticent.queries.workload import Workload, marginals
 from reticent.releases import rounds
@@ -99,8 +101,8 @@ def test_one_wide_column_does_not_sum_its_noise_to_a_number_of_records(budget: B
     assert [tuple(m.query.attributes) for m in made.measurements].count(()) == 1
 
 
-def test_a_narrow_column_is_its_own_sum() -> None:
-    table = column_of(1_024)
+def test_a_column_of_two_codes_is_its_own_sum() -> None:
+    table = column_of(2)
     made = release(table, marginals(table.domain, 1), BUDGET, algorithm=Adaptive(histogram_cells=0))
     assert all(tuple(m.query.attributes) for m in made.measurements)
 
@@ -115,6 +117,7 @@ def test_a_run_that_began_without_its_number_of_records_goes_on(monkeypatch: pyt
 
     with monkeypatch.context() as former:
         former.setattr(rounds, "TOTAL_SHARE", Fraction(0))
+        former.setattr(rounds, "records_share", lambda columns, power: 0.0)
         first = run()
     spent, again = ledger.spent, run()
     assert again.records == first.records
@@ -137,3 +140,61 @@ def test_columns_that_nobody_asked_about_cost_little(asked: Set, neighbours: Nei
     assert all(known.knows((name,)) for name in FEW.names)
     plain = noise_costing(BUDGET, of_one_marginal(neighbours), BUDGET.limit).sd / made.records
     assert known.marginal(asked)[1] < 1.1 * plain
+
+
+@pytest.mark.parametrize("codes", [100, 500, 1_024, 1_025])
+@pytest.mark.parametrize("budget", [Budget(epsilon=1, delta=1e-9), Budget(epsilon=0.5)], ids=["gaussian", "pure"])
+@pytest.mark.parametrize("histogram_cells", [0, 2**15])
+def test_one_column_knows_its_number_of_records_as_well_as_its_heaviest_cell(
+    codes: int, budget: Budget, histogram_cells: int
+) -> None:
+    """A code with all records has the error of the number of records, and that of a cell."""
+    table = column_of(codes)
+    made = release(
+        table, marginals(table.domain, 1), budget, algorithm=Adaptive(histogram_cells=histogram_cells, audit_share=0)
+    )
+    found = {tuple(m.query.attributes): m.sd * made.records for m in made.measurements}
+    cell, total = found["x",], found.get((), inf)
+    number = (total**-2 + (cell * codes**0.5) ** -2) ** -0.5
+    # All cells add up to noise of `codes ** 0.5`; the best share leaves about its root, or its cube root if pure.
+    assert number < 1.1 * cell * codes ** (1 / 3 if budget.pure else 1 / 4)
+    alone = noise_costing(budget, of_one_marginal("add-remove"), budget.limit).sd
+    assert cell < (1.25 if budget.pure else 1.1) * alone
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_the_share_of_the_number_of_records_is_the_best_of_the_worst_table(power: int) -> None:
+    columns = [(2_000, 0.9, 2.0), (9, 0.1, 1.0)]
+    best = rounds.records_share(columns, power)
+    assert best > 0
+
+    def squares(share: float) -> float:
+        """Of the fractions' errors if each column's records are all of one code."""
+        known = sum(((1 - share) * part) ** power / codes for codes, part, _ in columns) + share**power
+        found = 0.0
+        for codes, part, weight in columns:
+            away = np.full(codes, 1 / codes)
+            away[0] -= 1
+            found += weight * ((codes - 1) / ((1 - share) * part) ** power + float(away @ away) / known)
+        return found
+
+    assert all(squares(best) <= squares(other) for other in (0.0, 0.9 * best, 1.1 * best))
+
+
+def test_columns_of_few_codes_tell_the_number_of_records() -> None:
+    assert rounds.records_share([(2, 1.0, 1.0)], 1) == 0
+    assert rounds.records_share([(5, 0.05, 1.0)] * 20, 1) == 0
+    assert rounds.records_share([(26, 1.0, 1.0)], 2) == 0
+
+
+def test_a_fit_that_has_not_converged_is_said_where_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, said = column_of(8), list[Progress]()
+    message = "not converged: a measured cell is 9.0 standard deviations of its noise off"
+    with monkeypatch.context() as failing:
+        failing.setattr(Reached, "_shortfall", lambda self, certified: message)
+        made = release(table, marginals(table.domain, 1), BUDGET, progress=said.append)
+    assert repr(made).endswith(f", fit {message}>")
+    assert said[-1].message == f"done; fit {message}"
+    plain = release(table, marginals(table.domain, 1), BUDGET, progress=said.append)
+    assert "fit" not in repr(plain)
+    assert said[-1].message == "done"
