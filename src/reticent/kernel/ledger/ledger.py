@@ -31,15 +31,7 @@ from reticent.errors import (
 from reticent.kernel.ledger.anchor import Anchor, Mark, breach, newest, places
 from reticent.kernel.ledger.chain import ChainWriter, first_event
 from reticent.kernel.ledger.columns import Reservation
-from reticent.kernel.ledger.events import (
-    FORMAT,
-    GENESIS,
-    TRUSTED_KINDS,
-    Event,
-    History,
-    canonical,
-    sha256,
-)
+from reticent.kernel.ledger.events import FORMAT, GENESIS, TRUSTED_KINDS, Event, History, canonical, sha256
 from reticent.kernel.ledger.store import (
     LedgerStore,
     MemoryStore,

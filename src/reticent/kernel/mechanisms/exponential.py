@@ -52,13 +52,7 @@ class Exponential(Described):
         return Price(self.epsilon, self.epsilon**2 / 8) * draws
 
     def draw(
-        self,
-        scores: np.ndarray,
-        sensitivity: Real,
-        grid: int = 1,
-        draws: int = 1,
-        *,
-        copies: np.ndarray | None = None,
+        self, scores: np.ndarray, sensitivity: Real, grid: int = 1, draws: int = 1, *, copies: np.ndarray | None = None
     ) -> np.ndarray:
         """Independent indices; `scores` are int64 in units of 1/grid records, `sensitivity` is in records.
 

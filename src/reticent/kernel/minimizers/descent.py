@@ -144,13 +144,7 @@ def descend_cells(
 
 @njit(cache=True, nogil=True)
 def descend_classes(
-    features: np.ndarray,
-    weights: np.ndarray,
-    ridge: float,
-    drift: np.ndarray,
-    ball: Ball,
-    steps: int,
-    momentum: float,
+    features: np.ndarray, weights: np.ndarray, ridge: float, drift: np.ndarray, ball: Ball, steps: int, momentum: float
 ) -> np.ndarray:
     """The same for multinomial loss: a margin for each row of `weights`."""
     cells, columns = features.shape
