@@ -71,7 +71,7 @@ def present(found: dict[str, Any]) -> list[Shown]:
             " others. As many synthetic rows as the table has are scored, theirs and ours; one run of each peer with"
             f" its own defaults, medians of {RUNS} for ours. The time ratio is the larger of clock and processor time;"
             f" a peer is given {CPU_SECONDS} s of it. The search for the peer's budget begins at a positive value,"
-            " because the released dp_accounting divides by it; nothing else of the peer is changed."
+            " because the released accounting library divides by it; nothing else of the peer is changed."
         ),
         how_timed(cases),
         *(

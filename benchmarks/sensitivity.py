@@ -205,6 +205,7 @@ CONSTANTS = (
     Constant(rounds, "SIZE_POWER", (0.2, 0.8), (*ROUNDS, *PURE)),
     Constant(rounds, "UNASKED_SHARE", (Fraction(1, 50), Fraction(2, 25)), ("columns not asked",)),
     Constant(allocation, "RAISED", (0.12, 0.5), ("unequal columns", "dense triples, pure"), (residual_plan,)),
+    Constant(residual_plan, "LOWER_NOISE", (1.0, 4.0), ("unequal columns", "sparse pairs", "dense triples")),
     Constant(pure_plan, "TOLERATED", (1.02, 1.1), PURE),
     Constant(pure_plan, "PLAUSIBLE", (1.5, 6.0), PURE),
     Constant(direct, "SINGLES_SHARE", (Fraction(1, 50), Fraction(2, 25)), ("nested counts",)),

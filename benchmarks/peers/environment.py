@@ -17,6 +17,8 @@ from typing import Any
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("RETICENT_PEERS") or HERE.parents[1] / ".peers")
 INSTALL_SECONDS = 900
+OUT_OF_MEMORY = ("Cannot allocate memory", "MemoryError", "RESOURCE_EXHAUSTED")
+"""What compilers and allocators of peers say."""
 AS_FOUND = "RETICENT_PEERS_AS_FOUND"
 """Set in the environment of quick runs: nothing is installed."""
 
@@ -53,6 +55,8 @@ def told(name: str, script: str, arguments: list[Any], seconds: float) -> dict[s
     except subprocess.TimeoutExpired:
         raise PeerAbsent(f"did not finish in {seconds:g} s") from None
     if done.returncode:
+        if any(sign in done.stderr for sign in OUT_OF_MEMORY):
+            raise PeerAbsent("did not finish: out of memory")
         raise PeerAbsent((done.stderr.strip().splitlines() or ["died without a word"])[-1][:120])
     return json.loads(done.stdout.strip().splitlines()[-1])
 
