@@ -123,8 +123,8 @@ def test_every_paid_question_is_in_some_file() -> None:
 def test_queries_measured_without_their_rest_are_read_and_continued(neighbours: Any, tmp_path: Path) -> None:
     """A release of single queries, and a run that died when it had measured them; their error was audited then."""
     path = unpacked(f"queries-{neighbours}", tmp_path)
+    done = unpacked(f"queries-{neighbours}-published", tmp_path).with_suffix(".release")
     asked = [rt.count(rt.col("x") < 20), rt.count(rt.col("x") < 45)]
-    done = path.with_suffix(".release")
     release = rt.Release.load(done)
     assert release.to_bytes() == rt.Release.from_bytes(done.read_bytes()).to_bytes()
     assert [guarantee.reading is not None for guarantee in release.guarantees] == [True]

@@ -56,7 +56,8 @@ TOTAL = "total"
 """The step that buys the number of records separately."""
 ONLY_ROUND = "only round"
 """The step of a pure budget that is spent at once."""
-TINY = np.finfo(np.float64).tiny
+SMALLEST = 1e-100
+"""A share of nothing, whose square is still a number."""
 FORMER_STEPS = ("all", "first", "second")
 """Steps of version 0.1: what it began is read back, and the rest is planned again."""
 
@@ -246,7 +247,7 @@ def records_share(columns: Iterable[tuple[int, float, float]], power: int) -> fl
         power: How precisions grow with shares.
     """
     codes, shares, weights = np.array(list(columns), dtype=np.float64).T
-    precisions = np.maximum(shares, TINY) ** power
+    precisions = np.maximum(shares, SMALLEST) ** power
     own = float(weights @ ((codes - 1) / precisions))
     inherited = float(weights @ (1 - 1 / codes))
     tried = np.linspace(0.0, MOST_RECORDS, RECORDS_STEPS + 1)

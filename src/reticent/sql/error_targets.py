@@ -73,12 +73,15 @@ def check_wish(statement: Statement, wish: WantedError, records: float) -> None:
 def _refuse_vacuous(
     statement: Statement, wanted: Mapping[int, float], asked: Sequence[int], records: float, shown: np.ndarray
 ) -> None:
-    """Refuse errors of half the range or more of every number that is asked."""
+    """Refuse errors of half the range or more of every number that is asked, and errors of numbers that are NULL."""
     possible = statement.possible(records)
     ranges = {place: _extremes(statement.fields[place].expr, possible, shown) for place in asked}
-    if asked and all(high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
+    null = [place for place, (low, _) in ranges.items() if math.isnan(low)]
+    if asked and all(place in null or high - low <= 2 * wanted[place] for place, (low, high) in ranges.items()):
         first = asked[0]
         name, kind = statement.fields[first].name, statement.fields[first].expr.kind
+        if first in null:
+            raise refused(f"{name} is NULL whatever the rows are", "leave it out, or ask without an error")
         low, high = (shown_text(value_at(end, kind)) if kind in TEMPORAL else f"{end:g}" for end in ranges[first])
         raise refused(
             f"an error of {error_text(wanted[first], kind)} is half the range of {name} or more, {low} to {high}, "
@@ -145,12 +148,14 @@ def _bought(statement: Statement, expr: Expr) -> bool:
 
 
 def _extremes(expr: Expr, possible: Run, shown: np.ndarray) -> tuple[float, float]:
-    """The smallest and largest number that any row may have, whatever the records are; infinite if it has no range."""
+    """The smallest and largest number that any row may have, whatever the records are; infinite if it has no range, NaN
+    if it is NULL in every row.
+    """
     found = possible.numbers(expr)
     low, high = found.low[shown], found.high[shown]
     numbers = ~np.isnan(low)
     if not numbers.any():
-        return -math.inf, math.inf
+        return (math.nan, math.nan) if low.size else (-math.inf, math.inf)
     return float(low[numbers].min()), float(high[numbers].max())
 
 

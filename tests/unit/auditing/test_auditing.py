@@ -185,6 +185,8 @@ BUGS: dict[str, str] = {
     "a bound taken from the data": "sensitivities, one record added",
     "a record counted in every group": "sensitivities, one record added",
     "blocks of codes that overlap": "sensitivities, one record added",
+    "queries of a partition that overlap": "sensitivities, one record added",
+    "the number of records in place of a query's rest": "sensitivities, one record added",
     "a residual counted twice": "sensitivities, one record added",
     "a residual's own price halved": "sensitivities, one record replaced",
     "the mean pair of records in place of the worst": "residuals together, one record replaced",

@@ -72,7 +72,7 @@ REFUSED: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     (("ask", "nosuch.release", "SELECT COUNT(*) FROM t"), ("nosuch.release",)),
     (("ask", "nosuch.release", "SELECT COUNT(*) FROM t", "--key", "k"), ("no options",)),
     (("ask", "localhost:8000", "SELECT COUNT(*) FROM t"), ("localhost:8000", "http://")),
-    (("serve", *TABLE, *BUDGET, "--ledger", "l", "--port", "99999"), ("99999", "65535")),
+    (("serve", *TABLE, *BUDGET, "--ledger", "l", "--port", "99999"), ("99999", "65,535")),
     (("shell", "people.csv"), ("people.csv", "--domain", "--ledger")),
     (("shell", "http://127.0.0.1:9"), ("RETICENT_TOKEN",)),
     (("ask", "http://127.0.0.1:9", "SELECT 1"), ("RETICENT_TOKEN",)),

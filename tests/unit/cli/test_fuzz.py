@@ -224,7 +224,7 @@ def test_what_has_no_end_is_not_read(folder: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(folder)
     for words in (
         ["ledger", "verify", "p.ledger", "--release", "full.device"],
-        ["serve", "--config", "full.device", "--port", "99999"],
+        ["serve", "--config", "full.device"],
         ["domain", "new", "people.csv", "--codebook", "full.device"],
     ):
         code, said = called(words, "")

@@ -75,7 +75,7 @@ def test_singles_spread_as_sampling_and_noise_do(neighbours: str) -> None:
     generator = np.random.default_rng(2)
     table = rt.Table.of(pa.table({"a": generator.integers(0, 4, 50_000)}), domain, neighbours=neighbours)
     release = rt.release(table, rt.marginals(domain, 1), rt.Budget(epsilon=0.05, delta=1e-9))
-    (measured,) = release.measurements
+    measured = max(release.measurements, key=lambda one: len(one.query.names))
     spread = held(release.replicates(120)).marginal(("a",)).std(axis=0)
     expected = np.sqrt(0.25 * 0.75 / 50_000 + 0.75 * measured.sd**2)
     assert measured.sd > 0.5 * np.sqrt(0.25 * 0.75 / 50_000), "noise must matter here, or the test would not see it"

@@ -38,6 +38,7 @@ LEAST_KEPT = 0.02
 """Of the fit, in a cell that was measured empty or below: noise alone rules nothing out."""
 SATURATED = 2**12
 """Parameters of a model of all sets that is still fitted within a second; 7 binary attributes have half of them."""
+TINY = np.finfo(np.float64).tiny
 OWN_CELLS = "fit and cells of their own"
 SCALES = np.geomspace(0.03, 300.0, 41)
 
@@ -76,7 +77,7 @@ def estimate(
     hypothesis.fit(told_residuals([measured], domain, among), redraw=redraw)
     fitted = hypothesis.marginal(domain.names)
     if every:
-        return fitted, "fit of all sets"
+        return np.maximum(fitted, TINY), "fit of all sets"  # no possible cell is impossible afterwards
     own = DenseHypothesis(domain, moved(fitted, values, measured.sd, redraw))
     asked = maximal_sets(among)
     move_onto(own, dict(zip(asked, hypothesis.marginals(asked), strict=True)))
