@@ -123,6 +123,14 @@ class Price:
         return math.ceil(amount * NANO)
 
 
+ABOVE_HALF_PI = Fraction(355, 226)
+
+
+def bounded(pure: Fraction, rho: Fraction) -> Price:
+    """Of Laplace noise, a selection or anything pure: GDP from zCDP (docs/proofs/gaussian-dp.md, claim 5)."""
+    return Price(pure, rho, rho * ABOVE_HALF_PI)
+
+
 FREE = Price(Fraction(0), Fraction(0), Fraction(0))
 
 
@@ -150,7 +158,7 @@ def noise_price(mechanism: dict, moved) -> Price:
     l1, l2_squared = moved
     if mechanism["mechanism"] == "Laplace":
         scale = positive(mechanism["scale"])
-        return Price(l1 / scale, l2_squared / (2 * scale**2))
+        return bounded(l1 / scale, l2_squared / (2 * scale**2))
     need(mechanism["mechanism"] == "Gaussian", f"{mechanism['mechanism']} is not additive noise")
     sigma = positive(mechanism["sigma"])
     rho = l2_squared / (2 * sigma**2)
@@ -271,11 +279,11 @@ def price_of(verb: str, request: dict, neighbours: str, rows: int):
         need(mechanism["mechanism"] == "Exponential", "a selection without the exponential mechanism")
         need(type(request["draws"]) is int and request["draws"] >= 1, "a selection draws at least once")
         epsilon, draws = positive(mechanism["epsilon"]), request["draws"]
-        return Price(epsilon * draws, epsilon**2 / 8 * draws)
+        return bounded(epsilon * draws, epsilon**2 / 8 * draws)
     if verb == "watch":
         (mechanism,) = request["mechanisms"]
         epsilon = positive(mechanism["threshold_epsilon"]) + positive(mechanism["query_epsilon"])
-        return Price(epsilon, epsilon**2 / 2)
+        return bounded(epsilon, epsilon**2 / 2)
     return None
 
 
@@ -341,7 +349,7 @@ def gaussian_epsilon_at(rho: float, delta: float) -> float:
 
 
 def kind_of(budget: dict) -> str:
-    """How prices add: pure epsilon, zCDP, or GDP for ledgers that pay for Gaussian noise only."""
+    """How prices add: pure epsilon, zCDP, or GDP for ledgers that compose Gaussian noise exactly."""
     if "delta" not in budget and "rho" not in budget:
         return "pure"
     return "gaussian" if budget.get("noise") == "gaussian" else "zcdp"
@@ -511,7 +519,7 @@ def paid(budget: dict, spent: int) -> Price:
     """What so many units of one ledger's budget guarantee; what may fail is added up beside it."""
     amount = Fraction(spent, NANO)
     if kind_of(budget) == "pure":
-        return Price(amount, amount**2 / 2)
+        return bounded(amount, amount**2 / 2)
     return Price(None, amount, amount if kind_of(budget) == "gaussian" else None)
 
 

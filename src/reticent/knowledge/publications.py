@@ -78,6 +78,13 @@ def budget_of(publications: Sequence[PublishedBudget]) -> Budget:
     return reduce(add, (p.budget for p in publications))
 
 
+def composing(budget: Budget, others: Sequence[PublishedBudget]) -> Budget:
+    """The budget of a new ledger that needs Gaussian noise only. What it is added to composes like it, or the statement
+    about the sum would not show what its own composition gains.
+    """
+    return budget.for_gaussian_noise() if all(other.budget.gaussian for other in others) else budget
+
+
 def statement(publications: Sequence[PublishedBudget]) -> dict[str, Any]:
     """The privacy of everything that depends on these publications, as a release states it."""
     total = budget_of(publications)

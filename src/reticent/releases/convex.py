@@ -248,7 +248,7 @@ class ConvexPMW:
         steps = Steps(curator, allowance, key)
         records, doubt = count_records(curator, steps)
         if self.error is not None:
-            plan = self.plan(self.task(curator, records), steps.left / NANO)
+            plan = self.plan(self.task(curator, records), float(curator.budget.amount_of_other_noise(steps.left)))
             report(Progress(0, plan.rounds, plan.guarantee, 0.0))
             return _Run(self, curator, steps, records, 0.0, self._uniform(curator, workload)).planned(plan, report)
         begun, measurements = self._uniform(curator, workload), ()
@@ -360,7 +360,7 @@ class _Run:
         for turn in range(self.most):
             looked, measured = (self.steps.share(units) for units in parts)
             minimized = self.steps.share(each - sum(parts))
-            chosen = self._selected(turn, Exponential.costing(rho=Fraction(looked, NANO)), hidden)
+            chosen = self._selected(turn, Exponential.costing(rho=self.curator.budget.amount_of_other_noise(looked)), hidden)
             if chosen is None:
                 break
             noise = noise_costing(self.curator.budget, self._statistic(chosen, hidden).sensitivity(
@@ -371,7 +371,7 @@ class _Run:
             report(Progress(turn + 1, self.most, f"worst excess risk about {excess:.3g}", (turn + 1) / self.most))
             minimizer = smallest_bound(
                 self.losses[chosen], self.curator.domain, neighbours=self.curator.neighbours, records=self.records,
-                rho=Fraction(minimized, NANO), failure=failure, spread=self.doubt, kinds=WITHIN,
+                rho=self.curator.budget.amount_of_other_noise(minimized), failure=failure, spread=self.doubt, kinds=WITHIN,
             )  # fmt: skip
             surely = excess * self.records / self.scale - reach(noise, failure)
             margin = surely * self.scale / self.records / (1 + self.doubt)
@@ -464,7 +464,7 @@ class _Run:
         units = min(self.steps.left, math.ceil(rho * NANO))
         certificates: tuple[LossCertificate, ...] = ()
         if units > 0:
-            noise = Gaussian.costing(sensitivity=sensitivity, rho=Fraction(units, NANO))
+            noise = noise_costing(self.curator.budget, sensitivity, units)
             settled = self.curator.measure([statistic], noise, key=named)
             reading = ExcessReading(
                 value=float(settled.values[0]),

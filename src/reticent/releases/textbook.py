@@ -55,7 +55,7 @@ def textbook_plan(
     if rounds == 0:  # a universe of one cell: the start is right
         return TextbookPlan(error, failure, 0, Fraction(0), 0.0)
     # The ledger rounds each of a round's two prices up, by less than a unit.
-    amount = Fraction(max(0, units - 2 * rounds), NANO)
+    amount = budget.amount_of_other_noise(max(0, units - 2 * rounds))
     if budget.pure:
         epsilon = amount / (2 * rounds)
     else:

@@ -88,7 +88,7 @@ class Noise(Described, ABC):
 class Laplace(Noise):
     """Discrete Laplace noise, P(j) ~ exp(-|j|/scale).
 
-    Guarantee: pure l1/scale, and zCDP l2^2 / (2 scale^2).
+    Guarantee: pure l1/scale, zCDP l2^2 / (2 scale^2), and GDP with half of mu squared at most pi/2 of that.
     """
 
     proof: ClassVar[str] = "docs/proofs/laplace.md"
@@ -116,7 +116,7 @@ class Laplace(Noise):
         return math.sqrt(2) * float(self.scale)
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        return Price(sensitivity.l1 / self.scale, sensitivity.l2_squared / (2 * self.scale**2))
+        return Price.bounded(sensitivity.l1 / self.scale, sensitivity.l2_squared / (2 * self.scale**2))
 
     @staticmethod
     def _draw(scale: Fraction, count: int) -> np.ndarray:
