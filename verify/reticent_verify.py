@@ -162,7 +162,7 @@ def noise_price(mechanism: dict, moved) -> Price:
     need(mechanism["mechanism"] == "Gaussian", f"{mechanism['mechanism']} is not additive noise")
     sigma = positive(mechanism["sigma"])
     rho = l2_squared / (2 * sigma**2)
-    return Price(None, rho, rho * (1 + 1 / (4 * sigma**2)) ** 2 if sigma >= 2 else None)
+    return Price(None, rho, rho * (1 + 1 / (4 * sigma**2)) ** 2 if sigma >= Fraction(11, 10) else None)
 
 
 def log_tail(sigma: float, least: int) -> float:

@@ -516,7 +516,7 @@ def told_by_noise(noise: Noise, grid: int, change: Sequence[int]) -> Price:
     distance, square = sum(abs(int(c)) for c in change), sum(int(c) ** 2 for c in change)
     pure, rho = Fraction(distance) / scale if isinstance(noise, Laplace) else None, Fraction(square) / (2 * scale**2)
     # docs/proofs/gaussian-dp.md, Claim 1, in steps of the grid
-    exactly = isinstance(noise, Gaussian) and scale >= 2 * grid
+    exactly = isinstance(noise, Gaussian) and scale >= Fraction(11, 10) * grid
     if pure is not None:
         return Price(pure, rho, gaussian=rho * HALF_PI)
     return Price(None, rho, gaussian=rho * (1 + 1 / (4 * scale**2)) ** 2 if exactly else None)

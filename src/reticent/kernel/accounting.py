@@ -29,9 +29,9 @@ REPORTED_DELTAS = (1e-6, 1e-9, 1e-12)
 GAUSSIAN, ANY = "gaussian", "any"
 """How the prices of a budget compose: as those of Gaussian noise (docs/proofs/gaussian-dp.md), or as zCDP."""
 BESIDE_GAUSSIAN = Fraction(355, 226)
-"""Above pi/2: where prices compose as Gaussian noise does, other noise costs this multiple of its zCDP price (claim 5)."""
-EXACT_LIMIT = NANO // 8
-"""Up to this limit a budget cannot pay for Gaussian noise that is too small to have such a price (claim 1)."""
+"""Above pi/2: the GDP price of other noise over its zCDP price (claim 5)."""
+SMALLEST_GAUSSIAN = Fraction(11, 10)
+"""In records: from here on discrete Gaussian noise is known to be as private as its GDP price says (claim 1)."""
 
 _FRACTION = re.compile(r"\d{1,1200}(/0*[1-9]\d{0,1200})?", re.ASCII)
 
@@ -262,7 +262,7 @@ class Budget:
         if rho is not None and delta is not None:
             raise QueryError("a rho budget takes no delta; drop delta, or give epsilon with delta")
         if noise is not None and not (isinstance(noise, str) and noise in (GAUSSIAN, ANY)):
-            raise QueryError('noise may be "gaussian", which composes Gaussian noise exactly, or "any"; or leave it out')
+            raise QueryError('noise may be "gaussian", to compose Gaussian noise exactly, or "any"; or leave it out')
         if noise == GAUSSIAN and rho is None and delta is None:
             raise QueryError('a pure budget cannot pay for Gaussian noise; give delta, or leave out noise="gaussian"')
         exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
@@ -279,14 +279,8 @@ class Budget:
         limit = math.floor(amount * NANO)
         if limit == 0:
             raise QueryError(f"the budget {float(amount):.3g} is below the smallest unit 1e-9; give a larger one")
-        for name, value in (
-            ("epsilon", exact_epsilon),
-            ("delta", exact_delta),
-            ("rho", exact_rho),
-            ("limit", limit),
-            ("approximate", taken),
-            ("noise", noise),
-        ):
+        stated = {"epsilon": exact_epsilon, "delta": exact_delta, "rho": exact_rho}
+        for name, value in (stated | {"limit": limit, "approximate": taken, "noise": noise}).items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -298,25 +292,6 @@ class Budget:
     def gaussian(self) -> bool:
         """Whether prices compose as Gaussian noise does, by mu^2 / 2 of GDP; otherwise as zCDP, or as pure epsilon."""
         return self.noise == GAUSSIAN
-
-    def for_gaussian_noise(self) -> Budget:
-        """The budget of a new ledger that needs Gaussian noise only.
-
-        Returns:
-            A budget that composes such noise exactly, if this one states epsilon and delta and leaves `noise` out, and
-            cannot pay for noise so small that it has no exact price; otherwise this budget.
-
-        Example:
-            >>> import reticent as rt
-            >>> rt.Budget(epsilon=1, delta=1e-9).for_gaussian_noise()
-            Budget(epsilon=1, delta=1e-09, noise='gaussian')
-            >>> rt.Budget(epsilon=10, delta=1e-9).for_gaussian_noise()
-            Budget(epsilon=10, delta=1e-09)
-        """
-        if self.noise is not None or self.delta is None:
-            return self
-        exactly = self._composed(GAUSSIAN)
-        return exactly if exactly.limit <= EXACT_LIMIT else self
 
     def composed_like(self, noise: str | None) -> Budget:
         """This budget in the units of a ledger.
@@ -332,11 +307,9 @@ class Budget:
             >>> rt.Budget(epsilon=1, delta=1e-9).composed_like("gaussian")
             Budget(epsilon=1, delta=1e-09, noise='gaussian')
         """
-        return self._composed(GAUSSIAN) if noise == GAUSSIAN and self.noise is None and self.delta is not None else self
-
-    def _composed(self, noise: str) -> Budget:
-        taken = self.approximate or None
-        return Budget(epsilon=self.epsilon, delta=self.delta, approximate=taken, noise=noise)
+        if noise != GAUSSIAN or self.noise is not None or self.delta is None:
+            return self
+        return Budget(epsilon=self.epsilon, delta=self.delta, approximate=self.approximate, noise=noise)
 
     @property
     def pure(self) -> bool:
@@ -379,18 +352,11 @@ class Budget:
     def _gaussian_cost(self, price: Price) -> int:
         if price.gaussian is not None:
             return math.ceil(price.gaussian * NANO)
-        if price.delta:
-            raise QueryError(
-                "this budget composes Gaussian noise exactly and cannot pay for a threshold, which fails with some"
-                ' delta; open the ledger with noise="any"'
-            )
         # Beyond the whole budget, the amount says so better than the kind of noise.
         if (least := math.ceil(price.rho * NANO)) > self.limit:
             return least
-        raise QueryError(
-            "this budget composes Gaussian noise exactly and pays for such noise of 2 records or more only; open the"
-            ' ledger with noise="any"'
-        )
+        kind = "a threshold, which may fail" if price.delta else "Gaussian noise below 1.1 records"
+        raise QueryError(f'this budget composes exactly, which {kind} cannot; open the ledger with noise="any"')
 
     def amount_of_other_noise(self, units: int) -> Fraction:
         """The amount of Laplace noise or selections for which a number of ledger units pays.

@@ -15,6 +15,7 @@ from reticent.domain import Domain
 from reticent.errors import QueryError, real_number, require, whole_number
 from reticent.kernel.accounting import NANO, Budget, epsilon_of
 from reticent.knowledge.knowledge import VACUOUS
+from reticent.knowledge.publications import composing
 from reticent.knowledge.tails import check_confidence, z_score
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Setting:
     """Pure epsilon, or rho."""
 
     gaussian_amount: float | None = None
-    """What mechanisms that need Gaussian noise only may spend, where that is more (`Budget.for_gaussian_noise`)."""
+    """What mechanisms that need Gaussian noise only may spend, where that is more (`publications.composing`)."""
 
     rounding: float = 0.0
     """What the ledger may add to an epoch by rounding its prices up; the papers' rates know none."""
@@ -352,7 +353,7 @@ class Plan:
         facts = f"{s.queries:,} questions, {s.records:,} records, universe of {float(self.domain.size):.3g}"
         lines = [
             f"{facts}, confidence {1 - s.failure:g}",
-            self.budget.for_gaussian_noise().describe(),
+            composing(self.budget).describe(),
             "",
             f"{'mechanism':<26}{'error':>10}   what it is",
         ]
@@ -392,7 +393,7 @@ class Plan:
         facts = f"{s.queries:,} questions, {s.records:,} records, confidence {1 - s.failure:g}"
         head = "<tr><th>mechanism</th><th>error</th><th></th><th>what it is</th></tr>"
         return (
-            f"<div><b>{escape(facts)}</b><br>{escape(self.budget.for_gaussian_noise().describe())}"
+            f"<div><b>{escape(facts)}</b><br>{escape(composing(self.budget).describe())}"
             f"<table>{head}{rows}</table><p>{escape(self.advice)}</p></div>"
         )
 
@@ -477,7 +478,7 @@ def plan(
     assert budget is not None
     if records is None:
         raise QueryError("records is None, as under add-remove, where it is private: give a public estimate of it")
-    exactly = budget.for_gaussian_noise()
+    exactly = composing(budget)
     setting = Setting(
         records=whole_number(records, "records", 1, MOST),
         log_universe=max(math.log(domain.size), 1e-9),

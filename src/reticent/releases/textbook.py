@@ -14,7 +14,7 @@ from reticent.errors import QueryError, real_number, whole_number
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.choose import CLIQUE_CELLS
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.accounting import NANO, Budget
+from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Exponential, Laplace
 from reticent.kernel.statistics import VALUE_ROUNDING

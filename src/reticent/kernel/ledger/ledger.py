@@ -914,13 +914,8 @@ def _first(name: str, identity: Payload, budget: Budget) -> Event:
 
 def _terms(budget: Budget) -> Payload:
     """What every opening must have in common. Only exact composition is named; ledgers once knew no other than zCDP."""
-    terms = {name: text for name, text in budget.to_dict().items() if name != "noise"}
-    return {
-        **terms,
-        **({"noise": budget.noise} if budget.gaussian else {}),
-        "limit": budget.limit,
-        "unit": budget.unit,
-    }
+    terms = {name: text for name, text in budget.to_dict().items() if name != "noise" or budget.gaussian}
+    return {**terms, "limit": budget.limit, "unit": budget.unit}
 
 
 def _anchored(store: LedgerStore, mark: Mark | None) -> int:

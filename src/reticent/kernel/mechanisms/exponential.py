@@ -31,8 +31,8 @@ WEIGHT_BITS = 40
 class Exponential(Described):
     """Index i with probability ~ exp(epsilon u_i / (2 s)), s the sensitivity of every score u_i.
 
-    Guarantee of one draw: pure epsilon, zCDP epsilon^2 / 8 (bounded range), and GDP with half of mu squared at most pi/2
-    of that.
+    Guarantee of one draw: pure epsilon, zCDP epsilon^2 / 8 (bounded range), and GDP with half of mu squared at most
+    pi/2 of that.
     """
 
     proof: ClassVar[str] = "docs/proofs/exponential.md"
