@@ -372,8 +372,7 @@ class Budget:
             >>> rt.Budget(rho=1).amount_of_other_noise(250_000_000)
             Fraction(1, 4)
         """
-        amount = Fraction(units, NANO)
-        return amount / BESIDE_GAUSSIAN if self.gaussian else amount
+        return Fraction(units, NANO) / (BESIDE_GAUSSIAN if self.gaussian else 1)
 
     def price(self, units: int) -> Price:
         """The price that a number of ledger units of this budget paid.
