@@ -91,7 +91,7 @@ def composing(budget: Budget, others: Sequence[PublishedBudget] = ()) -> Budget:
     own; otherwise the sum would be stated as zCDP, and an exact composition would make it larger.
     """
     exactly = budget.composed_like(GAUSSIAN)
-    alike = all(other.budget.gaussian or other.budget.pure for other in others)
+    alike = all(other.budget.gaussian for other in others)
     return exactly if alike and exactly.limit <= EXACT_LIMIT else budget
 
 

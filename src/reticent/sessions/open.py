@@ -109,7 +109,7 @@ class Opening:
 
     def composing(self, budget: Budget, found: Sequence[PublishedBudget]) -> Budget:
         """The budget of a new ledger: the default engine needs Gaussian noise only."""
-        behind_start = () if self.start is None else behind(self.start.facts)
+        behind_start = () if self.start is None or not self.start.stated else behind(self.start.facts)
         return composing(budget, [*found, *behind_start]) if self.engine == "default" else budget
 
     def _unused(self) -> dict[str, str]:
