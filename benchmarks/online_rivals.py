@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 import reticent as rt
 from reticent.kernel.statistics import ONE, of_one_marginal
+from reticent.knowledge.publications import composing
 from reticent.knowledge.tails import noise_within
 from reticent.queries.base import Linear, Query
 from reticent.queries.forms import Product
 from reticent.queries.linear import Conjunction, Marginal, Range
 
 BUDGET = rt.Budget(epsilon=1, delta=1e-9)
+GAUSSIAN_BUDGET = composing(BUDGET)
+"""As a ledger for Gaussian noise holds it, ours and the rival's."""
 CONFIDENCE = 0.95
 
 # ---- streams
@@ -95,10 +99,14 @@ def different(questions: list[Query]) -> int:
 # ---- engines to compare with
 
 
-def cached(questions: list[Query], price: Callable[[Query], int]) -> int:
-    """Fresh noise for every distinct question while the budget lasts; repeats are free. Prices in ledger units."""
+Share = Fraction | int
+"""Of a whole budget."""
+
+
+def cached(questions: list[Query], price: Callable[[Query], Share]) -> int:
+    """Fresh noise for every distinct question while the budget lasts; repeats are free."""
     seen: set[str] = set()
-    answered, left = 0, BUDGET.limit
+    answered, left = 0, Fraction(1)
     for question in questions:
         if question.digest not in seen:
             cost = price(question)
@@ -110,22 +118,20 @@ def cached(questions: list[Query], price: Callable[[Query], int]) -> int:
     return answered
 
 
-def gaussian_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], int]:
+def gaussian_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], Share]:
     """The library's own discrete noise on whole counts, which costs a bound one record of rounding."""
+    return _price(domain, records, error, GAUSSIAN_BUDGET, pure=False)
 
-    def price(question: Query) -> int:
+
+def laplace_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], Share]:
+    return _price(domain, records, error, BUDGET, pure=True)
+
+
+def _price(domain: rt.Domain, records: int, error: float, budget: rt.Budget, *, pure: bool) -> Callable[[Query], Share]:
+    def price(question: Query) -> Share:
         cells = domain.cells(question.canonical(domain)) if isinstance(question, Marginal) else 1
-        noise = noise_within(records * error - 1, (1 - CONFIDENCE) / cells, pure=False)
-        return BUDGET.cost(noise.price(of_one_marginal("replace-one") if cells > 1 else ONE))
-
-    return price
-
-
-def laplace_price(domain: rt.Domain, records: int, error: float) -> Callable[[Query], int]:
-    def price(question: Query) -> int:
-        cells = domain.cells(question.canonical(domain)) if isinstance(question, Marginal) else 1
-        noise = noise_within(records * error - 1, (1 - CONFIDENCE) / cells, pure=True)
-        return BUDGET.cost(noise.price(of_one_marginal("replace-one") if cells > 1 else ONE))
+        noise = noise_within(records * error - 1, (1 - CONFIDENCE) / cells, pure=pure)
+        return Fraction(budget.cost(noise.price(of_one_marginal("replace-one") if cells > 1 else ONE)), budget.limit)
 
     return price
 

@@ -27,6 +27,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.statistics import of_one_marginal
 from reticent.kernel.table import Table
+from reticent.knowledge.publications import composing
 from reticent.releases.budgeting import noise_costing
 from reticent.releases.workload_audit import typical_units
 
@@ -236,7 +237,7 @@ def run(quick: bool) -> dict[str, Any]:
         repeats = 3 if quick else RUNS_OF_FEW if counts.size <= FEW_CODES else RUNS
         for epsilon in EPSILONS:
             for pure in (False, True):
-                budget = rt.Budget(epsilon=epsilon) if pure else rt.Budget(epsilon=epsilon, delta=DELTA)
+                budget = composing(rt.Budget(epsilon=epsilon) if pure else rt.Budget(epsilon=epsilon, delta=DELTA))
                 key = (counts.shape, epsilon, pure)
                 if key not in rivals:
                     rivals[key] = rival_errors(counts.shape, budget, pure, asked)

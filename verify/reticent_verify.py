@@ -31,6 +31,7 @@ from urllib.parse import quote
 
 NANO = 10**9
 NEWEST_FORMAT = 3
+SMALLEST = Fraction(11, 10)  # Gaussian noise below has no GDP price
 SLOT = 4096
 FIELDS = {"sequence", "kind", "at", "key", "analyst", "cost", "payload", "previous"}
 TYPES = dict.fromkeys(("kind", "previous"), (str,)) | dict.fromkeys(("sequence", "at", "cost"), (int,))
@@ -112,6 +113,10 @@ class Price:
     def __init__(self, pure, rho, gaussian=None, log_delta=None):
         self.pure, self.rho, self.gaussian, self.log_delta = pure, rho, gaussian, log_delta
 
+    @classmethod
+    def bounded(cls, pure, rho):
+        return cls(pure, rho, rho * Fraction(355, 226))  # above pi/2: docs/proofs/gaussian-dp.md, claim 5
+
     def __add__(self, other):
         pure = None if None in (self.pure, other.pure) else self.pure + other.pure
         gaussian = None if None in (self.gaussian, other.gaussian) else self.gaussian + other.gaussian
@@ -146,15 +151,14 @@ def sensitivity(statistic: dict, neighbours: str):
     return None
 
 
-def noise_price(mechanism: dict, moved) -> Price:
-    l1, l2_squared = moved
+def noise_price(mechanism: dict, l1, l2_squared) -> Price:
     if mechanism["mechanism"] == "Laplace":
         scale = positive(mechanism["scale"])
-        return Price(l1 / scale, l2_squared / (2 * scale**2))
+        return Price.bounded(l1 / scale, l2_squared / (2 * scale**2))
     need(mechanism["mechanism"] == "Gaussian", f"{mechanism['mechanism']} is not additive noise")
     sigma = positive(mechanism["sigma"])
     rho = l2_squared / (2 * sigma**2)
-    return Price(None, rho, rho * (1 + 1 / (4 * sigma**2)) ** 2 if sigma >= 2 else None)
+    return Price(None, rho, rho * (1 + 1 / (4 * sigma**2)) ** 2 if sigma >= SMALLEST else None)
 
 
 def log_tail(sigma: float, least: int) -> float:
@@ -242,7 +246,7 @@ def worst_of_residuals(measured: list, two: bool) -> Fraction:
 
 def residual_price(measured: list, neighbours: str, rows: int) -> Price:
     """Of residuals with normal noise, together."""
-    prices = [(statistic, noise_price(mechanism, (1, 1))) for statistic, mechanism in measured]
+    prices = [(statistic, noise_price(mechanism, 1, 1)) for statistic, mechanism in measured]
     two, known = neighbours == "replace-one", all(price.gaussian is not None for _, price in prices)
     rho = worst_of_residuals([(statistic, 2 * price.rho) for statistic, price in prices], two)
     exact = worst_of_residuals([(s, 2 * price.gaussian) for s, price in prices], two) if known else None
@@ -261,7 +265,7 @@ def price_of(verb: str, request: dict, neighbours: str, rows: int):
             moved = sensitivity(statistic, neighbours)
             if moved is None:
                 return None
-            total = total + noise_price(mechanism, (moved[0] * rows, moved[1] * rows**2))
+            total = total + noise_price(mechanism, moved[0] * rows, moved[1] * rows**2)
         return total + residual_price(together, neighbours, rows) if together else total
     if verb == "select":
         (mechanism,) = request["mechanisms"]
@@ -271,11 +275,11 @@ def price_of(verb: str, request: dict, neighbours: str, rows: int):
         need(mechanism["mechanism"] == "Exponential", "a selection without the exponential mechanism")
         need(type(request["draws"]) is int and request["draws"] >= 1, "a selection draws at least once")
         epsilon, draws = positive(mechanism["epsilon"]), request["draws"]
-        return Price(epsilon * draws, epsilon**2 / 8 * draws)
+        return Price.bounded(epsilon * draws, epsilon**2 / 8 * draws)
     if verb == "watch":
         (mechanism,) = request["mechanisms"]
         epsilon = positive(mechanism["threshold_epsilon"]) + positive(mechanism["query_epsilon"])
-        return Price(epsilon, epsilon**2 / 2)
+        return Price.bounded(epsilon, epsilon**2 / 2)
     return None
 
 
@@ -288,8 +292,9 @@ def check_price(event: dict, identity: dict, kind: str) -> bool:
     need(digest == event["payload"]["digest"], f"event {event['sequence']}: the request does not match its digest")
     if verb == "minimize":  # the minimiser's noise is scaled, upwards, to the rho that it states
         stated = positive(request["minimizer"]["rho"])
-        need(kind == "zcdp", f"a {kind} budget paid for a minimiser")
-        low, high = math.ceil(stated * (1 - Fraction(1, 10**12)) * NANO), math.ceil(stated * NANO)
+        need(kind != "pure", "a pure budget paid for a minimiser")
+        more = (1 + 1 / (4 * SMALLEST**2)) ** 2 if kind == "gaussian" else 1
+        low, high = math.ceil(stated * (1 - Fraction(1, 10**12)) * NANO), math.ceil(stated * more * NANO)
         need(low <= event["cost"] <= high, f"event {event['sequence']}: its minimiser states {high} as its cost")
         check_delta(event, FREE)
         return True
@@ -341,10 +346,8 @@ def gaussian_epsilon_at(rho: float, delta: float) -> float:
 
 
 def kind_of(budget: dict) -> str:
-    """How prices add: pure epsilon, zCDP, or GDP for ledgers that pay for Gaussian noise only."""
-    if "delta" not in budget and "rho" not in budget:
-        return "pure"
-    return "gaussian" if budget.get("noise") == "gaussian" else "zcdp"
+    """How prices add: pure epsilon, zCDP, or GDP for ledgers that compose Gaussian noise exactly."""
+    return budget.get("noise", "zcdp") if {"delta", "rho"} & set(budget) else "pure"
 
 
 def check_budget(budget: dict) -> str:
@@ -373,8 +376,7 @@ class Account:
     def __init__(self):
         self.sequence, self.head, self.spent, self.kind = 0, "0" * 64, 0, "zcdp"
         self.opening, self.caps, self.by_analyst = {}, {}, {}
-        self.delta = Fraction(0)
-        """What mechanisms may have failed with so far, exactly."""
+        self.delta = Fraction(0)  # what mechanisms may have failed with so far, exactly
         self.standing = {}
         """Key to [status, redeemable, cost, analyst]."""
         self.priced = self.unpriced = 0
@@ -489,8 +491,7 @@ def newest_mark(path: Path):
         digest, _, body = slot.rstrip(b"\0").partition(b" ")
         if body and sha256(body).encode() == digest:
             record = json.loads(body)
-            if found is None or record["generation"] > found["generation"]:
-                found = record
+            found = max(found or record, record, key=lambda read: read["generation"])
     return None if found is None else found["mark"]
 
 
@@ -509,10 +510,10 @@ def check_anchor(account: Account, path: Path) -> None:
 
 def paid(budget: dict, spent: int) -> Price:
     """What so many units of one ledger's budget guarantee; what may fail is added up beside it."""
-    amount = Fraction(spent, NANO)
-    if kind_of(budget) == "pure":
-        return Price(amount, amount**2 / 2)
-    return Price(None, amount, amount if kind_of(budget) == "gaussian" else None)
+    kind, amount = kind_of(budget), Fraction(spent, NANO)
+    if kind == "pure":
+        return Price.bounded(amount, amount**2 / 2)
+    return Price(None, amount, amount if kind == "gaussian" else None)
 
 
 def check_release(path: Path, account: Account | None) -> dict:
@@ -529,18 +530,18 @@ def check_release(path: Path, account: Account | None) -> dict:
         own = [p for p in publications if p["ledger"] == account.opening["ledger"]]
         need(len(own) == 1, "the release does not name this ledger")
         need(int(own[0]["spent"]) <= account.spent, "the release states more than its ledger spent")
-        set_aside = written(own[0]["budget"].get("approximate", "0"))
-        need(set_aside == account.approximate, "the release states another approximate part than its ledger has")
+        aside = written(own[0]["budget"].get("approximate", "0"))
+        need(aside == account.approximate, "the release states another approximate part than its ledger has")
     stated = facts["privacy"]
     if "rho" in stated:
         need(stated["rho"] * (1 + CONVERSION_SLACK) >= float(total.rho), "the release understates its rho")
         told = stated.get("approximate", 0.0) * (1 + CONVERSION_SLACK)
         need(told >= float(taken), "the release understates what its mechanisms may fail with")
         for delta, epsilon in stated["epsilon"].items():
-            convert = epsilon_at if total.gaussian is None else gaussian_epsilon_at
             left = Fraction(repr(float(delta))) - taken
             need(left > 0, f"the release states an epsilon at delta {delta}, which its mechanisms use up")
-            true = convert(float(total.rho), float(left))
+            told = (total.rho, epsilon_at) if total.gaussian is None else (total.gaussian, gaussian_epsilon_at)
+            true = told[1](float(told[0]), float(left))
             need(epsilon * (1 + CONVERSION_SLACK) >= true, f"the release understates its epsilon at delta {delta}")
     else:
         need(total.pure is not None, "the release states a pure guarantee that its ledgers do not give")
@@ -582,15 +583,14 @@ def main(arguments: list[str] | None = None) -> int:
     except (OSError, sqlite3.Error, zipfile.BadZipFile, KeyError, ValueError) as problem:
         print(f"cannot be read: {type(problem).__name__}: {problem}")
         return 2
-    unit = account.opening["budget"]["unit"]
     print(f"{account.sequence} events, chain intact; {blobs} blobs match their hashes")
     print(f"{account.priced} charges recomputed from their noise; {account.unpriced} taken as charged")
-    print(f"{unit} spent {account.spent / NANO:.9g} of {account.limit / NANO:.9g}")
+    print(f"{account.opening['budget']['unit']} spent {account.spent / NANO:.9g} of {account.limit / NANO:.9g}")
     if account.approximate:
         print(f"delta of thresholds {float(account.delta):.3g} of {float(account.approximate):.3g} set aside")
     for analyst, spent in sorted(account.by_analyst.items()):
-        cap = account.caps.get(analyst)
-        print(f"  {analyst}: {spent / NANO:.9g}" + ("" if cap is None else f" of {cap / NANO:.9g}"))
+        cap = f" of {account.caps[analyst] / NANO:.9g}" if analyst in account.caps else ""
+        print(f"  {analyst}: {spent / NANO:.9g}{cap}")
     if stated is not None:
         print(f"release: {json.dumps(stated)} is not less than what was spent")
     return 0

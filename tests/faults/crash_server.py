@@ -13,10 +13,10 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from reticent.errors import ReticentError
+from reticent.kernel.accounting import Budget
 from reticent.kernel.ledger import anchor as anchor_module
 from reticent.kernel.ledger import store as store_module
 from reticent.kernel.ledger.events import sha256
@@ -25,15 +25,6 @@ from reticent.kernel.ledger.ledger import Ledger
 IDENTITY = {"domain": "crash", "records": 100}
 COST = 10
 WRITE = os.write
-
-
-@dataclass(frozen=True)
-class Purse:
-    limit: int = 10**9
-    unit: str = "rho"
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"rho": "1"}
 
 
 class Steps:
@@ -100,7 +91,7 @@ def life(order: dict[str, Any], say: int) -> None:
         ledger = Ledger.open(
             order["path"],
             identity=IDENTITY,
-            budget=Purse(),  # pyright: ignore[reportArgumentType]
+            budget=Budget(rho=1),
             anchor=order["anchor"],
             accept_rollback=order.get("accept", False),
         )

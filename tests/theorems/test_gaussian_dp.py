@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
-from scipy.special import ndtri_exp
+from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 import reticent as rt
-from reticent.errors import QueryError
+from reticent.errors import LedgerError, QueryError
+from reticent.kernel import accounting
 from reticent.kernel.accounting import (
     NANO,
     Budget,
@@ -22,10 +26,12 @@ from reticent.kernel.accounting import (
 )
 from reticent.kernel.mechanisms import noise
 from reticent.kernel.mechanisms.base import Exponential, Gaussian, Laplace, Sensitivity
+from reticent.knowledge.publications import composing
 from reticent.releases.budgeting import noise_costing
+from reticent.sessions.threshold import ThresholdEngine
 
 ONE = Sensitivity.scalar()
-SCALES = [2, 2.01, 2.5, 3, math.pi, 5, 8, 13.7, 40]
+SCALES = [1.1, 1.15, 1.3, 1.5, 1.66, 1.67, 1.9, 2, 2.01, 2.5, 3, math.pi, 5, 8, 13.7, 40]
 
 
 def scores(sigma: float) -> np.ndarray:
@@ -63,12 +69,14 @@ def check_deltas(sigma: float, shift: int) -> None:
             assert gaussian_epsilon_of(price, float(delta)) >= epsilon - 1e-9
 
 
-@pytest.mark.parametrize(("sigma", "shift"), [(2, 1), (2, 3), (2.5, 7), (6, 1), (6, 20), (30, 31)])
+@pytest.mark.parametrize(
+    ("sigma", "shift"), [(1.1, 1), (1.1, 2), (1.4, 3), (2, 1), (2, 3), (2.5, 7), (6, 1), (6, 20), (30, 31)]
+)
 def test_every_delta_of_a_release(sigma: float, shift: int) -> None:
     check_deltas(sigma, shift)
 
 
-@pytest.mark.parametrize("check", [lambda: check_steps(2), lambda: check_deltas(2, 1)])
+@pytest.mark.parametrize("check", [lambda: check_steps(1.1), lambda: check_steps(2), lambda: check_deltas(2, 1)])
 def test_the_price_of_continuous_noise_is_noticed(check, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "_excess", lambda sigma: Fraction(1))
     with pytest.raises(AssertionError):
@@ -94,34 +102,182 @@ def test_noise_that_units_pay_for_costs_no_more(units: int) -> None:
         assert budget.cost(bought.price(sensitivity)) <= units
 
 
-def test_such_a_budget_pays_for_nothing_else() -> None:
+def tradeoff(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Type I and II errors of the best tests between two distributions, at the corners of their curve."""
+    order = np.argsort(-(np.log(there) - np.log(here)), kind="stable")
+    return np.cumsum(here[order])[:-1], np.cumsum(there[order][::-1])[::-1][1:]
+
+
+def check_tradeoff(here: np.ndarray, there: np.ndarray, price: Price) -> None:
+    """No test does better than between N(0, 1) and N(mu, 1); of a polygon the corners decide."""
+    assert price.gaussian is not None
+    first, second = tradeoff(here / here.sum(), there / there.sum())
+    assert (-ndtri(first) - ndtri(second)).max() <= math.sqrt(2 * price.gaussian) * (1 + 1e-9)
+
+
+def check_laplace(scale: float, shift: int) -> None:
+    places = np.arange(-int(40 * scale), int(40 * scale) + shift)
+    check_tradeoff(
+        np.exp(-np.abs(places) / scale),
+        np.exp(-np.abs(places - shift) / scale),
+        Laplace(scale).price(Sensitivity.scalar(shift)),
+    )
+
+
+def check_selection(epsilon: float, moved: Sequence[int]) -> None:
+    """Candidates with equal scores, each moved by -1, 0 or 1."""
+    price = Exponential(epsilon).price()
+    check_tradeoff(np.ones(len(moved)), np.exp(epsilon / 2 * np.array(moved)), price)
+
+
+def check_response(epsilon: float) -> None:
+    """Randomised response tells all that pure epsilon allows."""
+    lie = 1 / (1 + math.exp(epsilon))
+    check_tradeoff(np.array([1 - lie, lie]), np.array([lie, 1 - lie]), Price.of_pure(Fraction(epsilon)))
+
+
+@pytest.mark.parametrize("scale", [0.4, 1, 3, 20])
+@pytest.mark.parametrize("shift", [1, 4])
+def test_laplace_noise(scale: float, shift: int) -> None:
+    check_laplace(scale, shift)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.3, 1, 5])
+@pytest.mark.parametrize("moved", [[1, -1], [1, -1, -1, -1, -1], [1, 0, 0, -1], [-1] * 40 + [1]])
+def test_selections(epsilon: float, moved: list[int]) -> None:
+    check_selection(epsilon, moved)
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.1, 1, 3, 20])
+def test_whatever_is_pure(epsilon: float) -> None:
+    check_response(epsilon)
+
+
+@pytest.mark.parametrize(
+    "check", [lambda: check_laplace(20, 1), lambda: check_selection(0.01, [1, -1]), lambda: check_response(0.1)]
+)
+def test_the_zcdp_price_of_other_noise_is_noticed(check, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accounting, "BESIDE_GAUSSIAN", Fraction(3, 2))
+    with pytest.raises(AssertionError):
+        check()
+
+
+def test_the_slope_is_largest_in_the_middle() -> None:
+    """Claim 5: Phi^-1 of the logistic function bends toward the axis everywhere."""
+    z = np.linspace(1e-3, 8, 4000)
+    slope = np.exp(log_ndtr(z) + log_ndtr(-z) + z**2 / 2)
+    assert (np.diff(slope) < 0).all()
+    assert Fraction(355, 226) > Fraction(math.pi) / 2
+
+
+def test_what_such_a_budget_pays_for() -> None:
     budget = Budget(epsilon=1, delta=1e-9, noise="gaussian")
-    others = [Laplace(30).price(ONE), Exponential(Fraction(1, 10)).price(), Gaussian(1.9).price(ONE)]
-    for price in (*others, Price(None, Fraction(1, NANO)), Gaussian(9).price(ONE) + others[0]):
-        with pytest.raises(QueryError, match="Gaussian noise"):
-            budget.cost(price)
+    for price in (Laplace(30).price(ONE), Exponential(Fraction(1, 10)).price(3)):
+        more = budget.cost(price) / Budget(rho=1).cost(price)
+        assert more == pytest.approx(math.pi / 2, abs=1e-5)
+        assert budget.amount_of_other_noise(budget.cost(price)) == pytest.approx(price.rho, abs=1e-8)
+    for refused, words in {
+        Price(None, Fraction(1, NANO)): "1.1 records",
+        Price(None, Fraction(1, NANO), Fraction(1, 10**12)): "may fail",
+    }.items():
+        with pytest.raises(QueryError, match=words):
+            budget.cost(refused)
+    assert budget.cost(Gaussian(1).price(ONE)) > budget.limit  # more than there is, in any unit
     assert budget.cost(Gaussian(9).price(ONE) * 3) > 0
     assert (budget + budget).gaussian
     assert not (budget + Budget(rho=1)).gaussian
+    with_pure = budget + Budget(epsilon=0.1)
+    assert with_pure.gaussian
+    assert with_pure.limit == pytest.approx(budget.limit + math.pi / 4 * 0.01 * NANO, rel=1e-6)
     with pytest.raises(QueryError, match="pure"):
         Budget(epsilon=1, noise="gaussian")
     with pytest.raises(QueryError, match="noise"):
         Budget(epsilon=1, delta=1e-9, noise="laplace")
 
 
-def test_sessions_and_releases_run_on_it() -> None:
-    """What default settings buy has a GDP price, and a ledger says so when it is opened again."""
-    import pyarrow as pa
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.01, 1e-5), (1, 1e-9), (2, 1e-6), (5.5, 1e-9)])
+def test_new_ledgers_for_gaussian_noise_compose_it_exactly(epsilon: float, delta: float) -> None:
+    whole = composing(Budget(epsilon=epsilon, delta=delta))
+    assert whole == Budget(epsilon=epsilon, delta=delta, noise="gaussian")
+    # Whatever Gaussian noise it pays for has an exact price, also the least that the whole budget buys.
+    least = Gaussian.costing(sensitivity=ONE, rho=whole.amount(whole.limit), exactly=True)
+    assert least.price(ONE).gaussian is not None
 
+
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(epsilon=1),
+        Budget(rho=0.01),
+        Budget(epsilon=1, delta=1e-9, noise="any"),
+        Budget(epsilon=1, delta=1e-9, noise="gaussian"),
+        Budget(epsilon=6, delta=1e-9),
+    ],
+)
+def test_other_budgets_stay_as_they_are(budget: Budget) -> None:
+    assert composing(budget) is budget
+    assert Budget.from_dict(budget.to_dict()) == budget
+
+
+@pytest.fixture
+def small() -> rt.Table:
     generator = np.random.default_rng(2)
     domain = rt.Domain({"a": 3, "b": 4, "c": 2})
     rows = pa.table({name: generator.integers(0, domain[name].size, 20_000) for name in domain})
-    table = rt.Table.of(rows, domain)
-    budget = Budget(epsilon=1, delta=1e-9, noise="gaussian")
-    with rt.Session.open(None, table, budget) as session:
+    return rt.Table.of(rows, domain)
+
+
+STATED = Budget(epsilon=1, delta=1e-9)
+
+
+def test_the_first_opening_decides(small: rt.Table, tmp_path: Path) -> None:
+    """Default sessions and releases compose exactly; later openings and other noise go by the ledger."""
+    asked, file = rt.marginals(small.domain, 2), tmp_path / "new.ledger"
+    with rt.Session.open(file, small, STATED, warm_start=0.3) as session:
+        assert session.budget.gaussian
+        spent = session.spent
+    with rt.Session.open(file, small, STATED) as session:
+        assert session.spent == spent
         assert session.ask(rt.count(rt.col("a") == 1), error=0.01).certified
-        assert session.spent <= float(budget.rho or 0)
-    published = rt.release(table, rt.marginals(domain, 2), budget)
-    assert "gaussian" in published.privacy
-    with pytest.raises(QueryError, match="Gaussian noise"):
-        rt.release(table, rt.marginals(domain, 2), budget, algorithm=rt.MWEM())
+    for algorithm in (rt.MWEM(rounds=3), rt.DualQuery(), None):
+        made = rt.release(small, asked, Budget(epsilon=0.3, delta=1e-9), algorithm=algorithm, ledger=file)
+        assert made.facts["budget"]["noise"] == "gaussian"
+        assert 0 < made.facts["spent"] <= Budget(epsilon=0.3, delta=1e-9, noise="gaussian").limit
+    with rt.Ledger.open(file, identity=small.identity, budget=STATED) as ledger:
+        assert ledger.remaining > 0
+    with pytest.raises(LedgerError, match="budget"):
+        rt.Session.open(file, small, Budget(epsilon=1, delta=1e-9, noise="any"))
+
+
+def test_algorithms_that_select_compose_as_zcdp(small: rt.Table, tmp_path: Path) -> None:
+    asked, file = rt.marginals(small.domain, 2), tmp_path / "old.ledger"
+    made = rt.release(small, asked, STATED, algorithm=rt.MWEM(rounds=3), ledger=file)
+    assert "noise" not in made.facts["budget"]
+    with rt.Session.open(tmp_path / "tuned.ledger", small, STATED, engine="tuned", queries=10) as session:
+        assert not session.budget.gaussian
+    with pytest.raises(QueryError, match="exact composition"):
+        rt.release(small, asked, Budget(epsilon=0.1, delta=1e-9, noise="gaussian"), ledger=file)
+
+
+def test_sums_with_zcdp_stay_zcdp(small: rt.Table, tmp_path: Path) -> None:
+    start = rt.release(small, rt.marginals(small.domain, 1), Budget(rho=0.001))
+    with rt.Session.open(None, small, STATED, start=start) as session:
+        assert not session.budget.gaussian
+    start = rt.release(small, rt.marginals(small.domain, 1), Budget(epsilon=0.1, delta=1e-9))
+    with rt.Session.open(None, small, STATED, start=start) as session:
+        assert session.budget.gaussian
+        assert session.release().facts["budget"]["noise"] == "gaussian"
+
+
+def test_threshold_engines_plan_for_such_a_ledger(tmp_path: Path) -> None:
+    """All epochs of a plan can be paid at the prices of a ledger that composes exactly."""
+    domain, file = rt.Domain({"a": 2}), tmp_path / "shared.ledger"
+    table = rt.Table.of(pa.table({"a": [0, 1] * 100_000}), domain)
+    whole = Budget(epsilon=1, delta=1e-9, noise="gaussian")
+    rt.Ledger.open(file, identity=table.identity, budget=whole).close()
+    with rt.Session.open(file, table, STATED, engine="tuned", queries=20) as session:
+        engine = session.answering
+        assert isinstance(engine, ThresholdEngine)
+        plan = engine.epochs.plan
+        each = whole.cost(plan.mechanism.price() + plan.measurement.price(ONE))
+        assert whole.limit / 2 < each * plan.epochs <= whole.limit

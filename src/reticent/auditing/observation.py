@@ -68,6 +68,8 @@ Original = Callable[..., Any]
 """A method of the kernel without the observer."""
 ROUNDS = 100
 """Rounds of an observed descent: a hundred show as much as many thousands."""
+HALF_PI = Fraction(math.pi) / 2
+"""GDP over zCDP of Laplace noise and selections (docs/proofs/gaussian-dp.md, claim 5), rounded down."""
 CERTAIN = 10**40
 """Above every noisy threshold."""
 
@@ -514,8 +516,10 @@ def told_by_noise(noise: Noise, grid: int, change: Sequence[int]) -> Price:
     distance, square = sum(abs(int(c)) for c in change), sum(int(c) ** 2 for c in change)
     pure, rho = Fraction(distance) / scale if isinstance(noise, Laplace) else None, Fraction(square) / (2 * scale**2)
     # docs/proofs/gaussian-dp.md, Claim 1, in steps of the grid
-    exactly = isinstance(noise, Gaussian) and scale >= 2 * grid
-    return Price(pure, rho, gaussian=rho * (1 + 1 / (4 * scale**2)) ** 2 if exactly else None)
+    exactly = isinstance(noise, Gaussian) and scale >= Fraction(11, 10) * grid
+    if pure is not None:
+        return Price(pure, rho, gaussian=rho * HALF_PI)
+    return Price(None, rho, gaussian=rho * (1 + 1 / (4 * scale**2)) ** 2 if exactly else None)
 
 
 def chance_of_any(test: Thresholded, counts: Sequence[int]) -> Fraction:
@@ -533,7 +537,7 @@ def told_by_selection(selection: Exponential, unit: Fraction, change: Sequence[i
     """The privacy loss of one draw, from the range in which scores move (docs/proofs/exponential.md)."""
     moved = [int(c) for c in change]
     reach = selection.epsilon / (2 * unit) * (max(moved) - min(moved))
-    return Price(reach, reach**2 / 8)
+    return Price(reach, reach**2 / 8, gaussian=reach**2 / 8 * HALF_PI)
 
 
 def share_told(charge: RequestCharge) -> float:

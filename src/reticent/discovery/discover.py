@@ -183,7 +183,7 @@ class DiscoverySearch:
         return (math.floor(self._units * weight / sum(weights)) for weight in weights)
 
     def _epsilon(self, units: int) -> Fraction:
-        amount = Fraction(max(units, 1), NANO)
+        amount = self._budget.amount_of_other_noise(max(units, 1))
         return amount if self._budget.pure else Exponential.costing(rho=amount).epsilon
 
     def _listed(self, name: str, attribute: Undeclared) -> Attribute | None:

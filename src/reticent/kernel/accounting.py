@@ -26,8 +26,12 @@ NANO = 10**9
 LARGEST_BUDGET = 10**6
 SMALLEST_DELTA = Fraction(1, 10**300)
 REPORTED_DELTAS = (1e-6, 1e-9, 1e-12)
-GAUSSIAN = "gaussian"
-"""Budgets for Gaussian noise only (docs/proofs/gaussian-dp.md)."""
+GAUSSIAN, ANY = "gaussian", "any"
+"""How the prices of a budget compose: as those of Gaussian noise (docs/proofs/gaussian-dp.md), or as zCDP."""
+BESIDE_GAUSSIAN = Fraction(355, 226)
+"""Above pi/2: the GDP price of other noise over its zCDP price (claim 5)."""
+SMALLEST_GAUSSIAN = Fraction(11, 10)
+"""In records: from here on discrete Gaussian noise is known to be as private as its GDP price says (claim 1)."""
 
 _FRACTION = re.compile(r"\d{1,1200}(/0*[1-9]\d{0,1200})?", re.ASCII)
 
@@ -75,7 +79,7 @@ class Price:
 
     `delta` is the probability with which the release is not covered by `rho`: delta-approximate zCDP (Bun and Steinke
     2016, Def. 8.1). Deltas add like rho (docs/proofs/accounting.md). `gaussian` is half of mu squared where the release
-    is mu-GDP, which implies rho-zCDP with this rho; None where it is not known to be (docs/proofs/gaussian-dp.md).
+    is mu-GDP; None where it is not known to be (docs/proofs/gaussian-dp.md).
     """
 
     pure: Fraction | None
@@ -87,7 +91,7 @@ class Price:
         if self.delta < 0 or any(part is not None and part < 0 for part in (self.pure, self.rho, self.gaussian)):
             raise QueryError(f"a price cannot be negative; got pure {self.pure}, rho {self.rho}, delta {self.delta}")
         if self.delta and (self.pure is not None or self.gaussian is not None):
-            raise QueryError("a release that fails with some probability has no pure price; leave pure out")
+            raise QueryError("a release that fails with some probability has no pure or GDP price; leave them out")
 
     @classmethod
     def free(cls) -> Price:
@@ -96,7 +100,12 @@ class Price:
     @classmethod
     def of_pure(cls, epsilon: Fraction) -> Price:
         """Pure epsilon implies zCDP epsilon^2 / 2 (Bun and Steinke 2016, Prop. 1.4; spec 3.2)."""
-        return cls(epsilon, epsilon**2 / 2)
+        return cls.bounded(epsilon, epsilon**2 / 2)
+
+    @classmethod
+    def bounded(cls, epsilon: Fraction, rho: Fraction) -> Price:
+        """The price of Laplace noise or a selection, from its pure and its zCDP price (gaussian-dp.md, claim 5)."""
+        return cls(epsilon, rho, gaussian=rho * BESIDE_GAUSSIAN)
 
     def __add__(self, other: Price) -> Price:
         pure = None if self.pure is None or other.pure is None else self.pure + other.pure
@@ -217,9 +226,10 @@ class Budget:
         epsilon: Pure epsilon, or epsilon at `delta`.
         delta: The failure probability of epsilon; it should be far below 1/records.
         rho: The parameter of zero-concentrated differential privacy, instead of epsilon and delta.
-        noise: "gaussian" allows only Gaussian noise and composes it exactly, which buys about a tenth more for an
-            (epsilon, delta) budget. Sessions, releases with default settings and models need no other noise; textbook
-            algorithms do.
+        noise: How prices compose. "gaussian" composes Gaussian noise exactly, which buys 10% to 20% more of it for an
+            (epsilon, delta) budget, and prices all other noise at 1.57 times its zCDP price. "any" composes all noise
+            as zCDP. Left out, the first opening of a ledger decides: "gaussian" for sessions and releases with default
+            settings, which need no other noise, "any" for the papers' algorithms.
         approximate: The part of delta that is reserved for mechanisms with their own delta (private discovery of
             categories); it is subtracted from delta before the conversion to rho.
 
@@ -236,8 +246,7 @@ class Budget:
     rho: Fraction | None
     limit: int
     approximate: Fraction
-    gaussian: bool
-    """Whether it pays for Gaussian noise only."""
+    noise: str | None
 
     def __init__(
         self,
@@ -252,9 +261,9 @@ class Budget:
             raise QueryError("a budget is epsilon, epsilon with delta, or rho; give exactly one of epsilon and rho")
         if rho is not None and delta is not None:
             raise QueryError("a rho budget takes no delta; drop delta, or give epsilon with delta")
-        if noise is not None and not (isinstance(noise, str) and noise == GAUSSIAN):
-            raise QueryError('noise may be "gaussian" to pay for Gaussian noise only; leave it out otherwise')
-        if noise is not None and rho is None and delta is None:
+        if noise is not None and not (isinstance(noise, str) and noise in (GAUSSIAN, ANY)):
+            raise QueryError('noise may be "gaussian", to compose Gaussian noise exactly, or "any"; or leave it out')
+        if noise == GAUSSIAN and rho is None and delta is None:
             raise QueryError('a pure budget cannot pay for Gaussian noise; give delta, or leave out noise="gaussian"')
         exact_epsilon = None if epsilon is None else exact(epsilon, "epsilon", LARGEST_BUDGET)
         exact_rho = None if rho is None else exact(rho, "rho", LARGEST_BUDGET)
@@ -270,20 +279,37 @@ class Budget:
         limit = math.floor(amount * NANO)
         if limit == 0:
             raise QueryError(f"the budget {float(amount):.3g} is below the smallest unit 1e-9; give a larger one")
-        for name, value in (
-            ("epsilon", exact_epsilon),
-            ("delta", exact_delta),
-            ("rho", exact_rho),
-            ("limit", limit),
-            ("approximate", taken),
-            ("gaussian", noise == GAUSSIAN),
-        ):
+        stated = {"epsilon": exact_epsilon, "delta": exact_delta, "rho": exact_rho}
+        for name, value in (stated | {"limit": limit, "approximate": taken, "noise": noise}).items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         numbers = ((name, text) for name, text in self.to_dict().items() if name != "noise")
         written = ", ".join(f"{name}={float(Fraction(text)):g}" for name, text in numbers)
-        return f"Budget({written}{', noise=' + repr(GAUSSIAN) if self.gaussian else ''})"
+        return f"Budget({written}{'' if self.noise is None else f', noise={self.noise!r}'})"
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether prices compose as Gaussian noise does, by mu^2 / 2 of GDP; otherwise as zCDP, or as pure epsilon."""
+        return self.noise == GAUSSIAN
+
+    def composed_like(self, noise: str | None) -> Budget:
+        """This budget in the units of a ledger.
+
+        Args:
+            noise: The `noise` of the ledger's budget.
+
+        Returns:
+            This budget; if it leaves `noise` out and states epsilon and delta, with that of the ledger.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(epsilon=1, delta=1e-9).composed_like("gaussian")
+            Budget(epsilon=1, delta=1e-09, noise='gaussian')
+        """
+        if noise != GAUSSIAN or self.noise is not None or self.delta is None:
+            return self
+        return Budget(epsilon=self.epsilon, delta=self.delta, approximate=self.approximate, noise=noise)
 
     @property
     def pure(self) -> bool:
@@ -316,17 +342,37 @@ class Budget:
         if self.pure and price.delta:
             raise QueryError("a pure budget cannot pay for a threshold, which fails with some delta; give delta, too")
         if self.gaussian:
-            if price.gaussian is None:
-                raise QueryError(
-                    "this budget pays for Gaussian noise of 2 records or more only; open the ledger without"
-                    ' noise="gaussian" for anything else'
-                )
-            return math.ceil(price.gaussian * NANO)
+            return self._gaussian_cost(price)
         if not self.pure:
             return math.ceil(price.rho * NANO)
         if price.pure is None:
             raise QueryError("a pure budget cannot pay for Gaussian noise; use Laplace, or a budget with delta or rho")
         return math.ceil(price.pure * NANO)
+
+    def _gaussian_cost(self, price: Price) -> int:
+        if price.gaussian is not None:
+            return math.ceil(price.gaussian * NANO)
+        # Beyond the whole budget, the amount says so better than the kind of noise.
+        if (least := math.ceil(price.rho * NANO)) > self.limit:
+            return least
+        kind = "a threshold, which may fail" if price.delta else "Gaussian noise below 1.1 records"
+        raise QueryError(f'this budget composes exactly, which {kind} cannot; open the ledger with noise="any"')
+
+    def amount_of_other_noise(self, units: int) -> Fraction:
+        """The amount of Laplace noise or selections for which a number of ledger units pays.
+
+        Args:
+            units: Nano-units.
+
+        Returns:
+            Their largest price: pure epsilon of a pure budget, otherwise rho.
+
+        Example:
+            >>> import reticent as rt
+            >>> rt.Budget(rho=1).amount_of_other_noise(250_000_000)
+            Fraction(1, 4)
+        """
+        return Fraction(units, NANO) / (BESIDE_GAUSSIAN if self.gaussian else 1)
 
     def price(self, units: int) -> Price:
         """The price that a number of ledger units of this budget paid.
@@ -350,8 +396,9 @@ class Budget:
         total = self._whole + other._whole
         if total.pure is not None:
             return Budget(epsilon=total.pure)
-        noise = None if total.gaussian is None else GAUSSIAN
-        return Budget(rho=total.rho, approximate=total.delta, noise=noise)
+        if total.gaussian is not None:
+            return Budget(rho=total.gaussian, noise=GAUSSIAN)
+        return Budget(rho=total.rho, approximate=total.delta)
 
     @property
     def _whole(self) -> Price:
@@ -472,7 +519,7 @@ class Budget:
             {'epsilon': '1'}
         """
         terms = {"approximate": str(self.approximate)} if self.approximate else {}
-        terms |= {"noise": GAUSSIAN} if self.gaussian else {}
+        terms |= {} if self.noise is None else {"noise": self.noise}
         if self.epsilon is None:
             return {"rho": str(self.rho)} | terms
         return {"epsilon": str(self.epsilon)} | ({} if self.delta is None else {"delta": str(self.delta)}) | terms

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from math import floor
 from operator import add
 from typing import Any
 
 from reticent.domain import Domain
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.accounting import GAUSSIAN, NANO, SMALLEST_GAUSSIAN, Budget, Price
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,22 @@ def each_ledger_once(own: PublishedBudget, *others: PublishedBudget) -> tuple[Pu
 def budget_of(publications: Sequence[PublishedBudget]) -> Budget:
     """The joint budget of all of them."""
     return reduce(add, (p.budget for p in publications))
+
+
+EXACT_LIMIT = floor(NANO / (2 * SMALLEST_GAUSSIAN**2))
+"""A budget up to this limit cannot pay for Gaussian noise so small that it has no exact price."""
+
+
+def composing(budget: Budget, others: Sequence[PublishedBudget] = ()) -> Budget:
+    """The budget of a new ledger that needs Gaussian noise only: composed exactly, if it leaves that open and is small
+    enough that all such noise has an exact price.
+
+    What it is added to has prices that compose like its
+    own; otherwise the sum would be stated as zCDP, and an exact composition would make it larger.
+    """
+    exactly = budget.composed_like(GAUSSIAN)
+    alike = all(other.budget.gaussian for other in others)
+    return exactly if alike and exactly.limit <= EXACT_LIMIT else budget
 
 
 def statement(publications: Sequence[PublishedBudget]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from reticent.domain import Domain
 from reticent.errors import QueryError, real_number, require, whole_number
 from reticent.kernel.accounting import NANO, Budget, epsilon_of
 from reticent.knowledge.knowledge import VACUOUS
+from reticent.knowledge.publications import composing
 from reticent.knowledge.tails import check_confidence, z_score
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ class Setting:
     amount: float
     """Pure epsilon, or rho."""
 
+    gaussian_amount: float | None = None
+    """What mechanisms that need Gaussian noise only may spend, where that is more (`publications.composing`)."""
+
     rounding: float = 0.0
     """What the ledger may add to an epoch by rounding its prices up; the papers' rates know none."""
 
@@ -56,7 +60,13 @@ class Setting:
     """How far the best distribution on a sampled support may be from the table (spec 6.4); 0 for the universe."""
 
     def scaled(self, factor: float) -> Setting:
-        return replace(self, amount=self.amount * factor)
+        more = None if self.gaussian_amount is None else self.gaussian_amount * factor
+        return replace(self, amount=self.amount * factor, gaussian_amount=more)
+
+    @property
+    def of_gaussian(self) -> float:
+        """The amount that Gaussian noise may cost."""
+        return self.amount if self.gaussian_amount is None else self.gaussian_amount
 
 
 @dataclass(frozen=True)
@@ -85,12 +95,12 @@ def gaussian(setting: Setting) -> float:
     if setting.pure:
         return math.inf
     n, k = setting.records, setting.queries
-    return z_score(setting.failure / (2 * k)) * math.sqrt(k / (2 * setting.amount)) / n
+    return z_score(setting.failure / (2 * k)) * math.sqrt(k / (2 * setting.of_gaussian)) / n
 
 
 def plain_answers(setting: Setting, error: float) -> int:
     """How many distinct queries Gaussian noise answers within `error`, each with the confidence: K of online.md."""
-    return int(2 * setting.amount * (setting.records * error / z_score(setting.failure / 2)) ** 2)
+    return int(2 * setting.of_gaussian * (setting.records * error / z_score(setting.failure / 2)) ** 2)
 
 
 def of_epoch(setting: Setting, epochs: Any) -> Any:
@@ -229,7 +239,7 @@ def expected(setting: Setting, domain: Domain, *, share: float = 0.5) -> float:
     if setting.pure:
         scale = 2 * sets / (share * setting.amount) * math.sqrt(2)
     else:
-        scale = 1 / math.sqrt(share * setting.amount / sets)
+        scale = 1 / math.sqrt(share * setting.of_gaussian / sets)
     noise = scale / setting.records
     return EXPECTED_SPREAD * noise * max(1.0, SEEN_NOISE / noise) ** 0.25
 
@@ -343,7 +353,7 @@ class Plan:
         facts = f"{s.queries:,} questions, {s.records:,} records, universe of {float(self.domain.size):.3g}"
         lines = [
             f"{facts}, confidence {1 - s.failure:g}",
-            self.budget.describe(),
+            composing(self.budget).describe(),
             "",
             f"{'mechanism':<26}{'error':>10}   what it is",
         ]
@@ -383,7 +393,7 @@ class Plan:
         facts = f"{s.queries:,} questions, {s.records:,} records, confidence {1 - s.failure:g}"
         head = "<tr><th>mechanism</th><th>error</th><th></th><th>what it is</th></tr>"
         return (
-            f"<div><b>{escape(facts)}</b><br>{escape(self.budget.describe())}"
+            f"<div><b>{escape(facts)}</b><br>{escape(composing(self.budget).describe())}"
             f"<table>{head}{rows}</table><p>{escape(self.advice)}</p></div>"
         )
 
@@ -468,13 +478,15 @@ def plan(
     assert budget is not None
     if records is None:
         raise QueryError("records is None, as under add-remove, where it is private: give a public estimate of it")
+    exactly = composing(budget)
     setting = Setting(
         records=whole_number(records, "records", 1, MOST),
         log_universe=max(math.log(domain.size), 1e-9),
         queries=10_000 if queries is None else whole_number(queries, "queries", 1, MOST),
         failure=1 - check_confidence(confidence),
         pure=budget.pure,
-        amount=budget.amount(budget.limit),
+        amount=float(budget.amount_of_other_noise(budget.limit)),
+        gaussian_amount=exactly.amount(exactly.limit),
         rounding=LEDGER_ROUNDING,
         delta=None if budget.delta is None else float(budget.delta),
     )

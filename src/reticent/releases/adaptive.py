@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -142,6 +142,9 @@ class Adaptive:
     support: int = 2**17
     confidence: float = 0.95
     at_once: bool = False
+
+    only_gaussian: ClassVar[bool] = True
+    """With a budget that is not pure, all its noise is Gaussian: a new ledger may compose it exactly."""
 
     def __post_init__(self) -> None:
         if checked_share(self.audit_share) is None:

@@ -248,7 +248,7 @@ class ConvexPMW:
         steps = Steps(curator, allowance, key)
         records, doubt = count_records(curator, steps)
         if self.error is not None:
-            plan = self.plan(self.task(curator, records), steps.left / NANO)
+            plan = self.plan(self.task(curator, records), float(curator.budget.amount_of_other_noise(steps.left)))
             report(Progress(0, plan.rounds, plan.guarantee, 0.0))
             return _Run(self, curator, steps, records, 0.0, self._uniform(curator, workload)).planned(plan, report)
         begun, measurements = self._uniform(curator, workload), ()
@@ -349,21 +349,22 @@ class _Run:
 
     def bounded(self, report: Report) -> Outcome:
         """A run of at most this many rounds with equal prices; stops when no further step is justified."""
+        budget = self.curator.budget
         closing, rest = divide(self.steps.left, [CLOSING, 1 - CLOSING])
         each = rest // self.most
         if each < 4:
-            raise too_little(max(0, self.steps.left), self.curator.budget, f"{self.most} rounds", needed=5 * self.most)
+            raise too_little(max(0, self.steps.left), budget, f"{self.most} rounds", needed=5 * self.most)
         hidden = min(problem.zero_excess for problem in self.problems) / 200
         failure = noise_failure(1 - self.failure, self.doubt) / (2 * self.most)
         parts = [int(each * LOOKED), int(each * MEASURED)]
         stopped = "all rounds were taken"
         for turn in range(self.most):
             looked, measured = (self.steps.share(units) for units in parts)
-            minimized = self.steps.share(each - sum(parts))
-            chosen = self._selected(turn, Exponential.costing(rho=Fraction(looked, NANO)), hidden)
+            minimized = budget.amount_of_other_noise(self.steps.share(each - sum(parts)))
+            chosen = self._selected(turn, Exponential.costing(rho=budget.amount_of_other_noise(looked)), hidden)
             if chosen is None:
                 break
-            noise = noise_costing(self.curator.budget, self._statistic(chosen, hidden).sensitivity(
+            noise = noise_costing(budget, self._statistic(chosen, hidden).sensitivity(
                 self.curator.neighbours), measured)  # fmt: skip
             excess = self._measured(turn, chosen, noise, hidden)
             if excess is None:
@@ -371,7 +372,7 @@ class _Run:
             report(Progress(turn + 1, self.most, f"worst excess risk about {excess:.3g}", (turn + 1) / self.most))
             minimizer = smallest_bound(
                 self.losses[chosen], self.curator.domain, neighbours=self.curator.neighbours, records=self.records,
-                rho=Fraction(minimized, NANO), failure=failure, spread=self.doubt, kinds=WITHIN,
+                rho=minimized, failure=failure, spread=self.doubt, kinds=WITHIN,
             )  # fmt: skip
             surely = excess * self.records / self.scale - reach(noise, failure)
             margin = surely * self.scale / self.records / (1 + self.doubt)
@@ -464,7 +465,7 @@ class _Run:
         units = min(self.steps.left, math.ceil(rho * NANO))
         certificates: tuple[LossCertificate, ...] = ()
         if units > 0:
-            noise = Gaussian.costing(sensitivity=sensitivity, rho=Fraction(units, NANO))
+            noise = noise_costing(self.curator.budget, sensitivity, units)
             settled = self.curator.measure([statistic], noise, key=named)
             reading = ExcessReading(
                 value=float(settled.values[0]),

@@ -247,5 +247,5 @@ def _halves(units: int, rounds: int) -> list[tuple[int, int]]:
 
 
 def _selection(budget: Budget, units: int) -> Exponential:
-    amount = Fraction(units, NANO)
+    amount = budget.amount_of_other_noise(units)
     return Exponential(amount) if budget.pure else Exponential.costing(rho=amount)

@@ -43,7 +43,14 @@ from reticent.knowledge.guarantees import Guarantee, Outcome, Report, silent
 from reticent.knowledge.knowledge import Certified, Knowledge
 from reticent.knowledge.paid_models import LossCertificate
 from reticent.knowledge.population import Sample
-from reticent.knowledge.publications import PublishedBudget, budget_of, discovered, each_ledger_once, statement
+from reticent.knowledge.publications import (
+    PublishedBudget,
+    budget_of,
+    composing,
+    discovered,
+    each_ledger_once,
+    statement,
+)
 from reticent.knowledge.request import USUAL_CONFIDENCE, Request
 from reticent.knowledge.typical import TypicalError, expected_variation
 from reticent.progress.bars import listening
@@ -73,7 +80,10 @@ PUBLISHED = "published"
 
 
 class Algorithm(Protocol):
-    """An offline algorithm: it works through a Curator and spends at most `allowance` nano-units."""
+    """An offline algorithm: it works through a Curator and spends at most `allowance` nano-units.
+
+    A class attribute `only_gaussian` of True says that it needs no noise but Gaussian under a budget that is not pure.
+    """
 
     def run(
         self, curator: Curator, workload: Workload, *, allowance: int, key: str, report: Report = silent
@@ -145,8 +155,10 @@ def release(
     found = discovered(table.domain, table.neighbours, table.unit)
     budget_of([PublishedBudget("", budget, 0), *found])  # refuses what together protects nobody
     key = _run_key(table, workload, budget, algorithm)
-    opened = _open(ledger, table, budget, anchor)
+    only_gaussian = getattr(algorithm, "only_gaussian", False)
+    opened = _open(ledger, table, composing(budget, found) if only_gaussian else budget, anchor)
     try:
+        budget = _composed_like(opened, budget)
         # A secret sample pays the prices of its own, smaller size into the whole table's ledger (spec 7.4).
         sample = _sample_of(algorithm, workload, table)
         curator = Curator(table if sample is None else Subsample(table, sample), opened)
@@ -220,6 +232,16 @@ def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget, anch
     if total.unit != budget.unit:
         raise QueryError(f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind")
     return Ledger.open(path, identity=table.identity, budget=total, anchor=anchor)
+
+
+def _composed_like(ledger: Ledger, budget: Budget) -> Budget:
+    """The budget of this release in the units of its ledger."""
+    if budget.gaussian and not ledger.budget.gaussian:
+        raise QueryError(
+            "the ledger composes all noise as zCDP, this release asks for exact composition of Gaussian noise: leave"
+            " noise= out, or use another ledger"
+        )
+    return budget.composed_like(ledger.budget.noise)
 
 
 def _budget_of(path: Path) -> Budget | None:
@@ -397,7 +419,9 @@ class Release:
             return UNSTATED
         terms = self.facts["budget"].items()
         numbers = [f"{name} {float(Fraction(text)):g}" for name, text in terms if name != "noise"]
-        stated = ", ".join([*numbers, *(f"{text} noise only" for name, text in terms if name == "noise")])
+        guarantee = self.facts["privacy"]
+        numbers += [f"GDP mu {guarantee['mu']:.4g}"] if "mu" in guarantee and "rho" in self.facts["budget"] else []
+        stated = ", ".join(numbers)
         if "approximate" in self.facts["budget"] and "rho" in self.facts["budget"]:  # the sum with a discovery
             delta, epsilon = min(Budget.from_dict(self.facts["budget"]).guarantee()["epsilon"].items())
             stated = (

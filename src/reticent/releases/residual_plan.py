@@ -20,9 +20,9 @@ from math import frexp, ldexp, prod, sqrt
 import numpy as np
 
 from reticent.domain import Domain
+from reticent.kernel.accounting import SMALLEST_GAUSSIAN
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Gaussian
-from reticent.kernel.mechanisms.noise import SMALLEST_GAUSSIAN
 from reticent.kernel.residual_counts import RESIDUAL_CELLS, TOGETHER
 from reticent.queries.linear import Residual
 from reticent.releases.allocation import (

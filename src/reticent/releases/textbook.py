@@ -14,7 +14,7 @@ from reticent.errors import QueryError, real_number, whole_number
 from reticent.hypotheses.base import Measurement
 from reticent.hypotheses.choose import CLIQUE_CELLS
 from reticent.hypotheses.snapshot import Snapshot
-from reticent.kernel.accounting import NANO, Budget
+from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.mechanisms.base import Exponential, Laplace
 from reticent.kernel.statistics import VALUE_ROUNDING
@@ -55,7 +55,7 @@ def textbook_plan(
     if rounds == 0:  # a universe of one cell: the start is right
         return TextbookPlan(error, failure, 0, Fraction(0), 0.0)
     # The ledger rounds each of a round's two prices up, by less than a unit.
-    amount = Fraction(max(0, units - 2 * rounds), NANO)
+    amount = budget.amount_of_other_noise(max(0, units - 2 * rounds))
     if budget.pure:
         epsilon = amount / (2 * rounds)
     else:

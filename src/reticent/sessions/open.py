@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from math import inf, log
@@ -17,10 +17,11 @@ from reticent.hypotheses.choose import CLIQUE_CELLS, TREE_CELLS, choose
 from reticent.hypotheses.junction_tree.tree import check_rules
 from reticent.hypotheses.memory import refuse_beyond
 from reticent.hypotheses.support import SupportHypothesis
+from reticent.kernel.accounting import Budget
 from reticent.kernel.curator import Curator
 from reticent.knowledge.guarantees import Report
 from reticent.knowledge.learning import learn, understand
-from reticent.knowledge.publications import PublishedBudget, behind, budget_of
+from reticent.knowledge.publications import PublishedBudget, behind, budget_of, composing
 from reticent.knowledge.tails import PLAIN_RULE, noise_failure
 from reticent.losses.losses import ConvexLoss
 from reticent.planning.convex import ENGINES as CONVEX_ENGINES
@@ -105,6 +106,11 @@ class Opening:
         """Whether the caller stated how the budget will be used or what to start from; the planner then decides."""
         said = (self.warm_start, self.workload, self.start, self.queries, self.error, self.losses)
         return any(one is not None for one in said)
+
+    def composing(self, budget: Budget, found: Sequence[PublishedBudget]) -> Budget:
+        """The budget of a new ledger: the default engine needs Gaussian noise only."""
+        behind_start = () if self.start is None or not self.start.stated else behind(self.start.facts)
+        return composing(budget, [*found, *behind_start]) if self.engine == "default" else budget
 
     def _unused(self) -> dict[str, str]:
         """Arguments without effect, and the reason."""
@@ -282,7 +288,9 @@ def _convex_terms(curator: Curator, journal: Journal, opening: Opening) -> dict[
     sampled = opening.support is not None
     universe = knowledge.current.log_size if sampled else log(curator.domain.cells(task.attributes))
     task = replace(task, log_size=max(universe, log(2)))
-    plan = convex_plan(opening.engine, task, curator.budget.amount(curator.remaining), opening.error)
+    plan = convex_plan(
+        opening.engine, task, float(curator.budget.amount_of_other_noise(curator.remaining)), opening.error
+    )
     return terms | {"losses": [loss.to_dict() for loss in losses], "plan": plan.to_dict()}
 
 
@@ -310,7 +318,7 @@ def _threshold_terms(curator: Curator, journal: Journal, opening: Opening) -> di
         queries=queries,
         failure=failure,
         pure=curator.budget.pure,
-        amount=curator.budget.amount(curator.remaining),
+        amount=float(curator.budget.amount_of_other_noise(curator.remaining)),
         delta=None if delta is None else float(delta),
         gamma=gamma,
     )

@@ -112,7 +112,10 @@ def test_a_larger_budget_on_a_spent_ledger_is_named(people: Path, call: Call) ->
     assert call(*words, "marginals:1", "--epsilon", "1").code == 0
     refused = call(*words, "marginals:2", "--epsilon", "2")
     assert refused.code == 3
-    assert "opened for Budget(epsilon=1, delta=1e-09), which a release with Budget(epsilon=2" in refused.err
+    assert (
+        "opened for Budget(epsilon=1, delta=1e-09, noise='gaussian'), which a release with Budget(epsilon=2"
+        in refused.err
+    )
     assert "opened for" not in call(*words, "marginals:2", "--epsilon", "1").err
 
 

@@ -20,6 +20,7 @@ from reticent.domain import Domain
 from reticent.kernel.accounting import NANO
 from reticent.kernel.counting.records import Records
 from reticent.kernel.table import Table
+from reticent.knowledge.publications import composing
 from reticent.queries.workload import Workload
 
 DELTA = 1e-9
@@ -89,7 +90,7 @@ class Shape(NamedTuple):
 
     def plain(self) -> float:
         """The mean total variation of plain Gaussian noise with least-squares consistency."""
-        rho = rt.Budget(epsilon=self.epsilon, delta=DELTA).limit / NANO
+        rho = composing(rt.Budget(epsilon=self.epsilon, delta=DELTA)).limit / NANO
         truth, total = self.truth(), float(self.counts.sum())
         sizes, generator = dict(zip(self.domain.names, self.domain.shape, strict=True)), np.random.default_rng(0)
         answers = [plain_gaussian(truth, sizes, rho, generator) for _ in range(PLAIN_RUNS)]

@@ -9,6 +9,7 @@ import pytest
 from tests.session_tables import DOMAIN, codes, inside, table
 
 import reticent as rt
+from reticent.knowledge.publications import composing
 from reticent.queries.linear import Range
 from reticent.releases import workload_audit as bought
 
@@ -19,7 +20,7 @@ def test_most_questions_of_the_workload_err_no_more(tmp_path: Path) -> None:
     release = rt.release(table(), rt.marginals(DOMAIN, 2), BUDGET, ledger=tmp_path / "a.ledger")
     (typical,) = release.typical
     assert {len(names) for names in typical.distribution["sets"]} == {1, 2}
-    assert release.facts["spent"] <= BUDGET.limit
+    assert release.facts["spent"] <= composing(BUDGET).limit
     generator, columns, wrong = np.random.default_rng(3), codes(), []
     for _ in range(400):
         names = typical.distribution["sets"][generator.integers(len(typical.distribution["sets"]))]
@@ -50,7 +51,7 @@ def test_a_crash_before_the_typical_error_resumes_and_pays_once(
             rt.release(table(), rt.marginals(DOMAIN, 2), BUDGET, ledger=path)
     release = rt.release(table(), rt.marginals(DOMAIN, 2), BUDGET, ledger=path)
     assert len(release.typical) == 1
-    assert release.facts["spent"] <= BUDGET.limit
+    assert release.facts["spent"] <= composing(BUDGET).limit
 
 
 def test_who_buys_no_certificate_buys_no_typical_error() -> None:

@@ -79,8 +79,9 @@ def test_a_small_table_buys_no_start_unless_it_is_ordered() -> None:
 
 def test_a_private_number_of_records_is_the_first_investment() -> None:
     with Session.open(None, table(neighbours="add-remove"), BUDGET, purpose="few") as session:
-        assert 0 < session.state.ledger.spent <= INVESTED_SHARE * BUDGET.limit
-        assert session.state.ledger.spent + session.answering.investments.left <= INVESTED_SHARE * BUDGET.limit  # type: ignore[attr-defined]
+        most = INVESTED_SHARE * session.budget.limit
+        assert 0 < session.state.ledger.spent <= most
+        assert session.state.ledger.spent + session.answering.investments.left <= most  # type: ignore[attr-defined]
 
 
 def test_purpose_is_for_sessions_that_are_told_nothing() -> None:
@@ -160,7 +161,7 @@ def test_an_audit_that_cannot_serve_the_announced_error_is_not_bought() -> None:
 def test_what_is_not_covered_is_told_with_its_price_and_expected_bound() -> None:
     with Session.open(None, related(20_000, (8, 6, 5, 7), 2), BUDGET, purpose="unlimited", progress=False) as session:
         (told,) = [one for one in session.describe()["uncovered"] if one["kind"] == "predicates" and one["order"] < 3]
-        assert told["price"] == pytest.approx(session.budget.amount(BUDGET.limit) / 20, rel=1e-5)
+        assert told["price"] == pytest.approx(session.budget.amount(session.budget.limit) / 20, rel=1e-5)
         bound = session.certify("predicates", order=told["order"], amount=told["price"]).bound
         # As above: a factor of two is more than five deviations away.
         assert 0.5 <= bound / told["expected"] <= 2

@@ -11,6 +11,7 @@ import pytest
 from tests.small_tables import DOMAIN, begun_ledger, skewed, uniform
 
 import reticent as rt
+from reticent.knowledge.publications import composing
 
 
 def test_a_session_that_starts_from_a_release_states_both_prices(tmp_path: Path) -> None:
@@ -24,7 +25,7 @@ def test_a_session_that_starts_from_a_release_states_both_prices(tmp_path: Path)
     assert "0.1 (pure)" not in published.report(tmp_path / "release.html").read_text()
     assert "1.11 times" not in page
     assert published.facts["privacy"]["rho"] >= first.facts["privacy"]["rho"]
-    assert rt.Budget.from_dict(published.facts["budget"]) == weak + rt.Budget(epsilon=0.1)
+    assert rt.Budget.from_dict(published.facts["budget"]) == composing(weak) + rt.Budget(epsilon=0.1)
 
 
 def test_a_chain_of_releases_never_states_less(tmp_path: Path) -> None:

@@ -75,10 +75,11 @@ class Ledger:
         accept_rollback: bool = False,
         created: bool = False,
     ) -> None:
-        self.budget = budget
         self._held: set[str] = set()
         trusted = 0 if anchor is None or accept_rollback else _anchored(store, anchor.mark)
         self._writer = ChainWriter(store, trusted=trusted)
+        opened = self._history.opening["budget"] if self._history.sequence else budget.to_dict()
+        self.budget = budget.composed_like(opened.get("noise"))
         self._begin(anchor, identity, accept_rollback, created)
         self.checkpoint()
 
@@ -97,7 +98,7 @@ class Ledger:
         Args:
             path: The ledger's file; only its owner can read a new one.
             identity: Public facts of the table; `table.identity` of a `Table`.
-            budget: The whole budget; it must be the one of the first opening.
+            budget: The whole budget; it must be the one of the first opening, which may have decided its `noise`.
             anchor: The anchor's file, by default `<path>.anchor`. On another volume it detects a restored backup.
             accept_rollback: Continue although the anchor records more events than the ledger holds.
 
@@ -912,7 +913,9 @@ def _first(name: str, identity: Payload, budget: Budget) -> Event:
 
 
 def _terms(budget: Budget) -> Payload:
-    return {**budget.to_dict(), "limit": budget.limit, "unit": budget.unit}
+    """What every opening must have in common. Only exact composition is named; ledgers once knew no other than zCDP."""
+    terms = {name: text for name, text in budget.to_dict().items() if name != "noise" or budget.gaussian}
+    return {**terms, "limit": budget.limit, "unit": budget.unit}
 
 
 def _anchored(store: LedgerStore, mark: Mark | None) -> int:

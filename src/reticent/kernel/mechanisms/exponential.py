@@ -31,7 +31,8 @@ WEIGHT_BITS = 40
 class Exponential(Described):
     """Index i with probability ~ exp(epsilon u_i / (2 s)), s the sensitivity of every score u_i.
 
-    Guarantee of one draw: pure epsilon, and zCDP epsilon^2 / 8 (bounded range).
+    Guarantee of one draw: pure epsilon, zCDP epsilon^2 / 8 (bounded range), and GDP with half of mu squared at most
+    pi/2 of that.
     """
 
     proof: ClassVar[str] = "docs/proofs/exponential.md"
@@ -49,7 +50,7 @@ class Exponential(Described):
         return cls(Fraction(numerator, denominator + (not whole)))
 
     def price(self, draws: int = 1) -> Price:
-        return Price(self.epsilon, self.epsilon**2 / 8) * draws
+        return Price.bounded(self.epsilon, self.epsilon**2 / 8) * draws
 
     def draw(
         self, scores: np.ndarray, sensitivity: Real, grid: int = 1, draws: int = 1, *, copies: np.ndarray | None = None

@@ -12,15 +12,13 @@ from typing import ClassVar
 import numpy as np
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Described, Price, Real, exact
+from reticent.kernel.accounting import SMALLEST_GAUSSIAN, Described, Price, Real, exact
 from reticent.kernel.mechanisms.sampler_check import refuse_old_opendp, verify_samplers
 from reticent.kernel.mechanisms.sampling import LARGEST_SCALE, discrete_gaussian, discrete_laplace
 
 refuse_old_opendp()
 
 SMALLEST_SCALE = Fraction(1, 10**9)
-SMALLEST_GAUSSIAN = Fraction(2)
-"""In records: from here on discrete Gaussian noise is known to be as private as its GDP price says."""
 INT64 = np.iinfo(np.int64)
 
 
@@ -88,7 +86,7 @@ class Noise(Described, ABC):
 class Laplace(Noise):
     """Discrete Laplace noise, P(j) ~ exp(-|j|/scale).
 
-    Guarantee: pure l1/scale, and zCDP l2^2 / (2 scale^2).
+    Guarantee: pure l1/scale, zCDP l2^2 / (2 scale^2), and GDP with half of mu squared at most pi/2 of that.
     """
 
     proof: ClassVar[str] = "docs/proofs/laplace.md"
@@ -98,14 +96,9 @@ class Laplace(Noise):
         object.__setattr__(self, "scale", _valid_scale(scale, "Laplace scale"))
 
     @classmethod
-    def costing(cls, *, sensitivity: Sensitivity, epsilon: Real | None = None, rho: Real | None = None) -> Laplace:
-        """The smallest noise whose price is at most the given pure epsilon, or at most the given rho."""
-        if (epsilon is None) == (rho is None):
-            raise QueryError("Laplace noise is priced by epsilon or by rho; give exactly one")
-        if epsilon is not None:
-            return cls(sensitivity.l1 / exact(epsilon, "epsilon"))
-        assert rho is not None
-        return cls(root_above(sensitivity.l2_squared / (2 * exact(rho, "rho"))))
+    def costing(cls, *, sensitivity: Sensitivity, epsilon: Real) -> Laplace:
+        """The smallest noise whose price is at most the given pure epsilon."""
+        return cls(sensitivity.l1 / exact(epsilon, "epsilon"))
 
     @property
     def _width(self) -> Fraction:
@@ -116,7 +109,7 @@ class Laplace(Noise):
         return math.sqrt(2) * float(self.scale)
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        return Price(sensitivity.l1 / self.scale, sensitivity.l2_squared / (2 * self.scale**2))
+        return Price.bounded(sensitivity.l1 / self.scale, sensitivity.l2_squared / (2 * self.scale**2))
 
     @staticmethod
     def _draw(scale: Fraction, count: int) -> np.ndarray:
@@ -127,7 +120,7 @@ class Laplace(Noise):
 class Gaussian(Noise):
     """Discrete Gaussian noise, P(j) ~ exp(-j^2 / (2 sigma^2)).
 
-    Guarantee: zCDP l2^2 / (2 sigma^2), and GDP with mu = l2 / sigma (1 + 1 / (4 sigma^2)) from sigma 2 on
+    Guarantee: zCDP l2^2 / (2 sigma^2), and GDP with mu = l2 / sigma (1 + 1 / (4 sigma^2)) from sigma 1.1 on
     (docs/proofs/gaussian-dp.md); no pure guarantee.
     """
 

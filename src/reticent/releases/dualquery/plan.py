@@ -65,7 +65,7 @@ class DualQueryPlan:
         t, n = self.rounds, self.records
         pure = self.step * self.draws * t * (t - 1) / n
         rho = self.draws * self.step**2 * t * (t - 1) * (2 * t - 1) / (12 * n * n)
-        return Price(Fraction(pure), Fraction(rho), gaussian=None if t > 1 else Fraction(0))
+        return Price.bounded(Fraction(pure), Fraction(rho))
 
     def cost(self, budget: Budget) -> int:
         """Ledger units of all rounds, each rounded up as the ledger will."""
@@ -132,7 +132,7 @@ def textbook(records: int, queries: int, log_universe: float, *, error: float, f
 
 def _draws(records: int, attributes: int, budget: Budget, units: int) -> int:
     """More draws per round if the budget is large or a record has many attributes, as long as enough rounds remain."""
-    amount = units / NANO
+    amount = float(budget.amount_of_other_noise(units))
     if budget.pure:
         # The zCDP size of the run that a pure budget buys at the fewest draws.
         rounds = math.sqrt(records * amount / (FEWEST_DRAWS * float(STEP)))
