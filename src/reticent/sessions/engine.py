@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.errors import BudgetError, QueryError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.curator import Noise
 from reticent.kernel.statistics import MARGINAL_CELLS
@@ -51,7 +51,7 @@ from reticent.queries.base import RECORDS_FAILURE, Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.releases.models import Model, free_model
-from reticent.sessions.journal import ASK, KEY_REFUSALS, SUM, as_given
+from reticent.sessions.journal import ASK, KEY_REFUSALS, SUM, as_given, reused
 from reticent.sessions.state import State
 from reticent.sql.asking import (
     Part,
@@ -203,7 +203,7 @@ class SessionEngine(ABC):
         if told is None:
             return None
         if told["asked"] != _asked(request):
-            raise KeyReusedError("this key belongs to another question: use a new key")
+            raise reused(str(request.key))
         kept = self.state.journal.told(told)
         if kept is None:
             return None

@@ -84,9 +84,15 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         bought = _within(statement, knowledge, request, stored)
         if bought is not None and reached(statement, bought, error, knowledge.records):
             return bought
-    free = _best_table(statement, knowledge, request.but(error=None, strict=True, promise="certified"))
+    certain = request.but(strict=True, promise="certified")
+    free = _best_table(statement, knowledge, certain.but(error=None))
     if free is not None and _meets(statement, knowledge, free, request):
         return replace(free, note=shortfall(statement, free, error, knowledge.records))
+    # What was bought for another error, each part as sure as the result is to be and nothing beside it.
+    each = part_confidence(statement, None, confidence)
+    bought = _table_of(statement, knowledge, certain, _bought_parts(statement, knowledge, each), each)
+    if bought is not None and _meets(statement, knowledge, bought, request):
+        return bought
     if stored is not None:
         return None
     try:

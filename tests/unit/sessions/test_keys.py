@@ -148,3 +148,29 @@ def test_a_key_that_paid_for_some_parts_repeats_its_answer(question: str, tmp_pa
     with Session.open(path, uniform(3000, seed=1), budget) as session:
         assert session.ask(asked, error=0.1, key="k").to_dict() == first.to_dict()
         session.state.ledger.verify()
+
+
+RARE = {
+    "mean": rt.mean("x", where=rt.col("g") == "a"),
+    "statement": "SELECT AVG(x) FROM t WHERE g = 'a'",
+    "groups": "SELECT g, AVG(x) FROM t GROUP BY g",
+}
+
+
+@pytest.mark.parametrize("question", RARE)
+def test_a_key_keeps_its_noise_when_the_question_is_bought_again(question: str, tmp_path: Path) -> None:
+    """The first purchase misses the error, for the group is smaller than expected; a second one without the key chose
+    other noise, and the key, which had paid, was refused."""
+    generator = np.random.default_rng(1)
+    rows = pa.table({"x": generator.normal(0, 400, 20_000), "g": np.where(generator.random(20_000) < 0.03, "a", "b")})
+    domain = rt.Domain(x=rt.Numeric(edges=[-1000, 5000]), g=rt.Categorical(["a", "b"], other=False))
+    table, asked = rt.Table.of(rows, domain, name="t", numbers=True), RARE[question]
+    budget = rt.Budget(epsilon=5, delta=1e-9)
+    with Session.open(tmp_path / "k.ledger", table, budget, warm_start=0) as session:
+        first = session.ask(asked, error=300, key="k")
+        assert session.ask(asked, error=300).price > 0
+        assert content(session.ask(asked, error=300, key="k")) == content(first)
+    with Session.open(tmp_path / "k.ledger", table, budget, warm_start=0) as session:
+        spent = session.spent
+        assert content(session.ask(asked, error=300, key="k")) == content(first)
+        assert session.spent == spent

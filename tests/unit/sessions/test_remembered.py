@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,6 +45,25 @@ def test_a_looser_wish_finds_what_was_bought_under_another_key(tmp_path: Path) -
         assert session.minimize(LOSS).theta.tobytes() == bought.theta.tobytes(), (
             "the best free answer is what was bought"
         )
+
+
+LOOSER = [
+    (rt.quantile("b", 0.6), 0.9, (1.0, 1.2)),
+    ("SELECT a, QUANTILE_CONT(b, 0.6) FROM t GROUP BY a", 0.9, (1.0, 1.2)),
+    ("SELECT a, AVG(c) FROM t GROUP BY a", 0.1, (0.11, 0.2, 0.4)),
+    ("SELECT 100.0 * COUNT(*) FILTER (WHERE b = 1) / COUNT(*) FROM t WHERE a = 1", 5, (6, 10, 20)),
+]
+
+
+@pytest.mark.parametrize("wishes", LOOSER, ids=["median", "medians", "means", "share"])
+def test_a_looser_wish_of_a_statement_is_free(wishes: tuple[Any, float, tuple[float, ...]]) -> None:
+    """Only the errors chosen for the new wish were looked for, which a purchase that did better may not have."""
+    question, error, looser = wishes
+    for seed in range(4):
+        with Session.open(None, skewed(20_000, seed), rt.Budget(rho=50), warm_start=0) as session:
+            while session.ask(question, error=error).price:
+                pass
+            assert [session.cost(question, error=wish) for wish in looser] == [0.0] * len(looser)
 
 
 def test_no_audit_where_buying_is_cheaper() -> None:
