@@ -7,6 +7,7 @@ from tests.unit.sql.comparison import difference, misses
 from tests.unit.sql.sql_table import DOMAIN, ROWS, Exact, people
 
 from reticent.domain import Categorical, Domain, Numeric
+from reticent.errors import QueryError
 from reticent.sql import run
 from reticent.sql.statement import compile_sql
 
@@ -119,3 +120,10 @@ def test_zero_has_no_sign() -> None:
     result = people().ask("SELECT MIN(n) FROM (SELECT sex, COUNT(*) - COUNT(*) AS n FROM t GROUP BY sex)")
     assert str(result.rows[0][0]) == "0.0"
     assert compile_sql(result.sql, DOMAIN)
+
+
+@pytest.mark.parametrize("groups", ["sex", "ROLLUP (sex)", "CUBE (sex)"])
+def test_refusals_use_the_words_of_the_statement(groups: str) -> None:
+    """Under ROLLUP they named columns that stand for its keys and aggregates inside."""
+    with pytest.raises(QueryError, match=r"^GREATEST\(COUNT\(\*\), MEDIAN\(visit\)\) mixes dates and numbers"):
+        people().ask(f"SELECT sex, GREATEST(COUNT(*), MEDIAN(visit)) FROM t GROUP BY {groups}")
