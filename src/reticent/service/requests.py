@@ -226,7 +226,7 @@ class QuestionParser(Parser):
     def _checked(self, content: dict[str, Any]) -> dict[str, Any]:
         unknown = sorted(set(content) - {*self.fields, PROMISE})
         if unknown or ("sql" in content) == ("query" in content):
-            sent = f'send {{"sql": "..."}} or {{"query": {{...}}}}, with error, confidence, promise or max_price'
+            sent = 'send {"sql": "..."} or {"query": {...}}, with error, confidence, promise or max_price'
             keyed = "; a key goes in the header Idempotency-Key" if "key" in unknown else ""
             raise HttpProblem("request", f"{_unknown(unknown)}{sent}{keyed}")
         return content

@@ -296,8 +296,10 @@ def order_statistic(numbers: np.ndarray, part: float, continuous: bool) -> float
     below = math.floor(place + 1e-9)
     above = min(below + 1, len(ordered) - 1)
     share = max(place - below, 0.0)
-    if share == 0.0 or ordered[above] == ordered[below]:
+    if share == 0.0 or ordered[above] == ordered[below] or np.isinf(ordered[below]):
         return float(ordered[below])
+    if np.isinf(ordered[above]):
+        return float(ordered[above])
     return float(ordered[below] + share * (ordered[above] - ordered[below]))
 
 

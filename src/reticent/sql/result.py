@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.domain.values import confidence_text, decimals_of, number_text
+from reticent.domain.values import confidence_text, decimals_of, number_text, with_error
 from reticent.errors import QueryError
 from reticent.knowledge.answer import ORIGINS, Cell, Framed, html_cell, key_column, new_name, shown_key
 from reticent.queries.forms import scaled_numbers
@@ -243,9 +243,7 @@ def _text(value: Cell, error: float | None, number: bool, kind: str) -> str:
         return f"{value} ± {error:,.{decimals_of(error, error)}f} days"
     if value is None or not number or isinstance(value, (str, bool)):
         return shown_key(value)
-    decimals = decimals_of(float(value), error)
-    text = f"{value:,.{decimals}f}"
-    return text if error is None else f"{text} ± {error:,.{decimals}f}"
+    return with_error(float(value), error)
 
 
 @dataclass(frozen=True)
