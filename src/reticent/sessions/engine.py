@@ -56,6 +56,7 @@ from reticent.sessions.state import State
 from reticent.sql.asking import (
     Part,
     chosen_errors,
+    fitting,
     free_table,
     narrowest,
     part_confidence,
@@ -452,11 +453,12 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
         asked, each = [Part(query, None) for query in statement.queries], confidence
     else:
         name = part_name(statement.text, error, confidence)
-        errors = engine.state.recall(name, request.key)
+        noted = engine.state.recall(name, request.key)
+        errors = fitting(statement, noted)
         if errors is None:
             free, own = partial(_is_free, engine, request), engine.own_error
             errors = chosen_errors(statement, knowledge, error, confidence, own=own, sold=engine.sells, free=free)
-            begin = partial(_write_down, engine, request, name, errors, None)
+            begin = partial(_write_down, engine, request, name, errors, noted)
         asked, each = wanted_parts(statement, errors), part_confidence(statement, errors, confidence)
     return _statement_parts(engine, request, statement, asked, each, begin)
 
@@ -495,7 +497,9 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
     knowledge, error, confidence, state = engine.state.knowledge, request.error, request.confidence, engine.state
     assert error is not None, "a wish"
     name = part_name(statement.text, error, confidence)
-    recalled, begun = state.recall(name, request.key), request.key is not None and state.has_begun(request.key)
+    noted = state.recall(name, request.key)
+    recalled = fitting(statement, noted)
+    begun = recalled is not None and request.key is not None and state.has_begun(request.key)
     if not begun:
         found = free_table(knowledge, request, lambda _: recalled)
         if found is not None:
@@ -512,7 +516,7 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
             return _quote_chosen(engine, request, statement, name, recalled, ended)
         except QueryError:
             return quote  # nothing reaches the error: the same as was bought
-    return _quote_chosen(engine, request, statement, name, None, ended)
+    return _quote_chosen(engine, request, statement, name, noted, ended)
 
 
 def _quote_chosen(

@@ -20,6 +20,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.statistics import AnswerErrors, MaxError
+from reticent.knowledge.request import part_name
 from reticent.queries.linear import Range, Weighted
 from reticent.sessions.session import Session
 
@@ -165,3 +166,19 @@ def test_a_resumed_session_knows_what_waits_for_a_refit(tmp_path: Path) -> None:
         assert session.state.knowledge.unfitted == waiting == 2
         measured = session.state.knowledge.marginals[0].values
         np.testing.assert_allclose(session.release().answer(rt.marginal("b")).value, measured, atol=0.02)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("errors", [[0.01], [0.01, 0.02, 0.03, 0.04], [-0.01, 0.01, 0.0]])
+def test_errors_of_another_compilation_are_left_alone(key: str | None, errors: list[float]) -> None:
+    """A version that asks other queries for a statement finds errors that are not of its queries: no traceback."""
+    text = "SELECT AVG(b), COUNT(*) FROM t WHERE a = 1"
+    with Session.open(None, skewed(20_000), rt.Budget(rho=5), warm_start=0) as session:
+        asked: Any = session.request(text, "2%")
+        assert len(asked.question.queries) == 2
+        session.state.remember(part_name(text, asked.error, session.confidence), key, errors)
+        answer = session.ask(text, error="2%", key=key)
+        assert answer.certified
+        assert answer.price == pytest.approx(session.spent)
+        assert session.ask(text, error="2%", key=key).rows == answer.rows
+        assert session.spent == pytest.approx(answer.price)
