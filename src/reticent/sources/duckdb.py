@@ -129,7 +129,8 @@ class DuckDBEngine:
             _count_progress(connection)
             connection.execute("SET preserve_insertion_order = false")
             if isinstance(scan, str):
-                connection.execute(f"CREATE TEMP VIEW rows AS SELECT * FROM {scan}")
+                # In the view, so that the conditions of a query are not decided by statistics either.
+                connection.execute(f"CREATE TEMP VIEW rows AS SELECT * FROM {without_nan(connection.sql, scan)}")
             else:
                 connection.register("rows", scan)
 
@@ -137,6 +138,7 @@ class DuckDBEngine:
             engine._guarded(prepare)
             if query is not None:
                 engine._refuse_inferring_query(connection)
+                engine._leave_nan_out()
         except BaseException:
             engine.close()
             raise
@@ -148,6 +150,7 @@ class DuckDBEngine:
         engine = cls(connection.sql, label=label, query=query)
         engine._connection = connection
         engine._refuse_inferred()
+        engine._leave_nan_out()
         return engine
 
     def offer(self, rows: Any) -> None:
@@ -163,6 +166,7 @@ class DuckDBEngine:
         engine = cls(lambda statement: relation.query("rows", statement), label=label, query=None)
         engine.filtered = relation.type not in _WHOLE_RELATIONS
         engine._refuse_inferred()
+        engine._leave_nan_out()
         return engine
 
     def columns(self) -> Mapping[str, ColumnType]:
@@ -207,6 +211,9 @@ class DuckDBEngine:
         while self._closing:
             self._closing.pop(0)()
 
+    def _leave_nan_out(self) -> None:
+        self.relation = self._guarded(lambda: without_nan(self._run, self.relation))
+
     def _refuse_inferred(self) -> None:
         """Refuse scans that infer a column's type from its cells: one cell could change the codes of all others."""
         self._refuse_scans(self._run, _INFERRING)
@@ -233,6 +240,22 @@ class DuckDBEngine:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             reason = _reason(error, self._form, queried=self._queried)
         raise SourceError(f"{self.label}: {reason}")
+
+
+def without_nan(run: Callable[[str], Any], relation: str) -> str:
+    """The relation with NULL in place of NaN.
+
+    Statistics of Parquet files leave NaN out, and DuckDB decides comparisons by them: `x = 'NaN'` is false for all rows
+    where no statistic says otherwise. What a NaN is read as would then depend on the other rows. `isfinite` and `isinf`
+    are computed for every row.
+    """
+    described = run(f"SELECT * FROM {relation} LIMIT 0")
+    names = zip(described.columns, map(duckdb_type, described.types), strict=True)
+    floats = [DuckDBEngine.dialect.quoted(name) for name, kind in names if kind.kind == "float"]
+    if not floats:
+        return relation
+    listed = ", ".join(f"CASE WHEN isfinite({name}) OR isinf({name}) THEN {name} END AS {name}" for name in floats)
+    return f"(SELECT * REPLACE ({listed}) FROM {relation}) AS valued"
 
 
 def _count_progress(connection: duckdb.DuckDBPyConnection) -> None:
