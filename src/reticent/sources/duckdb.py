@@ -138,7 +138,6 @@ class DuckDBEngine:
             engine._guarded(prepare)
             if query is not None:
                 engine._refuse_inferring_query(connection)
-                engine._leave_nan_out()
         except BaseException:
             engine.close()
             raise
@@ -150,7 +149,6 @@ class DuckDBEngine:
         engine = cls(connection.sql, label=label, query=query)
         engine._connection = connection
         engine._refuse_inferred()
-        engine._leave_nan_out()
         return engine
 
     def offer(self, rows: Any) -> None:
@@ -166,7 +164,6 @@ class DuckDBEngine:
         engine = cls(lambda statement: relation.query("rows", statement), label=label, query=None)
         engine.filtered = relation.type not in _WHOLE_RELATIONS
         engine._refuse_inferred()
-        engine._leave_nan_out()
         return engine
 
     def columns(self) -> Mapping[str, ColumnType]:
@@ -211,12 +208,9 @@ class DuckDBEngine:
         while self._closing:
             self._closing.pop(0)()
 
-    def _leave_nan_out(self) -> None:
-        self.relation = self._guarded(lambda: without_nan(self._run, self.relation))
-
     def _refuse_inferred(self) -> None:
         """Refuse scans that infer a column's type from its cells: one cell could change the codes of all others."""
-        self._refuse_scans(self._run, _INFERRING)
+        self._settle_relation(self._run, _INFERRING)
 
     def _refuse_inferring_query(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Refuse a query with such scans other than `rows`; the query is explained on an empty copy of `rows`."""
@@ -224,14 +218,16 @@ class DuckDBEngine:
         with duckdb.connect() as scratch:
             scratch.register("rows", empty)
             scratch.execute("PRAGMA disable_optimizer")  # which leaves scans out that an empty table needs not
-            self._refuse_scans(scratch.sql, _IN_QUERIES)
+            self._settle_relation(scratch.sql, _IN_QUERIES)
 
-    def _refuse_scans(self, run: Callable[[str], Any], inferring: Mapping[str, str]) -> None:
+    def _settle_relation(self, run: Callable[[str], Any], inferring: Mapping[str, str]) -> None:
+        """Refuse these scans, as `run` plans them, and leave NaN out."""
         explained = self._guarded(lambda: run(f"EXPLAIN (FORMAT JSON) SELECT * FROM {self.relation}").fetchall())
         scans = set(_operators(json.loads(explained[0][1])))
         for scan, remedy in inferring.items():
             if any(name.startswith(scan) for name in scans):
                 raise SourceError(f"{self.label}: its column types depend on the cells ({scan}); {remedy}")
+        self.relation = self._guarded(lambda: without_nan(self._run, self.relation))
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         # DuckDB's messages quote cells ("could not convert '...'"): neither they nor their context are passed on.
@@ -250,12 +246,10 @@ def without_nan(run: Callable[[str], Any], relation: str) -> str:
     are computed for every row.
     """
     described = run(f"SELECT * FROM {relation} LIMIT 0")
-    names = zip(described.columns, map(duckdb_type, described.types), strict=True)
-    floats = [DuckDBEngine.dialect.quoted(name) for name, kind in names if kind.kind == "float"]
-    if not floats:
-        return relation
+    typed = zip(map(DuckDBEngine.dialect.quoted, described.columns), described.types, strict=True)
+    floats = [name for name, declared in typed if duckdb_type(declared).kind == "float"]
     listed = ", ".join(f"CASE WHEN isfinite({name}) OR isinf({name}) THEN {name} END AS {name}" for name in floats)
-    return f"(SELECT * REPLACE ({listed}) FROM {relation}) AS valued"
+    return f"(SELECT * REPLACE ({listed}) FROM {relation}) AS valued" if floats else relation
 
 
 def _count_progress(connection: duckdb.DuckDBPyConnection) -> None:
