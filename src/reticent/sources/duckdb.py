@@ -49,17 +49,12 @@ _DOUBLE_DIGITS = 15
 _INTEGERS = {"tinyint", "smallint", "integer", "bigint"}
 _KINDS: dict[str, ColumnType] = {
     **dict.fromkeys(_INTEGERS | {f"u{name}" for name in _INTEGERS}, ColumnType("integer")),
-    "hugeint": ColumnType("integer", wide=True),
-    "uhugeint": ColumnType("integer", wide=True),
-    "float": ColumnType("float"),
-    "double": ColumnType("float"),
+    **dict.fromkeys(("hugeint", "uhugeint"), ColumnType("integer", wide=True)),
+    **dict.fromkeys(("float", "double"), ColumnType("float")),
     "boolean": ColumnType("boolean"),
-    "varchar": ColumnType("text"),
-    "enum": ColumnType("text"),
+    **dict.fromkeys(("varchar", "enum"), ColumnType("text")),
     "date": ColumnType("date"),
-    "timestamp": ColumnType("timestamp"),
-    "timestamp_s": ColumnType("timestamp"),
-    "timestamp_ms": ColumnType("timestamp"),
+    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms"), ColumnType("timestamp")),
     "timestamp_ns": ColumnType("timestamp", wide=True),
     "timestamp with time zone": ColumnType("instant"),
 }
@@ -148,7 +143,7 @@ class DuckDBEngine:
         """A query on a connection that the caller opened and closes."""
         engine = cls(connection.sql, label=label, query=query)
         engine._connection = connection
-        engine._refuse_inferred()
+        engine._settle_relation(engine._run, _INFERRING)
         return engine
 
     def offer(self, rows: Any) -> None:
@@ -163,7 +158,7 @@ class DuckDBEngine:
         """
         engine = cls(lambda statement: relation.query("rows", statement), label=label, query=None)
         engine.filtered = relation.type not in _WHOLE_RELATIONS
-        engine._refuse_inferred()
+        engine._settle_relation(engine._run, _INFERRING)
         return engine
 
     def columns(self) -> Mapping[str, ColumnType]:
@@ -208,10 +203,6 @@ class DuckDBEngine:
         while self._closing:
             self._closing.pop(0)()
 
-    def _refuse_inferred(self) -> None:
-        """Refuse scans that infer a column's type from its cells: one cell could change the codes of all others."""
-        self._settle_relation(self._run, _INFERRING)
-
     def _refuse_inferring_query(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Refuse a query with such scans other than `rows`; the query is explained on an empty copy of `rows`."""
         empty = self._guarded(lambda: connection.sql("SELECT * FROM rows LIMIT 0").to_arrow_table())
@@ -221,7 +212,9 @@ class DuckDBEngine:
             self._settle_relation(scratch.sql, _IN_QUERIES)
 
     def _settle_relation(self, run: Callable[[str], Any], inferring: Mapping[str, str]) -> None:
-        """Refuse these scans, as `run` plans them, and leave NaN out."""
+        """Refuse these scans, which infer a column's type from its cells, and leave NaN out: one cell could change the
+        codes of all others.
+        """
         explained = self._guarded(lambda: run(f"EXPLAIN (FORMAT JSON) SELECT * FROM {self.relation}").fetchall())
         scans = set(_operators(json.loads(explained[0][1])))
         for scan, remedy in inferring.items():
