@@ -154,7 +154,9 @@ class SessionEngine(ABC):
                 return self.carry_out(self.anew(quote))
             result = quote.join([self.carry_out(self.renewed(part)) for part in parts])
             remaining = quote.ended(result)
-            self._write_end(quote, remaining, changed=remaining is not result)
+            # Offsets within bins move a quotient by what the fit says now.
+            moved = isinstance(quote.request.question, Ratio) and bool(self.state.knowledge.bin_means)
+            self._write_end(quote, remaining, changed=moved or remaining is not result)
             return remaining
         if isinstance(quote, Free):
             self.given(quote)

@@ -174,3 +174,25 @@ def test_a_key_keeps_its_noise_when_the_question_is_bought_again(question: str, 
         spent = session.spent
         assert content(session.ask(asked, error=300, key="k")) == content(first)
         assert session.spent == spent
+
+
+def test_a_key_repeats_a_mean_that_offsets_moved(tmp_path: Path) -> None:
+    """The value was moved by the fit at the time of asking, and changed with every later measurement."""
+    generator = np.random.default_rng(2)
+    rows = {
+        "x": generator.beta(2, 8, 2000) * 100,
+        "g": generator.integers(0, 8, 2000),
+        "h": generator.integers(0, 6, 2000),
+    }
+    domain = rt.Domain(x=rt.Numeric(edges=range(0, 101, 10), other=False), g=8, h=6)
+    table, budget = rt.Table.of(pa.table(rows), domain, numbers=True), rt.Budget(epsilon=8, delta=1e-9)
+    mean = rt.mean("x", where=(rt.col("g") <= 3) & (rt.col("h") == 2))
+    workload = rt.marginals(domain, 1)
+    with Session.open(tmp_path / "m.ledger", table, budget, warm_start=0.2, workload=workload) as session:
+        first = session.ask(mean, error=14.0, key="k")
+        assert first.price > 0
+        session.ask(rt.marginal("x", "g", "h"), error=0.02)
+        session.refit()
+        assert session.ask(mean, error=14.0, key="k").to_dict() == first.to_dict()
+    with Session.open(tmp_path / "m.ledger", table, budget) as session:
+        assert session.ask(mean, error=14.0, key="k").to_dict() == first.to_dict()
