@@ -274,6 +274,75 @@ def test_no_cell_recodes_a_typed_column(source: str, tmp_path: Path, request: py
                 np.testing.assert_array_equal(longer, own + (longer.sum() - 1) * padding, err_msg=f"{name}, {poison!r}")
 
 
+FINITE = [0.5, 3.0, 41.0, 9.75, math.nan, math.nan, None, 2.0, math.nan, 7.0]
+EXTREMES = [math.inf, -math.inf, 1e300, math.nan, None, 0.5]
+NUMERIC = Domain(
+    wide=Numeric(edges=[0, 1, 5, 10], nullable=True, other=False),
+    narrow=Numeric(edges=[0, 1, 5, 10], nullable=True, outside="other"),
+)
+
+
+def numeric_file(extreme: list[float | None], folder: Path) -> Path:
+    """Numbers with NaN, which the statistics of the file leave out."""
+    columns = {
+        "wide": pa.array([*FINITE, *extreme], pa.float64()),
+        "narrow": pa.array([*FINITE, *extreme], pa.float32()),
+    }
+    pyarrow.parquet.write_table(pa.table(columns), folder / "rows.parquet")
+    return folder / "rows.parquet"
+
+
+def of_relation(path: Path, text: str | None) -> Engine:
+    connection = duckdb.connect()
+    read = f"read_parquet('{path}')"
+    return open_rows(connection.sql(f"SELECT * FROM {read}" if text is None else text.format(read)), NUMERIC)
+
+
+def in_ibis(path: Path) -> Engine:
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # Ibis calls what DuckDB renamed
+        return open_rows(ibis.duckdb.connect().read_parquet(path), NUMERIC)
+
+
+FILES: dict[str, Callable[[Path], Engine]] = {
+    "file": lambda path: open_rows(path, NUMERIC),
+    "folder": lambda path: open_rows(path.parent, NUMERIC),
+    "query": lambda path: open_rows(path, NUMERIC, query="SELECT * FROM rows"),
+    "query that reads": lambda path: open_rows(path, NUMERIC, query=f"SELECT * FROM read_parquet('{path}')"),
+    "query that filters": lambda path: open_rows(path, NUMERIC, query="SELECT * FROM rows WHERE wide > 42"),
+    "relation": lambda path: of_relation(path, None),
+    "relation that computes": lambda path: of_relation(path, "SELECT wide * 1 AS wide, narrow FROM {}"),
+    "Ibis": in_ibis,
+}
+
+
+def refuse_recoded_nan(source: str, folder: Path) -> None:
+    """Every row more adds its own codes, and NaN is missing, whatever the largest number of the file is."""
+    filters = source == "query that filters"
+
+    def codes(name: str, values: list[float | None]) -> np.ndarray:
+        kept = [v for v in values if not filters or (v is not None and v > 42)]
+        return np.bincount(NUMERIC[name].encode(kept), minlength=NUMERIC[name].size)
+
+    for extreme in ([], *([one] for one in EXTREMES)):
+        found = counted(FILES[source](numeric_file(extreme, folder)), NUMERIC)
+        for name in NUMERIC.names:
+            np.testing.assert_array_equal(found[name], codes(name, [*FINITE, *extreme]), err_msg=f"{name}, {extreme}")
+
+
+@pytest.mark.parametrize("source", FILES)
+def test_no_statistic_of_a_file_recodes_nan(source: str, tmp_path: Path) -> None:
+    """DuckDB decides `x = NaN` by the largest number of a Parquet file: all NaN fell into the last bin, and one
+    infinite number took them out of it."""
+    refuse_recoded_nan(source, tmp_path)
+
+
+@pytest.mark.parametrize("source", FILES)
+def test_nan_left_in_is_noticed(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reticent.sources.duckdb.without_nan", lambda run, relation: relation)
+    with pytest.raises(AssertionError):
+        refuse_recoded_nan(source, tmp_path)
+
+
 def test_no_cell_recodes_a_column_of_a_csv(tmp_path: Path) -> None:
     """Fields stay text, so no type follows from them: neither dates, numbers, truth values nor leading zeros."""
     clean = {"n": ["1", "2.5", "100"], "d": ["2020-01-01", "2000-01-01", "2010-06-15"], "z": ["007", "1", "-3"]}

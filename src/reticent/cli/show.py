@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table as Grid
 
 from reticent.cli.options import console
+from reticent.domain.values import LONGEST, shown_number
 from reticent.knowledge.answer import ORIGINS, Answer, shown_key
 from reticent.sql import ResultTable
 
@@ -53,8 +54,12 @@ def _unicode() -> bool:
 
 
 def rounded_number(value: float, error: float | None = None) -> str:
-    """As many digits as the error leaves meaningful."""
-    if error is None or error <= 0:
+    """As many digits as the error leaves meaningful; all six of a number that is known."""
+    if error == 0:
+        return shown_number(value)
+    if max(abs(value), error or 0.0) >= LONGEST:
+        return f"{value:.4g}"
+    if error is None:
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     digits = max(0, int(np.ceil(1 - np.log10(error))))
     return f"{value:,.{digits}f}" if digits <= 6 else f"{value:.4g}"

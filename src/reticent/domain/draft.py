@@ -174,7 +174,7 @@ def _comment(text: str) -> str:
 
 
 def _aside(text: str, remark: str) -> str:
-    return f"{text:<{_COMMENT}}# {_comment(remark)}" if remark else text
+    return f"{text:<{_COMMENT - 2}}  # {_comment(remark)}" if remark else text
 
 
 def read_draft(path: str | Path) -> dict[str, Attribute]:

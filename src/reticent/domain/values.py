@@ -237,7 +237,18 @@ def shown_bound(bound: float) -> str:
     return f"{float(f'{bound:.3g}'):,.0f}" if GROUPED <= bound < LONGEST else f"{bound:.3g}"
 
 
+def with_error(value: float, error: float | None) -> str:
+    """A number of a table, and two digits of its error; with an exponent where either has too many digits."""
+    size = max(abs(value), error or 0.0)
+    if size >= LONGEST or 0 < size < SMALLEST:
+        return f"{value:.6g}" + ("" if error is None else f" ± {error:.3g}")
+    decimals = decimals_of(value, error)
+    return f"{value:,.{decimals}f}" + ("" if error is None else f" ± {error:,.{decimals}f}")
+
+
 GROUPED, LONGEST = 1000, 1e15
+SMALLEST = 1e-10
+"""Below it two digits of an error have more decimals than are shown."""
 
 
 def confidence_text(confidence: float, digits: int = 4) -> str:

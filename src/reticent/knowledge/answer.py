@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reticent.domain.attribute import NULL_LABEL
-from reticent.domain.values import confidence_text, decimals_of, shown_bound, shown_number
+from reticent.domain.values import confidence_text, shown_bound, shown_number, with_error
 from reticent.errors import QueryError
 
 if TYPE_CHECKING:
@@ -344,7 +344,7 @@ class Answer(Framed):
         rows = [head]
         for cell in islice(np.ndindex(values.shape), SHOWN_ROWS):
             keys = [html_cell(shown_key(keys[code]), False) for keys, code in zip(self.keys, cell, strict=True)]
-            keys.append(html_cell(_with_error(float(values[cell]), self.error), True))
+            keys.append(html_cell(with_error(float(values[cell]), self.error), True))
             rows.append(keys if counts is None else [*keys, html_cell(f"{counts[cell]:,.0f}", True)])
         body = "".join(f"<tr>{''.join(row)}</tr>" for row in rows)
         left_out = values.size - len(rows) + 1
@@ -362,11 +362,6 @@ def _restored(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _with_error(value: float, error: float | None) -> str:
-    decimals = decimals_of(value, error)
-    return f"{value:,.{decimals}f}" + ("" if error is None else f" ± {error:,.{decimals}f}")
 
 
 def _texts(labels: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[tuple[str | None, ...], ...]:

@@ -615,10 +615,14 @@ def nothing_measured(knowledge: Knowledge) -> bool:
 
 
 def unmeasured_note(knowledge: Knowledge, origin: str, queries: Iterable[Query]) -> str:
-    """A note for an answer of the hypothesis if none of the question's columns was measured; otherwise empty."""
-    if "hypothesis" not in origin.split(" + ") or knowledge.certified:
+    """A note for an answer of the hypothesis if none of the question's columns was measured; otherwise empty.
+
+    Synthetic rows have all columns.
+    """
+    if knowledge.certified or not {"hypothesis", "synthetic"}.intersection(origin.split(" + ")):
         return ""
     columns = {name for query in queries for name in _columns(query, knowledge)}
+    columns = {*knowledge.domain.names} if origin == "synthetic" else columns
     return UNMEASURED if columns and _unknown(knowledge, columns) else ""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from reticent.service.quick_path import QuickPath
 from reticent.service.routes import analysts as routes
 from reticent.service.routes import custodians as administration
 from reticent.service.routes.access import Context, Person, analyst_router, context_of, named, public_router
-from reticent.service.settings import Settings
+from reticent.service.settings import PERSON_NAME, Settings
 from reticent.service.table_service import TableService
 
 STATIC = Path(__file__).with_name("static")
@@ -137,7 +137,7 @@ def _add_errors(app: FastAPI) -> None:
 
     async def invalid(http: HttpRequest, error: Exception) -> Response:
         places = error.errors() if isinstance(error, RequestValidationError) else []
-        told = "; ".join(": ".join(filter(None, (_place(each["loc"]), each["msg"]))) for each in places[:3])
+        told = "; ".join(": ".join(filter(None, (_place(each["loc"]), _words(each)))) for each in places[:3])
         return await refused(http, HttpProblem("request", told or "the request is not understood"))
 
     async def other(http: HttpRequest, error: Exception) -> Response:
@@ -161,6 +161,12 @@ def _add_errors(app: FastAPI) -> None:
 def _place(found: Sequence[str | int]) -> str:
     """Where in the body, path or query a value is wrong; empty for all of it."""
     return ".".join(map(str, found[1:]))
+
+
+def _words(found: Mapping[str, Any]) -> str:
+    """What is wrong with a value; that of a person's name in words instead of a pattern."""
+    named = found.get("ctx", {}).get("pattern") == f"^{PERSON_NAME}$"
+    return "1 to 40 lower-case letters, digits, '.', '_' or '-'" if named else found["msg"]
 
 
 def _secure(app: FastAPI) -> None:

@@ -35,6 +35,8 @@ from reticent.sql import Statement, compile_sql
 from reticent.sql.asking import compile_statistic
 from reticent.sql.statement import Kept
 
+LONGEST_MEMBER = 40
+"""Of a member's name that a message shows whole."""
 TERMS = ("error", "confidence", "max_price")
 QUESTION_FIELDS = tuple(sorted({"sql", "query", *TERMS}))
 LOSS_FIELDS = tuple(sorted({"loss", "losses", *TERMS}))
@@ -222,9 +224,11 @@ class QuestionParser(Parser):
         return self._weighed(question, content, work, strict=True)
 
     def _checked(self, content: dict[str, Any]) -> dict[str, Any]:
-        if not set(content) <= {*self.fields, PROMISE} or ("sql" in content) == ("query" in content):
-            terms = "error, confidence, promise or max_price"
-            raise HttpProblem("request", f'send {{"sql": "..."}} or {{"query": {{...}}}}, with {terms}')
+        unknown = sorted(set(content) - {*self.fields, PROMISE})
+        if unknown or ("sql" in content) == ("query" in content):
+            sent = 'send {"sql": "..."} or {"query": {...}}, with error, confidence, promise or max_price'
+            keyed = "; a key goes in the header Idempotency-Key" if "key" in unknown else ""
+            raise HttpProblem("request", f"{_unknown(unknown)}{sent}{keyed}")
         return content
 
 
@@ -236,10 +240,10 @@ class LossParser(Parser):
     fields: ClassVar[tuple[str, ...]] = LOSS_FIELDS
 
     def parsed(self, content: dict[str, Any]) -> ParsedRequest:
-        if not set(content) <= set(self.fields) or ("loss" in content) == ("losses" in content):
-            raise HttpProblem(
-                "request", 'send {"loss": {...}} as its to_dict() writes it, or a list of them in "losses", with error'
-            )
+        unknown = sorted(set(content) - set(self.fields))
+        if unknown or ("loss" in content) == ("losses" in content):
+            sent = 'send {"loss": {...}} as its to_dict() writes it, or a list of them in "losses", with error'
+            raise HttpProblem("request", _unknown(unknown) + sent)
         described = content["losses"] if "losses" in content else [content["loss"]]
         if not isinstance(described, list) or not 1 <= len(described) <= MOST_LOSSES:
             raise HttpProblem("request", f'"losses" must be a list of 1 to {MOST_LOSSES} losses')
@@ -261,6 +265,14 @@ class LossParser(Parser):
         passes = 1 if loss.quadratic else problem.dimension
         solved = problem.dimension**3 // 1000
         return Work(cells, problem.dimension, 1, LOSS_STEPS + solved + cells * passes // CELLS_A_STEP)
+
+
+def _unknown(names: list[str]) -> str:
+    """The beginning of a refusal that names a member of a body which nobody reads."""
+    if not names:
+        return ""
+    name = names[0] if len(names[0]) <= LONGEST_MEMBER else names[0][:LONGEST_MEMBER] + "..."
+    return f"unknown member {json.dumps(name, ensure_ascii=False)}; "
 
 
 def graded(confidence: float) -> float:

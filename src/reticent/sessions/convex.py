@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.errors import BudgetError, QueryError
 from reticent.kernel.curator import unpack_array
 from reticent.kernel.ledger.columns import Reservation
 from reticent.knowledge.answer import Answer
@@ -30,7 +30,7 @@ from reticent.releases.models import Model
 from reticent.sessions.convex_counts import ConvexCounts
 from reticent.sessions.convex_epochs import ConvexEpochs, EpochReply
 from reticent.sessions.engine import Free, Measure, Split
-from reticent.sessions.journal import ASK, Journal
+from reticent.sessions.journal import ASK, Journal, reused
 from reticent.sessions.state import State
 from reticent.sessions.threshold import TestedCounts
 
@@ -147,7 +147,7 @@ class ConvexEngine(TestedCounts):
         if kept is None:
             return None
         if kept["asked"] != loss.digest:
-            raise KeyReusedError("this key belongs to another question: use a new key")
+            raise reused(key)
         return EpochReply(
             np.asarray(kept["theta"]), kept["error"], kept["origin"], kept["gap"], kept["snapshot"], None, kept["cost"]
         )

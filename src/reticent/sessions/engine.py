@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.errors import BudgetError, QueryError
 from reticent.kernel.accounting import NANO
 from reticent.kernel.curator import Noise
 from reticent.kernel.statistics import MARGINAL_CELLS
@@ -51,11 +51,12 @@ from reticent.queries.base import RECORDS_FAILURE, Linear, Query
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Marginal, Ratio
 from reticent.releases.models import Model, free_model
-from reticent.sessions.journal import ASK, KEY_REFUSALS, SUM, as_given
+from reticent.sessions.journal import ASK, KEY_REFUSALS, SUM, as_given, reused
 from reticent.sessions.state import State
 from reticent.sql.asking import (
     Part,
     chosen_errors,
+    fitting,
     free_table,
     narrowest,
     part_confidence,
@@ -153,7 +154,9 @@ class SessionEngine(ABC):
                 return self.carry_out(self.anew(quote))
             result = quote.join([self.carry_out(self.renewed(part)) for part in parts])
             remaining = quote.ended(result)
-            self._write_end(quote, remaining, changed=remaining is not result)
+            # Offsets within bins move a quotient by what the fit says now.
+            moved = isinstance(quote.request.question, Ratio) and bool(self.state.knowledge.bin_means)
+            self._write_end(quote, remaining, changed=moved or remaining is not result)
             return remaining
         if isinstance(quote, Free):
             self.given(quote)
@@ -203,7 +206,7 @@ class SessionEngine(ABC):
         if told is None:
             return None
         if told["asked"] != _asked(request):
-            raise KeyReusedError("this key belongs to another question: use a new key")
+            raise reused(str(request.key))
         kept = self.state.journal.told(told)
         if kept is None:
             return None
@@ -452,11 +455,12 @@ def quote_statement(engine: SessionEngine, request: Request, statement: Statemen
         asked, each = [Part(query, None) for query in statement.queries], confidence
     else:
         name = part_name(statement.text, error, confidence)
-        errors = engine.state.recall(name, request.key)
+        noted = engine.state.recall(name, request.key)
+        errors = fitting(statement, noted)
         if errors is None:
             free, own = partial(_is_free, engine, request), engine.own_error
             errors = chosen_errors(statement, knowledge, error, confidence, own=own, sold=engine.sells, free=free)
-            begin = partial(_write_down, engine, request, name, errors, None)
+            begin = partial(_write_down, engine, request, name, errors, noted)
         asked, each = wanted_parts(statement, errors), part_confidence(statement, errors, confidence)
     return _statement_parts(engine, request, statement, asked, each, begin)
 
@@ -495,7 +499,9 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
     knowledge, error, confidence, state = engine.state.knowledge, request.error, request.confidence, engine.state
     assert error is not None, "a wish"
     name = part_name(statement.text, error, confidence)
-    recalled, begun = state.recall(name, request.key), request.key is not None and state.has_begun(request.key)
+    noted = state.recall(name, request.key)
+    recalled = fitting(statement, noted)
+    begun = recalled is not None and request.key is not None and state.has_begun(request.key)
     if not begun:
         found = free_table(knowledge, request, lambda _: recalled)
         if found is not None:
@@ -512,7 +518,7 @@ def _quote_wish(engine: SessionEngine, request: Request, statement: Statement) -
             return _quote_chosen(engine, request, statement, name, recalled, ended)
         except QueryError:
             return quote  # nothing reaches the error: the same as was bought
-    return _quote_chosen(engine, request, statement, name, None, ended)
+    return _quote_chosen(engine, request, statement, name, noted, ended)
 
 
 def _quote_chosen(

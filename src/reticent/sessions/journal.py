@@ -35,6 +35,8 @@ ASK = "ask:"
 """Keys of analysts' purchases."""
 SUM = "sum:"
 """Keys of means of the rows' own numbers."""
+NUMBERS = ":numbers"
+"""Marks the record of the noise of such a key."""
 AUDIT = "session:audit:"
 """Keys of audits of classes and of batches, which all share one failure probability."""
 OWN_AUDIT = "session:own audit:"
@@ -49,6 +51,8 @@ STATE = b"working hypothesis\n"
 snapshot."""
 LEAST_CLOSED = 64
 """The least number of new purchases for which closing a session adds a segment."""
+LONGEST_KEY = 57
+"""Of a key that a message shows whole."""
 KEY_REFUSALS = (KeyBusyError, KeyForfeitedError, KeyReusedError)
 _IN_LEDGER = re.compile(f'^key "(?:{ASK}|{SUM})')
 
@@ -56,6 +60,12 @@ _IN_LEDGER = re.compile(f'^key "(?:{ASK}|{SUM})')
 def as_given(refusal: LedgerError) -> LedgerError:
     """The same refusal of a key, which it names as the user gave it, without the prefix that it has in the ledger."""
     return type(refusal)(_IN_LEDGER.sub('key "', str(refusal)))
+
+
+def reused(key: str) -> KeyReusedError:
+    """The refusal of a key that belongs to another question."""
+    named = key if len(key) <= LONGEST_KEY else key[:LONGEST_KEY] + "..."
+    return KeyReusedError(f'key "{named}" belongs to another request: use a new key')
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,7 +350,7 @@ class Journal:
         """
         found = self._about("targets", key)
         if found is not None and found["asked"] != asked:
-            raise KeyReusedError("this key belongs to another question: use a new key")
+            raise reused(key.removesuffix(NUMBERS))
         found = found or self._wanted_before(asked)
         return None if found is None else found["errors"]
 

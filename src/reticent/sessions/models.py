@@ -33,7 +33,7 @@ from reticent.releases.budgeting import divide
 from reticent.releases.models import Model, free_model, guessed_model
 from reticent.sessions.engine import Certify, Free
 from reticent.sessions.investments import Investments
-from reticent.sessions.journal import ASK
+from reticent.sessions.journal import ASK, reused
 from reticent.sessions.loss_audits import ATTEMPTS, LATE, RiskAudit, RiskAudits, bought_for, late_units, start_late
 from reticent.sessions.state import State
 
@@ -371,7 +371,7 @@ class ModelFitting:
         """Whether this key has paid and its answer missed the error: it repeats that answer and buys nothing more."""
         told = None if self.request.key is None else self.state.journal.passed(self.request.key)
         if told is not None and told["asked"] != self._all_losses:
-            raise KeyReusedError(f"key {self.request.key} belongs to another question: use a new key")
+            raise reused(str(self.request.key))
         return told is not None
 
     @property

@@ -43,7 +43,7 @@ from reticent.queries.forms import scaled_numbers
 from reticent.queries.groups import Groups
 from reticent.queries.linear import Mean, OfColumn, Ratio, Total
 from reticent.sessions.engine import Certify, Free, Quote
-from reticent.sessions.journal import ASK, SUM
+from reticent.sessions.journal import ASK, NUMBERS, SUM
 
 if TYPE_CHECKING:
     from reticent.sessions.default import DefaultEngine
@@ -52,10 +52,6 @@ DOMINATES = 0.5
 """If the binning error exceeds this share of a requested error, the rows' own numbers are cheaper."""
 SMALLEST_ROOM = 2.0
 """The least noise allowed, in records: one record covers the grid of a count."""
-
-
-NUMBERS = ":numbers"
-"""Marks the record of a key's noise."""
 
 COUNT_PART = 2 ** (1 / 3) / 2
 """The part of a share's error for the count, half of which enters the share, besides the sum: it minimises their total
@@ -181,9 +177,10 @@ def _run(
     The noise is recorded for the question, and for the key, which keeps its own if the question is asked again.
     """
     state, (name, within) = engine.state, begun
-    for named in (None,) if request.key is None else (None, request.key + NUMBERS):
-        if state.recall(name, named) != within:
-            state.remember(name, named, within)
+    if state.recall(name) != within:
+        state.remember(name, None, within)
+    if request.key is not None and not state.has_begun(request.key + NUMBERS):
+        state.remember(name, request.key + NUMBERS, within)
     fresh = not state.settled(key)
     try:
         settled = state.curator.measure(bought.asked, bought.noises, key=key, analyst=request.analyst)

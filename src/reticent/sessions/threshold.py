@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from math import inf, isfinite
 from typing import Any, Protocol
 
-from reticent.errors import BudgetError, KeyReusedError, QueryError
+from reticent.errors import BudgetError, QueryError
 from reticent.hypotheses.snapshot import Snapshot
 from reticent.kernel.curator import Epoch, Noise, Settled, pack_array, unpack_array
 from reticent.knowledge.answer import Answer
@@ -26,7 +26,7 @@ from reticent.queries.linear import Marginal
 from reticent.sessions.count_tests import Verdict, epoch_key
 from reticent.sessions.engine import Free, Measure, Quote, SessionEngine
 from reticent.sessions.epochs import Epochs
-from reticent.sessions.journal import ASK, Journal
+from reticent.sessions.journal import ASK, Journal, reused
 from reticent.sessions.state import State
 
 
@@ -217,7 +217,7 @@ def tested(journal: Journal, key: str, query: Query) -> Verdict | None:
     if kept is None:
         return None
     if kept["asked"] != query.digest:
-        raise KeyReusedError("this key belongs to another question: use a new key")
+        raise reused(key)
     error = inf if kept["error"] is None else kept["error"]
     return Verdict(unpack_array(kept["values"]), error, kept["origin"], kept["snapshot"], None, kept["cost"])
 

@@ -49,17 +49,12 @@ _DOUBLE_DIGITS = 15
 _INTEGERS = {"tinyint", "smallint", "integer", "bigint"}
 _KINDS: dict[str, ColumnType] = {
     **dict.fromkeys(_INTEGERS | {f"u{name}" for name in _INTEGERS}, ColumnType("integer")),
-    "hugeint": ColumnType("integer", wide=True),
-    "uhugeint": ColumnType("integer", wide=True),
-    "float": ColumnType("float"),
-    "double": ColumnType("float"),
+    **dict.fromkeys(("hugeint", "uhugeint"), ColumnType("integer", wide=True)),
+    **dict.fromkeys(("float", "double"), ColumnType("float")),
     "boolean": ColumnType("boolean"),
-    "varchar": ColumnType("text"),
-    "enum": ColumnType("text"),
+    **dict.fromkeys(("varchar", "enum"), ColumnType("text")),
     "date": ColumnType("date"),
-    "timestamp": ColumnType("timestamp"),
-    "timestamp_s": ColumnType("timestamp"),
-    "timestamp_ms": ColumnType("timestamp"),
+    **dict.fromkeys(("timestamp", "timestamp_s", "timestamp_ms"), ColumnType("timestamp")),
     "timestamp_ns": ColumnType("timestamp", wide=True),
     "timestamp with time zone": ColumnType("instant"),
 }
@@ -129,7 +124,8 @@ class DuckDBEngine:
             _count_progress(connection)
             connection.execute("SET preserve_insertion_order = false")
             if isinstance(scan, str):
-                connection.execute(f"CREATE TEMP VIEW rows AS SELECT * FROM {scan}")
+                # In the view, so that the conditions of a query are not decided by statistics either.
+                connection.execute(f"CREATE TEMP VIEW rows AS SELECT * FROM {without_nan(connection.sql, scan)}")
             else:
                 connection.register("rows", scan)
 
@@ -147,7 +143,7 @@ class DuckDBEngine:
         """A query on a connection that the caller opened and closes."""
         engine = cls(connection.sql, label=label, query=query)
         engine._connection = connection
-        engine._refuse_inferred()
+        engine._settle_relation(engine._run, _INFERRING)
         return engine
 
     def offer(self, rows: Any) -> None:
@@ -162,7 +158,7 @@ class DuckDBEngine:
         """
         engine = cls(lambda statement: relation.query("rows", statement), label=label, query=None)
         engine.filtered = relation.type not in _WHOLE_RELATIONS
-        engine._refuse_inferred()
+        engine._settle_relation(engine._run, _INFERRING)
         return engine
 
     def columns(self) -> Mapping[str, ColumnType]:
@@ -207,24 +203,24 @@ class DuckDBEngine:
         while self._closing:
             self._closing.pop(0)()
 
-    def _refuse_inferred(self) -> None:
-        """Refuse scans that infer a column's type from its cells: one cell could change the codes of all others."""
-        self._refuse_scans(self._run, _INFERRING)
-
     def _refuse_inferring_query(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Refuse a query with such scans other than `rows`; the query is explained on an empty copy of `rows`."""
         empty = self._guarded(lambda: connection.sql("SELECT * FROM rows LIMIT 0").to_arrow_table())
         with duckdb.connect() as scratch:
             scratch.register("rows", empty)
             scratch.execute("PRAGMA disable_optimizer")  # which leaves scans out that an empty table needs not
-            self._refuse_scans(scratch.sql, _IN_QUERIES)
+            self._settle_relation(scratch.sql, _IN_QUERIES)
 
-    def _refuse_scans(self, run: Callable[[str], Any], inferring: Mapping[str, str]) -> None:
+    def _settle_relation(self, run: Callable[[str], Any], inferring: Mapping[str, str]) -> None:
+        """Refuse these scans, which infer a column's type from its cells, and leave NaN out: one cell could change the
+        codes of all others.
+        """
         explained = self._guarded(lambda: run(f"EXPLAIN (FORMAT JSON) SELECT * FROM {self.relation}").fetchall())
         scans = set(_operators(json.loads(explained[0][1])))
         for scan, remedy in inferring.items():
             if any(name.startswith(scan) for name in scans):
                 raise SourceError(f"{self.label}: its column types depend on the cells ({scan}); {remedy}")
+        self.relation = self._guarded(lambda: without_nan(self._run, self.relation))
 
     def _guarded(self, action: Callable[[], Any]) -> Any:
         # DuckDB's messages quote cells ("could not convert '...'"): neither they nor their context are passed on.
@@ -233,6 +229,20 @@ class DuckDBEngine:
         except (duckdb.Error, pa.ArrowException, OSError) as error:
             reason = _reason(error, self._form, queried=self._queried)
         raise SourceError(f"{self.label}: {reason}")
+
+
+def without_nan(run: Callable[[str], Any], relation: str) -> str:
+    """The relation with NULL in place of NaN.
+
+    Statistics of Parquet files leave NaN out, and DuckDB decides comparisons by them: `x = 'NaN'` is false for all rows
+    where no statistic says otherwise. What a NaN is read as would then depend on the other rows. `isfinite` and `isinf`
+    are computed for every row.
+    """
+    described = run(f"SELECT * FROM {relation} LIMIT 0")
+    typed = zip(map(DuckDBEngine.dialect.quoted, described.columns), described.types, strict=True)
+    floats = [name for name, declared in typed if duckdb_type(declared).kind == "float"]
+    listed = ", ".join(f"CASE WHEN isfinite({name}) OR isinf({name}) THEN {name} END AS {name}" for name in floats)
+    return f"(SELECT * REPLACE ({listed}) FROM {relation}) AS valued" if floats else relation
 
 
 def _count_progress(connection: duckdb.DuckDBPyConnection) -> None:

@@ -140,7 +140,7 @@ class Aggregator:
             only(tree.this)
         elif tree.this is not None:
             counted = self._present(tree.this, where)
-        return self.number_of(both((where, Selection(counted))))
+        return self.scan.number_of(both((where, Selection(counted))))
 
     def _present(self, tree: exp.Expr, where: Selection) -> Predicate:
         tree, scope = self.scope.inlined(tree)
@@ -154,15 +154,7 @@ class Aggregator:
         selected = both((where, self._condition(tree.this)))
         if not selected.exact and selected.cut not in self.cuts:
             self.cuts.append(selected.cut)
-        return self.number_of(selected)
-
-    def number_of(self, where: Selection) -> Expr:
-        """How many records a selection holds."""
-        sure = self.scan.count(where.true)
-        if where.exact:
-            return sure
-        opened = self.scan.count(where.open(self.scan.domain))
-        return Partly(sure, opened, opened, where.share, 0.0, 1.0)
+        return self.scan.number_of(selected)
 
     def sum(self, tree: exp.Expr, where: Selection) -> Expr:
         only(tree, "this")
@@ -178,7 +170,7 @@ class Aggregator:
         if where.exact:
             return self._mean(tree, where.true)
         total, (low, high) = self.sum(exp.Sum(this=tree.this.copy()), where), self._extent(tree.this, where.widest)
-        counted = self.number_of(both((where, Selection(self._present(tree.this, where)))))
+        counted = self.scan.number_of(both((where, Selection(self._present(tree.this, where)))))
         quotient = Computed(_quotient, (total, counted), self.scan.rows, NUMBER, joint=True)
         found = self._pieces(tree.this, where.widest)
         extent = None if isinstance(found, Variable) else self._allowed_extent(self._listed(found, where.widest))
@@ -446,7 +438,7 @@ class Aggregator:
         for side in sides:
             if not side.exact and side.cut not in self.cuts:
                 self.cuts.append(side.cut)
-        counted = tuple(self.number_of(side) for side in sides)
+        counted = tuple(self.scan.number_of(side) for side in sides)
         function = _all_hold if isinstance(tree, exp.LogicalAnd) else _any_holds
         return Computed(function, counted, self.scan.rows, TRUTH)
 

@@ -53,6 +53,7 @@ KEPT_CELLS = 1024
 __all__ = [
     "Part",
     "chosen_errors",
+    "fitting",
     "free_table",
     "narrowest",
     "needed_errors",
@@ -72,7 +73,7 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         return None  # only a session knows its prices
     if error is None:
         return _best_table(statement, knowledge, request)
-    stored = None if recall is None else recall(part_name(statement.text, error, confidence))
+    stored = None if recall is None else fitting(statement, recall(part_name(statement.text, error, confidence)))
     if not knowledge.shares.joint:
         # Ledgers of version 0.1 answer a repeated question by the errors of its parts alone.
         each = part_confidence(statement, stored, confidence)
@@ -84,9 +85,15 @@ def free_table(knowledge: Knowledge, request: Request, recall: Recall | None = N
         bought = _within(statement, knowledge, request, stored)
         if bought is not None and reached(statement, bought, error, knowledge.records):
             return bought
-    free = _best_table(statement, knowledge, request.but(error=None, strict=True, promise="certified"))
+    certain = request.but(strict=True, promise="certified")
+    free = _best_table(statement, knowledge, certain.but(error=None))
     if free is not None and _meets(statement, knowledge, free, request):
         return replace(free, note=shortfall(statement, free, error, knowledge.records))
+    # What was bought for another error, each part as sure as the result is to be and nothing beside it.
+    each = part_confidence(statement, None, confidence)
+    bought = _table_of(statement, knowledge, certain, _bought_parts(statement, knowledge, each), each)
+    if bought is not None and _meets(statement, knowledge, bought, request):
+        return bought
     if stored is not None:
         return None
     try:
@@ -210,6 +217,18 @@ def wanted_parts(statement: Statement, stored: Sequence[float]) -> list[Part]:
     # Ledgers of version 0.1 have no errors of the last ones: totals of representatives beside those of the rows.
     asked = asked[: len(errors)] if len(asked) - len(errors) <= len(statement.of_bins) else asked
     return [Part(q, abs(error), kind if error < 0 else "") for q, error in zip(asked, errors, strict=True)]
+
+
+def fitting(statement: Statement, stored: Sequence[float] | None) -> list[float] | None:
+    """The errors recorded for a statement; None if they are of other queries, because another version compiled it."""
+    if stored is None:
+        return None
+    queries, centred = statement.queries, stored[-1:] == [CENTRED]
+    of_rows = [query for query, error in zip(queries, stored, strict=False) if error < 0]
+    if not set(of_rows) <= set(statement.summed):
+        return None
+    parts, errors = len(statement.asked(of_rows) if centred else queries), len(stored) - centred
+    return list(stored) if 0 <= parts - errors <= len(statement.of_bins) else None
 
 
 def part_confidence(statement: Statement, stored: Sequence[float] | None, confidence: float) -> float:

@@ -207,13 +207,14 @@ class SelectCompiler(Compiler):
                 f"{wording(tree)} looks at {count} rows; at most {MAX_FRAMES}", "use fewer rows or no ORDER BY"
             )
         self.meter.charge(count // 50)
-        presence = self._there(existing=True)
+        # As for LAG, all groups of the result stand in a frame that counts rows, those without records too.
+        presence = self._there(existing=not frame.counted)
         if kept is not None:
             presence = presence_of([self.condition(kept), *([] if presence is None else [presence])], self.rows)
-        tight = None
+        shown, tight = None if frame.whole else self._there(existing=False), None
         if frame.whole and kept is None and not self.filters and isinstance(function, exp.Sum):
             tight = self._tight(operands[0], [self.expr(item) for item in tree.args.get("partition_by") or ()])
-        return WindowAggregate(operands, presence, parts, order, kind, reducer, frame, tight)
+        return WindowAggregate(operands, presence, parts, order, kind, reducer, frame, shown, tight)
 
     def _tight(self, operand: Expr, keys: Sequence[Expr]) -> Expr | None:
         """A sum over groups of a scan is a measure of coarser groups."""
@@ -317,22 +318,21 @@ def _bound(value: Any, side: Any, default: str) -> float:
     return sign * whole_constant(value, "the frame", _FAR)
 
 
-def _places(function: exp.Expr, steps: int, frame: Frame) -> Callable[[int, int], int]:
-    """Which row of its part a row looks at."""
+def _places(function: exp.Expr, steps: int, frame: Frame) -> Callable[[np.ndarray, int], int]:
+    """Which row of its part a row looks at, by the peers of all; -1 for none."""
     if isinstance(function, exp.Lag):
-        return lambda place, last: place - steps
+        return lambda peers, place: place - steps
     if isinstance(function, exp.Lead):
-        return lambda place, last: place + steps
-    if isinstance(function, exp.FirstValue):
-        return lambda place, last: 0 if frame.start == -np.inf else max(0, place + int(frame.start))
-    if isinstance(function, exp.LastValue):
-        return lambda place, last: last if frame.end == np.inf else min(last, place + int(frame.end))
+        return lambda peers, place: place + steps
+    from_end = isinstance(function, exp.LastValue)
+    offset = steps - 1 if isinstance(function, exp.NthValue) else 0
 
-    def nth(place: int, last: int) -> int:
-        reached = last if frame.end == np.inf else min(last, place + int(frame.end))
-        return steps - 1 if 1 <= steps <= reached + 1 else -1
+    def within(peers: np.ndarray, place: int) -> int:
+        first, last = frame.ends(peers, place)
+        found = last if from_end else first + offset
+        return found if offset >= 0 and first <= found <= last else -1
 
-    return nth
+    return within
 
 
 def _plain(reducer: Reducer, kind: str | None = None) -> Any:

@@ -316,6 +316,8 @@ def _to_char(builder: Builder, tree: exp.Expr) -> Expr:
 
 def _made_date(builder: Builder, tree: exp.Expr) -> Expr:
     only(tree, "year", "month", "day")
+    if any(tree.args.get(name) is None for name in ("year", "month", "day")):
+        raise refused("MAKE_DATE needs a year, a month and a day", "write MAKE_DATE(2024, 2, 29)")
     operands = [builder.expr(tree.args[name]) for name in ("year", "month", "day")]
 
     def scalar(year: Any, month: Any, day: Any) -> datetime.date:

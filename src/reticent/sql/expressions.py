@@ -14,7 +14,18 @@ import numpy as np
 
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import CELLS_A_STEP
-from reticent.sql.vectors import NUMBER, TRUTH, Labels, Truth, Vector, rows_of, taken, to_interval, to_truth
+from reticent.sql.vectors import (
+    NUMBER,
+    TRUTH,
+    Labels,
+    Truth,
+    Vector,
+    between_truths,
+    rows_of,
+    taken,
+    to_interval,
+    to_truth,
+)
 
 ARRAY_STEPS = 10
 """Of one operation on an array, however short."""
@@ -82,7 +93,10 @@ class Run:
         """The column of an expression, computed once."""
         found = self._known.get(id(expr))
         if found is None:
-            found = self._known[id(expr)] = self._consistent(expr, expr.evaluate(self))
+            found = self._consistent(expr, expr.evaluate(self))
+            if expr.kind == TRUTH and isinstance(found, Interval):  # as MAX, COALESCE and others compute it
+                found = between_truths(found)
+            self._known[id(expr)] = found
         return found
 
     def _consistent(self, expr: Expr, found: Vector) -> Vector:

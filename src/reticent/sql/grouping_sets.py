@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from reticent.errors import QueryError
 from reticent.sql.aggregates import AGGREGATES, has_aggregate, is_aggregate
-from reticent.sql.refusals import only, refused, wording
+from reticent.sql.refusals import STANDS_FOR, only, refused, wording
 
 MAX_SETS = 64
 _HIDDEN = "__leaf_"
@@ -127,12 +127,11 @@ def _window_function(node: exp.Expr) -> exp.Expr | None:
 
 
 def _column(leaf: exp.Expr, leaves: dict[str, exp.Expr]) -> exp.Expr:
-    for name, known in leaves.items():
-        if same_expression(known, leaf):
-            return exp.column(name, quoted=True)
-    name = f"{_HIDDEN}{len(leaves)}"
-    leaves[name] = leaf.copy()
-    return exp.column(name, quoted=True)
+    name = next((name for name, known in leaves.items() if same_expression(known, leaf)), f"{_HIDDEN}{len(leaves)}")
+    leaves.setdefault(name, leaf.copy())
+    column = exp.column(name, quoted=True)
+    column.meta[STANDS_FOR] = leaves[name]
+    return column
 
 
 def grouping_sets(select: exp.Select, resolve: Callable[[exp.Expr], exp.Expr]) -> Sets:

@@ -16,6 +16,7 @@ from reticent.sql.vectors import (
     Labels,
     Truth,
     Vector,
+    between_truths,
     rows_of,
     to_interval,
     to_truth,
@@ -60,7 +61,8 @@ def _sums(numbers: np.ndarray, groups: Groups) -> np.ndarray:
 def _most(numbers: np.ndarray, groups: Groups, empty: float = -np.inf) -> np.ndarray:
     index, count = groups
     found = np.full(count, -np.inf)
-    np.maximum.at(found, index, numbers)
+    with np.errstate(invalid="ignore"):
+        np.maximum.at(found, index, numbers)
     return np.where(np.isinf(found) & (found < 0), empty, found)
 
 
@@ -183,7 +185,7 @@ def _at(operands: Sequence[Vector], weight: Weight, groups: Groups, sign: float)
         numbers = Interval.exact(sign * keys.ranks)
     else:
         numbers = to_interval(keys) if sign > 0 else -to_interval(keys)
-    kept = _present(keys, weight)
+    kept = _present(values, _present(keys, weight))
     best = _best(np.where(kept.value >= 0.5, numbers.value, np.nan), groups)
     count_ = groups[1]
     certain = np.zeros(count_, dtype=bool)
@@ -250,18 +252,12 @@ def distinct_values(operands: Sequence[Vector], weight: Weight, groups: Groups) 
 
 def every(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Vector:
     """BOOL_AND."""
-    return _as_truth(smallest([to_truth(operands[0])], weight, groups))
+    return between_truths(smallest([to_truth(operands[0])], weight, groups))
 
 
 def some(operands: Sequence[Vector], weight: Weight, groups: Groups) -> Vector:
     """BOOL_OR."""
-    return _as_truth(largest([to_truth(operands[0])], weight, groups))
-
-
-def _as_truth(vector: Vector) -> Truth:
-    numbers = to_interval(vector)
-    with np.errstate(invalid="ignore"):
-        return Truth(numbers.value, numbers.high >= 1.0, numbers.low <= 0.0, numbers.maybe_null)
+    return between_truths(largest([to_truth(operands[0])], weight, groups))
 
 
 def quantile_rows(part: float, *, continuous: bool, descending: bool) -> Reducer:
@@ -300,8 +296,10 @@ def order_statistic(numbers: np.ndarray, part: float, continuous: bool) -> float
     below = math.floor(place + 1e-9)
     above = min(below + 1, len(ordered) - 1)
     share = max(place - below, 0.0)
-    if share == 0.0 or ordered[above] == ordered[below]:
+    if share == 0.0 or ordered[above] == ordered[below] or np.isinf(ordered[below]):
         return float(ordered[below])
+    if np.isinf(ordered[above]):
+        return float(ordered[above])
     return float(ordered[below] + share * (ordered[above] - ordered[below]))
 
 

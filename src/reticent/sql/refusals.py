@@ -141,8 +141,14 @@ def refused(what: str, instead: str) -> QueryError:
     return QueryError(f"{' '.join(what.split())}; {instead}")
 
 
+STANDS_FOR = "stands for"
+"""In the meta facts of a column that replaces a piece of the user's SQL: that piece."""
+
+
 def wording(node: exp.Expr) -> str:
     """The user's own piece of SQL, shortened for a message."""
+    if any(STANDS_FOR in column.meta for column in node.find_all(exp.Column)):
+        node = node.transform(lambda one: one.meta[STANDS_FOR].copy() if STANDS_FOR in one.meta else one)
     try:
         written = node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE)
     except SqlglotError:  # a call without its argument, for one: it parses, but nothing can be written for it

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reticent.domain.values import confidence_text, decimals_of, number_text
+from reticent.domain.values import confidence_text, decimals_of, number_text, with_error
 from reticent.errors import QueryError
 from reticent.knowledge.answer import ORIGINS, Cell, Framed, html_cell, key_column, new_name, shown_key
 from reticent.queries.forms import scaled_numbers
@@ -243,9 +243,7 @@ def _text(value: Cell, error: float | None, number: bool, kind: str) -> str:
         return f"{value} ± {error:,.{decimals_of(error, error)}f} days"
     if value is None or not number or isinstance(value, (str, bool)):
         return shown_key(value)
-    decimals = decimals_of(float(value), error)
-    text = f"{value:,.{decimals}f}"
-    return text if error is None else f"{text} ± {error:,.{decimals}f}"
+    return with_error(float(value), error)
 
 
 @dataclass(frozen=True)
@@ -278,21 +276,23 @@ def column_of(expr: Expr, vector: Vector, rows: np.ndarray) -> ResultColumn:
     picked_labels = labels.take(rows)
     sure = np.ones(len(rows), dtype=bool) if picked_labels.certain is None else picked_labels.certain
     values = _shown(picked_labels.listed())
-    return ResultColumn(values, [0.0 if one else None for one in sure.tolist()], True, expr.kind)
+    errors = [0.0 if one else None for one in sure.tolist()]
+    return ResultColumn(values, errors, True, _shown_kind(vector, expr.kind))
 
 
 def _shown(values: list[Any]) -> list[Cell]:
     return [shown_text(value) if isinstance(value, datetime.date) else value for value in values]
 
 
-def _shown_kind(vector: Vector, kind: str) -> str:
-    """Bins are shown by their text."""
-    return TEXT if isinstance(vector, Bins) and any(isinstance(v, str) for v in vector.listed()) else kind
+def _shown_kind(vector: Labels | Bins, kind: str) -> str:
+    """Bins are shown by their text, also where a column holds other values beside them."""
+    shown = vector.values if isinstance(vector, Labels) else vector.listed()
+    return TEXT if any(isinstance(value, str) for value in shown) else kind
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
-    """JSON knows neither NaN (our NULL) nor infinity (no bound)."""
-    return [value if math.isfinite(value) else None for value in values.tolist()]
+    """JSON knows neither NaN (our NULL) nor infinity (no bound); zero has no sign."""
+    return [value if math.isfinite(value) else None for value in (values + 0.0).tolist()]
 
 
 def basis_of(statement: Statement, table: ResultTable, run: Run, unit: str) -> str:

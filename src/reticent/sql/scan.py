@@ -16,7 +16,7 @@ from reticent.knowledge.answer import JOINT_ORIGINS, Answer
 from reticent.queries import Count, Expectation, Groups, Marginal, Predicate, Query, Total, Weights, all_of
 from reticent.queries.base import KEPT_CELLS, RECORDS_FAILURE
 from reticent.queries.forms import MAX_CELLS, Dense, Form, scaled_numbers, weighted_by
-from reticent.sql.expressions import Binning, Computed, Expr, Sum
+from reticent.sql.expressions import Binning, Computed, Expr, Partly, Sum
 from reticent.sql.grouping import ClassKey, ColumnKey, GroupedBy, Grouping, compile_steps, distinct_keys, reachable
 from reticent.sql.intervals import Interval
 from reticent.sql.refusals import Meter
@@ -72,7 +72,15 @@ class Scan:
         """Whether each group has a record; without keys the single group is always there."""
         if not self.grouping.keys:
             return None
-        return Computed(_occurs, (self.count(self.where.widest),), self.rows, TRUTH)
+        return Computed(_occurs, (self.number_of(self.where),), self.rows, TRUTH)
+
+    def number_of(self, where: Selection) -> Expr:
+        """How many records of each group a selection holds."""
+        sure = self.count(where.true)
+        if where.exact:
+            return sure
+        opened = self.count(where.open(self.domain))
+        return Partly(sure, opened, opened, where.share, 0.0, 1.0)
 
     def finer(self, name: str) -> tuple[Scan, np.ndarray, np.ndarray]:
         """The same groups divided by one more column: the scan, and for each of its groups this one's and the code."""

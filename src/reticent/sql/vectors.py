@@ -249,7 +249,7 @@ def stacked(vectors: Sequence[Vector], kind: str) -> Vector:
     """One below the other."""
     if all(isinstance(vector, Bins) for vector in vectors) and len({v.attribute for v in vectors}) == 1:  # type: ignore[union-attr]
         return Bins(np.concatenate([vector.codes for vector in vectors]), vectors[0].attribute)  # type: ignore[union-attr]
-    if kind in (NUMBER, INTEGER, DATE, TIMESTAMP) and any(isinstance(vector, Interval) for vector in vectors):
+    if kind in (NUMBER, INTEGER, DATE, TIMESTAMP) and any(isinstance(vector, (Interval, Truth)) for vector in vectors):
         parts = [to_interval(vector) for vector in vectors]
         maybe = np.concatenate([part.maybe_null for part in parts])
         value, low, high = (np.concatenate([getattr(part, end) for part in parts]) for end in ("value", "low", "high"))
@@ -409,6 +409,13 @@ def to_truth(vector: Vector) -> Truth:
         other = (numbers.low < 0) | (numbers.high > 0)
         value = np.where(np.isnan(numbers.value), np.nan, (numbers.value != 0).astype(float))
     return Truth(value, other, zero, numbers.maybe_null)
+
+
+def between_truths(vector: Vector) -> Truth:
+    """Numbers computed from truth values, of which 1 is true and 0 false, as a condition."""
+    numbers = to_interval(vector)
+    with np.errstate(invalid="ignore"):
+        return Truth(numbers.value, numbers.high >= 1.0, numbers.low <= 0.0, numbers.maybe_null)
 
 
 def to_labels(vector: Vector, kind: str) -> Labels | None:

@@ -33,9 +33,31 @@ class Frame:
     def whole(self) -> bool:
         return self.start == -np.inf and self.end == np.inf
 
+    @property
+    def counted(self) -> bool:
+        """Whether an end is a number of rows away: which rows are between depends on what is shown."""
+        return not {self.start, self.end} <= {-np.inf, 0.0, np.inf}
+
+    def ends(self, peers: np.ndarray, place: int) -> tuple[int, int]:
+        """The first and the last place of the frame of a sorted row, by the peers of all; the last is before the first
+        if the frame is empty.
+        """
+        last = len(peers) - 1
+        own = self._level(peers, place) if self.peers else (place, place)
+        start = 0 if self.start == -np.inf else min(max(0, own[0] + int(self.start)), last + 1)
+        end = last if self.end == np.inf else min(last, own[1] + int(self.end))
+        return start, max(end, start - 1)
+
+    @staticmethod
+    def _level(peers: np.ndarray, place: int) -> tuple[int, int]:
+        own = peers[place]
+        return int(np.searchsorted(peers, own, "left")), int(np.searchsorted(peers, own, "right")) - 1
+
 
 WHOLE = Frame(-np.inf, np.inf, False)
 RUNNING = Frame(-np.inf, 0.0, True)
+CURRENT = Frame(0.0, 0.0, True)
+"""A row and those level with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +69,13 @@ class _Sorted:
     """A number for each row, the same for rows of equal keys."""
     certain: np.ndarray
     """Whether the rows up to each are certainly those before all later ones."""
+    level: np.ndarray
+    """Whether each and the rows with its estimated keys certainly have the same keys."""
+
+    @property
+    def decided(self) -> np.ndarray:
+        """For each place, and the one after the last, whether the rows before it are certainly those."""
+        return np.concatenate([[True], self.certain])
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +122,10 @@ class Windowed(Expr):
                 table = np.stack([key[members] for key in keys], axis=1) if keys else np.zeros((len(members), 1))
                 changes = np.any(_changes(table), axis=1)
                 peers = np.concatenate([[0], np.cumsum(changes)])
-                certain = np.ones(len(members), bool) if public else _apart(low[members], high[members])
-                found.append(_Sorted(members, peers, certain))
+                certain = level = np.ones(len(members), bool)
+                if not public:
+                    certain, level = _apart(low[members], high[members]), _level(peers, low[members], high[members])
+                found.append(_Sorted(members, peers, certain, level))
         return found
 
 
@@ -102,6 +133,14 @@ def _apart(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """Whether the rows up to each are certainly before all later ones, by the first and last keys they may have."""
     upto, after = np.maximum.accumulate(high), np.minimum.accumulate(low[::-1])[::-1]
     return np.append(upto[:-1] < after[1:], True)
+
+
+def _level(peers: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Whether the rows of equal estimates certainly have equal keys; true of a row alone."""
+    least, most, number = np.full(len(peers), np.inf), np.full(len(peers), -np.inf), np.bincount(peers)
+    np.minimum.at(least, peers, low)
+    np.maximum.at(most, peers, high)
+    return (least == most)[peers] | (number == 1)[peers]
 
 
 def _changes(keys: np.ndarray) -> np.ndarray:
@@ -117,13 +156,15 @@ class WindowAggregate(Windowed):
 
     reducer: Reducer = field()
     frame: Frame = WHOLE
+    shown: Expr | None = None
+    """Which rows the result has, whatever FILTER adds to `presence`: frames are of these rows."""
     tight: Expr | None = None
     """The same number as a measure of its own, which may be known better."""
 
     @property
     def children(self) -> tuple[Expr, ...]:  # type: ignore[override]
         inner = Windowed.children.fget(self)  # type: ignore[attr-defined]
-        return inner if self.tight is None else (*inner, self.tight)
+        return (*inner, *(expr for expr in (self.shown, self.tight) if expr is not None))
 
     def _framed_steps(self) -> int:
         return 30 * array_steps(frame_rows(self.parts, self.frame))
@@ -143,15 +184,25 @@ class WindowAggregate(Windowed):
         return found
 
     def _framed(self, run: Run, operands: Sequence[Vector], weight: Weight) -> Vector:
-        """Each frame is a separate group, and its rows are listed."""
+        """Each frame is a separate group, and its rows are listed.
+
+        A frame is certain if the place of its own row and its ends are: a row that may stand elsewhere has another one.
+        """
+        shown = None if self.shown is None else run.truth(self.shown).is_true()
+        kept = np.ones(self.rows, dtype=bool) if shown is None else shown.holds if self.frame.counted else shown.true
         listed, owners = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
         certain = np.ones(self.rows, dtype=bool)
-        for part in self.sorted_parts(run, np.ones(self.rows, dtype=bool)):
+        open_ = np.zeros(self.rows, dtype=bool)  # parts in which a row may come or go, and shift the others
+        if shown is not None and self.frame.counted:
+            open_ = np.isin(self.parts, self.parts[~shown.decided])
+        for part in self.sorted_parts(run, kept):
+            decided = part.decided
             for place, row in enumerate(part.rows.tolist()):
-                first, last = self._ends(part, place)
+                first, last = self.frame.ends(part.peers, place)
                 listed.append(part.rows[first : last + 1])
                 owners.append(np.full(len(listed[-1]), row))
-                certain[row] = (first == 0 or part.certain[first - 1]) and (last < 0 or bool(part.certain[last]))
+                certain[row] = not open_[row] and self._placed(part, decided, place) and decided[first]
+                certain[row] &= decided[max(last + 1, first)]
         rows = np.concatenate(listed)
         picked = Weight(weight.value[rows], weight.sure[rows], weight.possible[rows])
         groups = (np.concatenate(owners), self.rows)
@@ -163,16 +214,12 @@ class WindowAggregate(Windowed):
         numbers = to_interval(found)
         return numbers.where(certain, Interval.unknown(numbers.value))
 
-    def _ends(self, part: _Sorted, place: int) -> tuple[int, int]:
-        last = len(part.rows) - 1
-        if self.frame.peers:
-            own = part.peers[place]
-            start = 0 if self.frame.start == -np.inf else int(np.searchsorted(part.peers, own, "left"))
-            end = last if self.frame.end == np.inf else int(np.searchsorted(part.peers, own, "right")) - 1
-            return start, end
-        start = 0 if self.frame.start == -np.inf else max(0, place + int(self.frame.start))
-        end = last if self.frame.end == np.inf else min(last, place + int(self.frame.end))
-        return start, end
+    def _placed(self, part: _Sorted, decided: np.ndarray, place: int) -> bool:
+        """Whether a row, or with peers the row and those level with it, certainly stands where its estimate says."""
+        if not self.frame.peers:
+            return bool(decided[place] and decided[place + 1])
+        first, last = CURRENT.ends(part.peers, place)
+        return bool(decided[first] and decided[last + 1] and part.level[place])
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,8 +294,8 @@ def _bucket(row: np.ndarray, count: np.ndarray, buckets: int) -> np.ndarray:
 class Neighbour(Windowed):
     """LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE: a column of another row of the same partition."""
 
-    place: Callable[[int, int], int] = field()
-    """From a row's place in its part and the part's last place to that of the other row; outside there is none."""
+    place: Callable[[np.ndarray, int], int] = field()
+    """From the peers of a sorted part and a row's place in it to that of the other row; outside there is none."""
 
     def evaluate(self, run: Run) -> Vector:
         truth = self.there(run)
@@ -257,11 +304,10 @@ class Neighbour(Windowed):
         certain = np.ones(self.rows, dtype=bool) if truth is None else truth.decided.copy()
         for part in self.sorted_parts(run, kept):
             last = len(part.rows) - 1
-            decided = np.concatenate([[True], part.certain])
-            alone = decided[:-1] & (decided[1:] | (np.arange(last + 1) == last))
+            alone = part.decided[:-1] & part.decided[1:]
             whole = truth is None or bool(truth.decided[part.rows].all())
             for place, row in enumerate(part.rows.tolist()):
-                other = self.place(place, last)
+                other = self.place(part.peers, place)
                 inside = 0 <= other <= last
                 picks[row] = part.rows[other] if inside else -1
                 certain[row] &= whole and bool(alone[place]) and (not inside or bool(alone[other]))

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.cli_people import Called
 
 import reticent as rt
-from reticent.cli.show import show_result
+from reticent.cli.show import bounded, show_result
 from reticent.sql import ResultTable
 
 Call = Callable[..., Called]
@@ -41,3 +41,19 @@ def test_a_ledger_shows_its_keys_as_they_are(tmp_path: Path, call: Call) -> None
 def test_a_probability_is_short_and_never_becomes_certainty(confidence: float, text: str) -> None:
     table = ResultTable("", ("n",), (True,), ((1.0,),), ((1.0,),), confidence, True, "cache", 0.0)
     assert table.guarantee == f"all bounds hold together with probability {text}"
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "shown"),
+    [
+        (5.005e14, 9.9e20, "5.005e+14 ± 9.9e+20"),
+        (-2.5e15, None, "-2.5e+15"),
+        (1234.5, 0.0, "1,234.50 ± 0"),
+        (1234.5, 12.0, "1,234 ± 12"),
+        (12345.0, None, "12,345"),
+        (0.123456, 0.02, "0.123 ± 0.020"),
+    ],
+)
+def test_numbers_of_a_terminal_have_no_digits_that_say_nothing(value: float, error: float | None, shown: str) -> None:
+    """A median of numbers up to 1e21 was shown with 21 digits, and a known 1234.5 without its half."""
+    assert bounded(value, error) == shown

@@ -312,3 +312,9 @@ def test_names_cannot_leave_their_comment() -> None:
         "a\nb", [ColumnFacts("x\ny = 1", title="t\n[evil]", notes=("n\n[evil]",)), ColumnFacts("id\n[evil]")], read="r"
     )
     assert "evil" not in tomllib.loads(text)
+
+
+def test_a_remark_stands_apart_from_a_long_list() -> None:
+    """It followed the bracket at once where a list of values was longer than the column of remarks."""
+    column = ColumnFacts("grade", "text", values=("a rather long value", "another one"), declared="dictionary")
+    assert '"another one"]  # dictionary' in draft_text("t", [column], read="its schema")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms.base import Gaussian
 from reticent.kernel.statistics import AnswerErrors, MaxError
+from reticent.knowledge.request import part_name
 from reticent.queries.linear import Range, Weighted
 from reticent.sessions.session import Session
 
@@ -44,6 +46,25 @@ def test_a_looser_wish_finds_what_was_bought_under_another_key(tmp_path: Path) -
         assert session.minimize(LOSS).theta.tobytes() == bought.theta.tobytes(), (
             "the best free answer is what was bought"
         )
+
+
+LOOSER = [
+    (rt.quantile("b", 0.6), 0.9, (1.0, 1.2)),
+    ("SELECT a, QUANTILE_CONT(b, 0.6) FROM t GROUP BY a", 0.9, (1.0, 1.2)),
+    ("SELECT a, AVG(c) FROM t GROUP BY a", 0.1, (0.11, 0.2, 0.4)),
+    ("SELECT 100.0 * COUNT(*) FILTER (WHERE b = 1) / COUNT(*) FROM t WHERE a = 1", 5, (6, 10, 20)),
+]
+
+
+@pytest.mark.parametrize("wishes", LOOSER, ids=["median", "medians", "means", "share"])
+def test_a_looser_wish_of_a_statement_is_free(wishes: tuple[Any, float, tuple[float, ...]]) -> None:
+    """Only the errors chosen for the new wish were looked for, which a purchase that did better may not have."""
+    question, error, looser = wishes
+    for seed in range(4):
+        with Session.open(None, skewed(20_000, seed), rt.Budget(rho=50), warm_start=0) as session:
+            while session.ask(question, error=error).price:
+                pass
+            assert [session.cost(question, error=wish) for wish in looser] == [0.0] * len(looser)
 
 
 def test_no_audit_where_buying_is_cheaper() -> None:
@@ -145,3 +166,19 @@ def test_a_resumed_session_knows_what_waits_for_a_refit(tmp_path: Path) -> None:
         assert session.state.knowledge.unfitted == waiting == 2
         measured = session.state.knowledge.marginals[0].values
         np.testing.assert_allclose(session.release().answer(rt.marginal("b")).value, measured, atol=0.02)
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("errors", [[0.01], [0.01, 0.02, 0.03, 0.04], [-0.01, 0.01, 0.0]])
+def test_errors_of_another_compilation_are_left_alone(key: str | None, errors: list[float]) -> None:
+    """A version that asks other queries for a statement finds errors that are not of its queries: no traceback."""
+    text = "SELECT AVG(b), COUNT(*) FROM t WHERE a = 1"
+    with Session.open(None, skewed(20_000), rt.Budget(rho=5), warm_start=0) as session:
+        asked: Any = session.request(text, "2%")
+        assert len(asked.question.queries) == 2
+        session.state.remember(part_name(text, asked.error, session.confidence), key, errors)
+        answer = session.ask(text, error="2%", key=key)
+        assert answer.certified
+        assert answer.price == pytest.approx(session.spent)
+        assert session.ask(text, error="2%", key=key).rows == answer.rows
+        assert session.spent == pytest.approx(answer.price)

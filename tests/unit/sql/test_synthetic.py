@@ -84,3 +84,13 @@ def test_the_setting_leaves_aggregates_of_records_alone() -> None:
         session().synthetic_rows = False
     assert result.origin != "synthetic"
     assert result.certified
+
+
+def test_rows_of_a_session_that_measured_nothing_say_so() -> None:
+    """They were shown as rows of the published distribution, which nothing had been measured of."""
+    rows = pa.table({"age": np.arange(3000) % 100, "sex": ["F", "M", "M"] * 1000})
+    domain = rt.Domain(age=rt.Numeric(edges=range(0, 101, 10)), sex=rt.Categorical(["F", "M"]))
+    with rt.Session.open(None, rt.Table.of(rows, domain), rt.Budget(epsilon=1, delta=1e-9), warm_start=0) as session:
+        assert "nothing was measured here yet" in session.ask("SELECT * FROM t_synthetic LIMIT 5").note
+        session.ask(rt.count(rt.col("sex") == "F"), error=0.05)
+        assert "nothing was measured here yet" not in session.ask("SELECT sex FROM t_synthetic LIMIT 5").note
