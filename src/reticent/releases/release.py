@@ -223,15 +223,21 @@ def _checked(algorithm: Any) -> Algorithm:
 
 def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget, anchor: str | Path | None) -> Ledger:
     if isinstance(ledger, Ledger):
+        _require_one_unit(ledger.budget, budget, "the ledger")
         return ledger
     if ledger is None:
         return Ledger.memory(identity=table.identity, budget=budget)
     path = named_path(ledger, "census.ledger")
     with reading_file(path):
         total = _budget_of(path) or budget
-    if total.unit != budget.unit:
-        raise QueryError(f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind")
+    _require_one_unit(total, budget, str(path))
     return Ledger.open(path, identity=table.identity, budget=total, anchor=anchor)
+
+
+def _require_one_unit(whole: Budget, budget: Budget, name: str) -> None:
+    """A ledger counts in one unit; what is charged in the other would be stated as something that it is not."""
+    if whole.unit != budget.unit:
+        raise QueryError(f"{name} holds a budget of {whole.unit}, this release asks for {budget.unit}; use one kind")
 
 
 def _composed_like(ledger: Ledger, budget: Budget) -> Budget:
