@@ -249,6 +249,19 @@ def test_the_first_opening_decides(small: rt.Table, tmp_path: Path) -> None:
         rt.Session.open(file, small, Budget(epsilon=1, delta=1e-9, noise="any"))
 
 
+def test_whoever_creates_the_ledger_decides(small: rt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process created it after this one looked: its composition is kept, also by default openings."""
+    file, asked = tmp_path / "raced.ledger", rt.marginals(small.domain, 1)
+    rt.Ledger.open(file, identity=small.identity, budget=STATED).close()
+    for look in ("sessions.session.opening_facts", "releases.release.opening"):
+        monkeypatch.setattr(f"reticent.{look}", lambda path: None, raising=False)
+    with rt.Session.open(file, small, STATED, warm_start=0.1) as session:
+        assert not session.budget.gaussian
+    assert "noise" not in rt.release(small, asked, STATED, ledger=file).facts["budget"]
+    with pytest.raises(LedgerError, match="budget's noise null"):
+        rt.Session.open(file, small, Budget(epsilon=1, delta=1e-9, noise="gaussian"))
+
+
 def test_algorithms_that_select_compose_as_zcdp(small: rt.Table, tmp_path: Path) -> None:
     asked, file = rt.marginals(small.domain, 2), tmp_path / "old.ledger"
     made = rt.release(small, asked, STATED, algorithm=rt.MWEM(rounds=3), ledger=file)
