@@ -36,12 +36,9 @@ SLOT = 4096
 FIELDS = {"sequence", "kind", "at", "key", "analyst", "cost", "payload", "previous"}
 TYPES = dict.fromkeys(("kind", "previous"), (str,)) | dict.fromkeys(("sequence", "at", "cost"), (int,))
 TYPES |= dict.fromkeys(("key", "analyst"), (str, type(None))) | {"payload": (dict,)}
-EXCESS_ALLOWANCE = Fraction(1, 20) + Fraction(1, 100)
-"""What docs/proofs/excess-risk.md adds to a sensitivity: the solver's gap, and floats with the grid."""
-CONVERSION_SLACK = 1e-9
-"""Relative; two programs minimise the same convex function of one variable in floats."""
-DELTA_ROOM = 2
-"""A stated delta is an upper bound: tails are bounded by geometric series, which at most doubles them."""
+EXCESS_ALLOWANCE = Fraction(1, 20) + Fraction(1, 100)  # of a sensitivity (excess-risk.md): the solver's gap, floats
+CONVERSION_SLACK = 1e-9  # relative; two programs minimise the same convex function of one variable in floats
+DELTA_ROOM = 2  # a stated delta is an upper bound: tails are bounded by geometric series, which at most doubles them
 WRITTEN = re.compile(r"\d{1,1200}(/[1-9]\d{0,1200})?", re.ASCII)
 
 
@@ -377,8 +374,7 @@ class Account:
         self.sequence, self.head, self.spent, self.kind = 0, "0" * 64, 0, "zcdp"
         self.opening, self.caps, self.by_analyst = {}, {}, {}
         self.delta = Fraction(0)  # what mechanisms may have failed with so far, exactly
-        self.standing = {}
-        """Key to [status, redeemable, cost, analyst]."""
+        self.standing = {}  # key to [status, redeemable, cost, analyst]
         self.priced = self.unpriced = 0
         self.digests = {0: "0" * 64}
         self.last = None
@@ -530,19 +526,23 @@ def check_release(path: Path, account: Account | None) -> dict:
         own = [p for p in publications if p["ledger"] == account.opening["ledger"]]
         need(len(own) == 1, "the release does not name this ledger")
         need(int(own[0]["spent"]) <= account.spent, "the release states more than its ledger spent")
-        aside = written(own[0]["budget"].get("approximate", "0"))
-        need(aside == account.approximate, "the release states another approximate part than its ledger has")
+        budget = own[0]["budget"]
+        alike = {account.kind} if account.kind == "pure" else {account.kind, "zcdp", "any"}  # mu-GDP is mu^2/2-zCDP
+        need(kind_of(budget) in alike, f"the release states its {account.kind} ledger's prices as {kind_of(budget)}")
+        need(written(budget.get("approximate", "0")) == account.approximate, "another approximate part than its ledger")
     stated = facts["privacy"]
     if "rho" in stated:
         need(stated["rho"] * (1 + CONVERSION_SLACK) >= float(total.rho), "the release understates its rho")
         told = stated.get("approximate", 0.0) * (1 + CONVERSION_SLACK)
         need(told >= float(taken), "the release understates what its mechanisms may fail with")
+        curve = math.inf if total.gaussian is None else math.sqrt(2 * total.gaussian)
+        need(stated.get("mu", curve) * (1 + CONVERSION_SLACK) >= curve, "the release understates its mu")
         for delta, epsilon in stated["epsilon"].items():
             left = Fraction(repr(float(delta))) - taken
             need(left > 0, f"the release states an epsilon at delta {delta}, which its mechanisms use up")
-            told = (total.rho, epsilon_at) if total.gaussian is None else (total.gaussian, gaussian_epsilon_at)
-            true = told[1](float(told[0]), float(left))
-            need(epsilon * (1 + CONVERSION_SLACK) >= true, f"the release understates its epsilon at delta {delta}")
+            true = [epsilon_at(float(total.rho), float(left))]  # each of them holds
+            true += [] if total.gaussian is None else [gaussian_epsilon_at(float(total.gaussian), float(left))]
+            need(epsilon * (1 + CONVERSION_SLACK) >= min(true), f"the release understates its epsilon at delta {delta}")
     else:
         need(total.pure is not None, "the release states a pure guarantee that its ledgers do not give")
         need(stated["epsilon"] * (1 + CONVERSION_SLACK) >= float(total.pure), "the release understates its epsilon")

@@ -12,6 +12,7 @@ import sys
 import zipfile
 import zlib
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -92,6 +93,45 @@ def test_an_understated_release_is_noticed(tmp_path: Path) -> None:
         changed.writestr("manifest.json", json.dumps(manifest))
     with pytest.raises(READER.Disagreement, match="understates"):
         READER.check_release(edited, None)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "pure"])
+def test_a_release_that_states_more_than_its_ledger_composes_is_noticed(kind: str, tmp_path: Path) -> None:
+    """Units of zCDP are neither those of GDP nor pure epsilon, which say more about the same number."""
+    file, path, edited = (tmp_path / name for name in ("z.ledger", "a.release", "b.release"))
+    table = rt.Table.of(pa.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+    made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=0.01), ledger=file)
+    made.save(path)
+    account, _ = READER.read(file)
+    assert READER.check_release(path, account)["rho"] > 0
+    spent = Fraction(made.facts["spent"], 10**9)
+    claimed = rt.Budget(epsilon=spent) if kind == "pure" else rt.Budget(rho=spent, noise="gaussian")
+    (own,) = made.facts["publications"]
+    told = {"budget": claimed.to_dict(), "privacy": claimed.guarantee()}
+    forged = made.facts | told | {"publications": [own | {"budget": claimed.to_dict()}]}
+    replace(made, facts=forged).save(edited)
+    with pytest.raises(READER.Disagreement, match=f"zcdp ledger's prices as {kind}"):
+        READER.check_release(edited, account)
+    replace(made, facts=made.facts | {"privacy": made.facts["privacy"] | {"mu": 0.1}}).save(edited)
+    with pytest.raises(READER.Disagreement, match="understates its mu"):
+        READER.check_release(edited, account)
+
+
+def test_a_sum_may_be_stated_by_either_composition(tmp_path: Path) -> None:
+    """Earlier versions stated Gaussian and pure budgets together as zCDP, which is less where the pure one is large."""
+    table = rt.Table.of(pa.table({"a": [0, 1, 2] * 1000}), rt.Domain(a=3))
+    made = rt.release(table, rt.marginals(table.domain, 1), rt.Budget(rho=0.01))
+    parts = [rt.Budget(epsilon=0.1, delta=1e-9, noise="gaussian"), rt.Budget(epsilon=1)]
+    publications = [{"ledger": str(i), "budget": b.to_dict(), "spent": b.limit} for i, b in enumerate(parts)]
+    whole = rt.Budget(rho=Fraction(parts[0].limit, 10**9) + Fraction(1, 2))
+    stated = {"budget": whole.to_dict(), "privacy": whole.guarantee(), "publications": publications}
+    path = tmp_path / "sum.release"
+    replace(made, facts=made.facts | stated).save(path)
+    assert READER.check_release(path, None)["rho"] == pytest.approx(0.5, abs=1e-3)
+    stated["privacy"] = stated["privacy"] | {"epsilon": {"1e-09": 0.99 * whole.guarantee()["epsilon"][1e-9]}}
+    replace(made, facts=made.facts | stated).save(path)
+    with pytest.raises(READER.Disagreement, match="understates its epsilon"):
+        READER.check_release(path, None)
 
 
 PRICED = {

@@ -28,7 +28,9 @@ from reticent.kernel.mechanisms import noise
 from reticent.kernel.mechanisms.base import Exponential, Gaussian, Laplace, Sensitivity
 from reticent.knowledge.publications import composing
 from reticent.releases.budgeting import noise_costing
+from reticent.releases.dualquery.analysis import amplified_run
 from reticent.sessions.threshold import ThresholdEngine
+from reticent.sources import open_undeclared
 
 ONE = Sensitivity.scalar()
 SCALES = [1.1, 1.15, 1.3, 1.5, 1.66, 1.67, 1.9, 2, 2.01, 2.5, 3, math.pi, 5, 8, 13.7, 40]
@@ -186,9 +188,9 @@ def test_what_such_a_budget_pays_for() -> None:
     assert budget.cost(Gaussian(9).price(ONE) * 3) > 0
     assert (budget + budget).gaussian
     assert not (budget + Budget(rho=1)).gaussian
-    with_pure = budget + Budget(epsilon=0.1)
+    with_pure = budget + Budget(epsilon=0.05)
     assert with_pure.gaussian
-    assert with_pure.limit == pytest.approx(budget.limit + math.pi / 4 * 0.01 * NANO, rel=1e-6)
+    assert with_pure.limit == pytest.approx(budget.limit + math.pi / 4 * 0.0025 * NANO, rel=1e-6)
     with pytest.raises(QueryError, match="pure"):
         Budget(epsilon=1, noise="gaussian")
     with pytest.raises(QueryError, match="noise"):
@@ -247,6 +249,57 @@ def test_the_first_opening_decides(small: rt.Table, tmp_path: Path) -> None:
         assert ledger.remaining > 0
     with pytest.raises(LedgerError, match="budget"):
         rt.Session.open(file, small, Budget(epsilon=1, delta=1e-9, noise="any"))
+
+
+@pytest.mark.parametrize("pure", [0.01, 0.1, 0.5, 2])
+def test_a_sum_with_a_pure_budget_states_the_smaller_epsilon(pure: float) -> None:
+    """It holds as GDP and as zCDP; beside a large pure budget zCDP says more."""
+    parts = Budget(epsilon=0.3, delta=1e-9, noise="gaussian"), Budget(epsilon=pure)
+    prices = sum((part.price(part.limit) for part in parts), Price.free())
+    assert prices.gaussian is not None
+    least = min(gaussian_epsilon_of(prices.gaussian, 1e-9), epsilon_of(prices.rho, 1e-9))
+    assert (parts[0] + parts[1]).guarantee()["epsilon"][1e-9] == pytest.approx(least, rel=1e-6)
+    assert parts[0] + parts[1] == parts[1] + parts[0]
+
+
+def test_other_mechanisms_of_a_plan_for_such_a_budget_get_what_it_pays_for() -> None:
+    """Selections and thresholds cost more there: no plan promises what a ledger of this budget would not buy."""
+    domain, loss = rt.Domain({"a": 3, "b": 2}), rt.Logistic(features=["a"], label="b", radius=2)
+    rows = {}
+    for budget in (STATED, Budget(epsilon=1, delta=1e-9, noise="gaussian")):
+        made = rt.plan(losses=[loss], domain=domain, records=10**7, budget=budget, count=10)
+        rows[budget.gaussian] = {row.mechanism: row.value for row in made.rows}
+    assert rows[True]["a minimiser each"] < rows[False]["a minimiser each"]
+    for online in (name for name in rows[True] if "line)" in name):
+        assert rows[True][online] > rows[False][online]
+
+
+def test_discovery_on_such_a_ledger_stays_within_its_budget() -> None:
+    rows = pa.table({"x": np.random.default_rng(1).normal(size=5000)})
+    with open_undeclared(rows, rt.Domain(x=rt.Undeclared("number"))) as table:
+        ledger = rt.Ledger.memory(Budget(epsilon=1, delta=1e-9, noise="gaussian"), table.identity)
+        found = rt.discover(rows, {"x": "number"}, STATED, ledger=ledger)
+    assert 0.9 * ledger.budget.limit < ledger.spent <= ledger.budget.limit
+    assert Budget.from_dict(found.discovered[-1]["budget"]).gaussian
+
+
+def test_a_secret_sample_on_such_a_ledger_states_its_own_curve() -> None:
+    budget = Budget(epsilon=1, delta=1e-9, noise="gaussian")
+    alone = amplified_run(budget, budget.limit, sample=1000, records=10_000)
+    assert alone["inner_epsilon"] == gaussian_epsilon_of(Fraction(budget.limit, NANO), 1e-8)
+
+
+def test_whoever_creates_the_ledger_decides(small: rt.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process created it after this one looked: its composition is kept, also by default openings."""
+    file, asked = tmp_path / "raced.ledger", rt.marginals(small.domain, 1)
+    rt.Ledger.open(file, identity=small.identity, budget=STATED).close()
+    for look in ("sessions.session.opening_facts", "releases.release.opening"):
+        monkeypatch.setattr(f"reticent.{look}", lambda path: None, raising=False)
+    with rt.Session.open(file, small, STATED, warm_start=0.1) as session:
+        assert not session.budget.gaussian
+    assert "noise" not in rt.release(small, asked, STATED, ledger=file).facts["budget"]
+    with pytest.raises(LedgerError, match="budget's noise null"):
+        rt.Session.open(file, small, Budget(epsilon=1, delta=1e-9, noise="gaussian"))
 
 
 def test_algorithms_that_select_compose_as_zcdp(small: rt.Table, tmp_path: Path) -> None:

@@ -122,7 +122,8 @@ def discover(
     ):
         opened = ledger if isinstance(ledger, Ledger) else _open(ledger, table, budget, anchor)
         try:
-            search = DiscoverySearch(Curator(table, opened), budget, len(open_ones), levels, values)
+            own = budget.composed_like(opened.budget.noise)
+            search = DiscoverySearch(Curator(table, opened), own, len(open_ones), levels, values)
             for done, (name, attribute) in enumerate(open_ones.items()):
                 looked_for = f"values of {name}" if attribute.kind == "text" else f"edges of {name}"
                 report(Progress(done, len(open_ones), looked_for, done / len(open_ones)))

@@ -392,12 +392,16 @@ class Budget:
         return Price.of_pure(paid) if self.pure else Price(None, paid, gaussian=paid if self.gaussian else None)
 
     def __add__(self, other: Budget) -> Budget:
-        """The joint guarantee of two budgets spent on one table; pure only if both are (spec 3.2)."""
+        """The joint guarantee of two budgets spent on one table; pure only if both are (spec 3.2).
+
+        Gaussian and pure budgets together hold as GDP and as zCDP: what implies less epsilon is stated.
+        """
         total = self._whole + other._whole
         if total.pure is not None:
             return Budget(epsilon=total.pure)
-        if total.gaussian is not None:
-            return Budget(rho=total.gaussian, noise=GAUSSIAN)
+        exact_rho, delta = total.gaussian, REPORTED_DELTAS[1]
+        if exact_rho is not None and gaussian_epsilon_of(exact_rho, delta) <= epsilon_of(total.rho, delta):
+            return Budget(rho=exact_rho, noise=GAUSSIAN)
         return Budget(rho=total.rho, approximate=total.delta)
 
     @property
@@ -435,8 +439,7 @@ class Budget:
             assert self.epsilon is not None, "a pure budget"
             return Budget(epsilon=self.epsilon / size)
         # The rho of a Gaussian budget is half of mu squared; as plain zCDP it would give a weaker guarantee.
-        noise = GAUSSIAN if self.gaussian else None
-        return self if size == 1 else Budget(rho=self.rho / size**2, noise=noise)
+        return self if size == 1 else Budget(rho=self.rho / size**2, noise=self.noise)
 
     def amount(self, units: int) -> float:
         """Convert ledger units to epsilon (pure budgets) or rho, for display.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any, Literal
 
@@ -193,7 +193,8 @@ def plan_losses(
         max(math.log(domain.cells(domain.canonical(names))), 1e-9),
     )  # fmt: skip
     amount = None if budget is None else budget.amount(budget.limit)
-    solver = _Solver(left[0], size, wanted, amount)  # pyright: ignore[reportArgumentType]
+    selecting = None if budget is None else float(budget.amount_of_other_noise(budget.limit))
+    solver = _Solver(left[0], size, wanted, amount, selecting)  # pyright: ignore[reportArgumentType]
     rows = []
     for family, kinds, note in _families(listed, domain):
         rows.append(LossRow(family, "one private minimiser", 1, solver.single(task, kinds, 1), note))
@@ -228,6 +229,9 @@ class _Solver:
     records: float | None
     error: float | None
     amount: float | None
+    """Of Gaussian noise."""
+    selecting: float | None
+    """For mechanisms that need other noise."""
 
     def single(self, task: Task, kinds: tuple[type[Minimizer], ...], count: int) -> float:
         """A given number of losses minimised one by one, each within the error at the confidence."""
@@ -249,20 +253,20 @@ class _Solver:
 
     def online(self, engine: str, task: Task, kinds: tuple[type[Minimizer], ...]) -> float:
         if self.unknown == "error":
-            return least_online_error(engine, task.with_kinds(kinds), self.amount or 0.0)
-        own = task.with_kinds(kinds)
-        return self._solved(lambda records, error: price(engine, own.with_records(records), error), task.scale)
+            return least_online_error(engine, task.with_kinds(kinds), self.selecting or 0.0)
+        own, others = task.with_kinds(kinds), replace(self, amount=self.selecting)
+        return others._solved(lambda records, error: price(engine, own.with_records(records), error), task.scale)
 
     def offline(self, task: Task, kinds: tuple[type[Minimizer], ...]) -> float:
         own = task.with_kinds(kinds)
         if self.unknown == "error":
-            return least_offline_error(own, self.amount or 0.0)
+            return least_offline_error(own, self.selecting or 0.0)
 
         def needed(records: float, error: float) -> float:
             plan = offline_plan(own.with_records(records), error)
             return math.inf if plan is None else plan.price
 
-        return self._solved(needed, task.scale)
+        return replace(self, amount=self.selecting)._solved(needed, task.scale)
 
     def _solved(self, needed: Any, scale: float) -> float:
         """Solve `needed(records, error) = rho` for the number that is not given."""

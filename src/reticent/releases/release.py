@@ -156,7 +156,8 @@ def release(
     budget_of([PublishedBudget("", budget, 0), *found])  # refuses what together protects nobody
     key = _run_key(table, workload, budget, algorithm)
     only_gaussian = getattr(algorithm, "only_gaussian", False)
-    opened = _open(ledger, table, composing(budget, found) if only_gaussian else budget, anchor)
+    noise = composing(budget, found).noise if only_gaussian else None
+    opened = _open(ledger, table, budget, anchor, noise)
     try:
         budget = _composed_like(opened, budget)
         # A secret sample pays the prices of its own, smaller size into the whole table's ledger (spec 7.4).
@@ -221,17 +222,25 @@ def _checked(algorithm: Any) -> Algorithm:
     return algorithm
 
 
-def _open(ledger: str | Path | Ledger | None, table: Table, budget: Budget, anchor: str | Path | None) -> Ledger:
+def _open(
+    ledger: str | Path | Ledger | None, table: Table, budget: Budget, anchor: str | Path | None, noise: str | None
+) -> Ledger:
     if isinstance(ledger, Ledger):
+        _require_one_unit(ledger.budget, budget, "the ledger")
         return ledger
     if ledger is None:
-        return Ledger.memory(identity=table.identity, budget=budget)
+        return Ledger.memory(identity=table.identity, budget=budget.composed_like(noise))
     path = named_path(ledger, "census.ledger")
     with reading_file(path):
         total = _budget_of(path) or budget
-    if total.unit != budget.unit:
-        raise QueryError(f"{path} holds a budget of {total.unit}, this release asks for {budget.unit}; use one kind")
-    return Ledger.open(path, identity=table.identity, budget=total, anchor=anchor)
+    _require_one_unit(total, budget, str(path))
+    return Ledger.open(path, identity=table.identity, budget=total, anchor=anchor, noise=noise)
+
+
+def _require_one_unit(whole: Budget, budget: Budget, name: str) -> None:
+    """A ledger counts in one unit; what is charged in the other would be stated as something that it is not."""
+    if whole.unit != budget.unit:
+        raise QueryError(f"{name} holds a budget of {whole.unit}, this release asks for {budget.unit}; use one kind")
 
 
 def _composed_like(ledger: Ledger, budget: Budget) -> Budget:

@@ -15,7 +15,6 @@ from reticent.hypotheses.memory import keeping
 from reticent.kernel.accounting import NANO, Budget
 from reticent.kernel.curator import Curator
 from reticent.kernel.ledger.ledger import Ledger
-from reticent.kernel.ledger.verify import opening as opening_facts
 from reticent.kernel.statistics import KINDS, Kind
 from reticent.kernel.table import Table
 from reticent.knowledge.answer import Answer
@@ -194,12 +193,11 @@ class Session:
         )
         found = discovered(table.domain, table.neighbours, table.unit)
         budget_of([PublishedBudget("", budget, 0), *found])  # refuses vacuous sums
+        new = opening.composing(budget, found)
         if path is None:
-            ledger = Ledger.memory(identity=table.identity, budget=opening.composing(budget, found))
+            ledger = Ledger.memory(identity=table.identity, budget=new)
         else:
-            new = opening_facts(path) is None
-            whole = opening.composing(budget, found) if new else budget
-            ledger = Ledger.open(path, identity=table.identity, budget=whole, anchor=anchor)
+            ledger = Ledger.open(path, identity=table.identity, budget=budget, anchor=anchor, noise=new.noise)
         try:
             with keeping("the opening", path), listening(progress) as report:
                 opened = open_engine(Curator(table, ledger), Journal(ledger), opening, report)

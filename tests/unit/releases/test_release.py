@@ -107,6 +107,22 @@ def test_a_ledger_is_shared_and_a_second_call_spends_nothing(table: rt.Table, tm
         rt.release(table, rt.marginals(DOMAIN, 1), rt.Budget(epsilon=1), ledger=path)
 
 
+@pytest.mark.parametrize(
+    ("whole", "asked"),
+    [
+        (rt.Budget(rho=0.02), rt.Budget(epsilon=0.02)),
+        (rt.Budget(epsilon=1, delta=1e-9, noise="gaussian"), rt.Budget(epsilon=0.01)),
+        (rt.Budget(epsilon=4), rt.Budget(rho=4)),
+    ],
+)
+def test_an_open_ledger_pays_in_its_own_unit_only(table: rt.Table, whole: rt.Budget, asked: rt.Budget) -> None:
+    """Charged in rho, a release would otherwise state as many units of pure epsilon, which is much more."""
+    ledger = Ledger.memory(identity=table.identity, budget=whole)
+    with pytest.raises(rt.QueryError, match="one kind"):
+        rt.release(table, rt.marginals(DOMAIN, 1), asked, ledger=ledger)
+    assert ledger.spent == 0
+
+
 def test_an_exhausted_ledger_refuses_before_it_measures(table: rt.Table, tmp_path: Path) -> None:
     path, budget = tmp_path / "people.ledger", rt.Budget(rho=0.01)
     rt.release(table, rt.marginals(DOMAIN, 2), budget, ledger=path)

@@ -78,8 +78,7 @@ class Ledger:
         self._held: set[str] = set()
         trusted = 0 if anchor is None or accept_rollback else _anchored(store, anchor.mark)
         self._writer = ChainWriter(store, trusted=trusted)
-        opened = self._history.opening["budget"] if self._history.sequence else budget.to_dict()
-        self.budget = budget.composed_like(opened.get("noise"))
+        self.budget = budget.composed_like(self._history.opening.get("budget", {}).get("noise"))
         self._begin(anchor, identity, accept_rollback, created)
         self.checkpoint()
 
@@ -92,6 +91,7 @@ class Ledger:
         budget: Budget,
         anchor: str | os.PathLike[str] | None = None,
         accept_rollback: bool = False,
+        noise: str | None = None,
     ) -> Ledger:
         """Create or resume the ledger at `path`.
 
@@ -101,6 +101,7 @@ class Ledger:
             budget: The whole budget; it must be the one of the first opening, which may have decided its `noise`.
             anchor: The anchor's file, by default `<path>.anchor`. On another volume it detects a restored backup.
             accept_rollback: Continue although the anchor records more events than the ledger holds.
+            noise: The `noise` of a budget that leaves it out, if the ledger is new; whoever creates it decides.
 
         Returns:
             The ledger, locked for this process until `close`.
@@ -140,7 +141,7 @@ class Ledger:
                     " looks like this; restore the newest whole file, or accept the loss with ledger accept-rollback"
                 )
             if new:
-                cls._create(file, held, identity, budget)
+                cls._create(file, held, identity, budget.composed_like(noise))
             free.pop_all()  # from here on the lock is the store's
             store = undo.enter_context(closing(SqliteStore(file, lock=lock)))
             ledger = cls(store, held, identity=identity, budget=budget, accept_rollback=accept_rollback, created=new)
@@ -232,7 +233,7 @@ class Ledger:
         was = opening["identity"] | {f"budget's {name}": term for name, term in opening["budget"].items()}
         terms = {f"budget's {name}": term for name, term in _terms(self.budget).items()}
         now = json.loads(canonical(identity | terms))
-        for name in sorted({*was, *now}):
+        for name in sorted({*was, *now}, key=lambda name: (name == "budget's limit", name)):  # the others decide it
             if was.get(name) != now.get(name):
                 told = f"{_short(was.get(name))}, not {_short(now.get(name))}"
                 if name == "domain":

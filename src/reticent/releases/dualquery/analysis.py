@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import binom
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import Budget, epsilon_of
+from reticent.kernel.accounting import Budget, epsilon_of, gaussian_epsilon_of
 from reticent.releases.dualquery.plan import DualQueryPlan
 
 LOSS_CELLS = 1 << 12
@@ -184,7 +184,8 @@ def amplified_run(budget: Budget, units: int, *, sample: int, records: int) -> d
     if budget.pure:
         inner = float(price.pure or 0)
     else:
-        inner = epsilon_of(price.rho, min(delta / share, 0.999)) if price.rho else 0.0
+        implied = gaussian_epsilon_of if budget.gaussian else epsilon_of
+        inner = implied(price.rho, min(delta / share, 0.999)) if price.rho else 0.0
     return {
         "sample": sample,
         "inner_epsilon": inner,
