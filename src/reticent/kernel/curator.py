@@ -23,6 +23,7 @@ import numpy as np
 from reticent.domain import Domain, Undeclared
 from reticent.errors import LedgerError, QueryError
 from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.discovery.lines import CalendarLine, NumberLine
 from reticent.kernel.discovery.medians import MedianScores
 from reticent.kernel.discovery.values import ValueCounts
 from reticent.kernel.ledger.events import canonical, sha256
@@ -284,6 +285,7 @@ class Curator:
         together.
         """
         _of_the_kernel(scores, MedianScores)
+        _of_the_kernel(scores.line, NumberLine, CalendarLine)  # it is shown the rows' numbers
         _of_the_kernel(mechanism, Exponential)
         self._require_undeclared(scores.name)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": 1}
@@ -534,11 +536,13 @@ def _with_floats_of(begun: Any, former: Any) -> Any:
     return former
 
 
-def _of_the_kernel(mechanism: object, *kinds: type) -> None:
-    """Refuse an object that the kernel does not define, because its price and noise would be unproven."""
-    if not isinstance(mechanism, kinds):
+def _of_the_kernel(used: object, *kinds: type) -> None:
+    """Refuse an object that the kernel does not define, because its price and noise would be unproven; so could those
+    of a subclass be.
+    """
+    if type(used) not in kinds:
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise QueryError(f"{type(mechanism).__name__} cannot be used here; use {names}")
+        raise QueryError(f"{type(used).__name__} cannot be used here; use {names}")
 
 
 def pack_array(values: np.ndarray) -> dict[str, object]:
