@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from reticent.domain import Domain, Undeclared
-from reticent.errors import QueryError
+from reticent.errors import LedgerError, QueryError
 from reticent.kernel import statistics
 from reticent.kernel.accounting import Budget, Price
 from reticent.kernel.counting.records import Records
@@ -277,6 +277,13 @@ def test_an_epoch_refuses_statistics_of_another_sensitivity_or_grid() -> None:
         with pytest.raises(QueryError, match="one sensitivity and resolution"):
             held.exceeds(second, epoch)
         assert held.exceeds(first, epoch) is False
+
+
+def test_a_table_is_read_against_its_own_ledger_only() -> None:
+    """One budget for each of two ledgers would be two budgets for one table."""
+    of, other = table([0, 1]), table([0, 1, 1])
+    with pytest.raises(LedgerError, match="opened for records 3, not 2"):
+        Curator(of, Ledger.memory(Budget(rho=1), other.identity))
 
 
 def test_an_epoch_serves_only_the_table_whose_ledger_paid() -> None:
