@@ -184,6 +184,13 @@ class Signed(Range):
         return mask_product(("a", "b"), (np.array([-1.0, 0.0, 1.0]), np.array([0.0, 1.0])))
 
 
+class Stretched(Range):
+    """One value for all codes: broadcasting would hide that it has not the shape of its attribute."""
+
+    def _compile(self, domain: Domain) -> Dense:
+        return Dense(("a",), np.ones(1))
+
+
 class Reordered(Residual):
     def canonical(self, domain: Domain) -> tuple[str, ...]:
         return self.names
@@ -193,6 +200,8 @@ def test_factors_axes_and_parts_are_checked_by_the_kernel(monkeypatch: pytest.Mo
     domain = Domain({"a": 3, "b": 2})
     with pytest.raises(QueryError, match="values run from -1 to 1"):
         LinearCount(Signed({"a": (0, 1)}), domain)
+    with pytest.raises(QueryError, match="shape of its attributes"):
+        LinearCount(Stretched({"a": (0, 1)}), domain)
     assert ResidualCounts(Reordered(("b", "a")), domain).shape == (3, 2)
     halves = (Range({"a": (0, 1)}), Range({"a": (1, 2)}))
     names, parts, answers = statistics.partition_of(halves, domain)
