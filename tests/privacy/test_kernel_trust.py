@@ -25,11 +25,14 @@ from reticent.kernel.ledger.ledger import Ledger
 from reticent.kernel.mechanisms import sampling
 from reticent.kernel.mechanisms.base import AboveThreshold, Exponential, Gaussian, Laplace, Sensitivity, Thresholded
 from reticent.kernel.minimizers.families import NoisyGradientDescent
+from reticent.kernel.order_statistic import ErrorQuantile
 from reticent.kernel.residual_counts import ResidualCounts
 from reticent.kernel.statistics import AnswerErrors, CellScores, LinearCount, MaxError, PartitionCounts
 from reticent.kernel.table import Table, exact_counts
 from reticent.losses.losses import MeanVector
+from reticent.queries.distribution import Distribution, Questions
 from reticent.queries.forms import Dense, Product, mask_product
+from reticent.queries.groups import Groups
 from reticent.queries.linear import Range, Residual
 from reticent.sources import open_undeclared
 
@@ -63,6 +66,16 @@ def test_a_huge_guess_is_refused_by_its_public_value(guess: float) -> None:
     assert {kind for kind, _, _ in verdicts} == {CellScores, MaxError}
     assert len(verdicts) == 2
     assert all(kind is QueryError for _, kind, _ in verdicts)
+
+
+@pytest.mark.parametrize("kind", statistics.KINDS)
+def test_guesses_whose_sums_leave_int64_are_refused(kind: statistics.Kind) -> None:
+    """Each fits by itself. A box of them could wrap round: one record would turn the largest number into the least."""
+    guesses = (np.full(3, 2.0**42),)
+    listed = Questions(DOMAIN, Distribution("mixed", (("a",),)))
+    for statistic in (MaxError(kind, (("a",),), guesses), ErrorQuantile(listed, guesses, 1)):
+        with pytest.raises(QueryError, match="guesses must be finite and below"):
+            statistic.evaluate(exact_counts(table([0, 1])), 1)
 
 
 def test_a_query_of_another_shape_is_refused() -> None:
@@ -104,12 +117,18 @@ class Claim(Range):
         return Loud(("a",), np.ones(3))
 
 
+class ClaimedGroups(Groups):
+    def form(self, domain: Domain) -> Dense:
+        return Loud(("a",), np.ones(3))
+
+
 def test_only_the_kernels_own_mechanisms_and_forms_are_believed() -> None:
     held = curator(table([0, 1]))
     with pytest.raises(QueryError, match="cannot be used here; use Laplace or Gaussian"):
         held.measure([Range({"a": (0, 1)})], Quiet())  # pyright: ignore[reportArgumentType]
-    with pytest.raises(QueryError, match="not a form"):
-        held.measure([Claim({"a": (0, 1)})], Laplace(1))
+    for claim in (Claim({"a": (0, 1)}), ClaimedGroups(["b"])):
+        with pytest.raises(QueryError, match="not a form"):
+            held.measure([claim], Laplace(1))
     assert held.remaining == held.budget.limit
 
 
