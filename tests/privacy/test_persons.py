@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from reticent.domain import Categorical, Domain, Numeric, Undeclared
+from reticent.domain.numeric import STEPS
 from reticent.sources import Table, open_rows
 from reticent.sources.undeclared import UndeclaredValues
 
@@ -60,19 +61,27 @@ def counted(kind: pa.DataType, listed: list[Row], hold: int, **facts: Any) -> tu
             "b": pa.array(columns[3], pa.int64()),
         }
     )
-    facts |= {"person": "who", "neighbours": "add-remove", "progress": False}
+    facts = {"person": "who", "neighbours": "add-remove", "progress": False} | facts
     table = Table.of(data, DOMAIN, numbers=True, hold=hold, **facts)
     held = table._source
     return held.marginal(DOMAIN.names).copy(), held.positions("x", DOMAIN.names).copy(), table.grid
 
 
-@pytest.mark.parametrize("most", [None, 1, 2])
+WEIGHED: dict[str, dict[str, Any]] = {
+    "shared": {},
+    "shared, less than rows": {"records": 2**40, "neighbours": "replace-one"},
+    "one row": {"rows": "bounded", "most": 1},
+    "two rows": {"rows": "bounded", "most": 2},
+}
+
+
+@pytest.mark.parametrize("weighed", WEIGHED)
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_table_is_the_sum_of_its_persons(kind: str, most: int | None) -> None:
+def test_a_table_is_the_sum_of_its_persons(kind: str, weighed: str) -> None:
     """In whatever order rows lie, held in memory or counted on demand; nobody weighs nothing."""
     of, names = NAMES[kind]
-    rng = np.random.default_rng(20 + (most or 0))
-    facts: dict[str, Any] = {} if most is None else {"rows": "bounded", "most": most}
+    facts = WEIGHED[weighed]
+    most, rng = facts.get("most"), np.random.default_rng(20 + len(weighed))
     for hold in (1, 10**6) * (ROUNDS // 2):
         rows = drawn(rng, names)
         whole, placed, grid = counted(of, rows, hold, **facts)
@@ -82,6 +91,7 @@ def test_a_table_is_the_sum_of_its_persons(kind: str, most: int | None) -> None:
             alone, inside, _ = counted(of, own, 10**6 + 1 - hold, **facts)
             weight = 0 if person is None else grid if most is None else min(most, len(own))
             assert alone.sum() == weight
+            assert ((inside >= 0) & (inside <= STEPS * alone)).all()
             whole, placed = whole - alone, placed - inside
         assert not whole.any()
         assert not placed.any()
