@@ -410,8 +410,7 @@ class Curator:
     def _known(self, statistic: Statistic) -> Statistic:
         """Only the kernel's own statistics may read rows, because their sensitivities are proven."""
         if type(statistic) not in (*STATISTICS, *OTHER_STATISTICS):
-            name = type(statistic).__name__
-            raise QueryError(f"{name} is not a statistic of the kernel; use one of those it defines")
+            raise QueryError(f"{type(statistic).__name__} is not a statistic of the kernel; use one that it defines")
         if getattr(statistic, "domain", self.domain) != self.domain:
             raise QueryError("this statistic was declared for another domain; declare it for the table's own")
         if self.records is not None and getattr(statistic, "records", self.records) != self.records:
@@ -467,8 +466,7 @@ class Curator:
         """
         cost = self.budget.cost(price)
         # A non-redeemable result cannot be read again either: a settled epoch would get a second threshold for free.
-        earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
-        if earlier is not None:
+        if key is not None and redeemable and (earlier := self._ledger.settled(key, verb, request)) is not None:
             return earlier
         if work and (key is None or self._ledger.lookup(key) is None):
             refuse_long(work)
@@ -521,9 +519,7 @@ def _wordings(former: dict[str, object], named: bool, begun: dict[str, object]) 
     """Descriptions that the request may have had in earlier versions, up to the bits of its floats if the key names
     their state.
     """
-    if not named:
-        return (canonical(former),)
-    return (canonical(former), canonical(_with_floats_of(begun, former)))
+    return tuple(map(canonical, (former, _with_floats_of(begun, former)) if named else (former,)))
 
 
 def _with_floats_of(begun: Any, former: Any) -> Any:

@@ -132,10 +132,9 @@ def checked_form(text: str, form: Product | Dense, domain: Domain) -> Product | 
     if tuple(domain.shape_of(form.attributes)) != _shape(form):
         raise QueryError(f"{text}: its values do not have the shape of its attributes")
     # Every factor by itself: a product's own range presumes that none is negative.
-    for values in form.vectors if isinstance(form, Product) else (form.values,):
-        low, high = float(values.min()), float(values.max())
-        if not (low >= 0 and high <= 1):
-            raise QueryError(f"{text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]")
+    for part in form.vectors if isinstance(form, Product) else (form.values,):
+        if not 0 <= part.min() <= part.max() <= 1:
+            raise QueryError(f"{text}: values run from {part.min():g} to {part.max():g}; they must lie in [0, 1]")
     return form
 
 
