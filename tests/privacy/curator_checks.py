@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -189,15 +190,15 @@ def check_moves(
 def check_charged_before_sampled() -> None:
     """When the sampler runs, the ledger has the charge already; nothing is settled before it ran."""
     private, ledger = curator()
-    seen: list[int] = []
+    seen, release = list[int](), Gaussian.release
 
-    class Watched(Gaussian):
-        def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
-            seen.append(ledger.spent)
-            assert not any(event.kind == "settle" for event in ledger.events())
-            return super().release(counts, grid)
+    def watched(noise: Gaussian, counts: np.ndarray, grid: int = 1) -> np.ndarray:
+        seen.append(ledger.spent)
+        assert not any(event.kind == "settle" for event in ledger.events())
+        return release(noise, counts, grid)
 
-    private.measure([Count()], Watched(10))
+    with patch.object(Gaussian, "release", watched):
+        private.measure([Count()], Gaussian(10))
     assert seen == [BUDGET.cost(private.price([Count()], Gaussian(10)))], f"ledger held {seen} while noise was drawn"
 
 

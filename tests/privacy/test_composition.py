@@ -25,6 +25,20 @@ def test_composing_k_times_equals_once_with_count_k(price: Price, count: int) ->
     assert sum([price] * count, Price.free()) == price * count == count * price
 
 
+deltas = st.fractions(min_value=0, max_value=Fraction(1, 10), max_denominator=10**6)
+
+
+@given(deltas, deltas, counts)
+def test_failure_probabilities_add_too(one: Fraction, other: Fraction, count: int) -> None:
+    """Of mechanisms, and of the budgets of several ledgers about one table."""
+    first, second = Price(None, Fraction(1, 3), one), Price(None, Fraction(1, 7), other)
+    assert (first + second).delta == (second + first).delta == one + other
+    assert (first * count).delta == one * count
+    if one and other:
+        both = Budget(rho=1, approximate=one) + Budget(rho=2, approximate=other)
+        assert (both.rho, both.approximate) == (3, one + other)
+
+
 @given(st.builds(lambda sigma: Gaussian(sigma).price(Sensitivity.scalar(1)), fractions), prices, counts)
 def test_gaussian_makes_the_whole_not_pure(gaussian: Price, other: Price, count: int) -> None:
     total = gaussian * count + other

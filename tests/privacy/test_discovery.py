@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -79,6 +80,41 @@ def test_a_lower_threshold_would_cost_too_much() -> None:
     for relation, mechanism in SMALL.items():
         lower = Thresholded(mechanism.sigma, mechanism.threshold - 1, mechanism.most)
         assert lower.price(relation).delta > Fraction(1, 10**6) >= mechanism.price(relation).delta
+
+
+def exact_tail(sigma: Fraction, least: int) -> Fraction:
+    """P(Z >= least) of the discrete Gaussian, to forty digits."""
+    with localcontext(prec=60):
+        square = 2 * (Decimal(sigma.numerator) / sigma.denominator) ** 2
+        terms = [(-(j * j) / square).exp() for j in map(Decimal, range(least + int(20 * sigma) + 20))]
+        return Fraction(sum(terms[least:]) / (2 * sum(terms) - 1))
+
+
+@pytest.mark.parametrize("most", [thresholded._TERMS, 3])
+@pytest.mark.parametrize("sigma", [Fraction(1, 3), Fraction(1), Fraction(7, 3), Fraction(15)])
+def test_the_tail_is_never_understated(sigma: Fraction, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To every digit, also where terms are left to the geometric series."""
+    monkeypatch.setattr(thresholded, "_TERMS", most)
+    for least in (1, 2, 5, 9, 30):
+        if least <= 12 * sigma:
+            tail, exact = thresholded.tail_above(sigma, least), exact_tail(sigma, least)
+            assert tail >= exact * (1 - Fraction(1, 10**40))
+            assert most == 3 or sigma < 2 or tail <= exact * (1 + Fraction(1, 10**9))
+
+
+def test_a_threshold_states_at_least_the_exact_delta() -> None:
+    for relation, mechanism in SMALL.items():
+        chance = thresholded.tail_above(mechanism.noise.grid_scale(1), mechanism.threshold - 1)
+        exact = (1 - (1 - chance) ** mechanism.most) * (2 if relation == "replace-one" else 1)
+        assert exact <= mechanism.price(relation).delta <= exact * (1 + Fraction(1, 2**60))
+
+
+def test_shown_values_come_in_an_order_of_their_own() -> None:
+    """An engine lists texts in an order that rows decide: by first occurrence, or by how often they occur."""
+    texts, mechanism = np.array(["d", "a", "c", "b"], dtype=object), Thresholded(1, 2)
+    shown, counts = mechanism.release(texts, np.array([400, 100, 300, 200]))
+    assert shown.tolist() == ["a", "b", "c", "d"]
+    np.testing.assert_allclose(counts, [100, 200, 300, 400], atol=30)
 
 
 # ---- planted bugs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -11,17 +12,20 @@ import pytest
 from reticent.domain import Domain
 from reticent.errors import QueryError, SourceError
 from reticent.kernel import table as kernel
+from reticent.kernel.counting.records import Records
 from reticent.kernel.minimizers.excess_risk import ExcessRisk
-from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer
-from reticent.kernel.minimizers.solvers import float_slack, longest_sum
+from reticent.kernel.minimizers.families import MINIMIZERS, Minimizer, OutputPerturbation, SufficientStatistics
+from reticent.kernel.minimizers.solvers import GRID, LOCATED, float_slack, located_minimum, longest_sum
 from reticent.kernel.table import MOST_UNDECLARED
 from reticent.losses.losses import ConvexLoss, Huber, Logistic, Ridge, Squared
 from reticent.losses.risk import TensorRisk, moments
+from reticent.losses.solver import minimum
 from reticent.sources import Table
 
 DOMAIN = Domain({"a": 7, "b": 11, "c": 5, "y": 2})
 LOGISTIC = Logistic(features=["a", "b", ("a", "c")], label="y", radius=2, categories=["b"])
 SQUARED = Squared(features=["a", "b", ("a", "c")], label="y", radius=2, categories=["b"])
+RIDGED = Logistic(features=["a", "b"], label="y", radius=2, ridge=0.1)
 LOSSES = [LOGISTIC, SQUARED, Ridge(features=["a", "b"], label="y", ridge=0.3), Huber(features=["b"], label="y")]
 
 
@@ -114,3 +118,39 @@ def test_more_records_than_floats_allow_for_are_refused_while_loading(facts, hol
     with pytest.raises(SourceError, match="more than 3 "):
         Table.of(rows, DOMAIN, hold=hold, **facts)
     assert Table.of(rows, DOMAIN, hold=hold).records == 4
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "add-remove"])
+def test_every_minimiser_charges_for_rounding_and_floats(neighbours: str) -> None:
+    """Beside what records move: one step of the grid for each coordinate, and the slack (docs/proofs/float-sums.md)."""
+    facts = {"neighbours": neighbours, "records": 1000, "rho": 1}
+    moved, seen = 2 if neighbours == "replace-one" else 1, set()
+    for kind in MINIMIZERS:
+        loss = SQUARED if kind is SufficientStatistics else RIDGED if kind is OutputPerturbation else LOGISTIC
+        minimizer = kind(loss, DOMAIN, **facts)
+        slack, dimension = minimizer.slack(), minimizer.problem.dimension
+        stated = getattr(minimizer, "sensitivities", None) or [minimizer.sensitivity]
+        wanted = [moved]
+        if kind is SufficientStatistics:
+            wanted, dimension = [math.sqrt(moved), moved, 1], 1
+        for sensitivity, units in zip(stated, wanted, strict=True):
+            l2 = sensitivity(0).l2_squared if callable(sensitivity) else sensitivity.l2_squared
+            assert math.sqrt(l2) >= units + float(slack) + math.sqrt(dimension) / GRID
+        seen.add(kind)
+    assert seen == set(MINIMIZERS)
+
+
+@pytest.mark.parametrize("records", [1, 3])
+def test_a_minimum_is_found_on_a_table_of_many_more_records_than_were_named(records: int) -> None:
+    """Steps for the smoothness of fewer records would run away from the minimum, further than the noise allows for."""
+    domain = Domain({"a": 3, "y": 2})
+    loss = Logistic(features=["a"], label="y", radius=4, ridge=0.05)
+    counts = np.array([[40, 3], [2, 50], [7, 9]])
+    cells = np.array(list(np.ndindex(3, 2)))
+    source = Records.of_codes(domain, {"a": cells[:, 0], "y": cells[:, 1]}, counts.ravel().astype(np.int64))
+    minimizer = OutputPerturbation(loss, domain, neighbours="add-remove", records=records, rho=1)
+    risk, ratio = minimizer.fetch(source, 1)
+    reach = float(LOCATED) * minimizer.unit
+    found = located_minimum(risk, minimizer.shape.heavier(ratio), reach)
+    best, gap = minimum(risk, radius=minimizer.problem.radius)  # Newton's method knows nothing of steps
+    assert np.linalg.norm(found - best) <= reach + math.sqrt(2 * gap / minimizer.convexity)

@@ -6,12 +6,16 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from tests.privacy.numeric_checks import CHECKS
 
-from reticent.domain import numeric
+from reticent.domain import Domain, numeric
 from reticent.kernel import numeric_sums
 from reticent.kernel.mechanisms.base import Sensitivity
+from reticent.kernel.table import exact_counts
+from reticent.queries.groups import Groups
+from reticent.sources import Table
 
 Patch = pytest.MonkeyPatch
 
@@ -71,3 +75,12 @@ def test_a_planted_bug_turns_its_check_red(plant: Callable[[Patch], None], check
     plant(monkeypatch)
     with pytest.raises(AssertionError):
         CHECKS[check]()
+
+
+def test_a_range_whose_middle_doubles_cannot_hold_is_clipped() -> None:
+    """Its middle is rounded to its lower end: the other end lies a whole range beyond it, not a half."""
+    domain = Domain(x=numeric.Numeric(edges=[1e16, 1e16 + 2]))
+    table = Table.of(pa.table({"x": [1e16 + 2]}), domain, neighbours="add-remove", numbers=True)
+    sums = numeric_sums.ClippedSums(Groups((), None, "x"), domain)
+    moved = int(sums.evaluate(exact_counts(table), 1))
+    assert 0 < moved <= sums.sensitivity("add-remove").l1 * sums.resolution(1)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from tests.privacy.exact_checks import SAMPLES, TIGHT, check_exponential_draws, check_exponential_price, renyi, softmax
 
+from reticent.kernel.mechanisms import exponential
 from reticent.kernel.mechanisms.base import Exponential
+from reticent.kernel.mechanisms.sampling import exp_between
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1, 4])
@@ -41,3 +45,20 @@ def test_single_draws_follow_the_same_law() -> None:
     share = np.bincount(drawn, minlength=3) / 3000
     assert np.abs(share - softmax(scores / 2)).max() < 6 / np.sqrt(3000)
     assert len(drawn) < SAMPLES
+
+
+def test_proposals_cover_what_they_propose() -> None:
+    """A weight below the exact one would be accepted too seldom: rejection cannot make a candidate likelier."""
+    gaps = np.array([0, 1, 2, 3, 5, 8, 13, 40, 200, 1000, 4000])
+    for slope in (Fraction(1, 3), Fraction(1, 97), Fraction(7, 5)):
+        candidates = exponential._Candidates(-gaps, slope)
+        for gap, weight in zip(gaps.tolist(), candidates._weights.tolist(), strict=True):
+            _, most = exp_between(gap * slope, candidates._bits + 64)
+            assert weight << 64 >= most
+
+
+def test_scores_at_the_ends_of_int64_keep_their_order() -> None:
+    """The difference of two scores may need 64 bits; as a signed number it would turn round."""
+    ends = np.array([-(2**63), 2**63 - 1, 0], dtype=np.int64)
+    for grid in (1, 2**19):
+        assert set(Exponential(1).draw(ends, 1, grid, draws=50).tolist()) == {1}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -249,14 +250,14 @@ def _rounding() -> str:
 def _charged_first() -> str:
     """Noise is drawn only after the ledger holds the charge."""
     curator, ledger = _curator(Budget(rho=1))
-    held: list[int] = []
+    held, release = list[int](), Gaussian.release
 
-    class Watched(Gaussian):
-        def release(self, counts: np.ndarray, grid: int = 1) -> np.ndarray:
-            held.append(ledger.spent)
-            return super().release(counts, grid)
+    def watched(noise: Gaussian, counts: np.ndarray, grid: int = 1) -> np.ndarray:
+        held.append(ledger.spent)
+        return release(noise, counts, grid)
 
-    curator.measure([Count()], Watched(10))
+    with patch.object(Gaussian, "release", watched):
+        curator.measure([Count()], Gaussian(10))
     price = Budget(rho=1).cost(curator.price([Count()], Gaussian(10)))
     return "" if held == [price] else "noise was drawn before the charge was in the ledger"
 
@@ -280,16 +281,16 @@ def _every_epoch_pays() -> str:
 def _stated_movement() -> str:
     """An epoch's noise is drawn for the sensitivity with which it was opened, whatever is tested first."""
     curator, _ = _curator(Budget(rho=1))
-    moved, drawn = Fraction(5, 2), list[int]()
+    moved, drawn, opened = Fraction(5, 2), list[int](), AboveThreshold.open
 
-    class Seen(AboveThreshold):
-        def open(self, threshold: int, sensitivity: int) -> Watch:
-            drawn.append(sensitivity)
-            return super().open(threshold, sensitivity)
+    def seen(mechanism: AboveThreshold, threshold: int, sensitivity: int) -> Watch:
+        drawn.append(sensitivity)
+        return opened(mechanism, threshold, sensitivity)
 
     count = AnswerErrors((Count(),), np.array([0.0]), DOMAIN)
-    epoch = curator.watch(1e6, Seen(threshold_epsilon=Fraction(1, 2), query_epsilon=Fraction(1, 2)), moved=moved)
-    curator.exceeds(count, epoch)
+    mechanism = AboveThreshold(threshold_epsilon=Fraction(1, 2), query_epsilon=Fraction(1, 2))
+    with patch.object(AboveThreshold, "open", seen):
+        curator.exceeds(count, curator.watch(1e6, mechanism, moved=moved))
     grid = count.resolution(TABLE.grid) * TABLE.grid
     return "" if drawn[0] >= moved * grid else "an epoch's noise is for less than it was opened for"
 

@@ -23,6 +23,7 @@ import numpy as np
 from reticent.domain import Domain, Undeclared
 from reticent.errors import LedgerError, QueryError
 from reticent.kernel.accounting import Budget, Price
+from reticent.kernel.discovery.lines import CalendarLine, NumberLine
 from reticent.kernel.discovery.medians import MedianScores
 from reticent.kernel.discovery.values import ValueCounts
 from reticent.kernel.ledger.events import canonical, sha256
@@ -284,6 +285,7 @@ class Curator:
         together.
         """
         _of_the_kernel(scores, MedianScores)
+        _of_the_kernel(scores.line, NumberLine, CalendarLine)  # it is shown the rows' numbers
         _of_the_kernel(mechanism, Exponential)
         self._require_undeclared(scores.name)
         request = {"scores": scores.describe(), "mechanisms": [mechanism.describe()], "draws": 1}
@@ -408,8 +410,7 @@ class Curator:
     def _known(self, statistic: Statistic) -> Statistic:
         """Only the kernel's own statistics may read rows, because their sensitivities are proven."""
         if type(statistic) not in (*STATISTICS, *OTHER_STATISTICS):
-            name = type(statistic).__name__
-            raise QueryError(f"{name} is not a statistic of the kernel; use one of those it defines")
+            raise QueryError(f"{type(statistic).__name__} is not a statistic of the kernel; use one that it defines")
         if getattr(statistic, "domain", self.domain) != self.domain:
             raise QueryError("this statistic was declared for another domain; declare it for the table's own")
         if self.records is not None and getattr(statistic, "records", self.records) != self.records:
@@ -465,8 +466,7 @@ class Curator:
         """
         cost = self.budget.cost(price)
         # A non-redeemable result cannot be read again either: a settled epoch would get a second threshold for free.
-        earlier = self._ledger.settled(key, verb, request) if key is not None and redeemable else None
-        if earlier is not None:
+        if key is not None and redeemable and (earlier := self._ledger.settled(key, verb, request)) is not None:
             return earlier
         if work and (key is None or self._ledger.lookup(key) is None):
             refuse_long(work)
@@ -519,9 +519,7 @@ def _wordings(former: dict[str, object], named: bool, begun: dict[str, object]) 
     """Descriptions that the request may have had in earlier versions, up to the bits of its floats if the key names
     their state.
     """
-    if not named:
-        return (canonical(former),)
-    return (canonical(former), canonical(_with_floats_of(begun, former)))
+    return tuple(map(canonical, (former, _with_floats_of(begun, former)) if named else (former,)))
 
 
 def _with_floats_of(begun: Any, former: Any) -> Any:
@@ -534,11 +532,13 @@ def _with_floats_of(begun: Any, former: Any) -> Any:
     return former
 
 
-def _of_the_kernel(mechanism: object, *kinds: type) -> None:
-    """Refuse an object that the kernel does not define, because its price and noise would be unproven."""
-    if not isinstance(mechanism, kinds):
+def _of_the_kernel(used: object, *kinds: type) -> None:
+    """Refuse an object that the kernel does not define, because its price and noise would be unproven; so could those
+    of a subclass be.
+    """
+    if type(used) not in kinds:
         names = " or ".join(kind.__name__ for kind in kinds)
-        raise QueryError(f"{type(mechanism).__name__} cannot be used here; use {names}")
+        raise QueryError(f"{type(used).__name__} cannot be used here; use {names}")
 
 
 def pack_array(values: np.ndarray) -> dict[str, object]:

@@ -33,7 +33,7 @@ class ResidualCounts:
     """
 
     def __init__(self, residual: Residual, domain: Domain) -> None:
-        self.attributes = residual.canonical(domain)
+        self.attributes = domain.canonical(residual.names)
         self.shape = domain.shape_of(self.attributes)
         self.cells = prod(self.shape)
         self.domain = domain

@@ -129,11 +129,12 @@ def checked_form(text: str, form: Product | Dense, domain: Domain) -> Product | 
     """A function from records to [0, 1], verified on the universe independent of its compiler."""
     if type(form) not in (Product, Dense):
         raise QueryError(f"{type(form).__name__} is not a form of the library; compile queries to Product or Dense")
-    low, high = form.range
-    if not (low >= 0 and high <= 1):
-        raise QueryError(f"{text}: values run from {low:g} to {high:g}; a query takes values in [0, 1]")
     if tuple(domain.shape_of(form.attributes)) != _shape(form):
         raise QueryError(f"{text}: its values do not have the shape of its attributes")
+    # Every factor by itself: a product's own range presumes that none is negative.
+    for part in form.vectors if isinstance(form, Product) else (form.values,):
+        if not 0 <= part.min() <= part.max() <= 1:
+            raise QueryError(f"{text}: values run from {part.min():g} to {part.max():g}; they must lie in [0, 1]")
     return form
 
 
@@ -461,6 +462,8 @@ class PartitionCounts(_Divided):
         self.queries, self.domain = tuple(queries), domain
         self._single = LinearCount(self.queries[0], domain) if len(self.queries) == 1 else None
         self.attributes, self.parts, self.answers = partition_of(self.queries, domain)
+        if self._single is None and self.parts.shape != tuple(domain.shape_of(self.attributes)):
+            raise QueryError("every cell of a partition has one part")  # broadcasting would count it in several
 
     def resolution(self, person_grid: int) -> int:
         return self._single.resolution(person_grid) if self._single else 1

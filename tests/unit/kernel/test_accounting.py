@@ -10,9 +10,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import log_ndtr
 
 from reticent.errors import QueryError
-from reticent.kernel.accounting import NANO, Budget, Price, epsilon_of, exact, gaussian_epsilon_of, rho_of
+from reticent.kernel import accounting
+from reticent.kernel.accounting import (
+    NANO,
+    Budget,
+    Price,
+    epsilon_of,
+    exact,
+    gaussian_epsilon_of,
+    gaussian_rho_of,
+    rho_of,
+)
 
 REFUSED = [
     {"epsilon": 0},
@@ -86,6 +97,30 @@ def test_conversion_covers_the_exact_gaussian_curve(rho: float, sigma: float) ->
 
     true = float(brentq(excess, 0, 50))
     assert true <= epsilon_of(rho, 1e-6) <= 1.2 * true
+
+
+@pytest.mark.parametrize("noise", [None, "gaussian"])
+def test_a_delta_set_aside_is_taken_off_before_the_conversion_and_in_every_statement(noise: str | None) -> None:
+    """Mechanisms may fail with it beside what the conversion fails with: both together are at most delta."""
+    implied, back = (rho_of, epsilon_of) if noise is None else (gaussian_rho_of, gaussian_epsilon_of)
+    taken, rest = Fraction(4, 10**7), Fraction(6, 10**7)
+    budget = Budget(epsilon=1, delta=1e-6, approximate=taken, noise=noise)
+    assert budget.rho == Fraction(implied(1, rest)) < implied(1, 1e-6)
+    stated = budget.guarantee()
+    rho = Fraction(budget.limit, NANO)
+    assert set(stated["epsilon"]) == {1e-6}, "smaller deltas are used up"
+    assert stated["epsilon"][1e-6] == back(rho, rest) > back(rho, 1e-6)
+    assert stated["epsilon"][1e-6] <= 1
+    assert stated["approximate"] == float(taken)
+
+
+@pytest.mark.parametrize("mu", [0.05, 0.3, 1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0])
+def test_the_delta_of_gaussian_noise_is_rounded_up(epsilon: float, mu: float) -> None:
+    """By more than what floats lose, in logarithms (docs/proofs/gaussian-dp.md, claim 4)."""
+    plain = [float(log_ndtr(sign * mu / 2 - epsilon / mu)) for sign in (1, -1)]
+    unpadded = plain[0] + math.log(-math.expm1(epsilon + plain[1] - plain[0]))
+    assert 5e-13 < accounting._log_gaussian_delta(epsilon, mu) - unpadded < 1e-8 * (1 + abs(unpadded))
 
 
 def test_floats_mean_the_decimal_that_was_written() -> None:

@@ -137,3 +137,12 @@ def test_the_largest_residual_of_the_largest_table_stays_in_int64() -> None:
     assert int(values[0, 0]) == most * (2**9 - 1) ** 2
     assert int(values[0, 1]) == -most * (2**9 - 1)
     assert int(values[1, 1]) == most
+
+
+def test_one_noise_without_a_gaussian_price_leaves_the_whole_without() -> None:
+    """Below 1.1 records it is not known how private discrete noise is (docs/proofs/gaussian-dp.md)."""
+    wide, narrow = (of(("a",)), Gaussian(5)), (of(("a", "b")), Gaussian(1))
+    for neighbours in ("add-remove", "replace-one"):
+        assert joint_price([wide], neighbours).gaussian is not None
+        assert joint_price([wide, narrow], neighbours).gaussian is None
+        assert joint_price([narrow, wide], neighbours).gaussian is None

@@ -248,8 +248,8 @@ def weight_class(neighbours: str, weight: int, person_grid: int, records: Fracti
     """A power of two that is at least the true number of records divided by the divisor.
 
     Under replace-one, neighbours hold equally many records, at most the declared number: 1. Under add-remove the
-    divisor is a released number, which the true number exceeds about every second time: 2. It is larger only if the
-    divisor is less than half of the true number.
+    divisor is a released number, which the true number exceeds about every second time: 2. It is larger only if too few
+    records were declared, or if the released number is less than half of the true one.
     """
     least = 1 if neighbours == "replace-one" else 2
     whole = math.ceil(Fraction(weight, person_grid) / records)

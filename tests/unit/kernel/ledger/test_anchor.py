@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -12,6 +13,7 @@ from reticent.errors import LedgerError
 from reticent.kernel.accounting import Budget
 from reticent.kernel.ledger.events import canonical, sha256
 from reticent.kernel.ledger.ledger import Ledger
+from reticent.kernel.ledger.store import companions
 
 
 def test_a_forged_recovery_does_not_get_around_the_anchor(tmp_path: Path) -> None:
@@ -43,3 +45,23 @@ def test_a_forged_recovery_does_not_get_around_the_anchor(tmp_path: Path) -> Non
         Ledger.open(path, **terms)
     with Ledger.open(path, **terms, accept_rollback=True) as ledger:
         assert ledger.remaining == 0
+
+
+def test_an_opening_flushes_what_a_killed_writer_may_have_left_unflushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is answered from it, or its other slot is overwritten: a loss of power could undo it later."""
+    path, seen = tmp_path / "a.ledger", list[int]()
+    Ledger.open(path, identity={}, budget=Budget(rho=1)).close()
+    log = companions(path)[0]
+    log.touch()
+    flush = os.fsync
+
+    def watched(descriptor: int) -> None:
+        seen.append(os.fstat(descriptor).st_ino)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    wanted = {Path(f"{path}.anchor").stat().st_ino, log.stat().st_ino, tmp_path.stat().st_ino}
+    with Ledger.open(path, identity={}, budget=Budget(rho=1)):
+        assert wanted <= set(seen)

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from reticent.errors import BudgetError, LedgerError
 from reticent.kernel.accounting import Budget
 from reticent.kernel.ledger import verify as verification
 from reticent.kernel.ledger.anchor import Anchor, Mark, newest
-from reticent.kernel.ledger.events import FORMAT, GENESIS, Event
+from reticent.kernel.ledger.events import FORMAT, GENESIS, Event, History
 from reticent.kernel.ledger.ledger import Ledger, Reservation
 from reticent.kernel.ledger.store import VERSION
 from reticent.kernel.ledger.verify import verify
@@ -491,3 +492,57 @@ def test_events_are_stamped_with_the_minute() -> None:
     for event in ledger.events():
         assert event.at % 60 == 0
         assert before - 60 <= event.at <= time.time()
+
+
+FAILING = Budget(rho=1e-6, approximate=Fraction(1, 10**6))
+"""A part of its delta is set aside for mechanisms that may fail."""
+
+
+def spend_delta(ledger: Ledger, key: str, delta: Fraction) -> Event:
+    return ledger.settle(ledger.reserve(key, "select", 10, {"q": key}, delta=delta), {"value": 1})
+
+
+def test_deltas_add_up_and_more_than_was_set_aside_is_refused_unspent() -> None:
+    ledger = Ledger.memory(FAILING, IDENTITY)
+    spend_delta(ledger, "a", Fraction(6, 10**7))
+    for _ in range(2):
+        with pytest.raises(BudgetError, match="sets 4e-07 aside"):
+            ledger.reserve("b", "select", 10, {"q": "b"}, delta=Fraction(5, 10**7))
+        assert (ledger.spent, ledger.delta) == (10, Fraction(6, 10**7))
+    spend_delta(ledger, "c", Fraction(4, 10**7))
+    assert ledger.delta == FAILING.approximate
+    with pytest.raises(BudgetError):
+        ledger.affordable(10, delta=Fraction(1, 10**300))
+    with pytest.raises(BudgetError, match="sets 0 aside"):
+        Ledger.memory(BUDGET, IDENTITY).reserve("a", "select", 10, {"q": 1}, delta=Fraction(1, 10**9))
+    ledger.verify()
+
+
+def test_a_chain_that_spends_more_delta_than_was_set_aside_is_refused() -> None:
+    ledger = Ledger.memory(FAILING, IDENTITY)
+    spend_delta(ledger, "a", Fraction(6, 10**7))
+    *_, last = events = list(ledger.events())
+    facts = {"kind": "select", "digest": "0" * 64, "redeemable": True, "request": {}}
+    for delta, allowed in ((Fraction(4, 10**7), True), (Fraction(5, 10**7), False)):
+        link = {"sequence": last.sequence + 1, "previous": last.digest, "at": last.at, "analyst": None}
+        more = Event.build(kind="reserve", key="b", cost=1, payload=facts | {"delta": str(delta)}, **link)
+        if allowed:
+            assert Fraction(History.replay([*events, more]).delta) == FAILING.approximate
+        else:
+            with pytest.raises(LedgerError, match="breaks its rules"):
+                History.replay([*events, more])
+
+
+def test_a_rollback_uses_up_the_delta_that_the_lost_part_may_have_spent(path: Path) -> None:
+    """The anchor tells what was spent, not with what probability it may fail."""
+    with Ledger.open(path, identity=IDENTITY, budget=FAILING) as ledger:
+        spend_delta(ledger, "a", Fraction(1, 10**7))
+    before = path.read_bytes()
+    with Ledger.open(path, identity=IDENTITY, budget=FAILING) as ledger:
+        spend_delta(ledger, "b", Fraction(8, 10**7))
+    path.write_bytes(before)
+    with Ledger.open(path, identity=IDENTITY, budget=FAILING, accept_rollback=True) as ledger:
+        assert ledger.spent == 20
+        assert ledger.delta == FAILING.approximate
+        with pytest.raises(BudgetError, match="sets 0 aside"):
+            spend_delta(ledger, "c", Fraction(1, 10**9))
