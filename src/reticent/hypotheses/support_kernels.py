@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-__all__ = ["add_up", "read_off"]
+__all__ = ["add_up", "read_cells", "read_off", "sum_cells"]
 
 _AT_ONCE = 4
 """Rows that share a loop: a sum that waits for the one before it in its own cell does not keep the others waiting."""
@@ -46,3 +46,22 @@ def read_off(places: np.ndarray, values: np.ndarray, starts: np.ndarray, totals:
         start = starts[row]
         for record in range(records):
             totals[record] += values[start + places[row, record]]
+
+
+@njit(cache=True, nogil=True)
+def read_cells(tables: np.ndarray, index: np.ndarray, links: np.ndarray, values: np.ndarray) -> None:
+    """Adds to values what they have in some tables; a link has the first value, how many, and where their places are
+    listed."""
+    for link in range(links.shape[0]):
+        value, length, listed = links[link]
+        for step in range(length):
+            values[value + step] += tables[index[listed + step]]
+
+
+@njit(cache=True, nogil=True)
+def sum_cells(values: np.ndarray, index: np.ndarray, links: np.ndarray, tables: np.ndarray) -> None:
+    """The adjoint: adds each value to its places in the tables."""
+    for link in range(links.shape[0]):
+        value, length, listed = links[link]
+        for step in range(length):
+            tables[index[listed + step]] += values[value + step]

@@ -33,6 +33,8 @@ class FlatTables:
         small = prod(shape) * len(axis_sets) <= MOST_PLACES
         self._sums: _Indexed | _Reduced = (_Indexed if small else _Reduced)(shape, axis_sets)
         self.size = self._sums.size
+        self.kept: list[np.ndarray | None] = [None] * len(axis_sets)
+        """Of every set all cells, for `FlatTerms`."""
         self._impossible = None if impossible is None else impossible.ravel()
         self._probabilities, self._scratch = np.empty(prod(shape)), np.empty(prod(shape))
 

@@ -122,7 +122,8 @@ def within_noise(
             break
         flat = flat.copy()
         for aim in beyond:
-            flat[aim.parameters] += np.log(engine.rescale(aim.place, aim.ratio)).ravel()
+            logs = np.log(engine.rescale(aim.place, aim.ratio))
+            problem.part(aim.names, flat)[...] += problem.of_cells(aim.names, logs)
     return flat
 
 
@@ -155,7 +156,7 @@ class _Bounded:
         reach: float,
         perturbed: float,
     ) -> None:
-        self.place, self.parameters = problem.place(names), problem.parameters(names)
+        self.place, self.names = problem.place(names), names
         self._values, self._sd, self._scale, self._reach = values, sd, scale, reach
         self._perturbed = perturbed
 
@@ -192,13 +193,14 @@ class _Aim:
     """One marginal to be approached, and where its parameters are."""
 
     def __init__(self, problem: FitProblem, names: Set, values: np.ndarray, sd: float) -> None:
-        self._place, self._parameters, self._sd = problem.place(names), problem.parameters(names), sd
+        self._problem, self._names, self._sd = problem, names, sd
         self._target = nearest_distribution(values) + sd
         self._distance = 0.0
 
     def rescale(self, engine: Rescaling, flat: np.ndarray) -> float:
         """Bring the marginal to its target; returns the squared distance it had, in variances of the noise."""
-        flat[self._parameters] += np.log(engine.rescale(self._place, self._ratio)).ravel()
+        logs = np.log(engine.rescale(self._problem.place(self._names), self._ratio))
+        self._problem.part(self._names, flat)[...] += self._problem.of_cells(self._names, logs)
         return self._distance
 
     def _ratio(self, marginal: np.ndarray) -> np.ndarray:
